@@ -21,6 +21,7 @@ COMMANDS = {
     "run_scripts": [
         "documentation_corpus",
         "run_pretraining",
+        "adapt_to_domain",
         "launch_workers",
         "run_classifier",
         "run_squad",

@@ -5,6 +5,7 @@ import shutil
 import signal
 import time
 
+import keras
 import loaded_commands
 import numpy as np
 import pytest
@@ -26,8 +27,14 @@ from run_scripts.adapt_to_domain import adapt_to_domain
 
 LETTERS = [chr(number) for number in range(ord("a"), ord("z") + 1)]
 VOCABULARY = Vocabulary(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "of", "holds", "nano", "gas", "."]
-    + [*LETTERS, *(f"##{letter}" for letter in LETTERS), "##tube"]
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "of", "holds", "nano", "gas", ".", ","]
+    + [
+        *LETTERS,
+        *(f"##{letter}" for letter in LETTERS),
+        "##tube",
+        *"0123456789",
+        *(f"##{digit}" for digit in range(10)),
+    ]
 )
 CONFIG = BertConfig(
     vocab_size=len(VOCABULARY),
@@ -38,24 +45,22 @@ CONFIG = BertConfig(
     max_position_embeddings=32,
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
-    initializer_range=0.5,
+    initializer_range=0.1,
 )
 SHORT = {"max_seq_length": 32, "num_new_tokens": 3, "train_batch_size": 8}
 
 
 @pytest.fixture
 def text(tmp_path):
-    """Documents in which `nanotube` and `fullerene` come after words that tell them."""
-    lines = ["the nanotube holds the gas.", "the gas of the fullerene.", "the xy gas holds fullerene."]
-    documents = [
-        f"{lines[number % 3]}\n{'the ' * (number % 7)}{lines[number % 2]}\nof {number}" for number in range(60)
-    ]
+    """Documents in which `nanotube` is the most frequent word, so that a few steps suffice to guess it."""
+    documents = [f"{'nanotube ' * (2 + number % 4)}\nthe gas of fullerene, xy {number}." for number in range(60)]
     (tmp_path / "text.txt").write_text("\n\n".join(documents))
     return tmp_path / "text.txt"
 
 
 @pytest.fixture
 def model(tmp_path):
+    keras.utils.set_random_seed(0)
     MaskedLM(CONFIG).save_pretrained(tmp_path / "old", VOCABULARY)
     return tmp_path / "old"
 
@@ -90,7 +95,7 @@ def test_text_that_cannot_be_divided_is_refused(tmp_path):
 
 def test_new_words_are_those_that_save_most_tokens():
     tokenizer = WordPieceTokenizer(VOCABULARY)
-    counts = {"the": 900, "nanotube": 50, "fullerene": 20, "ab": 40, "xyz": 9, "été": 500, "12": 500, "gases": 11}
+    counts = {"the": 900, "nanotube": 50, "fullerene": 20, "ab": 40, "xyz": 9, "ßa": 500, "12": 500, "gases": 11}
     # Saved tokens: nanotube 50 · 1, fullerene 20 · 8, ab 40 · 1, gases 11 · 2. `gas` is a token.
     assert find_new_words(counts, tokenizer, 3) == ["fullerene", "nanotube", "ab"]
     assert find_new_words(counts, tokenizer, 9) == ["fullerene", "nanotube", "ab", "gases"]
@@ -109,7 +114,7 @@ def test_a_new_word_does_not_make_a_longer_word_unknown():
 
 @pytest.mark.usefixtures("python_tokenizer")
 def test_without_steps_the_model_has_new_tokens_and_is_otherwise_the_same(text, model, tmp_path, capsys):
-    found = adapt_to_domain(text, model, tmp_path / "out", num_train_steps=0, **SHORT)
+    found = adapt_to_domain(text, model, tmp_path / "out", num_train_steps=0, held_out_share=0.5, **SHORT)
     assert found.new_tokens == ["fullerene", "nanotube", "xy"]
     old, new = (MaskedLM.from_pretrained(path) for path in (model, tmp_path / "out" / "model"))
     assert new.vocabulary.tokens == (*old.vocabulary.tokens, *found.new_tokens), "old ids do not change"
@@ -137,7 +142,7 @@ def test_without_steps_the_model_has_new_tokens_and_is_otherwise_the_same(text, 
 def test_the_command_adapts_reports_and_continues(text, model, tmp_path, run_here, monkeypatch):
     flags = [f"--text={text}", f"--init_checkpoint={model}", f"--output_dir={tmp_path / 'out'}", "--num_processes=1"]
     flags += [f"--{name}={value}" for name, value in SHORT.items()]
-    flags += ["--num_train_steps=60", "--learning_rate=2e-2", "--held_out_share=0.2"]
+    flags += ["--num_train_steps=20", "--learning_rate=2e-2", "--held_out_share=0.2"]
     with monkeypatch.context() as patch:  # the process ends before the report
         patch.setattr(command, "_report", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
         code, _ = run_here(command, *flags)
@@ -151,9 +156,9 @@ def test_the_command_adapts_reports_and_continues(text, model, tmp_path, run_her
     assert "new tokens          3: fullerene, nanotube, xy" in text_report
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (report["num_documents"], report["num_held_out"]) == (48, 12)
-    assert report["all_words"]["num_words"] > 30
+    assert report["all_words"]["num_words"] > 10
     assert report["all_words"]["after"] > report["all_words"]["before"] + 0.2
-    assert report["words_with_new_tokens"]["after"] > 0.2
+    assert report["words_with_new_tokens"]["after"] > 0.3
     classifier = SequenceClassifier.from_pretrained(tmp_path / "out" / "model", labels=["no", "yes"])
     assert "nanotube" in classifier.vocabulary.tokens
     code, output = run_here(command, *flags[:-1], "--held_out_share=0.3")
