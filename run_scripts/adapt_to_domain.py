@@ -138,6 +138,8 @@ def adapt_to_domain(
             vocabulary is not WordPiece; the text cannot be read or has too little; the folder holds another run.
     """
     from data_prep.text.corpus import as_patterns, input_size
+    from data_prep.text.held_out_documents import divide_documents
+    from keras_bert.program.atomic_output import atomic_folder
     from keras_bert.training.run_folder import RunFolder
 
     settings = {
@@ -157,8 +159,18 @@ def adapt_to_domain(
     }
     checkpoint = _checked_checkpoint(init_checkpoint, num_new_tokens)
     checkpoint.config.check_sequence_length(max_seq_length)
+    if not os.path.isdir(os.path.join(output_dir, "text")):
+        with atomic_folder(output_dir) as place:  # text that cannot be used leaves no folder behind
+            RunFolder(place, settings)
+            divide_documents(
+                text,
+                os.path.join(place, "text"),
+                held_out_share=held_out_share,
+                text_field=text_field,
+                show_progress=True,
+            )
     folder = RunFolder(output_dir, settings)
-    vocabulary = _prepare_text(folder, checkpoint, settings)
+    vocabulary = _new_vocabulary(folder, checkpoint, num_new_tokens, num_processes)
     num_documents = _write_records(folder, checkpoint, settings, num_processes)
     new_tokens = list(vocabulary.tokens[len(checkpoint.vocabulary) :])
     _train(folder, new_tokens, settings, save_checkpoints_steps)
@@ -187,37 +199,27 @@ def _checked_checkpoint(path, num_new_tokens: int):
     return checkpoint
 
 
-def _prepare_text(folder, checkpoint, settings: dict[str, Any]):
-    """Writes `text` and `vocabulary` into the folder of the run, unless they are there. Returns the new vocabulary."""
+def _new_vocabulary(folder, checkpoint, num_new_tokens: int, num_processes: int):
+    """Writes `vocabulary` into the folder of the run, unless it is there, and returns it."""
+    from tqdm import tqdm
+
     from data_prep.text.corpus import input_size, read_documents
-    from data_prep.text.held_out_documents import TRAIN_FILE, divide_documents
+    from data_prep.text.held_out_documents import TRAIN_FILE
     from data_prep.vocabulary.new_words import find_new_words
     from data_prep.vocabulary.word_counts import count_words
     from keras_bert.program.atomic_output import atomic_folder
     from keras_bert.tokenization.kinds import load_vocabulary, python_tokenizer, save_vocabulary
     from keras_bert.tokenization.vocabulary import Vocabulary
 
-    text = folder.file("text")
-    if not os.path.isdir(text):
-        divide_documents(
-            settings["text"],
-            text,
-            held_out_share=settings["held_out_share"],
-            text_field=settings["text_field"],
-            show_progress=True,
-        )
     if not os.path.isdir(folder.file("vocabulary")):
-        vocabulary, train_file = checkpoint.vocabulary, os.path.join(text, TRAIN_FILE)
-        if settings["num_new_tokens"]:
-            from tqdm import tqdm
-
-            do_lower_case = checkpoint.config.do_lower_case
-            with tqdm(desc="counting words", total=input_size(train_file), unit="B", unit_scale=True) as bar:
-                counts = count_words(read_documents([train_file], on_progress=bar.update), do_lower_case)
-            tokenizer = python_tokenizer(vocabulary, do_lower_case)
-            vocabulary = Vocabulary(
-                [*vocabulary.tokens, *find_new_words(counts, tokenizer, settings["num_new_tokens"])]
-            )
+        vocabulary, do_lower_case = checkpoint.vocabulary, checkpoint.config.do_lower_case
+        if num_new_tokens:
+            text = [os.path.join(folder.file("text"), TRAIN_FILE)]
+            with tqdm(desc="counting words", total=input_size(text), unit="B", unit_scale=True) as bar:
+                documents = read_documents(text, on_progress=bar.update)
+                counts = count_words(documents, do_lower_case, num_processes=num_processes)
+            new = find_new_words(counts, python_tokenizer(vocabulary, do_lower_case), num_new_tokens)
+            vocabulary = Vocabulary([*vocabulary.tokens, *new])
         with atomic_folder(folder.file("vocabulary")) as place:
             save_vocabulary(vocabulary, place)
     return load_vocabulary(folder.file("vocabulary"))
@@ -259,11 +261,8 @@ def _train(folder, new_tokens: list[str], settings: dict[str, Any], save_checkpo
 
     if os.path.isdir(folder.model_path):
         return
-    start, num_train_steps = (
-        StartingPoint(init_checkpoint=settings["init_checkpoint"], new_tokens=new_tokens),
-        settings["num_train_steps"],
-    )
-    if num_train_steps:
+    start = StartingPoint(init_checkpoint=settings["init_checkpoint"], new_tokens=new_tokens)
+    if num_train_steps := settings["num_train_steps"]:
         options = PretrainingRunOptions(
             masking={"do_whole_word_mask": True},
             train_batch_size=settings["train_batch_size"],
@@ -292,8 +291,10 @@ def _report(folder, new_tokens: list[str], settings: dict[str, Any], num_documen
     models = [MaskedLM.from_pretrained(path) for path in (settings["init_checkpoint"], folder.model_path)]
     tokenizers = [python_tokenizer(model) for model in models]
     both = choose_words(texts, tokenizers, max_seq_length=settings["max_seq_length"], seed=settings["random_seed"])
+    num_words = sum(len(row.words) for row in both[0])
+    print(f"Guessing {num_words:,} masked words of {len(texts):,} held-out documents with both models.")
     before, after = (right_words(model, rows) for model, rows in zip(models, both, strict=True))
-    if not len(before):
+    if not num_words:
         raise InputError("The held-out documents have no word that can be masked. Give more text.")
     pieces = [[row.ids[first:last] for row in rows for first, last in row.words] for rows in both]
     has_new = np.array([(ids >= len(tokenizers[0].tokens)).any() for ids in pieces[1]])

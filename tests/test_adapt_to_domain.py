@@ -221,4 +221,7 @@ def test_a_checkpoint_that_cannot_guess_words_is_refused(text, model, tmp_path):
         adapt_to_domain(text, tmp_path / "bare", tmp_path / "out")
     with pytest.raises(InputError, match="positions"):
         adapt_to_domain(text, model, tmp_path / "out", max_seq_length=64)
+    (tmp_path / "book.txt").write_text("the gas\n")
+    with pytest.raises(InputError, match="only one document"):
+        adapt_to_domain(tmp_path / "book.txt", model, tmp_path / "out", max_seq_length=32)
     assert not (tmp_path / "out").exists()
