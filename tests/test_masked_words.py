@@ -1,5 +1,7 @@
 """Models with different vocabularies are scored on the same masked words."""
 
+import re
+
 import numpy as np
 import pytest
 from scripted_masked_lm import ScriptedMaskedLM
@@ -61,6 +63,24 @@ def test_other_tokenizers_have_whole_words_too(make):
     (rows,) = choose_words(["the fox, the dog", "the fox"], [tokenizer], max_seq_length=16, share=1.0)
     words = [[tokenizer.decode(row.ids[first:last]).strip() for first, last in row.words] for row in rows]
     assert words == [["the", "fox", "the", "dog"], ["the", "fox"]]
+
+
+class JoiningTokenizer:
+    """Has tokens that reach over two words, as some pieces of SentencePiece and `'s` of byte-level BPE do."""
+
+    vocabulary = Vocabulary([*SPECIAL, "the", "fox,", "dog", "'s", "gas"])
+
+    def tokenize_with_offsets(self, text):
+        found = list(re.finditer(r"\w+,|'s|\w+", text))
+        return [self.vocabulary.ids[one.group()] for one in found], *zip(*(one.span() for one in found), strict=True)
+
+
+def test_a_word_that_shares_a_token_is_not_chosen():
+    tokenizer = JoiningTokenizer()
+    (rows,) = choose_words(["the fox, the dog's gas"], [tokenizer], max_seq_length=16, share=1.0)
+    (row,) = rows
+    words = [[tokenizer.vocabulary.tokens[number] for number in row.ids[first:last]] for first, last in row.words]
+    assert words == [["the"], ["the"], ["dog"], ["gas"]]
 
 
 def test_a_word_is_right_if_all_of_its_pieces_are_guessed():

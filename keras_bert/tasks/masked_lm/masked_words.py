@@ -106,9 +106,8 @@ def _row_bounds(sides: Sequence[_Side], room: int) -> Iterator[tuple[int, int]]:
     first = 0
     while first < len(lengths):
         last = int(np.searchsorted(before, before[first] + room, side="right")) - 1
-        if last > first:
-            yield first, last
-        first = max(last, first + 1)  # a word that is longer than a row is left out
+        yield first, last
+        first = max(last, first + 1)  # a word that is longer than a row is left out: its row has no words
 
 
 def _have_letters(text: str) -> np.ndarray:
