@@ -11,8 +11,9 @@
    words are the same for both. A word is right if all of its pieces are right.
 
 The adapted model is in output_dir/model, a MaskedLM that from_pretrained and all commands read. The report is in
-report.txt and report.json. If the command is killed or stopped, the same command continues. For several devices and
-other optimizers, give output_dir/records to run_pretraining.
+report.txt and report.json. If the command is killed or stopped, the same command continues. For several devices or
+other optimizers, give --num_train_steps=0 here, and then train output_dir/model on output_dir/records by
+run_pretraining.
 
 Reference: Gururangan et al., 2020, Don't Stop Pretraining, section 3.
 """
