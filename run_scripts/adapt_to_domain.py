@@ -38,7 +38,9 @@ def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format with a masked-LM head.")
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of a run to resume.")
     flags.DEFINE_integer("num_new_tokens", 500, "The largest number of words that become tokens.", lower_bound=0)
-    flags.DEFINE_integer("max_seq_length", 128, "Tokens in a row.")
+    flags.DEFINE_integer(
+        "max_seq_length", None, "Tokens in a row (default: 128, or all positions of a model that has fewer)."
+    )
     flags.DEFINE_integer("num_train_steps", 10_000, "The number of updates.", lower_bound=0)
     flags.DEFINE_integer("train_batch_size", 32, "Rows per update.")
     flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate, after a tenth of the updates.")
@@ -116,7 +118,7 @@ def adapt_to_domain(
     output_dir: str | os.PathLike,
     *,
     num_new_tokens: int = 500,
-    max_seq_length: int = 128,
+    max_seq_length: int | None = None,
     num_train_steps: int = 10_000,
     train_batch_size: int = 32,
     learning_rate: float = 5e-5,
@@ -143,6 +145,9 @@ def adapt_to_domain(
     from keras_bert.program.atomic_output import atomic_folder
     from keras_bert.training.run_folder import RunFolder
 
+    checkpoint = _checked_checkpoint(init_checkpoint, num_new_tokens)
+    max_seq_length = max_seq_length or min(128, checkpoint.config.max_sequence_length)
+    checkpoint.config.check_sequence_length(max_seq_length)
     settings = {
         "run": "adapt_to_domain",
         "text": as_patterns(text),
@@ -158,8 +163,6 @@ def adapt_to_domain(
         "text_field": text_field,
         "language": language,
     }
-    checkpoint = _checked_checkpoint(init_checkpoint, num_new_tokens)
-    checkpoint.config.check_sequence_length(max_seq_length)
     if not os.path.isdir(os.path.join(output_dir, "text")):
         with atomic_folder(output_dir) as place:  # text that cannot be used leaves no folder behind
             RunFolder(place, settings)

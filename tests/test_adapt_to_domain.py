@@ -47,7 +47,7 @@ CONFIG = BertConfig(
     attention_probs_dropout_prob=0.0,
     initializer_range=0.1,
 )
-SHORT = {"max_seq_length": 32, "num_new_tokens": 3, "train_batch_size": 8}
+SHORT = {"num_new_tokens": 3, "train_batch_size": 8}
 
 
 @pytest.fixture
@@ -223,5 +223,5 @@ def test_a_checkpoint_that_cannot_guess_words_is_refused(text, model, tmp_path):
         adapt_to_domain(text, model, tmp_path / "out", max_seq_length=64)
     (tmp_path / "book.txt").write_text("the gas\n")
     with pytest.raises(InputError, match="only one document"):
-        adapt_to_domain(tmp_path / "book.txt", model, tmp_path / "out", max_seq_length=32)
+        adapt_to_domain(tmp_path / "book.txt", model, tmp_path / "out")
     assert not (tmp_path / "out").exists()
