@@ -42,14 +42,16 @@ def define_flags() -> None:
         "max_seq_length", None, "Tokens in a row (default: 128, or all positions of a model that has fewer)."
     )
     flags.DEFINE_integer("num_train_steps", 10_000, "The number of updates.", lower_bound=0)
-    flags.DEFINE_integer("train_batch_size", 32, "Rows per update.")
+    flags.DEFINE_integer("train_batch_size", 32, "Rows per update.", lower_bound=1)
     flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate, after a tenth of the updates.")
     flags.DEFINE_float("held_out_share", 0.05, "The share of the documents to hold out; at most 2,000 documents.")
     flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the masks, the dropout and the order of the rows.")
     flags.DEFINE_string("text_field", "text", "The field with the text, in .jsonl, tables and tensorflow_datasets.")
     flags.DEFINE_string("language", "en", "The language of the text, by whose rules sentences end: its ISO 639 code.")
-    flags.DEFINE_integer("num_processes", None, "Processes that prepare the text (default: one per core).", 1)
+    flags.DEFINE_integer(
+        "num_processes", None, "Processes that prepare the text (default: one per core).", lower_bound=1
+    )
     flags.mark_flags_as_required(["text", "init_checkpoint", "output_dir"])
 
 
@@ -146,7 +148,8 @@ def adapt_to_domain(
     from keras_bert.training.run_folder import RunFolder
 
     checkpoint = _checked_checkpoint(init_checkpoint, num_new_tokens)
-    max_seq_length = max_seq_length or min(128, checkpoint.config.max_sequence_length)
+    if max_seq_length is None:
+        max_seq_length = min(128, checkpoint.config.max_sequence_length)
     checkpoint.config.check_sequence_length(max_seq_length)
     settings = {
         "run": "adapt_to_domain",
