@@ -4,10 +4,8 @@ Questions are plain lists of numbers and strings, so that they can be sent as JS
 """
 
 import dataclasses
-import functools
 import json
 import pathlib
-import unittest.mock
 
 import keras
 import numpy as np
@@ -21,7 +19,6 @@ from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
-from keras_bert.serving import export
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -105,13 +102,10 @@ class Exports(dict):
     def __init__(self, models: dict, folder):
         super().__init__()
         self._models, self._folder = models, pathlib.Path(folder)
-        # Making the tokenizer takes most of the time of an export, and all models have the same vocabulary.
-        self._make_tokenizer = functools.cache(export.make_tokenizer)
 
     def __missing__(self, name: str) -> str:
         model, options = self._models[name]
-        with unittest.mock.patch.object(export, "make_tokenizer", self._make_tokenizer):
-            self[name] = model.export_for_serving(self._folder / name, **options)
+        self[name] = model.export_for_serving(self._folder / name, **options)
         return self[name]
 
 

@@ -137,7 +137,7 @@ def test_a_layer_keeps_its_window():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_classifier_of_texts_and_its_export(family, tmp_path):
+def test_a_classifier_of_texts_and_its_export(family, tmp_path, eagerly):
     model = new(SequenceClassifier, family, labels=["dog", "fox"])
     texts = [*TEXTS[:3], "the dog, the fox, a dog " * 3]
     model.fit(texts, LABELS, epochs=1, batch_size=2, verbose=0)
