@@ -142,7 +142,9 @@ def test_a_vocabulary_alone_can_be_cased():
     assert differences(*pair_of([*TOKENS, "The"], do_lower_case=False), [f"The the A{SIGMA} \u00e1a".encode()]) == []
 
 
-@pytest.mark.parametrize("name", ["uncased", "cased", "multilingual-cased", "chinese"])
+@pytest.mark.parametrize(
+    "name", ["uncased", "multilingual-cased", *(pytest.param(n, marks=pytest.mark.slow) for n in ("cased", "chinese"))]
+)
 def test_generated_texts_are_tokenized_as_in_python(tokenizers, name):
     graph, python = tokenizers[name]
     generated = generated_texts(seed=7, tokens=python.vocabulary.tokens)

@@ -79,6 +79,18 @@ def train_until_killed(monkeypatch, at_step, *arguments, **keywords):
             pretrain(*arguments, **keywords)
 
 
+def test_a_run_writes_what_it_promises(finished):
+    names = ["checkpoints", "history.jsonl", "model", "record_index.npz", "run.json"]
+    assert sorted(path.name for path in finished.iterdir()) == names
+    assert sorted(path.name for path in (finished / "checkpoints").iterdir()) == ["step-00000008", "step-00000012"]
+    history = read_history(finished / "history.jsonl")
+    assert [line["step"] for line in history] == [5, 10, 12]
+    assert set(METRICS) < set(history[0])
+    assert history[0]["masked_lm_loss"] == pytest.approx(np.log(len(VOCABULARY)), abs=0.2)
+    assert history[-1]["learning_rate"] == 0.0
+
+
+@pytest.mark.slow
 def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path, capsys):
     run = {
         **RUN,
