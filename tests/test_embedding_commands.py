@@ -7,7 +7,7 @@ from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.embedding_losses import CosineRegression, InBatchNegatives, Matryoshka
+from keras_bert.models.embedding_losses import CosineRegression, InBatchNegatives, Matryoshka, Triplet
 from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.training.run_folder import RunFolder
@@ -68,8 +68,10 @@ def test_flags_make_the_loss(files, monkeypatch, run_here):
     monkeypatch.setattr("keras_bert.training.finished_runs.evaluate_run", lambda *args, **_: {})
     run_here(run_embeddings, *common(files, "--text_columns=a,b", "--symmetric", "--matryoshka_dimensions=8,2"))
     run_here(run_embeddings, *common(files, "--text_columns=a,b", "--score_column=score", "--loss=cosine"))
+    run_here(run_embeddings, *common(files, "--text_columns=a,b,c", "--loss=triplet", "--margin=1"))
     run_here(run_embeddings, *common(files, "--text_columns=a,b"))
-    assert losses == [Matryoshka(InBatchNegatives(symmetric=True), [8, 2]), CosineRegression(), None]
+    matryoshka = Matryoshka(InBatchNegatives(symmetric=True), [8, 2])
+    assert losses == [matryoshka, CosineRegression(), Triplet(margin=1.0), None]
 
 
 def test_a_cross_encoder_is_trained_and_ranks(files, run_here, eagerly):
