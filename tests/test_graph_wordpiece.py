@@ -1,3 +1,4 @@
+import functools
 import itertools
 import subprocess
 import sys
@@ -29,6 +30,11 @@ def tokenizers(shared_data):
 
 
 def pair_of(tokens, do_lower_case=True):
+    return _pair_of(tuple(tokens), do_lower_case)
+
+
+@functools.cache
+def _pair_of(tokens, do_lower_case):
     vocabulary = Vocabulary(tokens)
     return GraphTokenizer(vocabulary, do_lower_case), WordPieceTokenizer(vocabulary, do_lower_case)
 

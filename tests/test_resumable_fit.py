@@ -102,7 +102,7 @@ def checkpoints(run):
     return sorted(os.listdir(run / "checkpoints"))
 
 
-def test_the_newest_checkpoints_are_kept(eagerly, records, tmp_path, monkeypatch):
+def test_the_newest_checkpoints_are_kept(records, tmp_path, monkeypatch):
     train(monkeypatch, tmp_path / "run", records, num_train_steps=10, save_checkpoints_steps=2, keep_checkpoint_max=3)
     assert checkpoints(tmp_path / "run") == ["step-00000006", "step-00000008", "step-00000010"]
     train(monkeypatch, tmp_path / "all", records, num_train_steps=10, save_checkpoints_steps=2, keep_checkpoint_max=0)
