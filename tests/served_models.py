@@ -66,25 +66,26 @@ class Question:
 def make_models() -> dict:
     """Returns name -> (model, options of its export)."""
     keras.utils.set_random_seed(1)
-    single = SequenceClassifier(CONFIG, labels=["animal", "none", "größer"])
+    config = CONFIG.replace(num_hidden_layers=1)
+    single = SequenceClassifier(config, labels=["animal", "none", "größer"])
     models = {
         "single": (single, {}),
         "several": (
-            SequenceClassifier(CONFIG, labels=["a", "b"], problem_type="multi_label"),
+            SequenceClassifier(config, labels=["a", "b"], problem_type="multi_label"),
             {"text_pairs": True},
         ),
-        "score": (SequenceClassifier(CONFIG, problem_type="regression"), {"max_seq_length": 20}),
-        "choice": (MultipleChoice(CONFIG), {}),
-        "masked": (BertPretrainer(CONFIG), {"top_k": 3}),
-        "encoder": (BertEncoder(CONFIG), {}),
+        "score": (SequenceClassifier(config, problem_type="regression"), {"max_seq_length": 20}),
+        "choice": (MultipleChoice(config), {}),
+        "masked": (BertPretrainer(config), {"top_k": 3}),
+        "encoder": (BertEncoder(config), {}),
         "sentence": (
-            SentenceEncoder(CONFIG, pooling=["cls", "max"], dense=[{"units": 5}], prompts={"query": "the fox "}),
+            SentenceEncoder(config, pooling=["cls", "max"], dense=[{"units": 5}], prompts={"query": "the fox "}),
             {},
         ),
         "int8": (single, {"weights": "int8"}),
         "bfloat16": (single, {"dtype": "bfloat16"}),
-        "tagger": (TokenClassifier(CONFIG, ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), {}),
-        "answerer": (SpanClassifier(CONFIG, null_threshold=0.0, doc_stride=8, max_query_length=10), {}),
+        "tagger": (TokenClassifier(config, ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), {}),
+        "answerer": (SpanClassifier(config, null_threshold=0.0, doc_stride=8, max_query_length=10), {}),
     }
     for model, _ in models.values():
         model.vocabulary = VOCABULARY

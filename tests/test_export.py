@@ -415,6 +415,7 @@ def test_exports_answer_where_neither_keras_nor_this_package_is(exports, ask, tm
     np.testing.assert_allclose(single, predicted(exports["single"][0], features(texts)), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_real_text_has_the_answers_of_predict(shared_data, tmp_path):
     vocabulary = Vocabulary.from_file(shared_data("vocab", "bert-base-uncased-vocab.txt"))
     config = CONFIG.replace(vocab_size=len(vocabulary), max_position_embeddings=64)

@@ -103,7 +103,7 @@ def exported(model, folder, **options):
     return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures
 
 
-def with_families(short: str):
+def with_families(short: str | None):
     """Runs a test with every family: with `short` in `make test`, with the others as slow tests."""
     names = ["roberta", "albert", "distilbert", "modernbert", "longformer", "big_bird"]
     slow = pytest.mark.slow
@@ -211,7 +211,7 @@ def test_a_question_without_a_token_gets_no_answer():
     assert not model.predict((["\x00"], ["the fox"]))[0].has_answer
 
 
-@with_families(short="roberta")
+@with_families(short=None)  # the served choices of BERT are in test_served_signatures.py
 def test_a_choice(family, tmp_path, eagerly):
     choices = [["dog", "fox"], ["the", "a dog"], ["fox", "the dog"]]
     model = new(MultipleChoice, family)

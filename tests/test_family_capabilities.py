@@ -152,7 +152,7 @@ CHECKS = {
 SHORT = {
     *(("albert", name) for name, check in CHECKS.items() if check not in (checked_elsewhere, check_two_devices)),
     ("roberta", "packed rows, no padding"),
-    ("distilbert", "pre-training"),
+    ("distilbert", "packed rows, no padding"),
     ("electra", "packed rows, no padding"),
     ("modernbert", "packed rows, no padding"),
     ("longformer", "XLA"),

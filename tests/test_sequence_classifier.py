@@ -99,6 +99,7 @@ def test_metrics_given_to_compile_see_labels_and_logits(eagerly):
         assert results["sparse_categorical_crossentropy"] == pytest.approx(results["loss"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_fit_learns_which_examples_hold_a_token():
     keras.utils.set_random_seed(0)
     generator = np.random.default_rng(0)
