@@ -117,6 +117,13 @@ FAMILIES: dict[str, Family] = {
         config="keras_bert.config.modern_bert_config.ModernBertConfig",
         encoder="keras_bert.models.modern_bert_encoder.ModernBertEncoder",
     ),
+    # Yang et al., 2019.
+    "xlnet": Family(
+        defaults={"vocab_size": 32000, "do_lower_case": False},
+        tokenizer=SENTENCE_PIECE,
+        config="keras_bert.config.xlnet_config.XLNetConfig",
+        encoder="keras_bert.models.xlnet_encoder.XLNetEncoder",
+    ),
     # A vector for each token and no layers, so the sizes of layers mean nothing. Only `SentenceEncoder` computes it.
     STATIC: Family(
         defaults={
@@ -159,6 +166,8 @@ SIZES: dict[str, tuple[str, dict[str, Any]]] = {
     "longformer-large": ("longformer", _size(24, 1024, 16)),
     "bigbird-base": ("big_bird", _size(12, 768, 12)),
     "bigbird-large": ("big_bird", _size(24, 1024, 16)),
+    "xlnet-base": ("xlnet", _size(12, 768, 12)),
+    "xlnet-large": ("xlnet", _size(24, 1024, 16)),
     "modernbert-base": ("modernbert", _size(22, 768, 12, 1152)),
     "modernbert-large": ("modernbert", _size(28, 1024, 16, 2624)),
 }

@@ -10,6 +10,8 @@ transformer_block.py   one layer of the encoder
 token_embeddings.py    token embeddings without positions
 rotary_attention.py    multi-head self-attention with rotary positions
 rotary_block.py        one layer of ModernBERT
+relative_attention.py  multi-head self-attention with relative positions, segments and a memory
+relative_block.py      one layer of XLNet
 prediction_head.py     the head before the last layer of ModernBERT's tasks
 activations.py         exact GELU, its tanh approximation, and the other activations
 layer_norm.py          LayerNorm

@@ -39,6 +39,7 @@ class Encoder(BertModel):
 
     Attributes:
         supports: which of `SEGMENTS`, `PACKING`, `UNPADDING` and `POOLED_OUTPUT` the encoder supports.
+        has_positions: whether the encoder uses `position_ids`.
         has_token_head: whether the pooler is a head of all tasks, also of those on tokens; see `token_features`.
         gradient_checkpointing: whether training keeps only the inputs of each block and computes the block again in the
             backward pass: less memory, more time, the same result except for rounding. It is not saved in the config.
@@ -51,6 +52,7 @@ class Encoder(BertModel):
     """
 
     supports: Sequence[str] = ()
+    has_positions = True
     has_token_head = False
     gradient_checkpointing = False
     global_tokens = FIRST_TOKEN
