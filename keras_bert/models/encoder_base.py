@@ -128,6 +128,10 @@ class Encoder(BertModel):
             return vectors_at_flat(encoder.encode(inputs)["sequence_output"], flat_indices)
         return self.encode_flat(inputs, flat_indices, training=training)
 
+    def vectors_to_predict(self, inputs, columns, head, training=False) -> dict:
+        """As `vectors_at`, for tokens that `head` predicts. In XLNet these vectors do not depend on the tokens."""
+        return self.vectors_at(inputs, columns, training=training)
+
     def pooled_tokens(self, input_mask):
         """Returns the mask of the tokens whose vectors are pooled, int `[B, S]`: all tokens, [CLS] and [SEP] too."""
         return input_mask

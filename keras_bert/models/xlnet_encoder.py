@@ -10,6 +10,7 @@ from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, columns_with_first_last
+from keras_bert.layers.prediction_order import order_bias, with_own_token
 from keras_bert.layers.relative_attention import distance_vectors
 from keras_bert.layers.relative_block import RelativeBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
@@ -131,6 +132,45 @@ class XLNetEncoder(Encoder):
         flat = ops.reshape(self._flat(all_columns, row), (-1,))
         return self._vectors_at(row, ops.take(flat, ops.cast(flat_indices, "int32")), training)
 
+    def vectors_to_predict(self, inputs, columns, head, training=False) -> dict:
+        """Computes the second stream in selected columns, whose tokens it does not know.
+
+        Args:
+            inputs, columns: as for `vectors_at`. With `prediction_order`, int `[B, S]` (see `order_bias`), a token also
+                knows the selected tokens of lower ranks. By default no token knows the selected ones.
+            head: a `QueryHead`.
+            training: whether to apply dropout.
+        """
+        self._check_inputs(inputs)
+        row, columns = self._read(inputs), ops.cast(columns, "int32")
+        all_columns = ops.arange(ops.shape(row.ids)[1], dtype="int32")
+        is_target = ops.any(ops.equal(ops.expand_dims(columns, 2), all_columns), axis=1)
+        is_target = ops.take_along_axis(is_target, row.origins, axis=1)
+        # Unused predictions have column 0: that of [CLS], or padding.
+        is_target = is_target & ops.not_equal(row.segments, _CLS_SEGMENT) & (row.sequences > 0)
+        order = ops.where(is_target, 0, -1)
+        if features.PREDICTION_ORDER in inputs:
+            order = ops.cast(inputs[features.PREDICTION_ORDER], "int32")
+            order = ops.take_along_axis(order, row.origins, axis=1)
+        hidden_tokens = order_bias(order, is_target)
+        query_columns = ops.take_along_axis(row.columns, columns, axis=1)
+        query_bias = attention_bias(
+            row.sequences, query_mask=ops.take_along_axis(row.sequences, query_columns, axis=1)
+        ) + ops.take_along_axis(hidden_tokens, ops.expand_dims(query_columns, (1, 3)), axis=2)
+        start = ops.cast(head.mask_embedding, self.compute_dtype)
+        streams = self.run(
+            row.ids,
+            row.segments,
+            attention_bias(row.sequences) + with_own_token(hidden_tokens),
+            queries=ops.zeros((*ops.shape(columns), self.config.hidden_size), self.compute_dtype) + start,
+            query_columns=query_columns,
+            query_bias=query_bias,
+            training=training,
+            flat_indices=ops.reshape(self._flat(row.first, row), (-1,)),
+        )
+        first = ops.reshape(streams.states[-1], (*ops.shape(row.first), self.config.hidden_size))
+        return {"sequence_output": streams.queries, "pooled_output": self._pooled(first, row)}
+
     def run(
         self, ids, segments, bias, memory=None, queries=None, query_columns=None, query_bias=None, training=False, **last
     ) -> "_Streams":
@@ -170,11 +210,8 @@ class XLNetEncoder(Encoder):
             if number == len(self.blocks) and last:
                 inputs = (*inputs, None, None, last["flat_indices"])
             if queries is not None:
-                queries = run_block(
-                    block, hidden, *of_queries, remembered, queries, query_columns, training=training, return_attention=False
-                )
-                if number == len(self.blocks):
-                    break
+                inputs_of_queries = (hidden, *of_queries, remembered, queries, query_columns)
+                queries = run_block(block, *inputs_of_queries, training=training, return_attention=False)
             hidden = run_block(block, *inputs, training=training, return_attention=self.output_attentions)
             if self.output_attentions:
                 hidden, attention = hidden
@@ -194,7 +231,7 @@ class XLNetEncoder(Encoder):
         if not is_packed:
             first = ops.expand_dims(ops.argmax(ops.cast(sequences > 0, "int32"), axis=1), 1)
         moved = (ops.take_along_axis(values, origins, axis=1) for values in (ids, segments, sequences))
-        return _Row(*moved, columns, ops.cast(first, "int32"), is_packed)
+        return _Row(*moved, columns, origins, ops.cast(first, "int32"), is_packed)
 
     def _flat(self, columns, row: "_Row"):
         """Returns the flat indices in XLNet's order of tokens in columns of the inputs: int `[B, F]` -> `[B, F]`."""
@@ -232,6 +269,7 @@ class _Row(NamedTuple):
         ids, segments, sequences: `[B, S]` in XLNet's order of columns; `sequences` has the number of each token's
             sequence, 0 for padding.
         columns: `[B, S]`, the column in XLNet's order of each column of the inputs.
+        origins: `[B, S]`, the column of the inputs of each column in XLNet's order.
         first: `[B, K]`, the columns of the inputs where the sequences begin.
         is_packed: whether rows may have several sequences, so that K may exceed 1.
     """
@@ -240,6 +278,7 @@ class _Row(NamedTuple):
     segments: Any
     sequences: Any
     columns: Any
+    origins: Any
     first: Any
     is_packed: bool
 
