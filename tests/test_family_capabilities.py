@@ -22,7 +22,7 @@ from keras_bert.optimization import AdamW
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "families.md"
 FAMILIES = {"roberta": "RoBERTa", "albert": "ALBERT", "distilbert": "DistilBERT", "electra": "ELECTRA"}
 FAMILIES |= {"modernbert": "ModernBERT"}
-FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird"}
+FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird", "xlnet": "XLNet"}
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = np.array([0, 1, 0, 1], "int32")
 
