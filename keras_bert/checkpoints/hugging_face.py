@@ -305,7 +305,6 @@ def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
         values = {theirs.get(name, name): value for name, value in values.items() if name != "type_vocab_size"}
     if config.model_type == "xlnet":
         values |= {"summary_activation": _ACTIVATIONS_BACK[config.pooler_act]}
-        del values["max_position_embeddings"]  # transformers refuses it
     if form.CLASSIFIER in checkpoint.heads:
         values["problem_type"] = next(
             theirs for theirs, ours in _PROBLEM_TYPES.items() if ours == checkpoint.problem_type

@@ -23,6 +23,7 @@ KEYS = {
     "ff_activation": "hidden_act",
     "dropout": "hidden_dropout_prob",
     "summary_activation": "pooler_act",
+    "longest_row": "max_position_embeddings",  # ours; they have no limit, and refuse the usual key
 }
 # Settings of the published models; others would be computed differently.
 _FIXED = {
