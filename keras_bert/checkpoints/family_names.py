@@ -203,7 +203,9 @@ def _xlnet_encoder(config: BertConfig) -> list[Weight]:
     # Google's files have the biases of all layers in one variable, which `xlnet_files.py` divides.
     theirs, google, ours = "transformer.layer.*", "model/transformer/layer_*", f"{_LAYER}/attention"
     rows = [
-        Weight(form.TOKEN_EMBEDDINGS, "transformer.word_embedding.weight", "model/transformer/word_embedding/lookup_table")
+        Weight(
+            form.TOKEN_EMBEDDINGS, "transformer.word_embedding.weight", "model/transformer/word_embedding/lookup_table"
+        )
     ]
     for name, letter in (("query", "q"), ("key", "k"), ("value", "v"), ("distance", "r"), ("output_dense", "o")):
         layout = HEADS_LAST if letter == "o" else HEADS_OUT

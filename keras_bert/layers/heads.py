@@ -180,9 +180,7 @@ class QueryHead(keras.layers.Layer):
     def build(self, hidden_shape, token_embeddings_shape=None):
         self.hidden_size = hidden_shape[-1]
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        self.mask_embedding = self.add_weight(
-            name="mask_embedding", shape=(self.hidden_size,), initializer=initializer
-        )
+        self.mask_embedding = self.add_weight(name="mask_embedding", shape=(self.hidden_size,), initializer=initializer)
         self.output_bias = self.add_weight(
             name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
         )

@@ -172,7 +172,16 @@ class XLNetEncoder(Encoder):
         return {"sequence_output": streams.queries, "pooled_output": self._pooled(first, row)}
 
     def run(
-        self, ids, segments, bias, memory=None, queries=None, query_columns=None, query_bias=None, training=False, **last
+        self,
+        ids,
+        segments,
+        bias,
+        memory=None,
+        queries=None,
+        query_columns=None,
+        query_bias=None,
+        training=False,
+        **last,
     ) -> "_Streams":
         """Computes rows whose columns are in XLNet's order.
 
@@ -222,8 +231,7 @@ class XLNetEncoder(Encoder):
     def _read(self, inputs) -> "_Row":
         """Returns the inputs in XLNet's order of columns, as int32."""
         ids, sequences, segments = (
-            ops.cast(inputs[name], "int32")
-            for name in (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
+            ops.cast(inputs[name], "int32") for name in (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
         )
         columns, origins, is_first = columns_with_first_last(sequences)
         segments = ops.where(is_first, _CLS_SEGMENT, segments)
