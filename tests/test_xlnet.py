@@ -1,7 +1,8 @@
 """XLNet computes what the official code computed, and its predictions know earlier tokens only.
 
-`family_golden/xlnet.npz` has weights under the names of TensorFlow 1, inputs and outputs, recorded from zihangdai/xlnet:
-with a memory, segments, padding on the left and hidden tokens. The micro checkpoints are those of CyberZHG/keras-xlnet.
+`family_golden/xlnet.npz` has weights under the names of TensorFlow 1, inputs and outputs, recorded from
+zihangdai/xlnet: with a memory, segments, padding on the left and hidden tokens. The micro checkpoints are those of
+CyberZHG/keras-xlnet.
 """
 
 import json

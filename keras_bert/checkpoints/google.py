@@ -1,4 +1,6 @@
-"""Checkpoints of google-research/bert, /albert, /electra and zihangdai/xlnet (TensorFlow 1): a config, `vocab.txt` and `*.ckpt.*`.
+"""Checkpoints of google-research/bert, /albert, /electra and zihangdai/xlnet (TensorFlow 1).
+
+A folder has a config, `vocab.txt` or `spiece.model`, and `*.ckpt.*`.
 
 Reference: google-research/bert `modeling.py`, `run_pretraining.py`, `run_classifier.py`, `run_squad.py`;
 google-research/albert `modeling.py`; google-research/electra `pretrain/`, `configure_pretraining.py`.

@@ -49,8 +49,8 @@ def of_theirs(values: Mapping, file: str) -> dict:
     width, heads, head_size = (values.get(name) for name in ("d_model", "n_head", "d_head"))
     if all(isinstance(value, int) for value in (width, heads, head_size)) and heads * head_size != width:
         raise InputError(
-            f"{file}: d_head={head_size} and n_head={heads} do not make d_model={width}. Only heads that divide d_model "
-            "are supported."
+            f"{file}: d_head={head_size} and n_head={heads} do not make d_model={width}. Only heads that divide "
+            "d_model are supported."
         )
     keys = KEYS | {"n_token": "vocab_size"}
     ours = {keys.get(name, name): value for name, value in values.items() if name not in _FIXED}
@@ -79,8 +79,8 @@ def divided(variables: Mapping[str, StoredTensor], num_layers: int) -> dict[str,
         num_axes = 4 if name == "seg_embed" else 3
         if len(tensor.shape) == num_axes and tensor.shape[0] != num_layers:
             raise InputError(
-                f"{_SCOPE}/{name} has the shape {list(tensor.shape)}, but the config has {num_layers} layers (n_layer). "
-                "The config belongs to another checkpoint."
+                f"{_SCOPE}/{name} has the shape {list(tensor.shape)}, but the config has {num_layers} layers "
+                "(n_layer). The config belongs to another checkpoint."
             )
         for number in range(num_layers):
             of_layer = tensor

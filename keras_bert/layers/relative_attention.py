@@ -25,7 +25,8 @@ def distance_vectors(num_keys, length, hidden_size: int, longest: int | None = N
     Returns:
         `[num_keys + length, H]`.
 
-    Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; zihangdai/xlnet `modeling.py`, `relative_positional_encoding`.
+    Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; zihangdai/xlnet `modeling.py`,
+    `relative_positional_encoding`.
     """
     distances = ops.cast(num_keys, "int32") - ops.arange(num_keys + length, dtype="int32")
     if longest is not None:
@@ -38,8 +39,8 @@ def distance_vectors(num_keys, length, hidden_size: int, longest: int | None = N
 def shift_to_keys(scores, num_keys):
     """Returns the score of every query with every key, from its scores with every distance.
 
-    Query i stands at key `K - S + i`, so its score with key j is that of row `S - i + j` of `distance_vectors`. Rows are
-    shifted by reading the same numbers with another row length; nothing is gathered.
+    Query i stands at key `K - S + i`, so its score with key j is that of row `S - i + j` of `distance_vectors`. Rows
+    are shifted by reading the same numbers with another row length; nothing is gathered.
 
     Args:
         scores: `[B, N, S, K + S]`.

@@ -102,9 +102,8 @@ class XLNetEncoder(Encoder):
     def encode(self, inputs, training=False) -> dict:
         row = self._read(inputs)
         streams = self.run(row.ids, row.segments, attention_bias(row.sequences), training=training)
-        states = [vectors_at(state, row.columns) for state in streams.states[-1:]]
-        if self.output_hidden_states:
-            states = [vectors_at(state, row.columns) for state in streams.states]
+        returned = streams.states if self.output_hidden_states else streams.states[-1:]
+        states = [vectors_at(state, row.columns) for state in returned]
         outputs = {"sequence_output": states[-1], "pooled_output": self._pooled(vectors_at(states[-1], row.first), row)}
         if self.output_hidden_states:
             outputs["hidden_states"] = states
@@ -180,21 +179,21 @@ class XLNetEncoder(Encoder):
         queries=None,
         query_columns=None,
         query_bias=None,
+        flat_indices=None,
         training=False,
-        **last,
     ) -> "_Streams":
         """Computes rows whose columns are in XLNet's order.
 
         Args:
             ids, segments: int `[B, S]`.
             bias: float `[B, 1, S, K]` or `[B, 1, 1, K]`: which of the K = M + S keys a token attends to.
-            memory: inputs of all layers for the M tokens before the row, a list of `[B, M, H]`; None: M = 0. The segment
-                of these tokens is 0.
+            memory: inputs of all layers for the M tokens before the row, a list of `[B, M, H]`; None: M = 0. The
+                segment of these tokens is 0.
             queries: float `[B, P, H]`: the second stream, which does not know the tokens in its columns.
             query_columns: int `[B, P]`, the columns of the queries.
             query_bias: as `bias`, `[B, 1, P, K]`, for the queries.
+            flat_indices: int `[T]`, the tokens for which the last block computes the first stream; by default all.
             training: whether to apply dropout.
-            **last: arguments of the last block, such as `flat_indices`.
 
         Returns:
             the states and attentions of the first stream, and the outputs of the second stream, `[B, P, H]`.
@@ -216,8 +215,8 @@ class XLNetEncoder(Encoder):
         for number, block in enumerate(self.blocks, start=1):
             remembered = None if memory is None else memory[number - 1]
             inputs = (hidden, bias, distances, is_other, remembered)
-            if number == len(self.blocks) and last:
-                inputs = (*inputs, None, None, last["flat_indices"])
+            if number == len(self.blocks) and flat_indices is not None:
+                inputs = (*inputs, None, None, flat_indices)
             if queries is not None:
                 inputs_of_queries = (hidden, *of_queries, remembered, queries, query_columns)
                 queries = run_block(block, *inputs_of_queries, training=training, return_attention=False)
@@ -252,7 +251,7 @@ class XLNetEncoder(Encoder):
         return self.run(row.ids, row.segments, bias, training=training, flat_indices=flat_indices).states[-1]
 
     def _pooled(self, first_vectors, row: "_Row"):
-        """Returns the pooler's output for the first tokens: `[B, K, H]` -> `[B, K, H]`, or `[B, H]` if K is always 1."""
+        """Returns the pooler's output for first tokens: `[B, K, H]` -> `[B, K, H]`, or `[B, H]` if K is always 1."""
         pooled = self.pooler.dense(first_vectors)
         return pooled if row.is_packed else pooled[:, 0]
 

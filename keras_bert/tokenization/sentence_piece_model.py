@@ -110,7 +110,8 @@ class SentencePieceModel:
         only a few characters. So a capital sigma at the end of a word becomes σ, and letters that Unicode would compose
         stay separate if a mark between them was removed.
 
-        Reference: google-research/albert, `tokenization.preprocess_text`; zihangdai/xlnet, `prepro_utils.preprocess_text`.
+        Reference: google-research/albert, `tokenization.preprocess_text`; zihangdai/xlnet,
+        `prepro_utils.preprocess_text`.
         """
         from sentencepiece import SentencePieceNormalizer, set_min_log_level
 
