@@ -108,6 +108,11 @@ def test_every_task_of_every_family_answers_as_in_python(format, family, name, a
 
 
 @pytest.mark.slow
+def test_an_xlnet_answers_in_litert_as_in_python(answers_are_equal):
+    answers_are_equal("litert", "classifier", "xlnet")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["longformer", "big_bird"])
 def test_litert_names_the_operation_that_it_lacks(family, tmp_path):
     with pytest.raises(InputError, match="LiteRT cannot hold this SequenceClassifier: it has no operation 'tf.Strided"):

@@ -40,6 +40,7 @@ class Encoder(BertModel):
 
     Attributes:
         supports: which of the capabilities above the encoder supports.
+        has_positions: whether the encoder uses `position_ids`.
         has_token_head: whether the pooler is a head of all tasks, also of those on tokens; see `token_features`.
         gradient_checkpointing: whether training keeps only the inputs of each block and computes the block again in the
             backward pass: less memory, more time, the same result except for rounding. It is not saved in the config.
@@ -53,6 +54,7 @@ class Encoder(BertModel):
     """
 
     supports: Sequence[str] = ()
+    has_positions = True
     has_token_head = False
     gradient_checkpointing = False
     global_tokens = FIRST_TOKEN
@@ -128,6 +130,10 @@ class Encoder(BertModel):
         if encoder is not self:
             return vectors_at_flat(encoder.encode(inputs, training=training)["sequence_output"], flat_indices)
         return self.encode_flat(inputs, flat_indices, training=training)
+
+    def vectors_to_predict(self, inputs, columns, head, training=False) -> dict:
+        """As `vectors_at`, for tokens that `head` predicts. In XLNet these vectors do not depend on the tokens."""
+        return self.vectors_at(inputs, columns, training=training)
 
     def pooled_tokens(self, input_mask):
         """Returns the mask of the tokens whose vectors are pooled, int `[B, S]`: all tokens, [CLS] and [SEP] too."""

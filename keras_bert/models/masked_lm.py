@@ -3,7 +3,7 @@
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.layers.heads import MaskedLanguageModelHead
+from keras_bert.layers.heads import MaskedLanguageModelHead, QueryHead
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
@@ -13,8 +13,10 @@ from keras_bert.records import features
 from keras_bert.tokenization.user_inputs import holds_texts
 
 
-def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
+def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead | QueryHead:
     """Returns the head of `MaskedLM` and `BertPretrainer`, not yet built."""
+    if config.family.predicts_from_queries:
+        return QueryHead(config.vocab_size, config.initializer_range, dtype=dtype, name="masked_lm_head")
     return MaskedLanguageModelHead(
         vocab_size=config.vocab_size,
         activation=config.masked_lm_act,
@@ -80,7 +82,9 @@ class MaskedLM(TaskModel):
         self.masked_lm_head.build((None, None, width), (self.config.vocab_size, self.config.embedding_size))
 
     def call(self, inputs, training=False):
-        masked = self.encoder.vectors_at(inputs, inputs[features.MASKED_LM_POSITIONS], training=training)
+        masked = self.encoder.vectors_to_predict(
+            inputs, inputs[features.MASKED_LM_POSITIONS], self.masked_lm_head, training=training
+        )
         table = ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         return {"masked_lm_logits": self.masked_lm_head(masked["sequence_output"], table)}
 

@@ -69,7 +69,9 @@ class BertPretrainer(TaskModel):
         self.next_sentence_head.build((None, width))
 
     def call(self, inputs, training=False):
-        encoded = self.encoder.vectors_at(inputs, inputs[features.MASKED_LM_POSITIONS], training=training)
+        encoded = self.encoder.vectors_to_predict(
+            inputs, inputs[features.MASKED_LM_POSITIONS], self.masked_lm_head, training=training
+        )
         masked_lm_logits = self.masked_lm_head(
             encoded["sequence_output"], ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         )
