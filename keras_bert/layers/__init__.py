@@ -17,6 +17,7 @@ dropout.py             dropout that draws 16 random bits per number
 numbered_mask.py       attention mask and positions from the numbers in input_mask
 gathering.py           gathers vectors at selected columns
 heads.py               pooler and masked-LM head
+token_replacement.py   draws tokens from a masked LM and puts them into rows
 text_pooling.py        the vectors of tokens -> one vector for the text
 layer_mixture.py       a learnt weighted mean of the vectors of several layers
 """

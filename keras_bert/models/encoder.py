@@ -27,6 +27,7 @@ class BertEncoder(Encoder):
         output_hidden_states: whether to return the embeddings and the output of every layer.
         output_attentions: whether to return the attention probabilities of every layer.
         unpadded: see `Encoder`.
+        tables_of: the `BertEmbeddings` of another encoder whose tables to use, see there. It is not saved.
 
     Call arguments:
         inputs: dictionary of int `[B, S]`. Other keys are ignored.
@@ -64,7 +65,14 @@ class BertEncoder(Encoder):
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
     def __init__(
-        self, config: BertConfig, *, output_hidden_states=False, output_attentions=False, unpadded=False, **kwargs
+        self,
+        config: BertConfig,
+        *,
+        output_hidden_states=False,
+        output_attentions=False,
+        unpadded=False,
+        tables_of=None,
+        **kwargs,
     ):
         self.output_hidden_states = output_hidden_states
         self.output_attentions = output_attentions
@@ -80,6 +88,7 @@ class BertEncoder(Encoder):
             layer_norm_epsilon=config.layer_norm_eps,
             initializer_range=config.initializer_range,
             projected_size=config.hidden_size if config.embedding_projection else None,
+            tables_of=tables_of,
             dtype=self.dtype_policy,
             name="embeddings",
         )
