@@ -56,9 +56,7 @@ WITHOUT = {
     (family, "packed rows, no padding"): "no: blocks and windows count columns" for family in ("longformer", "big_bird")
 }
 WITHOUT |= {(family, "LiteRT export"): "no: it lacks an operation" for family in ("longformer", "big_bird")}
-WITHOUT |= {
-    (family, "ONNX export"): "no: written for `BertEncoder` only" for family in ("modernbert", "longformer", "big_bird")
-}
+WITHOUT |= {(family, "ONNX export"): "no: its attention is not written" for family in ("longformer", "big_bird")}
 
 
 def check_packing_and_unpadding(family, tmp_path, on_four_devices):
