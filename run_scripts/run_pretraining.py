@@ -98,8 +98,9 @@ def define_flags() -> None:
         "objective",
         DEFAULT_OBJECTIVE,
         list(OBJECTIVES),
-        "What is learnt: masked tokens and, if the records have them, next sentences (masked_lm), or which tokens a "
-        "small masked LM has replaced (replaced_tokens: ELECTRA).",
+        "What is learnt: masked tokens and, if the records have them, next sentences (masked_lm), also the tokens "
+        "of masked spans from the tokens beside them (span_boundary: SpanBERT), or which tokens a small masked LM has "
+        "replaced (replaced_tokens: ELECTRA).",
     )
     flags.DEFINE_float(
         "generator_hidden_size", None, "ELECTRA: the hidden size of the generator, as a fraction (default: 0.25)."

@@ -23,6 +23,7 @@ _CLASSES = {
     "ElectraPretrainer": ("keras_bert.models.electra_pretrainer", (form.REPLACED_TOKEN, form.GENERATOR)),
     "MaskedLM": ("keras_bert.models.masked_lm", (form.MASKED_LM,)),
     "BertPretrainer": ("keras_bert.models.pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE)),
+    "SpanPretrainer": ("keras_bert.models.span_pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE, form.SPAN_BOUNDARY)),
 }
 _LABELLED = (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
 
