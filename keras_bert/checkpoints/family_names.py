@@ -21,6 +21,7 @@ XLNET_ATTENTION = {
 }
 _SEGMENTS = "encoder/embeddings/segment_embeddings"
 _POOLER = f"{form.POOLER}/dense"
+_PROJECTION = "encoder/embeddings/projection"
 
 
 class Weight(NamedTuple):
@@ -161,7 +162,7 @@ def _albert_encoder(config: BertConfig) -> list[Weight]:
     rows = [
         *_embeddings("albert", "bert"),
         *_dense(
-            "encoder/embeddings/projection",
+            _PROJECTION,
             "albert.encoder.embedding_hidden_mapping_in",
             "bert/encoder/embedding_hidden_mapping_in",
         ),
@@ -179,7 +180,7 @@ def _distilbert_encoder(config: BertConfig) -> list[Weight]:
 def _electra_encoder(config: BertConfig) -> list[Weight]:
     return [
         *_embeddings("electra", "electra"),
-        *_dense("encoder/embeddings/projection", "electra.embeddings_project", "electra/embeddings_project"),
+        *_dense(_PROJECTION, "electra.embeddings_project", "electra/embeddings_project"),
         *_bert_block("electra", "electra"),
     ]
 
@@ -312,8 +313,18 @@ class FamilyNames:
 
     def google(self, config: BertConfig, head: str) -> NameTable:
         """Returns the names in TensorFlow 1. Google's scripts name the last layer of every task `output_weights`."""
-        rows = [*self._weights(config), *_output(head, "", "")]
+        rows = [*self._weights(config), *_output(head, "", ""), *self._generator(config)]
         return NameTable((row.ours, row.google, row.google_layout) for row in rows if row.google)
+
+    def _generator(self, config: BertConfig) -> list[Weight]:
+        """Returns the weights of ELECTRA's generator that it does not share with the discriminator."""
+        own = [row for row in self.encoder(config) if row.ours.startswith((_LAYER, _PROJECTION))]
+        rows = [*own, *self.masked_lm] if self.replaced_token else []
+        own_encoder, prefix = f"{form.GENERATOR}/", f"{self.google_encoder}/"
+        names = [
+            (row.ours, own_encoder + row.google.removeprefix(prefix) if row in own else row.google) for row in rows
+        ]
+        return [Weight(f"{form.GENERATOR}/{ours}", google=google) for ours, google in names if google]
 
     def _weights(self, config: BertConfig) -> list[Weight]:
         rows = [*self.encoder(config), *self.masked_lm, *self.replaced_token]

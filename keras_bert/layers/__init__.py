@@ -23,6 +23,8 @@ dropout.py             dropout that draws 16 random bits per number
 numbered_mask.py       attention mask and positions from the numbers in input_mask
 gathering.py           gathers vectors at selected columns
 heads.py               pooler and masked-LM head
+token_replacement.py   draws tokens from a masked LM and puts them into rows
+span_boundary.py       the tokens of a masked span from the two tokens beside it: SpanBERT
 text_pooling.py        the vectors of tokens -> one vector for the text
 layer_mixture.py       a learnt weighted mean of the vectors of several layers
 """

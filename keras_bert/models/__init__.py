@@ -10,6 +10,8 @@ encoder_base.py              Encoder: the contract that every encoder keeps
 encoders.py                  selects the encoder class of a model family
 unpadded_encoder.py          wraps an encoder: computes without padding
 pretrainer.py                BertPretrainer: masked LM and next sentence
+span_pretrainer.py           SpanPretrainer: BertPretrainer with SpanBERT's boundary objective
+electra_pretrainer.py        ElectraPretrainer: a generator replaces tokens, a discriminator finds them
 masked_lm.py                 predicts masked tokens
 sequence_classifier.py       labels or scores for a text or a pair of texts
 cross_encoder.py             a score for a query and a text

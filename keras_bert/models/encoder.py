@@ -27,6 +27,7 @@ class BertEncoder(Encoder):
         output_hidden_states: whether to return the embeddings and the output of every layer.
         output_attentions: whether to return the attention probabilities of every layer.
         unpadded: see `Encoder`.
+        tables_of: the `BertEmbeddings` of another encoder whose tables to use, see there. It is not saved.
 
     Call arguments:
         inputs: dictionary of int `[B, S]`. Other keys are ignored.
@@ -64,19 +65,26 @@ class BertEncoder(Encoder):
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
     def __init__(
-        self, config: BertConfig, *, output_hidden_states=False, output_attentions=False, unpadded=False, **kwargs
+        self,
+        config: BertConfig,
+        *,
+        output_hidden_states=False,
+        output_attentions=False,
+        unpadded=False,
+        tables_of=None,
+        **kwargs,
     ):
         self.output_hidden_states = output_hidden_states
         self.output_attentions = output_attentions
         super().__init__(config, unpadded=unpadded, **kwargs)
         if not self.takes_segments:
             self.supports = tuple(part for part in self.supports if part != SEGMENTS)
-        self.embeddings = self._new_embeddings()
+        self.embeddings = self._new_embeddings(tables_of)
         self.blocks = [self._new_block(f"layer_{index}") for index in range(config.num_blocks)]
         self.pooler = self._new_pooler()
         self.build()
 
-    def _new_embeddings(self):
+    def _new_embeddings(self, tables_of):
         config = self.config
         return BertEmbeddings(
             vocab_size=config.vocab_size,
@@ -87,6 +95,7 @@ class BertEncoder(Encoder):
             layer_norm_epsilon=config.layer_norm_eps,
             initializer_range=config.initializer_range,
             projected_size=config.hidden_size if config.embedding_projection else None,
+            tables_of=tables_of,
             dtype=self.dtype_policy,
             name="embeddings",
         )

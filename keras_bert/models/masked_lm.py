@@ -51,6 +51,7 @@ class MaskedLM(TaskModel):
 
     Args:
         config: a `BertConfig`.
+        tables_of: see `BertEncoder`.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`), and
@@ -70,9 +71,10 @@ class MaskedLM(TaskModel):
     uses_pooler = False
     text_task = "keras_bert.tasks.masked_lm.task.MaskedLMTask"
 
-    def __init__(self, config: BertConfig, **kwargs):
+    def __init__(self, config: BertConfig, *, tables_of=None, **kwargs):
         super().__init__(config, **kwargs)
-        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        shared = {"tables_of": tables_of} if tables_of else {}  # other encoders than `BertEncoder` do not share
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder", **shared)
         self.encoder.pooler.trainable = False  # no gradient reaches it
         self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
         self.build()

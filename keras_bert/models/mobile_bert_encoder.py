@@ -29,7 +29,7 @@ class MobileBertEncoder(BertEncoder):
     Reference: Sun et al., 2020, arXiv 2004.02984.
     """
 
-    def _new_embeddings(self):
+    def _new_embeddings(self, tables_of):
         config = self.config
         return TrigramEmbeddings(
             token_size=config.embedding_size,

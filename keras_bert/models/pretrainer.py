@@ -1,5 +1,7 @@
 """`BertPretrainer`: the encoder with the two heads that pre-training needs."""
 
+from collections.abc import Mapping
+
 import keras
 from keras import ops
 
@@ -50,6 +52,8 @@ class BertPretrainer(TaskModel):
     feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
     loss_names = ("masked_lm_loss", "next_sentence_loss")
     metric_names = ("masked_lm_accuracy", "next_sentence_accuracy")
+    # Default options of `MaskingOptions` for records without masks.
+    masking: Mapping[str, object] = {}
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
