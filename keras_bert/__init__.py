@@ -36,6 +36,8 @@ _PUBLIC = {
     "Encoder": "keras_bert.models.encoder_base",
     "BertEncoder": "keras_bert.models.encoder",
     "BertPretrainer": "keras_bert.models.pretrainer",
+    "ElectraPretrainer": "keras_bert.models.electra_pretrainer",
+    "SpanPretrainer": "keras_bert.models.span_pretrainer",
     "MaskedLM": "keras_bert.models.masked_lm",
     "SequenceClassifier": "keras_bert.models.sequence_classifier",
     "SentenceEncoder": "keras_bert.models.sentence_encoder",

@@ -25,6 +25,11 @@ from absl import flags
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from run_scripts.data_file_flags import data_files, define_data_file_flags
+from run_scripts.distillation_flags import (
+    check_distillation_flags,
+    define_distillation_flags,
+    distillation_of_flags,
+)
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
     define_fine_tuning_flags,
@@ -82,17 +87,13 @@ def define_flags() -> None:
         "calibrate", False, "Calibrate the probabilities on dev_file before evaluating: temperature scaling."
     )
     flags.DEFINE_string("explain", None, "Also explain the predictions by integrated gradients, in this new HTML file.")
-    flags.DEFINE_string("teacher", None, "The model folder of the teacher, a classifier, for distillation.")
-    flags.DEFINE_float(
-        "distillation_alpha", 0.5, "The weight of the teacher's loss; the loss of the labels has the rest."
-    )
-    flags.DEFINE_float("temperature", 2.0, "The temperature that softens the teacher's probabilities.")
+    define_distillation_flags("teacher")
 
 
 def main() -> None:
     # All files are read before TensorFlow is loaded, so that errors appear early.
     task_name, problem_type = _task()
-    refuse_flags_without_effect(FLAGS.teacher, "without --teacher", "distillation_alpha", "temperature")
+    check_distillation_flags("teacher")
     refuse_flags_without_effect(problem_type == "multi_label", "without --problem_type=multi_label", "label_separator")
     refuse_flags_without_effect(problem_type != "regression", "with --problem_type=regression", "labels")
     refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate")
@@ -101,12 +102,8 @@ def main() -> None:
     check_training_flags(has_train=bool(data.train), has_dev="eval" in data.dev)
     if FLAGS.few_shot:
         _check_few_shot_flags(problem_type)
-    if FLAGS.teacher and not data.train:
-        raise InputError("--teacher is for training. Add --do_train.")
 
-    options = fine_tuning_options(
-        teacher=FLAGS.teacher, distillation_alpha=FLAGS.distillation_alpha, temperature=FLAGS.temperature
-    )
+    options = fine_tuning_options(distillation=distillation_of_flags("teacher"))
     if FLAGS.few_shot:
         defaults = {"num_train_epochs": 1.0, "train_batch_size": 16, "learning_rate": 2e-5}
         options = dataclasses.replace(options, **{name: defaults[name] for name in defaults if not FLAGS[name].present})

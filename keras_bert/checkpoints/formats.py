@@ -15,7 +15,7 @@ from keras_bert.checkpoints import (
     static_embedding,
 )
 from keras_bert.checkpoints.casing import with_casing
-from keras_bert.checkpoints.checkpoint import BertCheckpoint, check_no_pointer
+from keras_bert.checkpoints.checkpoint import GENERATOR, SPAN_BOUNDARY, BertCheckpoint, check_no_pointer, part_of
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.model_card import write_model_card
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
@@ -97,7 +97,8 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
             write_model_card(checkpoint, folder)
     notes = google.warnings_for_google(checkpoint.config) if format == "google" else []
     if left_out:
-        notes.append(f"left out, because the {format} format cannot hold it: {', '.join(sorted(left_out))}")
+        names = {part if (part := part_of(name)) in (GENERATOR, SPAN_BOUNDARY) else name for name in left_out}
+        notes.append(f"left out, because the {format} format cannot hold it: {', '.join(sorted(names))}")
     return notes
 
 

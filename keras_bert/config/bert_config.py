@@ -50,7 +50,7 @@ SENTENCE_POOLING = "sentence_pooling"
 # The poolings of sentence-transformers, in the order in which it joins several of them; see `layers/text_pooling.py`.
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 # Limits: a short file from a stranger must not make the program build lists of any length.
-_LARGEST = {"num_hidden_layers": 10_000, "inner_group_num": 100}
+_LARGEST = {"num_hidden_layers": 10_000, "inner_group_num": 100, "num_feedforward_networks": 100}
 
 
 def config_class(model_type: str) -> type["BertConfig"]:
@@ -239,6 +239,11 @@ class BertConfig:
     def norm_bias(self) -> bool:
         """Whether LayerNorms have a bias."""
         return True
+
+    @property
+    def extra_output_size(self) -> int:
+        """The width of the masked-LM head's own table, which continues the token embeddings (MobileBERT); 0: none."""
+        return 0
 
     @property
     def shares_layers(self) -> bool:

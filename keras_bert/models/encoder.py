@@ -11,7 +11,7 @@ from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids, without_left_padding
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
+from keras_bert.models.encoder_base import ATTENTION_SCORES, PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
 from keras_bert.records import features
 
 
@@ -27,6 +27,7 @@ class BertEncoder(Encoder):
         output_hidden_states: whether to return the embeddings and the output of every layer.
         output_attentions: whether to return the attention probabilities of every layer.
         unpadded: see `Encoder`.
+        tables_of: the `BertEmbeddings` of another encoder whose tables to use, see there. It is not saved.
 
     Call arguments:
         inputs: dictionary of int `[B, S]`. Other keys are ignored.
@@ -60,19 +61,33 @@ class BertEncoder(Encoder):
     Reference: Devlin et al., 2018; Lan et al., 2019, for shared layers.
     """
 
-    supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT)
+    supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES)
     block_class = TransformerBlock
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
     def __init__(
-        self, config: BertConfig, *, output_hidden_states=False, output_attentions=False, unpadded=False, **kwargs
+        self,
+        config: BertConfig,
+        *,
+        output_hidden_states=False,
+        output_attentions=False,
+        unpadded=False,
+        tables_of=None,
+        **kwargs,
     ):
         self.output_hidden_states = output_hidden_states
         self.output_attentions = output_attentions
         super().__init__(config, unpadded=unpadded, **kwargs)
         if not self.takes_segments:
             self.supports = tuple(part for part in self.supports if part != SEGMENTS)
-        self.embeddings = BertEmbeddings(
+        self.embeddings = self._new_embeddings(tables_of)
+        self.blocks = [self._new_block(f"layer_{index}") for index in range(config.num_blocks)]
+        self.pooler = self._new_pooler()
+        self.build()
+
+    def _new_embeddings(self, tables_of):
+        config = self.config
+        return BertEmbeddings(
             vocab_size=config.vocab_size,
             hidden_size=config.embedding_size,
             max_positions=config.max_position_embeddings,
@@ -81,25 +96,27 @@ class BertEncoder(Encoder):
             layer_norm_epsilon=config.layer_norm_eps,
             initializer_range=config.initializer_range,
             projected_size=config.hidden_size if config.embedding_projection else None,
+            tables_of=tables_of,
             dtype=self.dtype_policy,
             name="embeddings",
         )
-        self.blocks = [
-            self.block_class(
-                num_heads=config.num_attention_heads,
-                intermediate_size=config.intermediate_size,
-                activation=config.hidden_act,
-                dropout=config.hidden_dropout_prob,
-                attention_dropout=config.attention_probs_dropout_prob,
-                layer_norm_epsilon=config.layer_norm_eps,
-                initializer_range=config.initializer_range,
-                dtype=self.dtype_policy,
-                name=f"layer_{index}",
-            )
-            for index in range(config.num_blocks)
-        ]
-        self.pooler = Pooler(config.initializer_range, config.pooler_act, dtype=self.dtype_policy, name="pooler")
-        self.build()
+
+    def _new_block(self, name):
+        config = self.config
+        return self.block_class(
+            num_heads=config.num_attention_heads,
+            intermediate_size=config.intermediate_size,
+            activation=config.hidden_act,
+            dropout=config.hidden_dropout_prob,
+            attention_dropout=config.attention_probs_dropout_prob,
+            layer_norm_epsilon=config.layer_norm_eps,
+            initializer_range=config.initializer_range,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _new_pooler(self):
+        return Pooler(self.config.initializer_range, self.config.pooler_act, dtype=self.dtype_policy, name="pooler")
 
     def build(self, input_shape=None):
         hidden_shape = (None, None, self.config.hidden_size)
@@ -179,7 +196,8 @@ class BertEncoder(Encoder):
 
         The last block runs for selected tokens only if there are `query_columns` or `flat_indices`.
         """
-        hidden, bias = self._embed(tokens, training), attention_bias(tokens.sequences)
+        hidden = self._embed(tokens, training)
+        bias = attention_bias(tokens.sequences)
         blocks, states, attentions = self.blocks_in_order(), [hidden], []
         run_block = block_runner(len(blocks), training, self.gradient_checkpointing)
         for number, block in enumerate(blocks, start=1):

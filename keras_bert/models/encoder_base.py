@@ -16,6 +16,7 @@ from keras_bert.tokenization.user_inputs import holds_texts
 
 # The capabilities that an encoder can list in `supports`.
 SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT = "segments", "packing", "unpadding", "pooled output"
+ATTENTION_SCORES = "attention scores"
 # The tokens that can be global in a Longformer, see `Encoder.global_tokens`.
 FIRST_TOKEN, FIRST_TEXT, SECOND_TEXT = "first token", "first text", "second text"
 # One of the values of `Encoder.unpadded`.
@@ -38,12 +39,14 @@ class Encoder(BertModel):
             each of which a long-running process keeps memory (`unpadding.pack_rows`).
 
     Attributes:
-        supports: which of `SEGMENTS`, `PACKING`, `UNPADDING` and `POOLED_OUTPUT` the encoder supports.
+        supports: which of the capabilities above the encoder supports.
+        has_positions: whether the encoder uses `position_ids`.
         has_token_head: whether the pooler is a head of all tasks, also of those on tokens; see `token_features`.
         gradient_checkpointing: whether training keeps only the inputs of each block and computes the block again in the
             backward pass: less memory, more time, the same result except for rounding. It is not saved in the config.
         global_tokens: which tokens of a row are global if the encoder has global tokens (Longformer): its first token,
             or all tokens of the first or of the second text of a pair. The task model sets it.
+        observer: None, or the object that computes instead of the encoder; see `observed_encoder`.
 
     Raises:
         InputError: `unpadded` is not one of its values, the encoder or the backend does not support it, or the class
@@ -51,9 +54,11 @@ class Encoder(BertModel):
     """
 
     supports: Sequence[str] = ()
+    has_positions = True
     has_token_head = False
     gradient_checkpointing = False
     global_tokens = FIRST_TOKEN
+    observer = None
 
     def __init__(self, config, *, unpadded: bool | str = False, **kwargs):
         super().__init__(config, **kwargs)
@@ -123,8 +128,12 @@ class Encoder(BertModel):
         self._check_inputs(inputs)
         encoder = self._encoder_for(inputs, training)
         if encoder is not self:
-            return vectors_at_flat(encoder.encode(inputs)["sequence_output"], flat_indices)
+            return vectors_at_flat(encoder.encode(inputs, training=training)["sequence_output"], flat_indices)
         return self.encode_flat(inputs, flat_indices, training=training)
+
+    def vectors_to_predict(self, inputs, columns, head, training=False) -> dict:
+        """As `vectors_at`, for tokens that `head` predicts. In XLNet these vectors do not depend on the tokens."""
+        return self.vectors_at(inputs, columns, training=training)
 
     def pooled_tokens(self, input_mask):
         """Returns the mask of the tokens whose vectors are pooled, int `[B, S]`: all tokens, [CLS] and [SEP] too."""
@@ -135,7 +144,9 @@ class Encoder(BertModel):
         return pool_tokens(hidden, self.pooled_tokens(input_mask), [pooling])
 
     def _encoder_for(self, inputs, training):
-        """Returns this encoder, or the wrapper that computes these inputs without padding."""
+        """Returns this encoder, its observer, or the wrapper that computes these inputs without padding."""
+        if self.observer is not None:
+            return self.observer
         if training or not self.unpadded or features.CLS_POSITIONS in inputs or features.TOKEN_VECTORS in inputs:
             return self
         from keras_bert.models.unpadded_encoder import UnpaddedEncoder

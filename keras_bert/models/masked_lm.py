@@ -3,7 +3,7 @@
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.layers.heads import MaskedLanguageModelHead
+from keras_bert.layers.heads import MaskedLanguageModelHead, QueryHead
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
@@ -13,8 +13,10 @@ from keras_bert.records import features
 from keras_bert.tokenization.user_inputs import holds_texts
 
 
-def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
+def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead | QueryHead:
     """Returns the head of `MaskedLM` and `BertPretrainer`, not yet built."""
+    if config.family.predicts_from_queries:
+        return QueryHead(config.vocab_size, config.initializer_range, dtype=dtype, name="masked_lm_head")
     return MaskedLanguageModelHead(
         vocab_size=config.vocab_size,
         activation=config.masked_lm_act,
@@ -23,6 +25,7 @@ def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
         tied=config.tie_word_embeddings,
         dense_bias=config.classifier_bias,
         norm_bias=config.norm_bias,
+        extra_size=config.extra_output_size,
         dtype=dtype,
         name="masked_lm_head",
     )
@@ -48,6 +51,7 @@ class MaskedLM(TaskModel):
 
     Args:
         config: a `BertConfig`.
+        tables_of: see `BertEncoder`.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`), and
@@ -67,9 +71,10 @@ class MaskedLM(TaskModel):
     uses_pooler = False
     text_task = "keras_bert.tasks.masked_lm.task.MaskedLMTask"
 
-    def __init__(self, config: BertConfig, **kwargs):
+    def __init__(self, config: BertConfig, *, tables_of=None, **kwargs):
         super().__init__(config, **kwargs)
-        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        shared = {"tables_of": tables_of} if tables_of else {}  # other encoders than `BertEncoder` do not share
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder", **shared)
         self.encoder.pooler.trainable = False  # no gradient reaches it
         self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
         self.build()
@@ -79,7 +84,9 @@ class MaskedLM(TaskModel):
         self.masked_lm_head.build((None, None, width), (self.config.vocab_size, self.config.embedding_size))
 
     def call(self, inputs, training=False):
-        masked = self.encoder.vectors_at(inputs, inputs[features.MASKED_LM_POSITIONS], training=training)
+        masked = self.encoder.vectors_to_predict(
+            inputs, inputs[features.MASKED_LM_POSITIONS], self.masked_lm_head, training=training
+        )
         table = ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         return {"masked_lm_logits": self.masked_lm_head(masked["sequence_output"], table)}
 

@@ -14,7 +14,7 @@ from keras_bert.layers.rotary_attention import rotary_angles, rotary_frequencies
 from keras_bert.layers.rotary_block import RotaryBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, UNPADDING, Encoder
+from keras_bert.models.encoder_base import ATTENTION_SCORES, PACKING, POOLED_OUTPUT, UNPADDING, Encoder
 from keras_bert.records import features
 
 
@@ -50,7 +50,7 @@ class ModernBertEncoder(Encoder):
     Reference: Warner et al., 2024, arXiv 2412.13663.
     """
 
-    supports = (PACKING, UNPADDING, POOLED_OUTPUT)
+    supports = (PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES)
     has_token_head = True
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 

@@ -1,5 +1,7 @@
 """`BertPretrainer`: the encoder with the two heads that pre-training needs."""
 
+from collections.abc import Mapping
+
 import keras
 from keras import ops
 
@@ -50,6 +52,8 @@ class BertPretrainer(TaskModel):
     feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
     loss_names = ("masked_lm_loss", "next_sentence_loss")
     metric_names = ("masked_lm_accuracy", "next_sentence_accuracy")
+    # Default options of `MaskingOptions` for records without masks.
+    masking: Mapping[str, object] = {}
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -69,7 +73,9 @@ class BertPretrainer(TaskModel):
         self.next_sentence_head.build((None, width))
 
     def call(self, inputs, training=False):
-        encoded = self.encoder.vectors_at(inputs, inputs[features.MASKED_LM_POSITIONS], training=training)
+        encoded = self.encoder.vectors_to_predict(
+            inputs, inputs[features.MASKED_LM_POSITIONS], self.masked_lm_head, training=training
+        )
         masked_lm_logits = self.masked_lm_head(
             encoded["sequence_output"], ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         )

@@ -19,5 +19,5 @@ recipe.py             the default optimiser of a fit on texts
 prediction.py         model outputs for many rows, sorted by length
 tokenized_texts.py    tokens of many texts with character offsets, as flat arrays
 report_files.py       tables and pictures for reports
-distillation.py       trains a small classifier on a large one's answers to texts
+distillation.py       trains a small classifier on what a large one computes for texts
 """
