@@ -60,9 +60,16 @@ def to_ours(tensor: StoredTensor, layout: str) -> StoredTensor:
     return tensor
 
 
-def to_theirs(tensor: StoredTensor, layout: str) -> StoredTensor:
-    """Converts one of our tensors to the layout of another format. Layouts with an axis for heads are not supported."""
-    return tensor.changed(tensor.shape[::-1], np.transpose) if layout == TRANSPOSED else tensor
+def to_theirs(tensor: StoredTensor, layout: str, num_heads: int = 1) -> StoredTensor:
+    """Converts one of our tensors to the layout of another format."""
+    shape = tensor.shape
+    if layout == TRANSPOSED:
+        return tensor.changed(shape[::-1], np.transpose)
+    if layout in _HEAD_AXES:
+        axis = _HEAD_AXES[layout].index("heads")
+        apart = (*shape[:axis], num_heads, shape[axis] // num_heads, *shape[axis + 1 :])
+        return tensor.changed(apart, lambda array: array.reshape(apart))
+    return tensor
 
 
 def _pattern(name: str) -> re.Pattern:
