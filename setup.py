@@ -129,6 +129,7 @@ setup(
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
+            "mypy==2.4.1",  # each version finds other errors
             *PARQUET,
             *SEARCH,
             *SERVING,

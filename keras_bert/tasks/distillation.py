@@ -1,6 +1,7 @@
 """Trains a small classifier on the predictions of a large one for texts."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,10 @@ from keras_bert.tasks.recipe import LEARNING_RATE, recipe_optimizer
 
 
 def distill(
-    student,
-    teacher,
-    x,
-    y=None,
+    student: Any,
+    teacher: Any,
+    x: Any,
+    y: Any = None,
     *,
     alpha: float = 0.5,
     temperature: float = 2.0,
@@ -27,8 +28,8 @@ def distill(
     learning_rate: float = LEARNING_RATE,
     max_seq_length: int | None = None,
     seed: int = 12345,
-    **kwargs,
-):
+    **kwargs: Any,
+) -> Any:
     """Trains `student` on texts, on the logits of `teacher` for them and on their labels; see `Distiller` for the loss.
 
     The teacher's logits are computed once, before training. The teacher may have another size and another vocabulary.
