@@ -87,7 +87,7 @@ setup(
         "keras_bert": ["py.typed"],
         "keras_bert.tokenization": ["*.txt"],
         "keras_bert.tf_serving.kit": ["templates/*"],
-        "keras_bert.tf_serving.server": ["*.html"],
+        "keras_bert.tf_serving.server": ["*.html", "*.js"],
         "run_scripts": ["*.sh"],
     },
     install_requires=[
