@@ -2,7 +2,7 @@
 # make test         the tests of every capability (make test TESTS=tests/test_config.py for some)
 # make test-all     make test, then the slow proofs (kills, several processes, every layout, ...) and make test-beam
 # make test-beam    the Apache Beam pipeline, in an environment of its own (.venv-beam)
-# make lint         style, and make types
+# make lint         style, Dockerfiles, and make types
 # make types        the types of the public API, by mypy
 # make pretraining-data-proofs GOOGLE_BERT=checkout TEXT=corpus.txt VOCAB=vocab.txt
 #                   speed beside google-research/bert's script, and memory for 100 MB and 2 GB of text (about 10 minutes)
@@ -78,6 +78,7 @@ page-test: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/hadolint docker/training.Dockerfile
 	$(MAKE) types
 
 types: install

