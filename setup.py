@@ -21,6 +21,7 @@ COMMANDS = {
     "run_scripts": [
         "documentation_corpus",
         "run_pretraining",
+        "adapt_to_domain",
         "launch_workers",
         "run_classifier",
         "run_squad",
@@ -56,6 +57,7 @@ HAS_TENSORFLOW_TEXT = "platform_system != 'Windows'"
 SERVING = [
     # Our protocol class, which closes slow connections, is a subclass of uvicorn's.
     "uvicorn>=0.54,<0.60",
+    # 0.6.4 has llhttp 9.2.1, in which CVE-2024-27982 is mended.
     "httptools>=0.6.4,<1",
     "prometheus_client>=0.22,<1",
     "grpcio>=1.70,<2",

@@ -1,5 +1,6 @@
 """BERT's relatives: sizes, contract, bad input, checkpoints."""
 
+import keras
 import numpy as np
 import pytest
 from encoder_contract import check_encoder
@@ -55,6 +56,8 @@ VARIANTS = {
     "longformer": ("longformer", {"attention_window": [4, 2, 2, 6]}),
     "big_bird": ("big_bird", {"block_size": 1, "num_random_blocks": 1}),
 }
+
+WAYS = {"graph": {}, "recomputing": {"gradient_checkpointing": True}}
 
 
 def small_config(variant: str) -> BertConfig:
@@ -140,16 +143,16 @@ def test_the_google_format_is_for_bert_only(tmp_path):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("recomputes", [False, True])
-def test_every_family_trains(variant, recomputes):
+@pytest.mark.parametrize("way", ["eager", *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS)])
+def test_every_family_trains(variant, way):
+    keras.utils.set_random_seed(0)
     model = MaskedLM(small_config(variant))
-    model.encoder.gradient_checkpointing = recomputes
     scatter_weights(model)
     ids = np.arange(2, 34, dtype="int32").reshape(4, 8)
     batch = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
     batch |= {"masked_lm_positions": ids[:, :2] * 0 + [1, 3], "masked_lm_ids": ids[:, [1, 3]]}
     batch["masked_lm_weights"] = np.ones((4, 2), "float32")
-    model.compile(optimizer="adam")
+    model.compile(optimizer="adam", **WAYS.get(way, {"run_eagerly": True, "jit_compile": False}))
     losses = model.fit(batch, epochs=3, verbose=0, batch_size=4).history["loss"]
     assert losses[2] < losses[0]
 

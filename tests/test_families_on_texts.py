@@ -103,7 +103,7 @@ def exported(model, folder, **options):
     return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures
 
 
-def with_families(short: str):
+def with_families(short: str | None):
     """Runs a test with every family: with `short` in `make test`, with the others as slow tests."""
     names = ["roberta", "albert", "distilbert", "modernbert", "longformer", "big_bird"]
     slow = pytest.mark.slow
@@ -136,7 +136,7 @@ def test_windows_of_a_context_have_two_separators():
 
 
 @with_families(short="roberta")
-def test_a_classifier_of_pairs(family, tmp_path):
+def test_a_classifier_of_pairs(family, tmp_path, eagerly):
     model = new(SequenceClassifier, family, labels=["dog", "fox"])
     model.fit((TEXTS, TEXTS[::-1]), LABELS, epochs=1, batch_size=2, verbose=0)
     answers = model.predict((TEXTS, TEXTS[::-1]))
@@ -150,7 +150,7 @@ def test_a_classifier_of_pairs(family, tmp_path):
 
 
 @with_families(short="albert")
-def test_a_regression_and_the_embeddings_of_an_encoder(family, tmp_path):
+def test_a_regression_and_the_embeddings_of_an_encoder(family, tmp_path, eagerly):
     from keras_bert import sentence_embeddings
 
     model = new(SequenceClassifier, family, labels=["score"], problem_type="regression")
@@ -164,7 +164,7 @@ def test_a_regression_and_the_embeddings_of_an_encoder(family, tmp_path):
 
 
 @with_families(short="roberta")
-def test_a_tagger(family, tmp_path):
+def test_a_tagger(family, tmp_path, eagerly):
     sentences = [["the", "fox", ",", "dog"], ["a", "dog"], ["fox"]]
     tags = [["O", "B-X", "O", "B-Y"], ["O", "B-Y"], ["B-X"]]
     model = new(TokenClassifier, family, labels=["O", "B-X", "I-X", "B-Y", "I-Y"])
@@ -187,7 +187,7 @@ def test_a_byte_pair_tagger_reads_every_word_as_inside_of_a_text():
 
 
 @with_families(short="albert")
-def test_a_span_classifier(family, tmp_path):
+def test_a_span_classifier(family, tmp_path, eagerly):
     questions = ["the fox?", "dog", "a"]
     contexts = ["the dog, the fox " * 6, "a dog", "fox fox fox"]
     answers = [
@@ -211,8 +211,8 @@ def test_a_question_without_a_token_gets_no_answer():
     assert not model.predict((["\x00"], ["the fox"]))[0].has_answer
 
 
-@with_families(short="roberta")
-def test_a_choice(family, tmp_path):
+@with_families(short=None)  # the served choices of BERT are in test_served_signatures.py
+def test_a_choice(family, tmp_path, eagerly):
     choices = [["dog", "fox"], ["the", "a dog"], ["fox", "the dog"]]
     model = new(MultipleChoice, family)
     model.fit((TEXTS[:3], choices), [1, 0, 1], epochs=1, batch_size=2, verbose=0)
@@ -223,7 +223,7 @@ def test_a_choice(family, tmp_path):
 
 
 @with_families(short="albert")
-def test_a_masked_lm(family, tmp_path):
+def test_a_masked_lm(family, tmp_path, eagerly):
     mask = VOCABULARIES[family].special_tokens.mask
     model = new(MaskedLM, family)
     model.fit(TEXTS * 4, epochs=1, batch_size=4, verbose=0, masking={"do_whole_word_mask": True})

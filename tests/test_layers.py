@@ -14,7 +14,7 @@ from keras_bert.layers.layer_mixture import LayerMixture
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.numbered_mask import attention_bias
 from keras_bert.layers.prediction_head import PredictionHead
-from keras_bert.layers.rotary_attention import RotaryAttention, rotary_angles
+from keras_bert.layers.rotary_attention import RotaryAttention, rotary_angles, rotary_frequencies
 from keras_bert.layers.rotary_block import RotaryBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.layers.transformer_block import TransformerBlock
@@ -66,7 +66,10 @@ def test_transformer_block_keeps_the_layer_contract(tmp_path):
 
 def test_rotary_attention_keeps_the_layer_contract(tmp_path):
     arguments = {"num_heads": 2, "dropout": 0.2, "initializer_range": 0.5, "output_range": 0.3, "use_bias": True}
-    angles = [np.asarray(part) for part in rotary_angles(np.array([[0, 1, 0, 1, 0], [3, 0, 1, 2, 3]]), 4, 100.0)]
+    angles = [
+        np.asarray(part)
+        for part in rotary_angles(np.array([[0, 1, 0, 1, 0], [3, 0, 1, 2, 3]]), rotary_frequencies(4, 100.0))
+    ]
     check_layer(RotaryAttention, arguments, [vectors(2, 5, 8), bias(), *angles], (2, 5, 8), tmp_path)
 
 
@@ -85,7 +88,10 @@ def test_rotary_block_keeps_the_layer_contract(tmp_path):
         "feed_forward_bias": True,
         "norm_bias": True,
     }
-    angles = [np.asarray(part) for part in rotary_angles(np.array([[0, 1, 0, 1, 0], [3, 0, 1, 2, 3]]), 4, 100.0)]
+    angles = [
+        np.asarray(part)
+        for part in rotary_angles(np.array([[0, 1, 0, 1, 0], [3, 0, 1, 2, 3]]), rotary_frequencies(4, 100.0))
+    ]
     check_layer(RotaryBlock, arguments, [vectors(2, 5, 8), bias(), *angles], (2, 5, 8), tmp_path)
 
 

@@ -28,7 +28,7 @@ def compiled():
     return model
 
 
-def test_logits_and_results_are_those_of_the_paper_written_in_numpy():
+def test_logits_and_results_are_those_of_the_paper_written_in_numpy(eagerly):
     model = compiled()
     numpy_bert = NumpyBert(weights_by_name(model) | weights_by_name(model.encoder), CONFIG)
     hidden = [numpy_bert.rows(**{name: array[:, choice] for name, array in X.items()})[0][-1] for choice in range(3)]

@@ -10,6 +10,7 @@ import pytest
 from portable_models import MODELS, make_model
 
 from keras_bert import BertConfig, BertEncoder, ReplacedTokenDetector, SequenceClassifier, TokenClassifier
+from keras_bert.models.modern_bert_encoder import ModernBertEncoder
 from keras_bert.models.trainable_parts import enable_lora, lora_layers
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.onnx_engine import OnnxEngine
@@ -17,7 +18,7 @@ from keras_bert.serving.portable.onnx_model import write_onnx
 
 # Rows of one token make Keras warn that the softmax of a single score is always 1.
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
-FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra"]
+FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra", "modernbert"]
 # The other models of each family are marked slow.
 FEW = ("classifier", "pretrainer", "all poolings")
 
@@ -86,13 +87,28 @@ def test_the_discriminator_of_electra_computes_as_in_keras(tmp_path):
     check_model(ReplacedTokenDetector(make_model("encoder", "electra").config), tmp_path / "model.onnx")
 
 
+@pytest.mark.parametrize("name", ["classifier", "pretrainer", "encoder"])
+def test_a_modern_bert_that_pools_the_mean_and_has_biases_computes_as_in_keras(name, tmp_path):
+    changes = {"classifier_pooling": "mean", "attention_bias": True, "mlp_bias": True, "norm_bias": True}
+    # The last layer is local, and its reach is 1.
+    changes |= {"local_attention": 2, "num_hidden_layers": 3}
+    model_class, arguments = MODELS[name]
+    config = make_model("encoder", "modernbert").config.replace(**changes)
+    model = (ModernBertEncoder if name == "encoder" else model_class)(config, **arguments)
+    draw = np.random.default_rng(1)
+    for weight in model.weights:
+        if weight.path.endswith(("bias", "beta")):
+            weight.assign(draw.normal(0, 0.3, weight.shape))
+    check_model(model, tmp_path / "model.onnx")
+
+
 @pytest.mark.parametrize("act", ["gelu", "gelu_erf", "relu", "tanh", "linear"])
 def test_every_activation_computes_as_in_keras(act, tmp_path):
     model = small_tagger(hidden_act=act)
     assert_computes_like(written(model, tmp_path / "model.onnx"), model, features_of(model, 9))
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert"])
 def test_padding_on_the_left_and_rows_of_padding_compute_as_in_keras(family, tmp_path):
     model = make_model("encoder", family)
     features = features_of(model, 6)
@@ -171,6 +187,15 @@ def test_onnx_runtime_fuses_attention_gelu_and_layer_norm_of_every_layer(weights
     assert not {"Softmax", "Erf", "Tanh", "ReduceMean"} & set(nodes)
 
 
+def test_onnx_runtime_fuses_gelu_and_layer_norm_of_a_modern_bert(tmp_path):
+    model = make_model("tagger", "modernbert")
+    write_onnx(model, tmp_path / "model.onnx")
+    nodes, layers = fused_nodes(tmp_path / "model.onnx"), model.config.num_hidden_layers
+    # The first layer's attention has no LayerNorm; there are one behind the embeddings, a last one, and the head's.
+    assert (nodes["LayerNormalization"], nodes["Gelu"], nodes["Softmax"]) == (2 * layers - 1 + 3, layers + 1, layers)
+    assert not {"Erf", "ReduceMean"} & set(nodes)
+
+
 def test_the_last_layer_of_a_classifier_runs_for_the_first_token_only(tmp_path):
     tagger = small_tagger(hidden_act="gelu_erf")
     write_onnx(SequenceClassifier(tagger.config, labels=["a", "b"]), tmp_path / "model.onnx")
@@ -236,11 +261,11 @@ def test_models_that_the_format_cannot_hold_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("family", "encoder"), [("modernbert", "ModernBertEncoder"), ("longformer", "LongEncoder")])
-def test_a_family_with_other_layers_is_refused(tmp_path, family, encoder):
+def test_a_family_with_other_layers_is_refused(tmp_path):
     for name in ("encoder", "masked words"):
-        with pytest.raises(InputError, match=f"knows the layers of BertEncoder only. {encoder} has others"):
-            write_onnx(make_model(name, family), tmp_path / "model.onnx")
+        expected = "can hold the layers of BertEncoder and ModernBertEncoder. LongEncoder has others"
+        with pytest.raises(InputError, match=expected):
+            write_onnx(make_model(name, "longformer"), tmp_path / "model.onnx")
 
 
 def test_a_file_above_the_limit_of_the_format_is_refused_before_it_is_written(tmp_path, monkeypatch):

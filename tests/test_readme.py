@@ -59,7 +59,7 @@ def test_every_folder_of_the_packages_is_on_the_map_of_the_readme():
         package = package if indent else name
         listed.append(f"{package}/{name}" if indent else name)
     places = [folder.relative_to(PROJECT) for folder in FOLDERS]
-    others = ["benchmarks", "tests", "saved_models", "docs"]
+    others = ["benchmarks", "tests", "saved_models", "docs", "notebooks"]
     assert sorted(listed) == sorted([*(str(place) for place in places if len(place.parts) <= 2), *others])
 
 

@@ -8,21 +8,29 @@ from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.choosing import formulas_for, layouts_for
 
 
-def rotary_angles(positions, head_size: int, theta: float):
-    """Returns the cosines and sines of rotary positions, each float32 `[B, 1, S, D / 2]`.
+def rotary_frequencies(head_size: int, theta: float) -> np.ndarray:
+    """Returns the angles of position 1, float32 `[D / 2]`: component i is `1 / theta ** (2 i / D)`.
 
-    Component i of a position's angles is `position / theta ** (2 i / D)`. They are computed in float32 in models of
-    every dtype, as in transformers: models were trained with these rounded angles.
+    They are computed in float32 in models of every dtype, as in transformers: models were trained with these rounded
+    angles.
 
     Args:
-        positions: int `[B, S]`.
         head_size: D, an even number.
         theta: the base of the wavelengths.
 
     Reference: Su et al., 2021, arXiv 2104.09864, section 3.3.
     """
     exponents = np.arange(0, head_size, 2, dtype="float32") / np.float32(head_size)
-    frequencies = np.float32(1) / np.power(np.float64(theta), exponents.astype("float64")).astype("float32")
+    return np.float32(1) / np.power(np.float64(theta), exponents.astype("float64")).astype("float32")
+
+
+def rotary_angles(positions, frequencies):
+    """Returns the cosines and sines of rotary positions, each float32 `[B, 1, S, D / 2]`.
+
+    Args:
+        positions: int `[B, S]`.
+        frequencies: float32 `[D / 2]`, see `rotary_frequencies`.
+    """
     angles = ops.cast(ops.expand_dims(positions, 2), "float32") * frequencies
     return tuple(ops.expand_dims(part, 1) for part in (ops.cos(angles), ops.sin(angles)))
 

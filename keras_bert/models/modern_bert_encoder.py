@@ -10,7 +10,7 @@ from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.numbered_mask import attention_bias, local_attention_bias
 from keras_bert.layers.prediction_head import PredictionHead
-from keras_bert.layers.rotary_attention import rotary_angles
+from keras_bert.layers.rotary_attention import rotary_angles, rotary_frequencies
 from keras_bert.layers.rotary_block import RotaryBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.class_names import stored_class
@@ -183,7 +183,7 @@ class ModernBertEncoder(Encoder):
     def _attention_inputs(self, kind: str, tokens: "_Tokens", query_columns=None) -> tuple:
         """Returns the bias of the attention scores, and the cosines and sines of the positions, of "global" or "local"
         layers."""
-        config = self.config
+        angles = rotary_angles(tokens.positions, self.rotary_frequencies(kind))
         if kind == "global":
             bias = attention_bias(
                 tokens.sequences,
@@ -191,10 +191,16 @@ class ModernBertEncoder(Encoder):
                 if query_columns is None
                 else ops.take_along_axis(tokens.sequences, query_columns, axis=1),
             )
-            return bias, *rotary_angles(tokens.positions, config.head_size, config.global_rope_theta)
-        reach = config.local_attention // 2
+            return bias, *angles
+        reach = self.config.local_attention // 2
         bias = local_attention_bias(tokens.sequences, tokens.positions, reach, query_columns=query_columns)
-        return bias, *rotary_angles(tokens.positions, config.head_size, config.local_rope_theta)
+        return bias, *angles
+
+    def rotary_frequencies(self, kind: str):
+        """Returns the angles of position 1 in "global" or "local" layers, float32 `[D / 2]` in NumPy."""
+        config = self.config
+        theta = config.global_rope_theta if kind == "global" else config.local_rope_theta
+        return rotary_frequencies(config.head_size, theta)
 
     def _pooled(self, hidden, tokens: "_Tokens", training):
         """Returns the head's output for each row `[B, H]`, or for each packed sequence `[B, K, H]`."""

@@ -4,7 +4,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
@@ -15,7 +15,8 @@ from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import PADDING_LOGIT, SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.records import features
-from keras_bert.serving.portable.onnx_encoder import OnnxEncoder, dense, layer_norm, stored_name
+from keras_bert.serving.portable.onnx_encoder import dense, layer_norm, stored_name
+from keras_bert.serving.portable.onnx_encoders import onnx_encoder
 from keras_bert.serving.portable.onnx_graph import OnnxGraph
 
 # Names of the axes of inputs and outputs.
@@ -33,8 +34,8 @@ def outputs_of(graph: OnnxGraph, model) -> dict:
 
 
 def _classifier(graph, model):
-    encoder = OnnxEncoder(graph, model.encoder, _inputs(model))
-    logits = dense(graph, model.classifier, encoder.pooled(encoder.vectors_at()[0]), exact=True)
+    encoder = onnx_encoder(graph, model.encoder, _inputs(model))
+    logits = dense(graph, model.classifier, encoder.pooled_at()[0], exact=True)
     return {OUTPUT: (logits, [BATCH, len(model.labels)])}
 
 
@@ -44,13 +45,12 @@ def _sentence_classifier(graph, model):
 
 
 def _token_classifier(graph, model):
-    tokens = OnnxEncoder(graph, model.encoder, _inputs(model)).sequence_output()
+    tokens = _token_features(graph, model)
     return {OUTPUT: (dense(graph, model.token_classifier, tokens, exact=True), [BATCH, LENGTH, len(model.labels)])}
 
 
 def _span_classifier(graph, model):
-    tokens = OnnxEncoder(graph, model.encoder, _inputs(model)).sequence_output()
-    logits = dense(graph, model.span_classifier, tokens, exact=True)
+    logits = dense(graph, model.span_classifier, _token_features(graph, model), exact=True)
     logits = graph.node("Where", _is_token(graph), logits, graph.number(PADDING_LOGIT))
     parts = graph.node("Split", logits, num_outputs=2, axis=2, split=[1, 1])
     start, end = (graph.node("Squeeze", part, axes=[2]) for part in parts)
@@ -64,32 +64,31 @@ def _multiple_choice(graph, model):
     inputs = {name: graph.node("Reshape", name, rows) for name in model.feature_names}
     for value in inputs.values():
         graph.state_axes(value, ["rows", LENGTH], "int32")
-    encoder = OnnxEncoder(graph, model.encoder, inputs, rows="rows")
-    scores = dense(graph, model.choice_scorer, encoder.pooled(encoder.vectors_at()[0]), exact=True)
+    encoder = onnx_encoder(graph, model.encoder, inputs, rows="rows")
+    scores = dense(graph, model.choice_scorer, encoder.pooled_at()[0], exact=True)
     batch_and_choices = graph.node("Slice", shape, graph.integers(0), graph.integers(2), graph.integers(0))
     return {OUTPUT: (graph.node("Reshape", scores, batch_and_choices), [BATCH, CHOICES])}
 
 
 def _masked_lm(graph, model):
-    logits, _ = _masked_lm_logits(graph, model, OnnxEncoder(graph, model.encoder, _inputs(model)))
-    return {"masked_lm_logits": (logits, [BATCH, PREDICTIONS, model.config.vocab_size])}
+    encoder = onnx_encoder(graph, model.encoder, _inputs(model))
+    _, masked = encoder.vectors_at(graph.to_int64(features.MASKED_LM_POSITIONS))
+    return {"masked_lm_logits": _masked_lm_logits(graph, model, masked)}
 
 
 def _pretrainer(graph, model):
-    encoder = OnnxEncoder(graph, model.encoder, _inputs(model))
-    logits, first = _masked_lm_logits(graph, model, encoder)
-    next_sentence = dense(graph, model.next_sentence_head, encoder.pooled(first), exact=True)
+    encoder = onnx_encoder(graph, model.encoder, _inputs(model))
+    pooled, masked = encoder.pooled_at(graph.to_int64(features.MASKED_LM_POSITIONS))
+    next_sentence = dense(graph, model.next_sentence_head, pooled, exact=True)
     return {
-        "masked_lm_logits": (logits, [BATCH, PREDICTIONS, model.config.vocab_size]),
+        "masked_lm_logits": _masked_lm_logits(graph, model, masked),
         "next_sentence_logits": (next_sentence, [BATCH, 2]),
     }
 
 
-def _masked_lm_logits(graph, model, encoder) -> tuple[str, str]:
-    """Returns the logits `[B, P, vocabulary]` and the vectors of the first tokens, `[B, 1, H]`."""
+def _masked_lm_logits(graph, model, masked: str) -> tuple[str, list]:
+    """Returns the logits for the vectors of masked tokens, `[B, P, H]`: the value `[B, P, vocabulary]` and its axes."""
     head = model.masked_lm_head
-    positions = graph.to_int64(features.MASKED_LM_POSITIONS)
-    first, masked = encoder.vectors_at(positions)
     masked = graph.node("Reshape", masked, graph.integers(-1, model.config.hidden_size))
     masked = graph.activation(head.activation, dense(graph, head.dense, masked))
     masked = layer_norm(graph, head.layer_norm, masked)
@@ -97,8 +96,9 @@ def _masked_lm_logits(graph, model, encoder) -> tuple[str, str]:
     bias = ops.convert_to_numpy(ops.cast(head.output_bias, "float32"))
     numbers = ops.convert_to_numpy(ops.cast(table, "float32"))
     logits = graph.product_with_rows(stored_name(table), masked, numbers, stored_name(head.output_bias), bias)
-    shape = graph.node("Concat", graph.node("Shape", positions), graph.integers(model.config.vocab_size), axis=0)
-    return graph.node("Reshape", logits, shape), first
+    shape = graph.node("Shape", features.MASKED_LM_POSITIONS)
+    shape = graph.node("Concat", shape, graph.integers(model.config.vocab_size), axis=0)
+    return graph.node("Reshape", logits, shape), [BATCH, PREDICTIONS, model.config.vocab_size]
 
 
 def _sentence_encoder(graph, model):
@@ -106,19 +106,18 @@ def _sentence_encoder(graph, model):
 
 
 def _encoder(graph, model):
-    encoder = OnnxEncoder(graph, model, _inputs(model))
+    encoder = onnx_encoder(graph, model, _inputs(model))
     tokens = encoder.sequence_output()
-    first = graph.node("Slice", tokens, graph.integers(0), graph.integers(1), graph.integers(1))
     width = model.config.hidden_size
     return {
         "sequence_output": (tokens, [BATCH, LENGTH, width]),
-        "pooled_output": (encoder.pooled(first), [BATCH, width]),
+        "pooled_output": (encoder.pooled(tokens), [BATCH, width]),
     }
 
 
 def _replaced_token_detector(graph, model):
     head = model.replaced_token_head
-    tokens = OnnxEncoder(graph, model.encoder, _inputs(model)).sequence_output()
+    tokens = onnx_encoder(graph, model.encoder, _inputs(model)).sequence_output()
     inner = graph.activation(head.activation, dense(graph, head.dense, tokens))
     logits = graph.node("Squeeze", dense(graph, head.output_dense, inner, exact=True), axes=[2])
     return {OUTPUT: (logits, [BATCH, LENGTH])}
@@ -135,7 +134,7 @@ _OUTPUTS = {
     MaskedLM: _masked_lm,
     BertPretrainer: _pretrainer,
     SentenceEncoder: _sentence_encoder,
-    BertEncoder: _encoder,
+    Encoder: _encoder,
     ReplacedTokenDetector: _replaced_token_detector,
 }
 MODELS = tuple(_OUTPUTS)
@@ -143,6 +142,11 @@ MODELS = tuple(_OUTPUTS)
 
 def _inputs(model) -> dict[str, str]:
     return {name: name for name in model.feature_names}
+
+
+def _token_features(graph, model) -> str:
+    encoder = onnx_encoder(graph, model.encoder, _inputs(model))
+    return encoder.token_features(encoder.sequence_output())
 
 
 def _is_token(graph) -> str:
@@ -154,7 +158,7 @@ def _is_token(graph) -> str:
 def _text_vectors(graph, model) -> str:
     """Returns the vectors of texts, `[B, D]`; see `TextPooling.text_vectors`."""
     head = model.sentence_head
-    encoder = OnnxEncoder(graph, model.encoder, _inputs(model))
+    encoder = onnx_encoder(graph, model.encoder, _inputs(model))
     if head.pooling == ("cls",):
         vectors = graph.node("Squeeze", encoder.vectors_at()[0], axes=[1])
     else:

@@ -2,13 +2,12 @@
 
 import os
 
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoder_base import Encoder, encoder_of
-from keras_bert.models.encoders import encoder_class
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.onnx_encoders import check_encoder
 from keras_bert.serving.portable.onnx_graph import OPSET, OnnxGraph
 from keras_bert.serving.portable.onnx_heads import MODELS, PREDICTIONS, outputs_of
 
@@ -23,7 +22,7 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
     float32, whatever the dtype of the model; LoRA is merged into the kernels.
 
     Args:
-        model: one of `onnx_heads.MODELS`, with a `BertEncoder`, so of any family that it computes.
+        model: one of `onnx_heads.MODELS`, with a `BertEncoder` or a `ModernBertEncoder`.
         file_path: the `.onnx` file. It is written atomically.
         weights: None for float32; "float16": matrices are stored with 16 bits; "int8": matrices are stored with 8 bits
             and a scale for each column, or row of a table, and products of the encoder multiply 8-bit integers.
@@ -53,12 +52,8 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
 
 def _check(model, weights: str | None) -> None:
     encoder = encoder_of(model)
-    # A LongEncoder is a BertEncoder with another attention.
-    if isinstance(encoder, Encoder) and encoder_class(encoder.config) is not BertEncoder:
-        raise InputError(
-            f"write_onnx knows the layers of BertEncoder only. {type(encoder).__name__} has others, such as its "
-            "attention. Use another format, such as saved_model."
-        )
+    if isinstance(encoder, Encoder):
+        check_encoder(encoder)
     if not isinstance(model, MODELS):
         names = ", ".join(kind.__name__ for kind in MODELS)
         raise InputError(f"ONNX files can hold these models: {names}. Received: {type(model).__name__}")
