@@ -40,6 +40,7 @@ _SMALL_FILES = (
     hugging_face_tokenizer.TOKENIZER_FILE,
     hugging_face_tokenizer.TOKENIZER_CONFIG_FILE,
     *keras_hub.VOCABULARY_FILES,
+    *(f"{keras_hub.ASSETS}/{name}" for name in (*keras_hub.BYTE_PAIR_FILES, keras_hub.SENTENCE_PIECE_FILE)),
 )
 
 
