@@ -10,12 +10,13 @@ import sys
 import numpy as np
 import pytest
 from family_shapes import config_of
-from test_checkpoints_of_other_keras import assert_close, run_script
+from test_checkpoints_of_other_keras import assert_close, run_script, write_preset
 from test_families_on_texts import VOCABULARIES, word_pieces
 from tiny_checkpoints import CONFIG, assert_same_tensors, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.kinds import python_tokenizer
@@ -95,6 +96,19 @@ def test_the_files_name_the_classes_of_keras_hub(tmp_path):
     assert read["task"]["class_name"] == "DistilBertMaskedLM"
     assert read["task"]["config"]["preprocessor"]["class_name"] == "DistilBertMaskedLMPreprocessor"
     assert read["tokenizer"]["config"] == {"vocabulary": None, "lowercase": True, "strip_accents": True}
+
+
+def test_weights_have_the_names_and_shapes_of_keras_hub(tmp_path):
+    checkpoint = random_checkpoint(form.CLASSIFIER, labels=("no", "yes", "maybe"))
+    write_checkpoint(checkpoint, tmp_path / "ours", "keras_hub")
+    write_preset(tmp_path / "theirs", checkpoint, "BertTextClassifier")
+    for file in ("model.weights.h5", "task.weights.h5"):
+        ours, theirs = (read_keras_weights(tmp_path / side / file) for side in ("ours", "theirs"))
+        theirs.pop("optimizer/vars/0", None)
+        assert {name: tensor.shape for name, tensor in ours.items()} == {
+            name: tensor.shape for name, tensor in theirs.items()
+        }
+        assert all(np.array_equal(tensor.read(), theirs[name].read()) for name, tensor in ours.items())
 
 
 def test_what_a_preset_cannot_hold_is_said(tmp_path):
