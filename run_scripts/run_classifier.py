@@ -83,11 +83,11 @@ def define_flags() -> None:
     )
     flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
     define_fine_tuning_flags()
+    define_distillation_flags("teacher")
     flags.DEFINE_boolean(
         "calibrate", False, "Calibrate the probabilities on dev_file before evaluating: temperature scaling."
     )
     flags.DEFINE_string("explain", None, "Also explain the predictions by integrated gradients, in this new HTML file.")
-    define_distillation_flags("teacher")
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """`BertEncoder`: token ids in, one vector for each token and one for each row out."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from keras import ops
@@ -61,7 +62,7 @@ class BertEncoder(Encoder):
     Reference: Devlin et al., 2018; Lan et al., 2019, for shared layers.
     """
 
-    supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES)
+    supports: Sequence[str] = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES)
     block_class = TransformerBlock
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
@@ -69,11 +70,11 @@ class BertEncoder(Encoder):
         self,
         config: BertConfig,
         *,
-        output_hidden_states=False,
-        output_attentions=False,
-        unpadded=False,
-        tables_of=None,
-        **kwargs,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+        unpadded: bool | str = False,
+        tables_of: Any = None,
+        **kwargs: Any,
     ):
         self.output_hidden_states = output_hidden_states
         self.output_attentions = output_attentions
@@ -118,7 +119,7 @@ class BertEncoder(Encoder):
     def _new_pooler(self):
         return Pooler(self.config.initializer_range, self.config.pooler_act, dtype=self.dtype_policy, name="pooler")
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         hidden_shape = (None, None, self.config.hidden_size)
         self.embeddings.build((None, None), (None, None), (None, None))
         for block in self.blocks:
@@ -127,19 +128,19 @@ class BertEncoder(Encoder):
 
     def blocks_in_order(self) -> list[TransformerBlock]:
         config = self.config
-        layers_of_a_group = config.num_hidden_layers // config.num_hidden_groups
+        layers_of_a_group = config.num_hidden_layers // (config.num_hidden_groups or config.num_hidden_layers)
         groups = [
             self.blocks[first : first + config.inner_group_num]
             for first in range(0, config.num_blocks, config.inner_group_num)
         ]
         return [block for group in groups for _ in range(layers_of_a_group) for block in group]
 
-    def positions_of(self, input_mask):
+    def positions_of(self, input_mask: Any) -> Any:
         positions = position_ids(input_mask)
         # Models with a position offset (RoBERTa) do not count padding on the left; BERT does.
         return without_left_padding(positions, input_mask) if self.config.position_offset else positions
 
-    def encode(self, inputs, training=False) -> dict:
+    def encode(self, inputs: Any, training: bool = False) -> dict:
         tokens = self._read(inputs)
         states, attentions = self._run(tokens, training=training)
         outputs = {
@@ -152,7 +153,7 @@ class BertEncoder(Encoder):
             outputs["attentions"] = attentions
         return outputs
 
-    def encode_at(self, inputs, columns=None, training=False) -> dict:
+    def encode_at(self, inputs: Any, columns: Any = None, training: bool = False) -> dict:
         tokens = self._read(inputs)
         is_packed = tokens.cls_positions is not None
         first = tokens.cls_positions if is_packed else ops.zeros((ops.shape(tokens.ids)[0], 1), "int32")
@@ -166,7 +167,7 @@ class BertEncoder(Encoder):
             outputs["sequence_output"] = states[-1][:, num_first:]
         return outputs
 
-    def encode_flat(self, inputs, flat_indices, training=False):
+    def encode_flat(self, inputs: Any, flat_indices: Any, training: bool = False) -> Any:
         flat_indices = ops.cast(flat_indices, "int32")
         states, _ = self._run(self._read(inputs), flat_indices=flat_indices, training=training)
         return states[-1]
@@ -196,8 +197,7 @@ class BertEncoder(Encoder):
 
         The last block runs for selected tokens only if there are `query_columns` or `flat_indices`.
         """
-        hidden = self._embed(tokens, training)
-        bias = attention_bias(tokens.sequences)
+        hidden, bias = self._embed(tokens, training), attention_bias(tokens.sequences)
         blocks, states, attentions = self.blocks_in_order(), [hidden], []
         run_block = block_runner(len(blocks), training, self.gradient_checkpointing)
         for number, block in enumerate(blocks, start=1):
@@ -214,7 +214,7 @@ class BertEncoder(Encoder):
             states.append(hidden)
         return states, attentions
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "output_hidden_states": self.output_hidden_states,

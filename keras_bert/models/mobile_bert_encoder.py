@@ -74,5 +74,5 @@ class MobileBertEncoder(BertEncoder):
         )
 
     def _embed(self, tokens, training):
-        given = (tokens.ids, tokens.positions, tokens.segments, tokens.sequences)
-        return self.embeddings(*given, training=training, token_vectors=tokens.vectors)
+        places = (tokens.positions, tokens.segments, tokens.sequences)
+        return self.embeddings(tokens.ids, *places, training=training, token_vectors=tokens.vectors)

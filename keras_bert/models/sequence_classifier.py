@@ -1,6 +1,7 @@
 """`SequenceClassifier`: a label, several labels or scores for a text or a pair of texts."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -11,6 +12,7 @@ from keras_bert.models.base import TaskModel, check_doc_stride, check_labels, ex
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import (
+    LossTerm,
     absolute_error_term,
     accuracy_term,
     binary_accuracy_term,
@@ -82,7 +84,7 @@ class SequenceClassifier(TaskModel):
         problem_type: str = "classification",
         doc_stride: int | None = None,
         temperature: float = 1.0,
-        **kwargs,
+        **kwargs: Any,
     ):
         if problem_type not in PROBLEM_TYPES:
             raise InputError(f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. Received: {problem_type!r}")
@@ -106,14 +108,14 @@ class SequenceClassifier(TaskModel):
     def _metric_name(problem_type: str) -> str:
         return "mean_absolute_error" if problem_type == "regression" else "accuracy"
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.classifier.build((None, self.config.hidden_size))
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         pooled = self.encoder.vectors_at(inputs, training=training)["pooled_output"]
         return self.classifier(self.dropout(pooled, training=training))
 
-    def calibrate(self, texts, labels, **options):
+    def calibrate(self, texts: Any, labels: Any, **options: Any) -> Any:
         """Calibrates the probabilities on held-out texts; see `tasks/classification/calibration.py`."""
         from keras_bert.tasks.classification import calibration
 
@@ -125,11 +127,11 @@ class SequenceClassifier(TaskModel):
             weight.assign(weight / temperature)
         self.temperature *= temperature
 
-    def make_train_function(self, force=False):
+    def make_train_function(self, force: bool = False) -> Any:
         self.temperature = 1.0  # training makes the weights uncalibrated
         return super().make_train_function(force)
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
         term = {
             "classification": cross_entropy_term,
@@ -138,7 +140,7 @@ class SequenceClassifier(TaskModel):
         }[self.problem_type]
         return [term("classification_loss", y_pred, self._label_ids(x, y), weights)]
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
         term = {
             "classification": accuracy_term,
@@ -147,11 +149,11 @@ class SequenceClassifier(TaskModel):
         }[self.problem_type]
         return [term(self.metric_names[0], y_pred, self._label_ids(x, y), weights)]
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         # Metrics that were given to `compile` read the labels from `y` only.
         return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
 
-    def get_metrics_result(self):
+    def get_metrics_result(self) -> dict[str, Any]:
         results = super().get_metrics_result()
         del results[self.loss_names[0]]  # the same as "loss"
         return results
@@ -168,8 +170,8 @@ class SequenceClassifier(TaskModel):
             return ops.reshape(ops.cast(y, "int32"), (-1,))
         return ops.reshape(ops.cast(y, self._logits_dtype), (-1, len(self.labels)))
 
-    def get_config(self):
-        arguments = {"labels": list(self.labels)}
+    def get_config(self) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"labels": list(self.labels)}
         if self.problem_type != "classification":
             arguments["problem_type"] = self.problem_type
         if self.doc_stride is not None:

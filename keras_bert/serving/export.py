@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import tempfile
+from typing import Any
 
 import tensorflow as tf
 
@@ -62,7 +63,7 @@ _TAKE_PAIRS = (SequenceClassifier, Encoder)
 
 
 def export_for_serving(
-    model,
+    model: Any,
     path: str | os.PathLike,
     *,
     format: str = SAVED_MODEL,
@@ -70,7 +71,7 @@ def export_for_serving(
     weights: str | None = None,
     compute: str | None = None,
     core_operations: bool = False,
-    **options,
+    **options: Any,
 ) -> str:
     """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
 
@@ -121,6 +122,7 @@ def export_for_serving(
     unpadded, description = _unpadded(model), _description(model, weights, compute, options)
     if "int8" in (weights, compute):
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
+    assert options.max_seq_length is not None  # `_checked_options` sets it
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
     signatures = {
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
@@ -134,7 +136,7 @@ def export_for_serving(
         tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
         make_canonical(version.folder, _METHOD_NAMES)
         require_servable(version.folder, SERVING_VERSIONS if compute == "int8" else DEFAULT_VERSIONS)
-    return version.path
+    return str(version.path)
 
 
 def _export_portable(model, path, format: str, dtype, weights, compute, core_operations, options: dict) -> str:
@@ -187,8 +189,8 @@ def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations:
     """Returns a tokenizer whose graphs are traced once and shared by all signatures."""
     tokenizer = graph_tokenizer(vocabulary, do_lower_case, core_operations)
     texts = [tf.TensorSpec([None], tf.string, name="texts")]
-    tokenizer.tokenize = tf.function(tokenizer.tokenize, texts, autograph=False)
-    tokenizer.tokenize_with_offsets = tf.function(tokenizer.tokenize_with_offsets, texts, autograph=False)
+    for name in ("tokenize", "tokenize_with_offsets"):
+        setattr(tokenizer, name, tf.function(getattr(tokenizer, name), texts, autograph=False))
     return tokenizer
 
 

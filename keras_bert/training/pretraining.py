@@ -183,7 +183,7 @@ def _dataset_maker(phase: PretrainingPhase, model: TaskModel, options: Pretraini
 
 def _train(
     trained,
-    model: BertPretrainer,
+    model: TaskModel,
     phases: Sequence[PretrainingPhase],
     make_datasets: Sequence[Callable],
     folder: RunFolder,

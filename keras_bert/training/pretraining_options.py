@@ -77,8 +77,8 @@ class PretrainingRunOptions:
         check_trackers(self.track)
         if self.distillation and self.objective != DEFAULT_OBJECTIVE:
             raise InputError(
-                f"A teacher needs the objective {DEFAULT_OBJECTIVE}. Received: {self.objective}. Leave out the teacher or "
-                "the objective."
+                f"A teacher needs the objective {DEFAULT_OBJECTIVE}. Received: {self.objective}. Leave out one of "
+                "the two."
             )
 
     @property
