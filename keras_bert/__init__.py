@@ -50,6 +50,7 @@ _PUBLIC = {
     "fill_masks": "keras_bert.tasks.masked_lm.mask_filling",
     "pseudo_perplexity": "keras_bert.tasks.masked_lm.mask_filling",
     "generate_text": "keras_bert.tasks.masked_lm.text_generation",
+    "write_explanation_page": "keras_bert.tasks.explanation.page",
     "distill": "keras_bert.tasks.distillation",
     "enable_lora": "keras_bert.models.trainable_parts",
     "freeze": "keras_bert.models.trainable_parts",

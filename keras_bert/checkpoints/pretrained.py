@@ -172,6 +172,7 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
         note = (
             f"{head} (its labels are {', '.join(checkpoint.labels[:5])}{', ...' if len(checkpoint.labels) > 5 else ''})"
         )
+        arguments.pop("temperature", None)  # that of the head which is left out
         checkpoint = checkpoint.replace(tensors=tensors, ignored=(note, *checkpoint.ignored))
     return arguments, checkpoint
 

@@ -28,6 +28,7 @@ class BertEmbeddings(keras.layers.Layer):
     Call arguments:
         input_ids, positions, segment_ids: int32 `[B, S]`. Without a segment table `segment_ids` is not used.
         training: whether to apply dropout.
+        token_vectors: float `[B, S, hidden_size]`, used instead of the rows of the token table; see `look_up`.
 
     Returns:
         `[B, S, projected_size or hidden_size]`.
@@ -94,8 +95,12 @@ class BertEmbeddings(keras.layers.Layer):
             autocast=False,
         )
 
-    def call(self, input_ids, positions, segment_ids, training=False):
-        tokens = ops.take(self.token_embeddings, input_ids, axis=0)
+    def look_up(self, input_ids):
+        """Returns the rows of the token table: int `[B, S]` -> float `[B, S, hidden_size]`."""
+        return ops.take(self.token_embeddings, input_ids, axis=0)
+
+    def call(self, input_ids, positions, segment_ids, training=False, token_vectors=None):
+        tokens = self.look_up(input_ids) if token_vectors is None else token_vectors
         position_vectors = ops.take(self.position_embeddings, positions, axis=0)
         vectors = tokens + position_vectors
         if self.num_segments:

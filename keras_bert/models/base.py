@@ -357,6 +357,12 @@ class TaskModel(DistributedModel, BertModel):
             return fitting.predict_texts(self, x, *args, **kwargs)
         return super().predict(x, *args, **kwargs)
 
+    def explain(self, x: Any, targets: Any = None, **options: Any) -> list:
+        """Returns an `Explanation` of each answer to texts; see `tasks/explanation/explaining.py` for the options."""
+        from keras_bert.tasks.explanation import explaining
+
+        return explaining.explain_texts(self, x, targets, **options)
+
     def make_train_function(self, force: bool = False) -> Any:
         self.new_parts.set_trained()  # Keras calls this when `fit` or `train_on_batch` begins
         return super().make_train_function(force)

@@ -72,9 +72,10 @@ class CrossEncoder(SequenceClassifier):
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         shape = ops.shape(inputs[features.INPUT_IDS])
+        if len(shape) == 2:
+            return super().call(inputs, training=training)
         rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
-        scores = super().call(rows, training=training)
-        return scores if len(shape) == 2 else ops.reshape(scores, (-1, shape[1]))
+        return ops.reshape(super().call(rows, training=training), (-1, shape[1]))
 
     def rank(self, query: str, texts: Any, top_k: int | None = None, batch_size: int = 32) -> list:
         """Returns a `RankedText` for each of the texts with the highest scores for a query, the best first.

@@ -39,6 +39,7 @@ class BertEncoder(Encoder):
             * `cls_positions`, int `[B, K]`: optional, for packed rows: the columns where their sequences begin.
             * `position_ids`, int `[B, S]`: optional: positions, counted from 0. By default they count the tokens of
               each sequence in the row.
+            * `token_vectors`, float `[B, S, E]`: optional, used instead of the token embeddings of `input_ids`.
 
         training: whether to apply dropout.
 
@@ -183,15 +184,20 @@ class BertEncoder(Encoder):
             segments,
             sequences,
             None if cls_positions is None else ops.cast(cls_positions, "int32"),
+            inputs.get(features.TOKEN_VECTORS),
         )
+
+    def _embed(self, tokens: "_Tokens", training):
+        """Returns the input of the first block, `[B, S, H]`."""
+        positions = tokens.positions + self.config.position_offset if self.config.position_offset else tokens.positions
+        return self.embeddings(tokens.ids, positions, tokens.segments, training=training, token_vectors=tokens.vectors)
 
     def _run(self, tokens: "_Tokens", query_columns=None, flat_indices=None, training=False):
         """Returns the inputs and outputs of all blocks, `[B, S, H]`, and the attentions of each block, or None.
 
         The last block runs for selected tokens only if there are `query_columns` or `flat_indices`.
         """
-        hidden = self._embed(tokens, training)
-        bias = attention_bias(tokens.sequences)
+        hidden, bias = self._embed(tokens, training), attention_bias(tokens.sequences)
         blocks, states, attentions = self.blocks_in_order(), [hidden], []
         run_block = block_runner(len(blocks), training, self.gradient_checkpointing)
         for number, block in enumerate(blocks, start=1):
@@ -208,11 +214,6 @@ class BertEncoder(Encoder):
             states.append(hidden)
         return states, attentions
 
-    def _embed(self, tokens: "_Tokens", training):
-        """Returns the inputs of the first block, `[B, S, H]`."""
-        positions = tokens.positions + self.config.position_offset if self.config.position_offset else tokens.positions
-        return self.embeddings(tokens.ids, positions, tokens.segments, training=training)
-
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
@@ -228,6 +229,7 @@ class _Tokens(NamedTuple):
         ids, positions, segments: `[B, S]`; positions are counted from 0.
         sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
         cls_positions: `[B, K]`, the columns where the sequences of packed rows begin, or None.
+        vectors: float `[B, S, E]`, used instead of the token embeddings of `ids`, or None.
         is_global: bool `[B, S]`, the global tokens of a `LongEncoder`; None for other encoders.
         most_global: the largest number of global tokens in a row.
     """
@@ -237,5 +239,6 @@ class _Tokens(NamedTuple):
     segments: Any
     sequences: Any
     cls_positions: Any
+    vectors: Any = None
     is_global: Any = None
     most_global: int = 0

@@ -149,7 +149,7 @@ class Encoder(BertModel):
         """Returns this encoder, its observer, or the wrapper that computes these inputs without padding."""
         if self.observer is not None:
             return self.observer
-        if training or not self.unpadded or features.CLS_POSITIONS in inputs:
+        if training or not self.unpadded or features.CLS_POSITIONS in inputs or features.TOKEN_VECTORS in inputs:
             return self
         from keras_bert.models.unpadded_encoder import UnpaddedEncoder
 

@@ -74,4 +74,5 @@ class MobileBertEncoder(BertEncoder):
         )
 
     def _embed(self, tokens, training):
-        return self.embeddings(tokens.ids, tokens.positions, tokens.segments, tokens.sequences, training=training)
+        places = (tokens.positions, tokens.segments, tokens.sequences)
+        return self.embeddings(tokens.ids, *places, training=training, token_vectors=tokens.vectors)

@@ -73,6 +73,9 @@ class MultipleChoice(TaskModel):
         _, num_choices, length = ops.shape(inputs[features.INPUT_IDS])
         names = [name for name in (*self.feature_names, features.GLOBAL_MASK) if name in inputs]
         rows = {name: ops.reshape(inputs[name], (-1, length)) for name in names}
+        if features.TOKEN_VECTORS in inputs:
+            vectors = inputs[features.TOKEN_VECTORS]
+            rows[features.TOKEN_VECTORS] = ops.reshape(vectors, (-1, length, ops.shape(vectors)[-1]))
         pooled = self.encoder.vectors_at(rows, training=training)["pooled_output"]
         return ops.reshape(self.choice_scorer(self.dropout(pooled, training=training)), (-1, num_choices))
 

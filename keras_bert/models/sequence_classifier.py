@@ -58,6 +58,7 @@ class SequenceClassifier(TaskModel):
         problem_type: `classification`, `multi_label` or `regression`, see above.
         doc_stride: cuts texts that are too long for a row into overlapping windows, each of which begins this many
             tokens after the one before it; the answer is the mean over the windows. None: such texts are cut off.
+        temperature: what `calibrate` has divided the weights of the classifier by; kept for people to read.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -82,6 +83,7 @@ class SequenceClassifier(TaskModel):
         labels: Sequence[str] = ("score",),
         problem_type: str = "classification",
         doc_stride: int | None = None,
+        temperature: float = 1.0,
         **kwargs: Any,
     ):
         if problem_type not in PROBLEM_TYPES:
@@ -90,6 +92,7 @@ class SequenceClassifier(TaskModel):
         super().__init__(config, **kwargs)
         self.problem_type = problem_type
         self.doc_stride = check_doc_stride(doc_stride)
+        self.temperature = float(temperature)
         self.labels = check_labels(labels, fewest=1 if problem_type == "regression" else 2)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
@@ -111,6 +114,22 @@ class SequenceClassifier(TaskModel):
     def call(self, inputs: Any, training: bool = False) -> Any:
         pooled = self.encoder.vectors_at(inputs, training=training)["pooled_output"]
         return self.classifier(self.dropout(pooled, training=training))
+
+    def calibrate(self, texts: Any, labels: Any, **options: Any) -> Any:
+        """Calibrates the probabilities on held-out texts; see `tasks/classification/calibration.py`."""
+        from keras_bert.tasks.classification import calibration
+
+        return calibration.calibrate_texts(self, texts, labels, **options)
+
+    def divide_logits(self, temperature: float) -> None:
+        """Divides the weights of the last layer, and so the logits of all exports, by a temperature."""
+        for weight in self.classifier.weights:
+            weight.assign(weight / temperature)
+        self.temperature *= temperature
+
+    def make_train_function(self, force: bool = False) -> Any:
+        self.temperature = 1.0  # training makes the weights uncalibrated
+        return super().make_train_function(force)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
@@ -157,4 +176,6 @@ class SequenceClassifier(TaskModel):
             arguments["problem_type"] = self.problem_type
         if self.doc_stride is not None:
             arguments["doc_stride"] = self.doc_stride
+        if self.temperature != 1.0:
+            arguments["temperature"] = self.temperature
         return {**super().get_config(), **arguments}

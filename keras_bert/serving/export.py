@@ -30,6 +30,7 @@ from keras_bert.serving.portable.portable_models import answer_settings, stored_
 from keras_bert.serving.signatures.classification import classifier_signatures, cross_encoder_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures, sentence_signatures
 from keras_bert.serving.signatures.examples import of_examples
+from keras_bert.serving.signatures.explanation import explain_signature
 from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
 from keras_bert.serving.signatures.multiple_choice import multiple_choice_signatures
 from keras_bert.serving.signatures.question_answering import question_answering_signatures
@@ -109,6 +110,8 @@ def export_for_serving(
     make_signatures = _check_model(model)
     _check_precision(dtype, weights, compute)
     options = _checked_options(model, options)
+    if options.explain and "int8" in (weights, compute):
+        raise InputError("The signature explain needs weights that are not int8. Leave explain or int8 out.")
     check_version_place(path)
     if compute == "int8":
         dtype = "float32"
@@ -125,6 +128,8 @@ def export_for_serving(
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
         **make_signatures(model, tokenizer, options),
     }
+    if options.explain:
+        signatures["explain"] = explain_signature(model, tokenizer, options)
     signatures["examples"] = of_examples(signatures["serving_default"])
     with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
         write_description(assets, *description)

@@ -87,8 +87,20 @@ MODELS = {
             "probabilities": [[0.1, 0.9]],
         },
     ),
+    "explained": (["text"], {"score": [0.5]}),
     "several": (["text"], {"labels": [["a", "b"]], "probabilities": [[0.2, 0.9]], "is_given": [[False, True]]}),
     "unknown": (["x"], {"y": [[1, 2, 3]]}),
+}
+
+
+# What the signature `explain` of the model "explained" answers to "schöne <b>": for the first word, against the second.
+EXPLANATION = {
+    "tokens": [["[CLS]", "schöne", "<b>", "[SEP]"]],
+    "scores": [[0.0, 0.5, -0.25, 0.0]],
+    "starts": [[-1, 0, 8, -1]],
+    "ends": [[-1, 7, 11, -1]],
+    "texts": [[-1, 0, 0, -1]],
+    "label": ["score"],
 }
 
 
@@ -97,14 +109,19 @@ def save_constant_model(folder: pathlib.Path, inputs, outputs) -> None:
 
     specs = [tf.TensorSpec([None, None] if name == "choices" else [None], tf.string, name=name) for name in inputs]
 
-    def answer(*values):
-        if callable(outputs):
-            return outputs(*values)
-        batch = tf.shape(values[0])[0]
-        return {name: tf.repeat(tf.constant(value), batch, axis=0) for name, value in outputs.items()}
+    def signature(outputs):
+        def answer(*values):
+            if callable(outputs):
+                return outputs(*values)
+            batch = tf.shape(values[0])[0]
+            return {name: tf.repeat(tf.constant(value), batch, axis=0) for name, value in outputs.items()}
 
-    function = tf.function(answer, input_signature=specs)
-    tf.saved_model.save(tf.Module(), str(folder), signatures={"serving_default": function})
+        return tf.function(answer, input_signature=specs)
+
+    signatures = {"serving_default": signature(outputs)}
+    if folder.parent.name == "explained":
+        signatures["explain"] = signature(EXPLANATION)
+    tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +186,19 @@ def choose_lines(browser, model: str, *lines: str) -> None:
 def cells(browser, selector: str = ".lines tbody tr") -> list[list[str]]:
     texts = "row => [...row.children].map(cell => cell.textContent)"
     return browser.run(f"return [...document.querySelectorAll(arguments[0])].map({texts})", selector)
+
+
+def test_an_explain_signature_is_shown_below_the_answer(browser):
+    text = ask(browser, "explained", text="schöne <b>")
+    assert "0.5" in text
+    assert "Why score" in text
+    marks = browser.run(
+        "return [...document.querySelectorAll('#answer mark')].map(m => [m.innerText, m.title, m.style.background])"
+    )
+    assert marks == [
+        ["schöne", "0.5000", "rgba(30, 130, 230, 0.65)"],
+        ["<b>", "-0.2500", "rgba(230, 90, 30, 0.325)"],
+    ]
 
 
 def marks(browser) -> list[str]:
