@@ -22,6 +22,7 @@ class Family:
         pairs_need_segments: whether its models tell the two texts of a pair apart by segments only.
         masked_lm_act: activation of the masked-LM head; None: the config's `hidden_act`.
         pooler_is_masked_lm_head: whether the pooler of a task starts as the head of the masked LM.
+        predicts_from_queries: whether tokens are predicted from a second stream, which does not know them (XLNet).
         config: import path of the config class.
         encoder: import path of the encoder class.
     """
@@ -31,6 +32,7 @@ class Family:
     pairs_need_segments: bool = True
     masked_lm_act: str | None = None
     pooler_is_masked_lm_head: bool = False
+    predicts_from_queries: bool = False
     config: str = "keras_bert.config.bert_config.BertConfig"
     encoder: str = "keras_bert.models.encoder.BertEncoder"
 
@@ -132,6 +134,14 @@ FAMILIES: dict[str, Family] = {
         config="keras_bert.config.modern_bert_config.ModernBertConfig",
         encoder="keras_bert.models.modern_bert_encoder.ModernBertEncoder",
     ),
+    # Yang et al., 2019.
+    "xlnet": Family(
+        defaults={"vocab_size": 32000, "do_lower_case": False},
+        tokenizer=SENTENCE_PIECE,
+        predicts_from_queries=True,
+        config="keras_bert.config.xlnet_config.XLNetConfig",
+        encoder="keras_bert.models.xlnet_encoder.XLNetEncoder",
+    ),
     # A vector for each token and no layers, so the sizes of layers mean nothing. Only `SentenceEncoder` computes it.
     STATIC: Family(
         defaults={
@@ -175,6 +185,8 @@ SIZES: dict[str, tuple[str, dict[str, Any]]] = {
     "bigbird-base": ("big_bird", _size(12, 768, 12)),
     "bigbird-large": ("big_bird", _size(24, 1024, 16)),
     "mobilebert": ("mobilebert", {"classifier_activation": False}),
+    "xlnet-base": ("xlnet", _size(12, 768, 12)),
+    "xlnet-large": ("xlnet", _size(24, 1024, 16)),
     "modernbert-base": ("modernbert", _size(22, 768, 12, 1152)),
     "modernbert-large": ("modernbert", _size(28, 1024, 16, 2624)),
 }

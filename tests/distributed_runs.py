@@ -25,6 +25,7 @@ from family_shapes import config_of
 from keras_bert.config import BertConfig
 from keras_bert.families import FAMILIES
 from keras_bert.models.distiller import TERMS, Distiller
+from keras_bert.models.electra_pretrainer import ElectraPretrainer
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sentence_encoder import SentenceEncoder
@@ -65,6 +66,13 @@ def features() -> dict[str, np.ndarray]:
 
 def pretraining_data() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices(features()).batch(BATCH, drop_remainder=True)
+
+
+def electra_data() -> tf.data.Dataset:
+    """As `pretraining_data`, with four different positions in each row."""
+    x = features()
+    columns = np.tile(np.arange(PREDICTIONS, dtype=np.int32), (len(x["input_ids"]), 1))
+    return tf.data.Dataset.from_tensor_slices({**x, "masked_lm_positions": columns}).batch(BATCH, drop_remainder=True)
 
 
 def tagging_data() -> tf.data.Dataset:
@@ -170,6 +178,18 @@ SETTINGS = {
         {},
     ),
     "distilled": (distilled_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
+    "electra_argmax": (
+        lambda: ElectraPretrainer(config(family="electra"), generator_hidden_size=0.5, temperature=0.0),
+        lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
+        electra_data,
+        {},
+    ),
+    "electra_draws": (
+        lambda: ElectraPretrainer(config(family="electra"), generator_hidden_size=0.5),
+        lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
+        electra_data,
+        {},
+    ),
     "dropout": (lambda: BertPretrainer(config(0.3)), lambda: AdamW(schedule()), pretraining_data, {}),
 }
 

@@ -67,6 +67,8 @@ VARIANTS = {
         },
     ),
     "longformer": ("longformer", {"attention_window": [4, 2, 2, 6]}),
+    "xlnet": ("xlnet", {}),
+    "xlnet with short distances": ("xlnet", {"clamp_len": 2, "hidden_act": "relu"}),
     "big_bird": ("big_bird", {"block_size": 1, "num_random_blocks": 1}),
 }
 
@@ -101,11 +103,14 @@ def small_config(variant: str) -> BertConfig:
         ("mobilebert", 24_844_544 - (512 * 512 + 512)),  # without a pooler, as the published model
         ("modernbert-base", 149_014_272),
         ("modernbert-large", 394_781_696),
+        # Without the vector with which the stream of predictions begins, which is in our head.
+        ("xlnet-base", 116_718_336 - 768),
+        ("xlnet-large", 360_268_800 - 1024),
     ],
 )
 def test_published_sizes_have_their_published_numbers_of_parameters(size, count):
     config = BertConfig.from_size(size)
-    has_pooler = config.model_type not in ("distilbert", "electra", "modernbert")
+    has_pooler = config.model_type not in ("distilbert", "electra", "modernbert", "xlnet")
     shapes = [shape for name, shape in encoder_shapes(config).items() if has_pooler or part_of(name) != form.POOLER]
     assert sum(int(np.prod(shape)) for shape in shapes) == count
 

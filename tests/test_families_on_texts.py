@@ -26,7 +26,7 @@ from keras_bert.models.encoders import encoder_class, make_encoder
 from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.byte_pair import byte_alphabet
-from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
+from keras_bert.tokenization.sentence_piece import XLNET_SPECIAL_TOKENS, SentencePieceTokenizer
 from keras_bert.tokenization.sentence_piece_model import (
     CONTROL,
     NORMAL,
@@ -61,14 +61,20 @@ def word_pieces() -> Vocabulary:
     return Vocabulary([*SPECIAL_TOKENS, "the", "a", "fox", "dog", ",", "##es", "who", "?"])
 
 
-def sentence_pieces(**settings) -> SentencePieceTokenizer:
+def sentence_pieces(controls=("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"), **settings) -> SentencePieceTokenizer:
     """A model with whole words, some characters, and the symbol "," of its own."""
     words = ["the", "a", "fox", "dog", "who"]
-    pieces = [("<pad>", CONTROL), ("<unk>", UNKNOWN), *((name, CONTROL) for name in ("[CLS]", "[SEP]", "[MASK]"))]
+    pieces = [(name, UNKNOWN if name == "<unk>" else CONTROL) for name in controls]
     pieces += [(",", USER_DEFINED), *((f"▁{word}", NORMAL) for word in words), ("▁", NORMAL)]
     pieces += [(character, NORMAL) for character in "abcdefghijklmnopqrstuvwxyz?'"]
     scored = [Piece(text, -float(number), kind) for number, (text, kind) in enumerate(pieces)]
     return SentencePieceTokenizer(SentencePieceModel(tuple(scored), b"").to_bytes(), **settings)
+
+
+def xlnet_pieces() -> SentencePieceTokenizer:
+    """A tokenizer of XLNet's form: capitals stay, and padding is not token 0."""
+    settings = {"special_tokens": XLNET_SPECIAL_TOKENS, "do_lower_case": False, "keep_accents": False}
+    return sentence_pieces(("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"), **settings)
 
 
 VOCABULARIES = {
@@ -80,6 +86,7 @@ VOCABULARIES = {
     "modernbert": modern_byte_pairs(),
     "longformer": byte_pairs(),
     "big_bird": sentence_pieces(do_lower_case=False),
+    "xlnet": xlnet_pieces(),
 }
 
 
@@ -106,7 +113,7 @@ def exported(model, folder, **options):
 
 def with_families(short: str | None):
     """Runs a test with every family: with `short` in `make test`, with the others as slow tests."""
-    names = ["roberta", "albert", "distilbert", "mobilebert", "modernbert", "longformer", "big_bird"]
+    names = ["roberta", "albert", "distilbert", "mobilebert", "modernbert", "longformer", "big_bird", "xlnet"]
     slow = pytest.mark.slow
     return pytest.mark.parametrize(
         "family", [name if name == short else pytest.param(name, marks=slow) for name in names]

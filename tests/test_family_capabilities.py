@@ -21,7 +21,7 @@ from keras_bert.optimization import AdamW
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "families.md"
 FAMILIES = {"roberta": "RoBERTa", "albert": "ALBERT", "distilbert": "DistilBERT", "electra": "ELECTRA"}
-FAMILIES |= {"mobilebert": "MobileBERT", "modernbert": "ModernBERT"}
+FAMILIES |= {"mobilebert": "MobileBERT", "modernbert": "ModernBERT", "xlnet": "XLNet"}
 FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird"}
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = np.array([0, 1, 0, 1], "int32")
@@ -148,6 +148,7 @@ CHECKS = {
     "ONNX export": checked_elsewhere,
     "the core on JAX": checked_elsewhere,
 }
+WITHOUT[("xlnet", "ONNX export")] = "no: its attention is not written"
 # The short run tests nearly every capability with ALBERT, whose layers are shared, and one with each other family.
 # Its other tests compare two devices (test_distributed_model.py) and train every family (test_families.py).
 SHORT = {
@@ -159,6 +160,7 @@ SHORT = {
     ("mobilebert", "packed rows, no padding"),
     ("longformer", "XLA"),
     ("big_bird", "packed rows, no padding"),
+    ("xlnet", "pre-training"),
 }
 
 

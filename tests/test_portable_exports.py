@@ -108,6 +108,11 @@ def test_every_task_of_every_family_answers_as_in_python(format, family, name, a
 
 
 @pytest.mark.slow
+def test_an_xlnet_answers_in_litert_as_in_python(answers_are_equal):
+    answers_are_equal("litert", "classifier", "xlnet")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["longformer", "big_bird"])
 def test_litert_names_the_operation_that_it_lacks(family, tmp_path):
     with pytest.raises(InputError, match="LiteRT cannot hold this SequenceClassifier: it has no operation 'tf.Strided"):
@@ -119,7 +124,7 @@ def saved_model(tmp_path_factory):
     """Function of the name and the family of a model -> the folder of its SavedModel, which is written once."""
 
     @functools.cache
-    def export(name: str, family: str = "bert"):
+    def export(name: str, family: str):
         folder = tmp_path_factory.mktemp("saved_model")
         options = {"text_pairs": True} if name == "pairs" else {}
         make_model(name, family).export_for_serving(folder, **options, **OPTIONS.get(name, {}))
@@ -132,7 +137,7 @@ def saved_model(tmp_path_factory):
     "name", [pytest.param(name, marks=() if name in KINDS_OF_ANSWERS else pytest.mark.slow) for name in MODELS]
 )
 def test_a_loaded_saved_model_answers_as_in_python(name, saved_model):
-    assert_same_answers(ANSWERS[name](load(saved_model(name))), ANSWERS[name](make_model(name)))
+    assert_same_answers(ANSWERS[name](load(saved_model(name, "bert"))), ANSWERS[name](make_model(name, "bert")))
 
 
 @pytest.mark.slow
@@ -150,7 +155,7 @@ def test_what_a_saved_model_does_not_hold_is_refused(tmp_path, saved_model):
     for options in ({"top_k": 3}, {"targets": ["fox"]}):
         with pytest.raises(InputError, match="exported with top_k=2 and has no probabilities of other tokens"):
             model.predict(["[MASK]"], **options)
-    shutil.copytree(saved_model("classifier"), tmp_path / "single")
+    shutil.copytree(saved_model("classifier", "bert"), tmp_path / "single")
     with pytest.raises(InputError, match="takes single texts. Export the model with text_pairs=True"):
         load(tmp_path / "single").predict((["a"], ["b"]))
     with pytest.raises(InputError, match="num_threads is for LiteRT and ONNX"):

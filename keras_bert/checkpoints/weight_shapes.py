@@ -7,6 +7,7 @@ from keras_bert.checkpoints.checkpoint import (
     ENCODER,
     EXTRA_OUTPUT_EMBEDDINGS,
     HEADS,
+    MASK_EMBEDDING,
     MASKED_LM,
     MULTIPLE_CHOICE,
     NEXT_SENTENCE,
@@ -79,6 +80,8 @@ def _modern_bert_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
 def head_shapes(config: BertConfig, head: str, num_classes: int) -> dict[str, tuple[int, ...]]:
     """Returns name -> shape of the weights of a head; only classifiers use `num_classes`."""
     width = config.hidden_size
+    if head == MASKED_LM and config.family.predicts_from_queries:
+        return {MASK_EMBEDDING: (width,), OUTPUT_BIAS: (config.vocab_size,)}
     if head == MASKED_LM:
         outputs = config.embedding_size + config.extra_output_size
         shapes = {
@@ -197,10 +200,28 @@ def _mobile_bert_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
     return shapes | (_dense(f"{POOLER}/dense", width, width) if config.classifier_activation else {})
 
 
+def _xlnet_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    width, inner, heads = config.hidden_size, config.intermediate_size, (config.num_attention_heads, config.head_size)
+    shapes = {TOKEN_EMBEDDINGS: (config.vocab_size, width)}
+    for number in range(config.num_hidden_layers):
+        layer = f"encoder/layer_{number}"
+        for dense in ("query", "key", "value", "distance", "output_dense"):
+            shapes |= _dense(f"{layer}/attention/{dense}", width, width, has_bias=False)
+        for bias in ("content_bias", "distance_bias", "segment_bias"):
+            shapes[f"{layer}/attention/{bias}"] = heads
+        shapes[f"{layer}/attention/segment_embeddings"] = (2, *heads)
+        shapes |= _layer_norm(f"{layer}/attention_layer_norm", width)
+        shapes |= _dense(f"{layer}/intermediate_dense", width, inner)
+        shapes |= _dense(f"{layer}/output_dense", inner, width)
+        shapes |= _layer_norm(f"{layer}/output_layer_norm", width)
+    return shapes | _dense(f"{POOLER}/dense", width, width)
+
+
 # Families whose encoder has other weights than BERT's.
 _SHAPES_OF_FAMILY = {
     "longformer": _longformer_encoder,
     "mobilebert": _mobile_bert_encoder,
     "modernbert": _modern_bert_encoder,
     "static": _static_encoder,
+    "xlnet": _xlnet_encoder,
 }

@@ -253,10 +253,11 @@ class BertConfig:
     @property
     def num_blocks(self) -> int:
         """The number of blocks with weights of their own."""
+        assert self.num_hidden_groups is not None  # set in `__post_init__`
         return self.num_hidden_groups * self.inner_group_num
 
     @classmethod
-    def from_size(cls, size: str, vocab_size: int | None = None, **changes) -> "BertConfig":
+    def from_size(cls, size: str, vocab_size: int | None = None, **changes: Any) -> "BertConfig":
         """Returns the config of a published size.
 
         Args:
@@ -269,10 +270,10 @@ class BertConfig:
             family, shape = FAMILY_SIZES[size]
             values = {"model_type": family, **FAMILIES[family].defaults, **shape, **changes}
             return config_class(family)(**values | ({} if vocab_size is None else {"vocab_size": vocab_size}))
-        if vocab_size is None and size in SIZES:
-            raise InputError(f"BertConfig.from_size({size!r}) needs vocab_size: BERT has several vocabularies.")
         if size not in SIZES:
             raise InputError(f"Unknown model size {size!r}. Use one of: {', '.join([*SIZES, *FAMILY_SIZES])}")
+        if vocab_size is None:
+            raise InputError(f"BertConfig.from_size({size!r}) needs vocab_size: BERT has several vocabularies.")
         num_layers, hidden_size, num_heads = SIZES[size]
         shape = {
             "num_hidden_layers": num_layers,
@@ -286,7 +287,7 @@ class BertConfig:
     def static(cls, vocab_size: int, size: int, do_lower_case: bool = True) -> "BertConfig":
         """Returns the config of a static model: `vocab_size` vectors of `size` numbers; see `StaticEncoder`."""
         values = {"vocab_size": vocab_size, "hidden_size": size, "do_lower_case": do_lower_case}
-        return cls(model_type=STATIC, **FAMILIES[STATIC].defaults, **values)
+        return cls(**{"model_type": STATIC, **FAMILIES[STATIC].defaults, **values})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
@@ -334,7 +335,7 @@ class BertConfig:
         with atomic_file(path) as file:
             file.write((json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
 
-    def replace(self, **changes) -> "BertConfig":
+    def replace(self, **changes: Any) -> "BertConfig":
         """Returns a copy with some values changed. Defaults that depend on other values are computed again."""
         known = {name: value for name, value in self.to_dict().items() if name not in self.extra}
         return type(self)(**{**known, "extra": self.extra, **changes})

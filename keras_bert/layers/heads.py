@@ -179,6 +179,54 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
+class QueryHead(keras.layers.Layer):
+    """Scores every token of the vocabulary for vectors of XLNet's second stream: their products with the token
+    embeddings, plus a bias for each token.
+
+    Args:
+        vocab_size: number of tokens.
+        initializer_range: standard deviation of the initial `mask_embedding`.
+
+    Attributes:
+        mask_embedding: `[H]`, the vector with which the second stream begins.
+
+    Call arguments, returns: as for `MaskedLanguageModelHead`.
+
+    Reference: zihangdai/xlnet `modeling.py`, `lm_loss`, and `mask_emb` in `transformer_xl`.
+    """
+
+    def __init__(self, vocab_size, initializer_range=0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.initializer_range = initializer_range
+
+    def build(self, hidden_shape, token_embeddings_shape=None):
+        self.hidden_size = hidden_shape[-1]
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        self.mask_embedding = self.add_weight(name="mask_embedding", shape=(self.hidden_size,), initializer=initializer)
+        self.output_bias = self.add_weight(
+            name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
+        )
+
+    def call(self, hidden, token_embeddings):
+        vectors = ops.reshape(hidden, (-1, self.hidden_size))  # [B * P, H]
+        logits = formulas_for(training=True).product_with_rows(vectors, token_embeddings)
+        dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
+        return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
+
+    def compute_output_shape(self, hidden_shape, token_embeddings_shape=None):
+        return (*hidden_shape[:-1], self.vocab_size)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "initializer_range": self.initializer_range,
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
 class ReplacedTokenHead(keras.layers.Layer):
     """Scores every token: a dense layer with an activation, then one output.
 

@@ -25,6 +25,7 @@ class TrigramEmbeddings(BertEmbeddings):
         input_ids, positions, segment_ids: int32 `[B, S]`. Without a segment table `segment_ids` is not used.
         sequences: int32 `[B, S]`, the number of each token's sequence; 0 for padding.
         training: whether to apply dropout.
+        token_vectors: float `[B, S, E]`, used instead of the rows of the token table.
 
     Returns:
         `[B, S, hidden_size]`.
@@ -52,8 +53,8 @@ class TrigramEmbeddings(BertEmbeddings):
     def _add_table(self, name, num_rows, width=None):
         return super()._add_table(name, num_rows, self.token_size if name == "token_embeddings" else width)
 
-    def call(self, input_ids, positions, segment_ids, sequences, training=False):
-        tokens = ops.take(self.token_embeddings, input_ids, axis=0)  # [B, S, E]
+    def call(self, input_ids, positions, segment_ids, sequences, training=False, token_vectors=None):
+        tokens = self.look_up(input_ids) if token_vectors is None else token_vectors  # [B, S, E]
         is_joined = ops.equal(sequences[:, :-1], sequences[:, 1:])  # [B, S - 1]: with the token behind
         is_joined = ops.expand_dims(ops.cast(is_joined, tokens.dtype), 2)
         behind = ops.pad(tokens[:, 1:] * is_joined, ((0, 0), (0, 1), (0, 0)))

@@ -29,7 +29,7 @@ class MobileBertEncoder(BertEncoder):
     Reference: Sun et al., 2020, arXiv 2004.02984.
     """
 
-    def _new_embeddings(self):
+    def _new_embeddings(self, tables_of):
         config = self.config
         return TrigramEmbeddings(
             token_size=config.embedding_size,
@@ -74,4 +74,5 @@ class MobileBertEncoder(BertEncoder):
         )
 
     def _embed(self, tokens, training):
-        return self.embeddings(tokens.ids, tokens.positions, tokens.segments, tokens.sequences, training=training)
+        places = (tokens.positions, tokens.segments, tokens.sequences)
+        return self.embeddings(tokens.ids, *places, training=training, token_vectors=tokens.vectors)

@@ -153,6 +153,7 @@ class ModernBertEncoder(Encoder):
             self.positions_of(sequences) if positions is None else ops.cast(positions, "int32"),
             sequences,
             None if cls_positions is None else ops.cast(cls_positions, "int32"),
+            inputs.get(features.TOKEN_VECTORS),
         )
 
     def _run(self, tokens: "_Tokens", query_columns=None, flat_indices=None, training=False):
@@ -162,7 +163,7 @@ class ModernBertEncoder(Encoder):
         or `flat_indices`.
         """
         config = self.config
-        hidden = self.embeddings(tokens.ids, training=training)
+        hidden = self.embeddings(tokens.ids, training=training, token_vectors=tokens.vectors)
         kinds = {kind: self._attention_inputs(kind, tokens) for kind in set(config.layer_kinds)}
         states, attentions = [hidden], []
         run_block = block_runner(len(self.blocks), training, self.gradient_checkpointing)
@@ -232,9 +233,11 @@ class _Tokens(NamedTuple):
         ids, positions: `[B, S]`; positions are counted from 0.
         sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
         cls_positions: `[B, K]`, the columns where the sequences of packed rows begin, or None.
+        vectors: float `[B, S, H]`, used instead of the token embeddings of `ids`, or None.
     """
 
     ids: Any
     positions: Any
     sequences: Any
     cls_positions: Any
+    vectors: Any

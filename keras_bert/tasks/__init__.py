@@ -10,6 +10,7 @@ multiple_choice/      one of several choices
 embedding/            vectors of texts
 ranking/              scores of texts for a query
 masked_lm/            predicting [MASK], and writing text
+explanation/          a score for each token of an answer
 base.py               TextTask: the interface of a task
 encoding.py           the loop that encodes the examples of every task in parts
 fitting.py            fit, evaluate and predict on texts

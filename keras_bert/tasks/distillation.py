@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +18,12 @@ from keras_bert.tasks.recipe import LEARNING_RATE, recipe_optimizer
 
 
 def distill(
-    student,
-    teacher,
-    x,
-    y=None,
+    student: Any,
+    teacher: Any,
+    x: Any,
+    y: Any = None,
     *,
-    terms=None,
+    terms: Any = None,
     layer_map: Sequence[int] | None = None,
     temperature: float = 2.0,
     batch_size: int = 32,
@@ -30,8 +31,8 @@ def distill(
     learning_rate: float = LEARNING_RATE,
     max_seq_length: int | None = None,
     seed: int = 12345,
-    **kwargs,
-):
+    **kwargs: Any,
+) -> Any:
     """Trains `student` on texts, on what `teacher` computes for them and on their labels; see `Distiller` for the loss.
 
     If the terms are of logits only, these are computed once, before training, and the teacher may have another

@@ -2,6 +2,7 @@
 
 pretraining.py              the pre-training run
 pretraining_options.py      the options of a pre-training run
+objectives.py               the objectives of pre-training by name
 pretraining_phase.py        one phase of pre-training: records of one length
 pretraining_evaluation.py   evaluates a pre-trainer on records
 fine_tuning.py              the fine-tuning run of every task

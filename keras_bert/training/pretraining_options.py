@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_bert.program.errors import InputError
 from keras_bert.training.distillation import Distillation
+from keras_bert.training.objectives import DEFAULT_OBJECTIVE
 from keras_bert.training.optimizer_choice import OptimizerChoice
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_phase import PretrainingPhase
@@ -30,6 +32,8 @@ class PretrainingRunOptions:
         steps_per_execution: number of updates between two returns to Python.
         gradient_accumulation_steps: the number of parts in which each batch is computed.
         gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
+        objective: one of `objectives.OBJECTIVES`.
+        model_arguments: constructor arguments of its pre-trainer besides the config.
         seed: seed of new weights, dropout, masks and the order of the records.
         track: names of `trackers.TRACKERS` that get the training metrics too.
         optimizer: the optimiser, its learning rates, and the averaging of weights.
@@ -57,6 +61,8 @@ class PretrainingRunOptions:
     steps_per_execution: int = 1
     gradient_accumulation_steps: int = 1
     gradient_checkpointing: bool = False
+    objective: str = DEFAULT_OBJECTIVE
+    model_arguments: Mapping[str, object] = dataclasses.field(default_factory=dict)
     seed: int = 12345
     track: tuple[str, ...] = ()
     optimizer: OptimizerChoice = OptimizerChoice()
@@ -69,6 +75,11 @@ class PretrainingRunOptions:
     def __post_init__(self):
         check_seed(self.seed)
         check_trackers(self.track)
+        if self.distillation and self.objective != DEFAULT_OBJECTIVE:
+            raise InputError(
+                f"A teacher needs the objective {DEFAULT_OBJECTIVE}. Received: {self.objective}. Leave out one of "
+                "the two."
+            )
 
     @property
     def steps_between_evaluations(self) -> int:
@@ -106,6 +117,8 @@ class PretrainingRunOptions:
             "masking": dict(self.masking) if self.masking else None,
             **self.optimizer.settings(),
         }
+        if self.objective != DEFAULT_OBJECTIVE:
+            settings |= {"objective": self.objective, "model_arguments": dict(self.model_arguments)}
         if self.keep_best:
             settings |= {"keep_best": self.keep_best.settings(), "eval_steps": self.steps_between_evaluations}
         if self.distillation:
