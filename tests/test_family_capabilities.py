@@ -21,8 +21,8 @@ from keras_bert.optimization import AdamW
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "families.md"
 FAMILIES = {"roberta": "RoBERTa", "albert": "ALBERT", "distilbert": "DistilBERT", "electra": "ELECTRA"}
-FAMILIES |= {"modernbert": "ModernBERT"}
-FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird", "xlnet": "XLNet"}
+FAMILIES |= {"mobilebert": "MobileBERT", "modernbert": "ModernBERT", "xlnet": "XLNet"}
+FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird"}
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = np.array([0, 1, 0, 1], "int32")
 
@@ -57,6 +57,7 @@ WITHOUT = {
 }
 WITHOUT |= {(family, "LiteRT export"): "no: it lacks an operation" for family in ("longformer", "big_bird")}
 WITHOUT |= {(family, "ONNX export"): "no: its attention is not written" for family in ("longformer", "big_bird")}
+WITHOUT[("mobilebert", "ONNX export")] = "no: its layers are not written"
 
 
 def check_packing_and_unpadding(family, tmp_path, on_four_devices):
@@ -156,6 +157,7 @@ SHORT = {
     ("distilbert", "packed rows, no padding"),
     ("electra", "packed rows, no padding"),
     ("modernbert", "packed rows, no padding"),
+    ("mobilebert", "packed rows, no padding"),
     ("longformer", "XLA"),
     ("big_bird", "packed rows, no padding"),
     ("xlnet", "pre-training"),

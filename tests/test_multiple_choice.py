@@ -55,7 +55,7 @@ def test_fit_learns_which_choice_begins_with_a_token():
     assert model.evaluate(x, labels, verbose=0, return_dict=True)["accuracy"] > 0.98
 
 
-@pytest.mark.parametrize("format", WRITERS)
+@pytest.mark.parametrize("format", [name for name in WRITERS if name != "keras_hub"])  # has no such head
 def test_every_format_brings_the_model_back(format, tmp_path, capsys):
     model = compiled()
     model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)

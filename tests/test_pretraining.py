@@ -19,10 +19,11 @@ from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import evaluate_pretrainer
-from keras_bert.training.pretraining_evaluation import METRICS, PretrainingEvaluation
+from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import resumable_fit
 
+METRICS = ("loss", *BertPretrainer.loss_names, *BertPretrainer.metric_names)
 RUN = {
     "config": CONFIG,
     "vocabulary": VOCABULARY,

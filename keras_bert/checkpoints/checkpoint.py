@@ -25,6 +25,8 @@ TOKEN_CLASSIFIER = "token_classifier"
 SPAN_CLASSIFIER = "span_classifier"
 MULTIPLE_CHOICE = "choice_scorer"
 REPLACED_TOKEN = "replaced_token_head"
+SPAN_BOUNDARY = "span_boundary_head"  # of SpanBERT's pre-training
+GENERATOR = "generator"  # the masked LM of an ELECTRA in pre-training
 SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling
 HEADS = (MASKED_LM, NEXT_SENTENCE, CLASSIFIER, TOKEN_CLASSIFIER, SPAN_CLASSIFIER, MULTIPLE_CHOICE, REPLACED_TOKEN)
 
@@ -35,6 +37,7 @@ POSITION_EMBEDDINGS = "encoder/embeddings/position_embeddings"
 OUTPUT_BIAS = "masked_lm_head/output_bias"
 MASK_EMBEDDING = "masked_lm_head/mask_embedding"  # of XLNet, whose masked-LM head has no dense layer
 OUTPUT_EMBEDDINGS = "masked_lm_head/output_embeddings"  # for decoders that do not share the encoder's token table
+EXTRA_OUTPUT_EMBEDDINGS = "masked_lm_head/extra_output_embeddings"  # MobileBERT's table that continues the token table
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,7 @@ XLNET_ATTENTION = {
 }
 _SEGMENTS = "encoder/embeddings/segment_embeddings"
 _POOLER = f"{form.POOLER}/dense"
+_PROJECTION = "encoder/embeddings/projection"
 
 
 class Weight(NamedTuple):
@@ -161,7 +162,7 @@ def _albert_encoder(config: BertConfig) -> list[Weight]:
     rows = [
         *_embeddings("albert", "bert"),
         *_dense(
-            "encoder/embeddings/projection",
+            _PROJECTION,
             "albert.encoder.embedding_hidden_mapping_in",
             "bert/encoder/embedding_hidden_mapping_in",
         ),
@@ -179,9 +180,33 @@ def _distilbert_encoder(config: BertConfig) -> list[Weight]:
 def _electra_encoder(config: BertConfig) -> list[Weight]:
     return [
         *_embeddings("electra", "electra"),
-        *_dense("encoder/embeddings/projection", "electra.embeddings_project", "electra/embeddings_project"),
+        *_dense(_PROJECTION, "electra.embeddings_project", "electra/embeddings_project"),
         *_bert_block("electra", "electra"),
     ]
+
+
+def _mobile_bert_encoder(config: BertConfig) -> list[Weight]:
+    layer, last = "mobilebert.encoder.layer.*", config.num_feedforward_networks - 1
+    rows = [
+        *_embeddings("mobilebert"),
+        *_dense("encoder/embeddings/transformation", "mobilebert.embeddings.embedding_transformation"),
+        *_dense(f"{_LAYER}/output_bottleneck", f"{layer}.output.bottleneck.dense"),
+        *_layer_norm(f"{_LAYER}/output_bottleneck_layer_norm", f"{layer}.output.bottleneck.LayerNorm"),
+        *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{layer}.attention.output.LayerNorm"),
+        *_dense(f"{_LAYER}/attention/output_dense", f"{layer}.attention.output.dense"),
+        *_dense(_POOLER, "mobilebert.pooler.dense"),
+    ]
+    for part in ("query", "key", "value"):
+        rows += _dense(f"{_LAYER}/attention/{part}", f"{layer}.attention.self.{part}")
+    for ours, theirs in (("input", "input"), ("shared", "attention")):
+        rows += _dense(f"{_LAYER}/{ours}_bottleneck", f"{layer}.bottleneck.{theirs}.dense")
+        rows += _layer_norm(f"{_LAYER}/{ours}_layer_norm", f"{layer}.bottleneck.{theirs}.LayerNorm")
+    for net in range(last + 1):
+        theirs = layer if net == last else f"{layer}.ffn.{net}"
+        rows += _dense(f"{_LAYER}/intermediate_dense_{net}", f"{theirs}.intermediate.dense")
+        rows += _dense(f"{_LAYER}/output_dense_{net}", f"{theirs}.output.dense")
+        rows += _layer_norm(f"{_LAYER}/output_layer_norm_{net}", f"{theirs}.output.LayerNorm")
+    return rows
 
 
 def _modern_bert_encoder(config: BertConfig) -> list[Weight]:
@@ -288,8 +313,18 @@ class FamilyNames:
 
     def google(self, config: BertConfig, head: str) -> NameTable:
         """Returns the names in TensorFlow 1. Google's scripts name the last layer of every task `output_weights`."""
-        rows = [*self._weights(config), *_output(head, "", "")]
+        rows = [*self._weights(config), *_output(head, "", ""), *self._generator(config)]
         return NameTable((row.ours, row.google, row.google_layout) for row in rows if row.google)
+
+    def _generator(self, config: BertConfig) -> list[Weight]:
+        """Returns the weights of ELECTRA's generator that it does not share with the discriminator."""
+        own = [row for row in self.encoder(config) if row.ours.startswith((_LAYER, _PROJECTION))]
+        rows = [*own, *self.masked_lm] if self.replaced_token else []
+        own_encoder, prefix = f"{form.GENERATOR}/", f"{self.google_encoder}/"
+        names = [
+            (row.ours, own_encoder + row.google.removeprefix(prefix) if row in own else row.google) for row in rows
+        ]
+        return [Weight(f"{form.GENERATOR}/{ours}", google=google) for ours, google in names if google]
 
     def _weights(self, config: BertConfig) -> list[Weight]:
         rows = [*self.encoder(config), *self.masked_lm, *self.replaced_token]
@@ -401,6 +436,17 @@ NAMES: dict[str, FamilyNames] = {
         poolers=_poolers(bare="bert.pooler", classifier="classifier.dense"),
         classifier_has_hidden_act=True,
         outputs=_OWN_POOLER,
+        decoder_bias="cls.predictions.decoder.bias",
+    ),
+    "mobilebert": FamilyNames(
+        prefix="mobilebert",
+        classes="MobileBert",
+        encoder=_mobile_bert_encoder,
+        masked_lm=[
+            *_masked_lm(*_BERT_PREDICTIONS),
+            Weight(form.EXTRA_OUTPUT_EMBEDDINGS, "cls.predictions.dense.weight", hugging_face_layout=TRANSPOSED),
+        ],
+        next_sentence="cls.seq_relationship",
         decoder_bias="cls.predictions.decoder.bias",
     ),
     "xlnet": FamilyNames(

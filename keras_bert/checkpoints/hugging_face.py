@@ -89,6 +89,7 @@ _THEIR_DEFAULTS = {
     "electra": {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
     "longformer": {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
     "big_bird": {"hidden_act": "gelu_new"},
+    "mobilebert": {},
     "xlnet": {
         "hidden_size": 1024,
         "num_hidden_layers": 24,
@@ -97,8 +98,8 @@ _THEIR_DEFAULTS = {
     },
     "modernbert": {"num_hidden_layers": 22, "intermediate_size": 1152, "pooler_act": "gelu"},
 }
-# Settings of BigBird that no published model has.
-_FIXED = {"rescale_embeddings": False, "use_bias": True}
+# Settings of BigBird and MobileBERT that no published model has.
+_FIXED = {"rescale_embeddings": False, "use_bias": True, "trigram_input": True, "use_bottleneck": True}
 _PROBLEM_TYPES = {
     "single_label_classification": "classification",
     "multi_label_classification": "multi_label",
@@ -279,7 +280,7 @@ def _config(path: str, values: Mapping) -> BertConfig:
 def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
     config = checkpoint.config
     values = {name: value for name, value in config.replace(extra={}).to_dict().items() if name not in _NOT_THEIRS}
-    if config.model_type in ("albert", "electra"):
+    if config.model_type in ("albert", "electra", "mobilebert"):
         values |= {"embedding_size": config.embedding_size}
     if config.model_type == "albert":
         values |= {"num_hidden_groups": config.num_hidden_groups, "inner_group_num": config.inner_group_num}

@@ -22,6 +22,7 @@ class TokenEmbeddings(keras.layers.Layer):
     Call arguments:
         input_ids: int32 `[B, S]`.
         training: whether to apply dropout.
+        token_vectors: float `[B, S, hidden_size]`, used instead of the rows of the table; see `look_up`.
 
     Returns:
         `[B, S, hidden_size]`.
@@ -60,8 +61,12 @@ class TokenEmbeddings(keras.layers.Layer):
         if self.layer_norm_epsilon is not None:
             self.layer_norm.build((None, None, self.hidden_size))
 
-    def call(self, input_ids, training=False):
-        vectors = ops.take(self.token_embeddings, input_ids, axis=0)
+    def look_up(self, input_ids):
+        """Returns the rows of the table: int `[B, S]` -> float `[B, S, hidden_size]`."""
+        return ops.take(self.token_embeddings, input_ids, axis=0)
+
+    def call(self, input_ids, training=False, token_vectors=None):
+        vectors = self.look_up(input_ids) if token_vectors is None else token_vectors
         if self.layer_norm_epsilon is not None:
             vectors = self.layer_norm(vectors, training=training)
         return self.dropout(ops.cast(vectors, self.compute_dtype), training=training)

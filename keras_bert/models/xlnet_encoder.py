@@ -101,7 +101,8 @@ class XLNetEncoder(Encoder):
 
     def encode(self, inputs, training=False) -> dict:
         row = self._read(inputs)
-        streams = self.run(row.ids, row.segments, attention_bias(row.sequences), training=training)
+        bias = attention_bias(row.sequences)
+        streams = self.run(row.ids, row.segments, bias, training=training, token_vectors=row.vectors)
         returned = streams.states if self.output_hidden_states else streams.states[-1:]
         states = [vectors_at(state, row.columns) for state in returned]
         outputs = {"sequence_output": states[-1], "pooled_output": self._pooled(vectors_at(states[-1], row.first), row)}
@@ -181,6 +182,7 @@ class XLNetEncoder(Encoder):
         query_bias=None,
         flat_indices=None,
         training=False,
+        token_vectors=None,
     ) -> "_Streams":
         """Computes rows whose columns are in XLNet's order.
 
@@ -194,11 +196,12 @@ class XLNetEncoder(Encoder):
             query_bias: as `bias`, `[B, 1, P, K]`, for the queries.
             flat_indices: int `[T]`, the tokens for which the last block computes the first stream; by default all.
             training: whether to apply dropout.
+            token_vectors: float `[B, S, H]`, used instead of the embeddings of `ids`.
 
         Returns:
             the states and attentions of the first stream, and the outputs of the second stream, `[B, P, H]`.
         """
-        hidden = self.embeddings(ids, training=training)
+        hidden = self.embeddings(ids, training=training, token_vectors=token_vectors)
         length, num_keys = ops.shape(ids)[1], ops.shape(bias)[3]
         distances = distance_vectors(
             num_keys, length, self.config.hidden_size, self.config.longest_distance, self._logits_dtype
@@ -238,7 +241,10 @@ class XLNetEncoder(Encoder):
         if not is_packed:
             first = ops.expand_dims(ops.argmax(ops.cast(sequences > 0, "int32"), axis=1), 1)
         moved = (ops.take_along_axis(values, origins, axis=1) for values in (ids, segments, sequences))
-        return _Row(*moved, columns, origins, ops.cast(first, "int32"), is_packed)
+        vectors = inputs.get(features.TOKEN_VECTORS)
+        if vectors is not None:
+            vectors = vectors_at(vectors, origins)
+        return _Row(*moved, columns, origins, ops.cast(first, "int32"), is_packed, vectors)
 
     def _flat(self, columns, row: "_Row"):
         """Returns the flat indices in XLNet's order of tokens in columns of the inputs: int `[B, F]` -> `[B, F]`."""
@@ -247,8 +253,8 @@ class XLNetEncoder(Encoder):
         return ops.take_along_axis(row.columns, columns, axis=1) + starts
 
     def _vectors_at(self, row: "_Row", flat_indices, training):
-        bias = attention_bias(row.sequences)
-        return self.run(row.ids, row.segments, bias, training=training, flat_indices=flat_indices).states[-1]
+        bias, given = attention_bias(row.sequences), {"flat_indices": flat_indices, "token_vectors": row.vectors}
+        return self.run(row.ids, row.segments, bias, training=training, **given).states[-1]
 
     def _pooled(self, first_vectors, row: "_Row"):
         """Returns the pooler's output for first tokens: `[B, K, H]` -> `[B, K, H]`, or `[B, H]` if K is always 1."""
@@ -279,6 +285,7 @@ class _Row(NamedTuple):
         origins: `[B, S]`, the column of the inputs of each column in XLNet's order.
         first: `[B, K]`, the columns of the inputs where the sequences begin.
         is_packed: whether rows may have several sequences, so that K may exceed 1.
+        vectors: the given vectors of the tokens in XLNet's order, float `[B, S, H]`, or None.
     """
 
     ids: Any
@@ -288,6 +295,7 @@ class _Row(NamedTuple):
     origins: Any
     first: Any
     is_packed: bool
+    vectors: Any
 
 
 class _Streams(NamedTuple):

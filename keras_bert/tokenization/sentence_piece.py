@@ -17,6 +17,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -200,7 +201,7 @@ class SentencePieceTokenizer(Tokenizer):
         """Returns the text of ids. Each word is preceded by a space, including the first."""
         return "".join(self.tokens[number] for number in ids).replace(SPACE_MARK, " ")
 
-    def graph(self, core_operations: bool = False):
+    def graph(self, core_operations: bool = False) -> Any:
         """Returns the `GraphSentencePiece` of this tokenizer."""
         if core_operations:
             raise InputError(
@@ -216,7 +217,9 @@ class SentencePieceTokenizer(Tokenizer):
 def _read_model(data: bytes, special_tokens: SpecialTokens, do_lower_case: bool, keep_accents: bool):
     """Returns the pieces, and the model that the library and the graph run."""
     model = SentencePieceModel.from_bytes(data)
-    check_special_tokens(special_tokens, {piece.text: None for piece in model.pieces}, "The SentencePiece model")
+    check_special_tokens(
+        special_tokens, {piece.text: number for number, piece in enumerate(model.pieces)}, "The SentencePiece model"
+    )
     never_text = set(special_tokens.names) - {special_tokens.unk}
     pieces = tuple(
         dataclasses.replace(piece, type=CONTROL) if piece.text in never_text else piece for piece in model.pieces

@@ -32,6 +32,7 @@ DISTIL = {"vocab_size": 61, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_
 # Rows have up to 9 tokens, so most tokens do not see the whole row in layers with local attention.
 MODERN = {**SHAPE, "local_attention": 4, "pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2}
 MODERN |= {"bos_token_id": 1, "eos_token_id": 2}
+MOBILE = {**SHAPE, "embedding_size": 12, "intra_bottleneck_size": 8}
 BIASES = {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "classifier_bias": True}
 XLNET = {"vocab_size": 61, "d_model": 16, "n_layer": 3, "n_head": 2, "d_inner": 32}
 CONFIGS = {
@@ -70,6 +71,19 @@ CONFIGS = {
         {**SHAPE, **WITHOUT_DROPOUT, "block_size": 2, "num_random_blocks": 1, "num_attention_heads": 4},
         {**SHAPE, **WITHOUT_DROPOUT, "block_size": 1, "num_random_blocks": 2, "hidden_act": "relu"},
     ],
+    # transformers has LayerNorms with the default of torch, 1e-5, beside those with layer_norm_eps.
+    "MobileBert": [
+        MOBILE,
+        {**MOBILE, "normalization_type": "layer_norm", "layer_norm_eps": 1e-5, "type_vocab_size": 1},
+        {
+            **MOBILE,
+            "use_bottleneck_attention": True,
+            "key_query_shared_bottleneck": False,
+            "num_feedforward_networks": 2,
+            "classifier_activation": False,
+        },
+        {**MOBILE, "num_feedforward_networks": 1, "hidden_act": "gelu", "tie_word_embeddings": False},
+    ],
     "ModernBert": [
         MODERN,
         {**MODERN, "classifier_pooling": "mean", "layer_types": ["full_attention", "sliding_attention"] * 2},
@@ -102,8 +116,9 @@ CASES = [(family, number, head) for family in CONFIGS for number in range(len(CO
 # transformers selects the global tokens of a Longformer for these tasks only.
 WITHOUT_SELECTION = ("Model", "ForMaskedLM", "ForTokenClassification")
 CASES = [case for case in CASES if case[:2] != ("Longformer", 3) or case[2] not in WITHOUT_SELECTION]
-# Both heads of ALBERT's pre-training: masked tokens and the order of sentences.
-CASES += [("Albert", number, "ForPreTraining") for number in range(len(CONFIGS["Albert"]))]
+# Both heads of pre-training: masked tokens and the order of sentences or the next sentence.
+BOTH_HEADS = [(family, number, "ForPreTraining") for family in ("Albert", "MobileBert") for number in range(4)]
+CASES += BOTH_HEADS
 # The discriminator of ELECTRA.
 CASES += [("Electra", number, "ForPreTraining") for number in range(len(CONFIGS["Electra"]))]
 BOUNDS = {"float32": 1e-5, "float64": 1e-6}
@@ -132,12 +147,13 @@ def their_models(tmp_path_factory):
     return folder
 
 
-def logits_of(outputs, head):
+def logits_of(outputs, family, head):
     """Returns the outputs of our model under the names of transformers."""
     if head == "ForQuestionAnswering":
         return {"start_logits": outputs["start_logits"], "end_logits": outputs["end_logits"]}
     if head == "ForPreTraining" and isinstance(outputs, dict):
-        return {"prediction_logits": outputs["masked_lm_logits"], "sop_logits": outputs["next_sentence_logits"]}
+        sentence = "sop_logits" if family == "Albert" else "seq_relationship_logits"
+        return {"prediction_logits": outputs["masked_lm_logits"], sentence: outputs["next_sentence_logits"]}
     return {"logits": outputs["masked_lm_logits"] if head == "ForMaskedLM" else outputs}
 
 
@@ -163,11 +179,11 @@ def test_folders_of_transformers_compute_the_same_and_come_back_unchanged(their_
             continue
         model = from_pretrained(None, folder, dtype=dtype)
         batch = dict(features)
-        if head == "ForMaskedLM" or (family, head) == ("Albert", "ForPreTraining"):
+        if head == "ForMaskedLM" or (family, number, head) in BOTH_HEADS:
             batch.setdefault("masked_lm_positions", np.tile(np.arange(real.shape[1], dtype="int32"), (3, 1)))
         if head == "ForMultipleChoice":
             batch = {name: values[None] for name, values in batch.items()}
-        for name, ours in logits_of(model(batch), head).items():
+        for name, ours in logits_of(model(batch), family, head).items():
             ours, other = np.asarray(ours), theirs[f"{dtype}:{name}"]
             where = real if ours.ndim > 1 and ours.shape[:2] == real.shape else ...
             np.testing.assert_allclose(ours[where], other[where], rtol=0, atol=tolerance)
@@ -182,5 +198,7 @@ def test_folders_of_transformers_compute_the_same_and_come_back_unchanged(their_
     # That of XLNet is in all of their models, but belongs to the head that predicts tokens.
     unused |= {name for name in before if name.endswith("mask_emb") and "lm_loss.bias" not in before}
     assert set(before) - unused == set(after)
+    if (family, number) == ("MobileBert", 3):
+        unused.add("cls.predictions.bias")  # the decoder that is not tied has its own
     for name, tensor in before.items():
         assert name in unused or tensor.read().tobytes() == after[name].read().tobytes(), name

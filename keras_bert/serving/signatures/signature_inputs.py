@@ -32,6 +32,7 @@ class SignatureOptions:
         normalize: whether an encoder divides the vector of a text by its length, so that products are cosines. None
             stands for what a `SentenceEncoder` does, and true for a `BertEncoder`.
         prompt: the name of the prompt that a `SentenceEncoder` puts before each text; None for its default.
+        explain: whether a classifier gets the signature `explain` too.
     """
 
     max_seq_length: int | None = None
@@ -40,6 +41,7 @@ class SignatureOptions:
     pooling: str | None = None
     normalize: bool | None = None
     prompt: str | None = None
+    explain: bool = False
 
 
 def signature(**inputs):
