@@ -149,7 +149,7 @@ def test_the_command_calibrates_the_model_of_a_run_and_explains_it(tmp_path, run
 
     model, texts, labels, _, _ = calibrated
     model.save_pretrained(tmp_path / "start")
-    texts = [text.replace("\t", " ") for text in texts]
+    texts = [text.replace("\t", " ").replace("\0", "") for text in texts]
     lines = [f"{text}\t{label}" for text, label in zip(texts, labels, strict=True)]
     (tmp_path / "dev.tsv").write_text("\n".join(["text\tlabel", *lines, f"{texts[1]}\t{labels[0]}"]), "utf-8")
     code, output = run_here(
