@@ -25,6 +25,8 @@ TOKEN_CLASSIFIER = "token_classifier"
 SPAN_CLASSIFIER = "span_classifier"
 MULTIPLE_CHOICE = "choice_scorer"
 REPLACED_TOKEN = "replaced_token_head"
+DECODER = "decoder"
+CROSS_ATTENTION = "cross_attention"
 SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling
 HEADS = (MASKED_LM, NEXT_SENTENCE, CLASSIFIER, TOKEN_CLASSIFIER, SPAN_CLASSIFIER, MULTIPLE_CHOICE, REPLACED_TOKEN)
 

@@ -21,6 +21,7 @@ _CLASSES = {
     "MultipleChoice": ("keras_bert.models.multiple_choice", (form.MULTIPLE_CHOICE,)),
     "ReplacedTokenDetector": ("keras_bert.models.replaced_token_detector", (form.REPLACED_TOKEN,)),
     "MaskedLM": ("keras_bert.models.masked_lm", (form.MASKED_LM,)),
+    "TextToText": ("keras_bert.models.text_to_text", (form.DECODER, form.CROSS_ATTENTION, form.MASKED_LM)),
     "BertPretrainer": ("keras_bert.models.pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE)),
 }
 _LABELLED = (form.CLASSIFIER, form.TOKEN_CLASSIFIER)

@@ -71,32 +71,8 @@ class BertEncoder(Encoder):
         super().__init__(config, unpadded=unpadded, **kwargs)
         if not self.takes_segments:
             self.supports = tuple(part for part in self.supports if part != SEGMENTS)
-        self.embeddings = BertEmbeddings(
-            vocab_size=config.vocab_size,
-            hidden_size=config.embedding_size,
-            max_positions=config.max_position_embeddings,
-            num_segments=config.type_vocab_size,
-            dropout=config.hidden_dropout_prob,
-            layer_norm_epsilon=config.layer_norm_eps,
-            initializer_range=config.initializer_range,
-            projected_size=config.hidden_size if config.embedding_projection else None,
-            dtype=self.dtype_policy,
-            name="embeddings",
-        )
-        self.blocks = [
-            self.block_class(
-                num_heads=config.num_attention_heads,
-                intermediate_size=config.intermediate_size,
-                activation=config.hidden_act,
-                dropout=config.hidden_dropout_prob,
-                attention_dropout=config.attention_probs_dropout_prob,
-                layer_norm_epsilon=config.layer_norm_eps,
-                initializer_range=config.initializer_range,
-                dtype=self.dtype_policy,
-                name=f"layer_{index}",
-            )
-            for index in range(config.num_blocks)
-        ]
+        self.embeddings = make_embeddings(config, self.dtype_policy)
+        self.blocks = make_blocks(config, self.dtype_policy, self.block_class)
         self.pooler = Pooler(config.initializer_range, config.pooler_act, dtype=self.dtype_policy, name="pooler")
         self.build()
 
@@ -108,13 +84,7 @@ class BertEncoder(Encoder):
         self.pooler.build(hidden_shape)
 
     def blocks_in_order(self) -> list[TransformerBlock]:
-        config = self.config
-        layers_of_a_group = config.num_hidden_layers // config.num_hidden_groups
-        groups = [
-            self.blocks[first : first + config.inner_group_num]
-            for first in range(0, config.num_blocks, config.inner_group_num)
-        ]
-        return [block for group in groups for _ in range(layers_of_a_group) for block in group]
+        return in_order(self.blocks, self.config)
 
     def positions_of(self, input_mask):
         positions = position_ids(input_mask)
@@ -217,3 +187,44 @@ class _Tokens(NamedTuple):
     cls_positions: Any
     is_global: Any = None
     most_global: int = 0
+
+
+def make_embeddings(config: BertConfig, dtype) -> BertEmbeddings:
+    """Returns the embeddings of a config, not yet built."""
+    return BertEmbeddings(
+        vocab_size=config.vocab_size,
+        hidden_size=config.embedding_size,
+        max_positions=config.max_position_embeddings,
+        num_segments=config.type_vocab_size,
+        dropout=config.hidden_dropout_prob,
+        layer_norm_epsilon=config.layer_norm_eps,
+        initializer_range=config.initializer_range,
+        projected_size=config.hidden_size if config.embedding_projection else None,
+        dtype=dtype,
+        name="embeddings",
+    )
+
+
+def make_blocks(config: BertConfig, dtype, block_class=TransformerBlock) -> list[TransformerBlock]:
+    """Returns the blocks of a config, not yet built, each once."""
+    return [
+        block_class(
+            num_heads=config.num_attention_heads,
+            intermediate_size=config.intermediate_size,
+            activation=config.hidden_act,
+            dropout=config.hidden_dropout_prob,
+            attention_dropout=config.attention_probs_dropout_prob,
+            layer_norm_epsilon=config.layer_norm_eps,
+            initializer_range=config.initializer_range,
+            dtype=dtype,
+            name=f"layer_{index}",
+        )
+        for index in range(config.num_blocks)
+    ]
+
+
+def in_order(blocks: list, config: BertConfig) -> list:
+    """Returns blocks in the order of computation. If layers share weights (ALBERT), blocks are repeated."""
+    layers_of_a_group = config.num_hidden_layers // config.num_hidden_groups
+    groups = [blocks[first : first + config.inner_group_num] for first in range(0, len(blocks), config.inner_group_num)]
+    return [block for group in groups for _ in range(layers_of_a_group) for block in group]
