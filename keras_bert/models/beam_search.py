@@ -77,7 +77,8 @@ def search(step, cache, num_rows, options: SearchOptions, start_id: int, end_id:
 
     def log_probabilities(ids, column, cache):
         logits, cache = step(ids, column, cache)
-        logits = ops.cast(logits, "float32")
+        # The loop needs the number of beams in the static shape.
+        logits = ops.reshape(ops.cast(logits, "float32"), (-1, options.num_beams, logits.shape[-1]))
         scores = logits - ops.logsumexp(logits, axis=-1, keepdims=True)
         if options.min_new_tokens:
             is_end = ops.arange(ops.shape(logits)[-1]) == end_id

@@ -3,17 +3,17 @@
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.layers.choosing import formulas_for
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.beam_search import Found, SearchOptions, search
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.decoder import CrossAttentions, Decoder, DecoderLayers
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoders import encoder_class, make_encoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term, smoothed_cross_entropy_term
 from keras_bert.models.masked_lm import masked_lm_head
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tokenization.user_inputs import holds_texts
 
 
 @stored_class
@@ -25,7 +25,7 @@ class TextToText(TaskModel):
 
         model = TextToText.from_pretrained("uncased_L-12_H-768_A-12")
         model.fit(sources, targets, epochs=3)
-        model.predict(["ein Hund läuft ."], num_beams=4)
+        model.predict(["ein Hund läuft ."], num_beams=4)[0].text
 
     A target row is `[CLS] t1 ... tn [SEP]`. The decoder reads all its tokens but the last and predicts all but the
     first: [CLS] begins a target and [SEP] ends it. The loss is the mean over the real tokens of
@@ -66,12 +66,12 @@ class TextToText(TaskModel):
         if not isinstance(label_smoothing, (int, float)) or not 0 <= label_smoothing < 1:
             raise InputError(f"label_smoothing must be at least 0 and below 1. Received: {label_smoothing!r}")
         self.shared, self.label_smoothing = bool(shared), float(label_smoothing)
-        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
-        if type(self.encoder) is not BertEncoder:
+        if encoder_class(config) is not BertEncoder:
             raise InputError(
-                f"A decoder needs the blocks of a BertEncoder. Received: a {type(self.encoder).__name__} "
+                f"A decoder needs the blocks of a BertEncoder. Received: a config of {encoder_class(config).__name__} "
                 f"({config.model_type}). Use BERT, RoBERTa, ALBERT, DistilBERT or ELECTRA."
             )
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
         if not self.shared:
             self.decoder = DecoderLayers(config, dtype=self.dtype_policy, name="decoder")
@@ -149,21 +149,17 @@ class TextToText(TaskModel):
         if length is not None:
             self.check_target_length(length - 1)
 
-    def fit(self, x=None, *args, **kwargs):
-        """Trains on features, or on texts: `fit(sources, targets)`, see `tasks/fitting.py`."""
-        return super().fit(x, *args, **kwargs)
+    def target_scores(self, inputs) -> dict:
+        """Returns, for each target, sums over its real tokens: `loss` (without smoothing), `right` and `weight`, `[B]`.
 
-    def evaluate(self, x=None, *args, **kwargs):
-        """Returns loss, perplexity and token_accuracy on features, or on texts: `evaluate(sources, targets)`."""
-        return super().evaluate(x, *args, **kwargs)
-
-    def predict(self, x, *args, **kwargs):
-        """Returns logits for features, or the targets of sources, see `tasks/text_to_text/task.py`."""
-        if holds_texts(x):
-            from keras_bert.tasks.text_to_text import task
-
-            return task.predict_texts(self, x, *args, **kwargs)
-        return super().predict(x, *args, **kwargs)
+        Args:
+            inputs: as for `call`, with `target_mask`.
+        """
+        logits, (labels, weights) = self(inputs), self._labels(inputs, None)
+        losses = formulas_for(training=False).cross_entropy(logits, labels)
+        is_right = ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), ops.cast(labels, "int32"))
+        sums = {"loss": losses, "right": ops.cast(is_right, "float32"), "weight": ops.ones_like(weights)}
+        return {name: ops.sum(values * weights, axis=1) for name, values in sums.items()}
 
     def loss_terms(self, x, y, y_pred, sample_weight):
         labels = self._labels(x, sample_weight)

@@ -8,7 +8,6 @@ from keras_bert.models.base import check_doc_stride
 from keras_bert.records.token_rows import row_length
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.best_model import best_step
 from keras_bert.training.run_folder import RunFolder
@@ -54,7 +53,7 @@ def ask_model(
         max_seq_length: see `FineTuningOptions`.
         batch_size: number of examples that are computed together.
         with_labels: whether the model must know the labels of the examples.
-        **options: options of the task's `answers`, such as `n_best_size`.
+        **options: options of the task's `answers` and `outputs`, such as `n_best_size`.
 
     Returns:
         The examples with the model's outputs and answers.
@@ -65,7 +64,8 @@ def ask_model(
     task = text_task(model)
     length = row_length(model.config, max_seq_length, task.usual_length)
     encoded = task.encode(examples if with_labels else task.without_labels(examples), length).print_notes()
-    outputs = predict_rows(model, encoded.rows, batch_size)
+    chosen = {name: options.pop(name) for name in task.output_options if name in options}
+    outputs = task.outputs(encoded.rows, batch_size, **chosen)
     return Answered(model, examples, encoded, outputs, task.answers(examples, encoded, outputs, **options))
 
 
