@@ -28,6 +28,7 @@ COMMANDS = {
         "run_ner",
         "run_embeddings",
         "run_multiple_choice",
+        "run_text_to_text",
         "convert_checkpoint",
         "embed_sentences",
         "extract_features",
@@ -135,6 +136,8 @@ setup(
             *LITERT,
             *ONNX,
         ],
+        # BLEU with a signature, and ROUGE: the versions that were tried.
+        "generation": ["sacrebleu>=2.6,<3", "rouge-score>=0.1.2,<0.2"],
         "parquet": PARQUET,
         "search": SEARCH,
         "serving": SERVING,

@@ -172,9 +172,11 @@ def test_a_model_learns_to_reverse_texts():
     assert [answer.text for answer in model.predict(SOURCES, num_beams=2)] == TARGETS
     assert [answer.text for answer in model.predict(SOURCES, num_beams=1)] == TARGETS
     scores = model.evaluate(SOURCES, TARGETS, verbose=0)
-    assert scores["token_accuracy"] == 1.0 and scores["perplexity"] == pytest.approx(np.exp(scores["loss"]))
+    assert scores["token_accuracy"] == 1.0
+    assert scores["perplexity"] == pytest.approx(np.exp(scores["loss"]))
     best = model.predict(SOURCES[:1], num_beams=4, num_answers=3)[0]
-    assert len(best.alternatives) == 3 and best.alternatives[0] == (best.text, best.score)
+    assert len(best.alternatives) == 3
+    assert best.alternatives[0] == (best.text, best.score)
 
 
 def test_parts_of_a_batch_give_the_update_of_the_whole_batch():

@@ -123,6 +123,7 @@ def predict_run(
     max_seq_length: int | None = None,
     batch_size: int = 8,
     name: str = "test",
+    answer_options: Mapping[str, Any] | None = None,
     **model: Any,
 ) -> Answered:
     """Predicts with the model of a run and writes the files of the task's `write_predictions` into its folder.
@@ -134,6 +135,7 @@ def predict_run(
         test: examples; labels are not needed.
         max_seq_length, batch_size: see `ask_model`.
         name: prefix of the file names.
+        answer_options: the options of `ask_model`.
 
     Returns:
         The examples with the model's outputs and answers.
@@ -143,7 +145,7 @@ def predict_run(
     """
     loaded = load_trained_model(output_dir, model_class, **model)
     task, folder = text_task(loaded), RunFolder(output_dir)
-    answered = ask_model(loaded, test, max_seq_length, batch_size, with_labels=False)
+    answered = ask_model(loaded, test, max_seq_length, batch_size, with_labels=False, **(answer_options or {}))
     task.write_predictions(folder.path, answered, name)
     scores = task.scores_of_predictions(test, answered.answers)
     if scores:
