@@ -168,7 +168,7 @@ def saved(config, path):
 def test_a_model_learns_to_reverse_texts():
     model = small(label_smoothing=0.0)
     model.compile(optimizer=AdamW(3e-3))
-    model.fit(SOURCES, TARGETS, batch_size=3, epochs=60, verbose=0)
+    model.fit(SOURCES, TARGETS, batch_size=3, epochs=100, verbose=0)
     assert [answer.text for answer in model.predict(SOURCES, num_beams=2)] == TARGETS
     assert [answer.text for answer in model.predict(SOURCES, num_beams=1)] == TARGETS
     scores = model.evaluate(SOURCES, TARGETS, verbose=0)
@@ -233,3 +233,18 @@ def test_words_are_joined_from_pieces():
     model = small()
     model.vocabulary = Vocabulary([*TOKENS[:-1], "##s"])
     assert text_task(model).text_of([2, 5, len(TOKENS) - 1, 6, 3, 0]) == "as b"
+
+
+def test_an_export_writes_what_the_model_writes(tmp_path):
+    import tensorflow as tf
+
+    model = small()
+    options = {"num_beams": 3, "max_new_tokens": 7, "length_penalty": 0.5}
+    wanted = model.predict(SOURCES, **options)
+    path = model.export_for_serving(tmp_path / "export", core_operations=True, **options)
+    signature = tf.saved_model.load(path).signatures["serving_default"]
+    for sources in (SOURCES, SOURCES[1:2]):
+        found = signature(text=tf.constant(sources))
+        answers = [wanted[SOURCES.index(source)] for source in sources]
+        assert [text.decode() for text in found["written"].numpy()] == [answer.text for answer in answers]
+        np.testing.assert_allclose(found["score"].numpy(), [answer.score for answer in answers], atol=1e-5)
