@@ -2,7 +2,8 @@
 # make test         the tests of every capability (make test TESTS=tests/test_config.py for some)
 # make test-all     make test, then the slow proofs (kills, several processes, every layout, ...) and make test-beam
 # make test-beam    the Apache Beam pipeline, in an environment of its own (.venv-beam)
-# make lint         style
+# make lint         style, Dockerfiles, and make types
+# make types        the types of the public API, by mypy
 # make pretraining-data-proofs GOOGLE_BERT=checkout TEXT=corpus.txt VOCAB=vocab.txt
 #                   speed beside google-research/bert's script, and memory for 100 MB and 2 GB of text (about 10 minutes)
 # make three-seeds  does pre-training help? the quickstart three times, each beside the same model from scratch
@@ -37,7 +38,7 @@ PACKAGES_onnx := onnxruntime onnx
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-slow test-all test-beam page-test lint docs pretraining-data-proofs families-quality three-seeds kill-proofs finetuning-quality finetuning-speed benchmark release-check clean
+.PHONY: install quickstart test test-slow test-all test-beam page-test lint types docs pretraining-data-proofs families-quality three-seeds kill-proofs finetuning-quality finetuning-speed benchmark release-check clean
 
 install: $(VENV)/installed
 
@@ -77,6 +78,11 @@ page-test: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/hadolint docker/training.Dockerfile
+	$(MAKE) types
+
+types: install
+	$(BIN)/mypy
 
 $(VENV)/docs-installed: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
@@ -121,4 +127,4 @@ benchmark: install
 	$(BIN)/python -m benchmarks.speed --environments=$(BENCHMARK_VENV) $(if $(DATA),--data=$(DATA)) $(BENCHMARK)
 
 clean:
-	rm -rf $(VENV) $(BEAM_VENV) $(BENCHMARK_VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BEAM_VENV) $(BENCHMARK_VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache

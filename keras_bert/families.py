@@ -1,7 +1,7 @@
 """BERT's relatives: their defaults, kinds of tokenizer and published sizes. Data, no models.
 
-Reference: transformers, `models/{roberta,albert,distilbert,electra,modernbert}/configuration_*.py`, and the papers
-named below.
+Reference: transformers, `models/{roberta,albert,distilbert,electra,mobilebert,modernbert}/configuration_*.py`, and the
+papers named below.
 """
 
 import dataclasses
@@ -22,6 +22,7 @@ class Family:
         pairs_need_segments: whether its models tell the two texts of a pair apart by segments only.
         masked_lm_act: activation of the masked-LM head; None: the config's `hidden_act`.
         pooler_is_masked_lm_head: whether the pooler of a task starts as the head of the masked LM.
+        predicts_from_queries: whether tokens are predicted from a second stream, which does not know them (XLNet).
         config: import path of the config class.
         encoder: import path of the encoder class.
     """
@@ -31,6 +32,7 @@ class Family:
     pairs_need_segments: bool = True
     masked_lm_act: str | None = None
     pooler_is_masked_lm_head: bool = False
+    predicts_from_queries: bool = False
     config: str = "keras_bert.config.bert_config.BertConfig"
     encoder: str = "keras_bert.models.encoder.BertEncoder"
 
@@ -98,6 +100,21 @@ FAMILIES: dict[str, Family] = {
         config="keras_bert.config.long_config.LongConfig",
         encoder="keras_bert.models.long_encoder.LongEncoder",
     ),
+    # Sun et al., 2020.
+    "mobilebert": Family(
+        defaults={
+            "vocab_size": 30522,
+            "hidden_size": 512,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 4,
+            "intermediate_size": 512,
+            "hidden_act": "relu",
+            "hidden_dropout_prob": 0.0,
+            "embedding_size": 128,
+        },
+        config="keras_bert.config.mobile_bert_config.MobileBertConfig",
+        encoder="keras_bert.models.mobile_bert_encoder.MobileBertEncoder",
+    ),
     # Warner et al., 2024.
     "modernbert": Family(
         defaults={
@@ -116,6 +133,14 @@ FAMILIES: dict[str, Family] = {
         pooler_is_masked_lm_head=True,
         config="keras_bert.config.modern_bert_config.ModernBertConfig",
         encoder="keras_bert.models.modern_bert_encoder.ModernBertEncoder",
+    ),
+    # Yang et al., 2019.
+    "xlnet": Family(
+        defaults={"vocab_size": 32000, "do_lower_case": False},
+        tokenizer=SENTENCE_PIECE,
+        predicts_from_queries=True,
+        config="keras_bert.config.xlnet_config.XLNetConfig",
+        encoder="keras_bert.models.xlnet_encoder.XLNetEncoder",
     ),
     # A vector for each token and no layers, so the sizes of layers mean nothing. Only `SentenceEncoder` computes it.
     STATIC: Family(
@@ -159,6 +184,9 @@ SIZES: dict[str, tuple[str, dict[str, Any]]] = {
     "longformer-large": ("longformer", _size(24, 1024, 16)),
     "bigbird-base": ("big_bird", _size(12, 768, 12)),
     "bigbird-large": ("big_bird", _size(24, 1024, 16)),
+    "mobilebert": ("mobilebert", {"classifier_activation": False}),
+    "xlnet-base": ("xlnet", _size(12, 768, 12)),
+    "xlnet-large": ("xlnet", _size(24, 1024, 16)),
     "modernbert-base": ("modernbert", _size(22, 768, 12, 1152)),
     "modernbert-large": ("modernbert", _size(28, 1024, 16, 2624)),
 }

@@ -3,6 +3,7 @@
 quickstart.sh             the whole pipeline on real text
 quickstart.py             keras-bert-quickstart: runs quickstart.sh without a clone
 run_pretraining.py        records -> model folder
+adapt_to_domain.py        a pre-trained model and the text of a domain -> the model adapted to the domain
 launch_workers.py         starts several training workers on one machine
 run_classifier.py         labelled texts -> classifier
 run_ner.py                tagged words -> tagger
@@ -28,6 +29,7 @@ query_server.py           texts -> answers of a model on a server
 load_test_server.py       a server -> latency, throughput and batching parameters
 optimizer_flags.py        flags for optimisers, shared by the training commands
 strategy_flags.py         flags for devices, shared by the training commands
+distillation_flags.py     flags of distillation, shared by pre-training and run_classifier
 fine_tuning_flags.py      flags that the fine-tuning commands share
 data_file_flags.py        flags for data files, shared by the fine-tuning commands
 questions.py              flags and input lines of the commands that ask a model

@@ -64,13 +64,14 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "pooling", None, POOLINGS, "How an encoder pools token vectors. Default: as its folder says, or the mean."
     )
+    flags.DEFINE_bool("explain", None, "Adds the signature explain to a classifier: a score for each token.")
     flags.DEFINE_string("prompt", None, "The name of the prompt of a sentence encoder that is put before each text.")
     flags.DEFINE_bool("normalize", None, "Whether an encoder divides vectors by their length; the default is to do so.")
 
 
 _PRECISION = ("dtype", "weights", "compute")
 # Those of SignatureOptions: what is not given is left to it.
-_OPTIONS = ("max_seq_length", "text_pairs", "top_k", "pooling", "normalize", "prompt")
+_OPTIONS = ("max_seq_length", "text_pairs", "top_k", "pooling", "normalize", "prompt", "explain")
 
 
 def main():

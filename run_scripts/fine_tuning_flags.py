@@ -8,6 +8,7 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
+from run_scripts.distillation_flags import layer_numbers
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
 from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
 
@@ -255,7 +256,5 @@ def starting_point():
         vocabulary=load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None,
         init_checkpoint=FLAGS.init_checkpoint,
         do_lower_case=FLAGS.do_lower_case,
-        keep_layers=[int(number) for number in _numbers("keep_layers", FLAGS.keep_layers)]
-        if FLAGS.keep_layers
-        else None,
+        keep_layers=layer_numbers("keep_layers"),
     )

@@ -25,6 +25,11 @@ from absl import flags
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from run_scripts.data_file_flags import data_files, define_data_file_flags
+from run_scripts.distillation_flags import (
+    check_distillation_flags,
+    define_distillation_flags,
+    distillation_of_flags,
+)
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
     define_fine_tuning_flags,
@@ -36,6 +41,7 @@ from run_scripts.fine_tuning_flags import (
 
 FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)
+_MOST_EXPLAINED = 100  # a page of more is slow to make and nobody reads it
 _FLAGS_OF_PARTS = {"train": "do_train", "eval": "do_eval", "predict": "do_predict"}
 
 
@@ -77,29 +83,27 @@ def define_flags() -> None:
     )
     flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
     define_fine_tuning_flags()
-    flags.DEFINE_string("teacher", None, "The model folder of the teacher, a classifier, for distillation.")
-    flags.DEFINE_float(
-        "distillation_alpha", 0.5, "The weight of the teacher's loss; the loss of the labels has the rest."
+    define_distillation_flags("teacher")
+    flags.DEFINE_boolean(
+        "calibrate", False, "Calibrate the probabilities on dev_file before evaluating: temperature scaling."
     )
-    flags.DEFINE_float("temperature", 2.0, "The temperature that softens the teacher's probabilities.")
+    flags.DEFINE_string("explain", None, "Also explain the predictions by integrated gradients, in this new HTML file.")
 
 
 def main() -> None:
     # All files are read before TensorFlow is loaded, so that errors appear early.
     task_name, problem_type = _task()
-    refuse_flags_without_effect(FLAGS.teacher, "without --teacher", "distillation_alpha", "temperature")
+    check_distillation_flags("teacher")
     refuse_flags_without_effect(problem_type == "multi_label", "without --problem_type=multi_label", "label_separator")
     refuse_flags_without_effect(problem_type != "regression", "with --problem_type=regression", "labels")
+    refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate")
+    refuse_flags_without_effect(FLAGS.do_predict, "without --do_predict", "explain")
     data = _Data(task_name, problem_type, _files(task_name))
     check_training_flags(has_train=bool(data.train), has_dev="eval" in data.dev)
     if FLAGS.few_shot:
         _check_few_shot_flags(problem_type)
-    if FLAGS.teacher and not data.train:
-        raise InputError("--teacher is for training. Add --do_train.")
 
-    options = fine_tuning_options(
-        teacher=FLAGS.teacher, distillation_alpha=FLAGS.distillation_alpha, temperature=FLAGS.temperature
-    )
+    options = fine_tuning_options(distillation=distillation_of_flags("teacher"))
     if FLAGS.few_shot:
         defaults = {"num_train_epochs": 1.0, "train_batch_size": 16, "learning_rate": 2e-5}
         options = dataclasses.replace(options, **{name: defaults[name] for name in defaults if not FLAGS[name].present})
@@ -182,11 +186,12 @@ class _Data:
         )
 
     def evaluate_in(self, output_dir: str) -> dict[str, float]:
-        from keras_bert.training.finished_runs import evaluate_run
+        from keras_bert.training.finished_runs import calibrate_run, evaluate_run
 
-        return evaluate_run(
-            output_dir, self.model_class, self.dev, batch_size=FLAGS.eval_batch_size, **trained_model_flags()
-        )
+        settings = {"batch_size": FLAGS.eval_batch_size, **trained_model_flags()}
+        if FLAGS.calibrate:
+            calibrate_run(output_dir, self.model_class, self.dev["eval"], **settings)
+        return evaluate_run(output_dir, self.model_class, self.dev, **settings)
 
     def predict_in(self, output_dir: str) -> None:
         from keras_bert.tasks.classification.glue_submission import submission_name, write_submission
@@ -201,12 +206,26 @@ class _Data:
                 name=part.replace("predict", "test"),
                 **trained_model_flags(),
             )
+            if FLAGS.explain and part == "predict":
+                _explain(answered)
             submission = submission_name(self.task_name, part) if self.task_name else None
             if submission:
                 field = "score" if self.problem_type == "regression" else "label"
                 predictions = [getattr(answer, field) for answer in answered.answers]
                 path = write_submission(os.path.abspath(output_dir), submission, predictions)
                 print(f"{path}: for gluebenchmark.com")
+
+
+def _explain(answered) -> None:
+    """Writes the page of --explain: the answers to the first texts."""
+    from keras_bert.tasks.explanation.explaining import explain_examples
+    from keras_bert.tasks.explanation.page import write_explanation_page
+
+    examples = dataclasses.replace(answered.examples, labels=None).part(0, _MOST_EXPLAINED)
+    length = int(answered.encoded.rows.lengths.max())
+    explanations = explain_examples(answered.model, examples, max_seq_length=length)
+    write_explanation_page(FLAGS.explain, explanations)
+    print(f"{FLAGS.explain}: explanations of {len(explanations)} predictions")
 
 
 def _check_few_shot_flags(problem_type: str) -> None:

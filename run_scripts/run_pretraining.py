@@ -15,6 +15,9 @@ by default; the evaluation is that of the second phase):
     run_pretraining --input_file='short/*.tfrecord' --max_seq_length=128 --num_train_steps=900000 ... \\
         --input_file_phase2='long/*.tfrecord' --max_seq_length_phase2=512 --num_train_steps_phase2=100000
 
+With --objective=replaced_tokens it trains an ELECTRA: output_dir/model has the discriminator, which is an encoder for
+all tasks, and the generator.
+
 If the command is killed or stopped, the same command resumes from the newest checkpoint in output_dir. The trained
 model is in output_dir/model, which can be the --init_checkpoint of this command and of run_classifier.
 """
@@ -23,6 +26,13 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from keras_bert.training.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
+from run_scripts.distillation_flags import (
+    check_distillation_flags,
+    define_distillation_flags,
+    distillation_of_flags,
+    layer_numbers,
+)
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
 from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
 
@@ -38,6 +48,8 @@ _MASKING_FLAGS = (
     "whole_word_actions",
     "replacement_tokens",
 )
+# The names in `ElectraPretrainer`.
+_ELECTRA_FLAGS = ("generator_hidden_size", "generator_layers", "disc_weight")
 # The options of a second phase; all end in _phase2, as in NVIDIA's scripts.
 _PHASE_FLAGS = (
     "input_file",
@@ -88,8 +100,25 @@ def define_flags() -> None:
         "keep_best", False, "Evaluate on eval_input_file while training, and keep the model with the lowest loss."
     )
     flags.DEFINE_integer("eval_steps", 0, "Updates between these evaluations (default: save_checkpoints_steps).")
+    flags.DEFINE_enum(
+        "objective",
+        DEFAULT_OBJECTIVE,
+        list(OBJECTIVES),
+        "What is learnt: masked tokens and, if the records have them, next sentences (masked_lm), also the tokens "
+        "of masked spans from the tokens beside them (span_boundary: SpanBERT), or which tokens a small masked LM has "
+        "replaced (replaced_tokens: ELECTRA).",
+    )
+    flags.DEFINE_float(
+        "generator_hidden_size", None, "ELECTRA: the hidden size of the generator, as a fraction (default: 0.25)."
+    )
+    flags.DEFINE_float(
+        "generator_layers", None, "ELECTRA: the number of layers of the generator, as a fraction (default: 1)."
+    )
+    flags.DEFINE_float("disc_weight", None, "ELECTRA: the weight of the discriminator's loss (default: 50).")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
     define_optimizer_flags()
+    define_distillation_flags("distill_from")
+    flags.DEFINE_list("keep_layers", None, "Keep only these layers of init_checkpoint, numbered from 0.")
     define_strategy_flags()
     _define_flags_of_the_second_phase()
     flags.DEFINE_float("masked_lm_prob", None, "Records without masks: share of the tokens to predict (default: 0.15).")
@@ -156,6 +185,10 @@ def main() -> None:
     refuse_flags_without_effect(
         FLAGS.ngram_distribution != "inverse", "with --ngram_distribution=inverse", "ngram_geometric_p"
     )
+    check_distillation_flags("distill_from")
+    refuse_flags_without_effect(
+        FLAGS.objective == "replaced_tokens", "without --objective=replaced_tokens", *_ELECTRA_FLAGS
+    )
     if (FLAGS.keep_best or FLAGS.eval_steps) and not (FLAGS.do_train and FLAGS.do_eval and FLAGS.eval_input_file):
         raise InputError(
             "--keep_best needs records that the model is not trained on. Give --do_train, --do_eval and "
@@ -217,6 +250,8 @@ def _train_and_evaluate() -> None:
             steps_per_execution=FLAGS.iterations_per_loop,
             gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
             gradient_checkpointing=FLAGS.gradient_checkpointing,
+            objective=FLAGS.objective,
+            model_arguments={name: FLAGS[name].value for name in _ELECTRA_FLAGS if FLAGS[name].value is not None},
             seed=FLAGS.random_seed,
             track=tuple(FLAGS.track),
             optimizer=optimizer_choice(),
@@ -224,12 +259,16 @@ def _train_and_evaluate() -> None:
             stuck_input_seconds=FLAGS.stuck_input_seconds,
             keep_best=PretrainingEvaluation(eval_files, **evaluated) if FLAGS.keep_best or FLAGS.eval_steps else None,
             eval_steps=FLAGS.eval_steps,
+            distillation=distillation_of_flags("distill_from"),
         )
         config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
-        start = StartingPoint(config, vocabulary, FLAGS.init_checkpoint)
+        layers = layer_numbers("keep_layers")
+        start = StartingPoint(config, vocabulary, FLAGS.init_checkpoint, keep_layers=layers)
         train_pretrainer(FLAGS.output_dir, FLAGS.input_file, start, options)
     if FLAGS.do_eval:
-        evaluate_pretrainer(FLAGS.output_dir, eval_files, init_checkpoint=FLAGS.init_checkpoint, **evaluated)
+        evaluate_pretrainer(
+            FLAGS.output_dir, eval_files, init_checkpoint=FLAGS.init_checkpoint, objective=FLAGS.objective, **evaluated
+        )
 
 
 def _vocabulary_of_checkpoint():

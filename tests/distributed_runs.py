@@ -24,6 +24,9 @@ from family_shapes import config_of
 
 from keras_bert.config import BertConfig
 from keras_bert.families import FAMILIES
+from keras_bert.models.distiller import TERMS, Distiller
+from keras_bert.models.electra_pretrainer import ElectraPretrainer
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
@@ -63,6 +66,13 @@ def features() -> dict[str, np.ndarray]:
 
 def pretraining_data() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices(features()).batch(BATCH, drop_remainder=True)
+
+
+def electra_data() -> tf.data.Dataset:
+    """As `pretraining_data`, with four different positions in each row."""
+    x = features()
+    columns = np.tile(np.arange(PREDICTIONS, dtype=np.int32), (len(x["input_ids"]), 1))
+    return tf.data.Dataset.from_tensor_slices({**x, "masked_lm_positions": columns}).batch(BATCH, drop_remainder=True)
 
 
 def tagging_data() -> tf.data.Dataset:
@@ -114,6 +124,11 @@ class RegularisedTagger(TokenClassifier):
         return super().call(inputs, training=training)
 
 
+def distilled_pretrainer():
+    student, teacher = BertPretrainer(config()), MaskedLM(config(family="distilbert").replace(hidden_size=24))
+    return Distiller(student, teacher, [name for name in TERMS if name != "embeddings"])
+
+
 # name -> (model, optimiser, data, further arguments of compile)
 SETTINGS = {
     "adamw": (lambda: BertPretrainer(config()), lambda: AdamW(schedule(), bias_correction=False), pretraining_data, {}),
@@ -160,6 +175,19 @@ SETTINGS = {
         lambda: SentenceEncoder(config(), dense=[{"units": 8}]),
         lambda: AdamW(schedule()),
         embedding_data,
+        {},
+    ),
+    "distilled": (distilled_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
+    "electra_argmax": (
+        lambda: ElectraPretrainer(config(family="electra"), generator_hidden_size=0.5, temperature=0.0),
+        lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
+        electra_data,
+        {},
+    ),
+    "electra_draws": (
+        lambda: ElectraPretrainer(config(family="electra"), generator_hidden_size=0.5),
+        lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
+        electra_data,
         {},
     ),
     "dropout": (lambda: BertPretrainer(config(0.3)), lambda: AdamW(schedule()), pretraining_data, {}),

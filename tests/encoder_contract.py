@@ -54,10 +54,11 @@ def check_encoder(encoder: Encoder, tolerance: float = 1e-5) -> None:
     positions = np.tile(np.arange(LENGTH, dtype="int32"), (3, 1))
     same(encoder(batch | {"position_ids": positions})["sequence_output"], outputs["sequence_output"])
     moved = np.asarray(encoder(batch | {"position_ids": positions[:, ::-1]})["sequence_output"])
-    assert np.abs(moved - outputs["sequence_output"])[is_token].max() > 10 * tolerance
+    is_moved = np.abs(moved - outputs["sequence_output"])[is_token].max() > 10 * tolerance
+    assert is_moved == encoder.has_positions
 
     if SEGMENTS in encoder.supports:
-        other = encoder(batch | {"segment_ids": 1 - batch["segment_ids"]})["sequence_output"]
+        other = encoder(batch | {"segment_ids": 0 * batch["segment_ids"]})["sequence_output"]
         assert np.abs(np.asarray(other) - outputs["sequence_output"])[is_token].max() > 10 * tolerance
     if PACKING in encoder.supports:
         _check_packing(encoder, batch, outputs, same)

@@ -4,10 +4,8 @@ Questions are plain lists of numbers and strings, so that they can be sent as JS
 """
 
 import dataclasses
-import functools
 import json
 import pathlib
-import unittest.mock
 
 import keras
 import numpy as np
@@ -21,7 +19,6 @@ from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
-from keras_bert.serving import export
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -69,25 +66,26 @@ class Question:
 def make_models() -> dict:
     """Returns name -> (model, options of its export)."""
     keras.utils.set_random_seed(1)
-    single = SequenceClassifier(CONFIG, labels=["animal", "none", "größer"])
+    config = CONFIG.replace(num_hidden_layers=1)
+    single = SequenceClassifier(config, labels=["animal", "none", "größer"])
     models = {
         "single": (single, {}),
         "several": (
-            SequenceClassifier(CONFIG, labels=["a", "b"], problem_type="multi_label"),
+            SequenceClassifier(config, labels=["a", "b"], problem_type="multi_label"),
             {"text_pairs": True},
         ),
-        "score": (SequenceClassifier(CONFIG, problem_type="regression"), {"max_seq_length": 20}),
-        "choice": (MultipleChoice(CONFIG), {}),
-        "masked": (BertPretrainer(CONFIG), {"top_k": 3}),
-        "encoder": (BertEncoder(CONFIG), {}),
+        "score": (SequenceClassifier(config, problem_type="regression"), {"max_seq_length": 20}),
+        "choice": (MultipleChoice(config), {}),
+        "masked": (BertPretrainer(config), {"top_k": 3}),
+        "encoder": (BertEncoder(config), {}),
         "sentence": (
-            SentenceEncoder(CONFIG, pooling=["cls", "max"], dense=[{"units": 5}], prompts={"query": "the fox "}),
+            SentenceEncoder(config, pooling=["cls", "max"], dense=[{"units": 5}], prompts={"query": "the fox "}),
             {},
         ),
         "int8": (single, {"weights": "int8"}),
         "bfloat16": (single, {"dtype": "bfloat16"}),
-        "tagger": (TokenClassifier(CONFIG, ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), {}),
-        "answerer": (SpanClassifier(CONFIG, null_threshold=0.0, doc_stride=8, max_query_length=10), {}),
+        "tagger": (TokenClassifier(config, ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), {}),
+        "answerer": (SpanClassifier(config, null_threshold=0.0, doc_stride=8, max_query_length=10), {}),
     }
     for model, _ in models.values():
         model.vocabulary = VOCABULARY
@@ -105,13 +103,10 @@ class Exports(dict):
     def __init__(self, models: dict, folder):
         super().__init__()
         self._models, self._folder = models, pathlib.Path(folder)
-        # Making the tokenizer takes most of the time of an export, and all models have the same vocabulary.
-        self._make_tokenizer = functools.cache(export.make_tokenizer)
 
     def __missing__(self, name: str) -> str:
         model, options = self._models[name]
-        with unittest.mock.patch.object(export, "make_tokenizer", self._make_tokenizer):
-            self[name] = model.export_for_serving(self._folder / name, **options)
+        self[name] = model.export_for_serving(self._folder / name, **options)
         return self[name]
 
 

@@ -107,8 +107,14 @@ def assert_same_answers(tokenizer, questions, contexts, window_options, options,
     assert found["answers"].shape[1] == max(len(answer.nbest) for answer in expected)
 
 
-@pytest.mark.parametrize("window_options", WINDOWS)
-@pytest.mark.parametrize("threshold", [None, -1.5])
+@pytest.mark.parametrize(
+    ("window_options", "threshold"),
+    [
+        pytest.param(options, threshold, marks=pytest.mark.slow if number % 2 == (threshold is None) else ())
+        for number, options in enumerate(WINDOWS)
+        for threshold in (None, -1.5)
+    ],
+)
 def test_answers_are_those_of_python_also_where_scores_are_equal(tokenizer, window_options, threshold):
     draw = np.random.default_rng(0)
     kinds = [

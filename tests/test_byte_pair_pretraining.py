@@ -123,7 +123,7 @@ def test_random_tokens_are_bytes_and_merges_only():
     assert vocabulary.mask_id == IDS["<mask>"]
 
 
-def test_a_roberta_is_pre_trained_by_the_command(tmp_path, run_here, made):
+def test_a_roberta_is_pre_trained_by_the_command(eagerly, tmp_path, run_here, made):
     from run_scripts import run_pretraining
 
     made(sentence_task="none", dynamic_masking=True)
@@ -140,7 +140,7 @@ def test_a_roberta_is_pre_trained_by_the_command(tmp_path, run_here, made):
     assert sorted(path.name for path in (tmp_path / "run" / "model").glob("*.txt")) == ["merges.txt"]
 
 
-def test_a_modernbert_is_pre_trained_from_text_by_the_command(tmp_path, run_here, made):
+def test_a_modernbert_is_pre_trained_from_text_by_the_command(eagerly, tmp_path, run_here, made):
     from keras_bert import MaskedLM, SequenceClassifier, fill_masks
     from run_scripts import run_pretraining
 

@@ -8,6 +8,7 @@ from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.optimization import AdamW, WarmupLinearDecay, WarmupTrapezoid
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
@@ -15,10 +16,12 @@ PAGE = (PROJECT / "docs" / "coming_from.md").read_text("utf-8")
 CHECKPOINTS = (PROJECT / "docs" / "checkpoints.md").read_text("utf-8")
 
 
-def test_the_snippets_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+def test_the_snippets_run_one_after_the_other(eagerly, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), "bert-base-uncased", "huggingface")
     write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), "uncased_L-12_H-768_A-12", "google")
+    write_checkpoint(random_checkpoint(form.MASKED_LM), "bert_tiny_en_uncased", "google")
+    write_checkpoint(random_checkpoint(), "all-MiniLM-L6-v2", "huggingface")
     names = {}
     for program in re.findall(r"```python\n(.*?)```", PAGE, re.S):
         exec(compile(program, "coming_from.md", "exec"), names)
@@ -28,6 +31,9 @@ def test_the_snippets_run_one_after_the_other(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "[2, 5, 6, 3, 7, 8, 3] [0, 0, 0, 0, 1, 1, 1]" in printed
     assert "(6, 2, 8)" in printed
+    assert "['the', 'quickfox']" in printed  # a new token
+    assert lora_layers(names["classifier"])
+    assert (tmp_path / "for-sentence-transformers" / "modules.json").exists()
 
 
 def test_the_first_snippets_of_the_page_of_checkpoints_run(tmp_path, monkeypatch, capsys):
@@ -50,7 +56,8 @@ def test_the_commands_that_the_page_names_exist():
 
 def optimizer_beside(call, **numbers):
     """The optimizer that the page names in the row of another library's call."""
-    (named,) = re.findall(rf"^\| `{re.escape(call)}` \| `(AdamW\(.*?\))`;", PAGE, re.M)
+    cell = call if "`" in call else f"`{call}`"
+    (named,) = re.findall(rf"^\| {re.escape(cell)} \| `(AdamW\(.*?\))`;", PAGE, re.M)
     return eval(
         named, {"AdamW": AdamW, "WarmupLinearDecay": WarmupLinearDecay, "WarmupTrapezoid": WarmupTrapezoid}, numbers
     )
@@ -65,6 +72,16 @@ def test_create_optimizer_of_transformers_has_our_arguments_beside_it():
     assert constants_of(ours) == (0.0, 1e-8, None, True)
     # transformers 4, optimization_tf.py: `WarmUp` around a `PolynomialDecay` that counts from the end of the warm-up.
     theirs = [2e-5 * step / 10 if step < 10 else 2e-5 * (1 - min(step - 10, 40) / 40) for step in range(60)]
+    assert [float(ours._learning_rate(step)) for step in range(60)] == pytest.approx(theirs, rel=1e-5, abs=1e-12)
+
+
+def test_the_trainer_of_transformers_has_our_arguments_beside_it():
+    call = "TrainingArguments(lr, warmup_steps=warmup)"
+    ours = optimizer_beside(f"the optimizer of `{call}`", lr=2e-5, steps=50, warmup=10)
+    # transformers 5.23, TrainingArguments: weight_decay 0, adam_epsilon 1e-8, max_grad_norm 1.
+    assert constants_of(ours) == (0.0, 1e-8, 1.0, True)
+    # `get_linear_schedule_with_warmup`.
+    theirs = [2e-5 * step / 10 if step < 10 else 2e-5 * max(0, 50 - step) / 40 for step in range(60)]
     assert [float(ours._learning_rate(step)) for step in range(60)] == pytest.approx(theirs, rel=1e-5, abs=1e-12)
 
 

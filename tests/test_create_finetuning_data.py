@@ -322,6 +322,7 @@ def test_a_vocabulary_that_does_not_fit_is_told(folder, caplog):
     assert "16.7 % of the tokens are [UNK]" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_files_of_glue_become_as_many_records(folder, shared_data):
     for name, sizes in {"CoLA": (8551, 1043), "MRPC": (3668, 408)}.items():
         output = folder / name

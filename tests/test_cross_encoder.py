@@ -38,7 +38,7 @@ def new_model(folder):
     return CrossEncoder.from_pretrained(folder)
 
 
-def test_the_scores_are_those_of_the_classifier_with_one_output(model, folder):
+def test_the_scores_are_those_of_the_classifier_with_one_output(eagerly, model, folder):
     classifier = SequenceClassifier.from_pretrained(folder)
     expected = [answer.score for answer in classifier.predict((QUERIES, TEXTS), verbose=0)]
     np.testing.assert_allclose(model.predict((QUERIES, TEXTS), verbose=0), expected, atol=1e-6)
@@ -56,7 +56,7 @@ def test_a_ranking_is_sorted_and_keeps_the_numbers_of_the_texts(model):
     assert model.rank("quick", TEXTS, top_k=2) == ranked[:2]
 
 
-def test_the_losses_are_binary_cross_entropy_and_softmax(new_model):
+def test_the_losses_are_binary_cross_entropy_and_softmax(eagerly, new_model):
     model, relevances = new_model, np.array([1.0, 0.0, 0.25, 1.0])
     scores = model.predict((QUERIES, TEXTS), verbose=0).astype(float)
     expected = np.mean(np.log1p(np.exp(scores)) - relevances * scores)

@@ -167,6 +167,7 @@ def exported(tmp_path_factory):
     return model, {name: exports[name] for name in models}
 
 
+@pytest.mark.slow
 def test_an_export_with_8_bit_products_answers_nearly_the_same_in_the_c_api(exported):
     model, folders = exported
     questions = [Question(name, "serving_default", {"text": TEXTS}) for name in folders]

@@ -7,7 +7,7 @@ from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.embedding_losses import CosineRegression, InBatchNegatives, Matryoshka
+from keras_bert.models.embedding_losses import CosineRegression, InBatchNegatives, Matryoshka, Triplet
 from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.training.run_folder import RunFolder
@@ -40,16 +40,17 @@ def common(files, *arguments):
     ("arguments", "score"),
     [
         (["--text_columns=a,b"], "eval_ndcg@10"),
-        (["--text_columns=a,b,c", "--loss=triplet", "--margin=1"], "eval_mrr@10"),
+        pytest.param(["--text_columns=a,b,c", "--loss=triplet", "--margin=1"], "eval_mrr@10", marks=pytest.mark.slow),
         (["--text_columns=a,b", "--score_column=score", "--score_scale=5", "--loss=cosine"], "eval_spearman"),
         (["--text_columns=a", "--label_column=label"], "eval_neighbour_accuracy"),
-        (
+        pytest.param(
             ["--text_columns=a,b", "--temperature=0.1", "--matryoshka_dimensions=8,4", "--pooling=cls,mean"],
             "eval_map@100",
+            marks=pytest.mark.slow,
         ),
     ],
 )
-def test_the_columns_decide_what_is_learnt(arguments, score, files, run_here):
+def test_the_columns_decide_what_is_learnt(arguments, score, files, run_here, eagerly):
     code, printed = run_here(run_embeddings, *common(files, "--do_predict", *arguments))
     assert code == 0, printed.err
     assert score in (files / "run" / "eval_results.txt").read_text()
@@ -67,11 +68,13 @@ def test_flags_make_the_loss(files, monkeypatch, run_here):
     monkeypatch.setattr("keras_bert.training.finished_runs.evaluate_run", lambda *args, **_: {})
     run_here(run_embeddings, *common(files, "--text_columns=a,b", "--symmetric", "--matryoshka_dimensions=8,2"))
     run_here(run_embeddings, *common(files, "--text_columns=a,b", "--score_column=score", "--loss=cosine"))
+    run_here(run_embeddings, *common(files, "--text_columns=a,b,c", "--loss=triplet", "--margin=1"))
     run_here(run_embeddings, *common(files, "--text_columns=a,b"))
-    assert losses == [Matryoshka(InBatchNegatives(symmetric=True), [8, 2]), CosineRegression(), None]
+    matryoshka = Matryoshka(InBatchNegatives(symmetric=True), [8, 2])
+    assert losses == [matryoshka, CosineRegression(), Triplet(margin=1.0), None]
 
 
-def test_a_cross_encoder_is_trained_and_ranks(files, run_here):
+def test_a_cross_encoder_is_trained_and_ranks(files, run_here, eagerly):
     code, printed = run_here(run_embeddings, *common(files, "--text_columns=a,b,c", "--cross_encoder", "--do_predict"))
     assert code == 0, printed.err
     assert "eval_mrr@10" in (files / "run" / "eval_results.txt").read_text()
@@ -79,7 +82,7 @@ def test_a_cross_encoder_is_trained_and_ranks(files, run_here):
     assert len(CrossEncoder.from_pretrained(files / "run" / "model").rank("fox", ["the fox", "brown"])) == 2
 
 
-def test_a_search_ranks_what_it_finds(files, run_here):
+def test_a_search_ranks_what_it_finds(files, run_here, eagerly):
     run_here(run_embeddings, *common(files, "--text_columns=a,b,c", "--cross_encoder"))
     (files / "texts.txt").write_text("the fox\nbrown the\nquick\n")
     search = [f"--init_checkpoint={files / 'bert'}", f"--index_dir={files / 'index'}", "--pooling=cls"]
@@ -94,7 +97,7 @@ def test_a_search_ranks_what_it_finds(files, run_here):
     assert printed.out.splitlines()[-3:] == ["fox", *(f"  {one.score:.4f}  {one.text}" for one in ranked)]
 
 
-def test_a_few_texts_train_a_classifier(files, run_here):
+def test_a_few_texts_train_a_classifier(files, run_here, eagerly):
     arguments = ["--text_column=a", "--label_column=label", "--few_shot"]
     code, printed = run_here(run_classifier, *common(files, *arguments, "--do_predict"))
     assert code == 0, printed.err

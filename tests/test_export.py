@@ -1,6 +1,5 @@
 """Exported models: their answers, their independence of this package, and their files."""
 
-import functools
 import json
 import os
 import pathlib
@@ -18,7 +17,6 @@ from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
-from keras_bert.serving import export
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
@@ -72,14 +70,6 @@ def encoder(config=CONFIG, vocabulary=VOCABULARY):
     model = BertEncoder(config, name="bert_encoder")
     model.vocabulary = vocabulary
     return model
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_tokenizer():
-    """Making the tokenizer takes most of the time of an export, and the tests export one vocabulary many times."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "make_tokenizer", functools.cache(export.make_tokenizer))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -425,6 +415,7 @@ def test_exports_answer_where_neither_keras_nor_this_package_is(exports, ask, tm
     np.testing.assert_allclose(single, predicted(exports["single"][0], features(texts)), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_real_text_has_the_answers_of_predict(shared_data, tmp_path):
     vocabulary = Vocabulary.from_file(shared_data("vocab", "bert-base-uncased-vocab.txt"))
     config = CONFIG.replace(vocab_size=len(vocabulary), max_position_embeddings=64)

@@ -26,7 +26,7 @@ from keras_bert.models.encoders import encoder_class, make_encoder
 from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.byte_pair import byte_alphabet
-from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
+from keras_bert.tokenization.sentence_piece import XLNET_SPECIAL_TOKENS, SentencePieceTokenizer
 from keras_bert.tokenization.sentence_piece_model import (
     CONTROL,
     NORMAL,
@@ -61,14 +61,20 @@ def word_pieces() -> Vocabulary:
     return Vocabulary([*SPECIAL_TOKENS, "the", "a", "fox", "dog", ",", "##es", "who", "?"])
 
 
-def sentence_pieces(**settings) -> SentencePieceTokenizer:
+def sentence_pieces(controls=("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"), **settings) -> SentencePieceTokenizer:
     """A model with whole words, some characters, and the symbol "," of its own."""
     words = ["the", "a", "fox", "dog", "who"]
-    pieces = [("<pad>", CONTROL), ("<unk>", UNKNOWN), *((name, CONTROL) for name in ("[CLS]", "[SEP]", "[MASK]"))]
+    pieces = [(name, UNKNOWN if name == "<unk>" else CONTROL) for name in controls]
     pieces += [(",", USER_DEFINED), *((f"▁{word}", NORMAL) for word in words), ("▁", NORMAL)]
     pieces += [(character, NORMAL) for character in "abcdefghijklmnopqrstuvwxyz?'"]
     scored = [Piece(text, -float(number), kind) for number, (text, kind) in enumerate(pieces)]
     return SentencePieceTokenizer(SentencePieceModel(tuple(scored), b"").to_bytes(), **settings)
+
+
+def xlnet_pieces() -> SentencePieceTokenizer:
+    """A tokenizer of XLNet's form: capitals stay, and padding is not token 0."""
+    settings = {"special_tokens": XLNET_SPECIAL_TOKENS, "do_lower_case": False, "keep_accents": False}
+    return sentence_pieces(("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"), **settings)
 
 
 VOCABULARIES = {
@@ -76,9 +82,11 @@ VOCABULARIES = {
     "albert": sentence_pieces(),
     "distilbert": word_pieces(),
     "electra": word_pieces(),
+    "mobilebert": word_pieces(),
     "modernbert": modern_byte_pairs(),
     "longformer": byte_pairs(),
     "big_bird": sentence_pieces(do_lower_case=False),
+    "xlnet": xlnet_pieces(),
 }
 
 
@@ -103,9 +111,9 @@ def exported(model, folder, **options):
     return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures
 
 
-def with_families(short: str):
+def with_families(short: str | None):
     """Runs a test with every family: with `short` in `make test`, with the others as slow tests."""
-    names = ["roberta", "albert", "distilbert", "modernbert", "longformer", "big_bird"]
+    names = ["roberta", "albert", "distilbert", "mobilebert", "modernbert", "longformer", "big_bird", "xlnet"]
     slow = pytest.mark.slow
     return pytest.mark.parametrize(
         "family", [name if name == short else pytest.param(name, marks=slow) for name in names]
@@ -136,7 +144,7 @@ def test_windows_of_a_context_have_two_separators():
 
 
 @with_families(short="roberta")
-def test_a_classifier_of_pairs(family, tmp_path):
+def test_a_classifier_of_pairs(family, tmp_path, eagerly):
     model = new(SequenceClassifier, family, labels=["dog", "fox"])
     model.fit((TEXTS, TEXTS[::-1]), LABELS, epochs=1, batch_size=2, verbose=0)
     answers = model.predict((TEXTS, TEXTS[::-1]))
@@ -150,7 +158,7 @@ def test_a_classifier_of_pairs(family, tmp_path):
 
 
 @with_families(short="albert")
-def test_a_regression_and_the_embeddings_of_an_encoder(family, tmp_path):
+def test_a_regression_and_the_embeddings_of_an_encoder(family, tmp_path, eagerly):
     from keras_bert import sentence_embeddings
 
     model = new(SequenceClassifier, family, labels=["score"], problem_type="regression")
@@ -164,7 +172,7 @@ def test_a_regression_and_the_embeddings_of_an_encoder(family, tmp_path):
 
 
 @with_families(short="roberta")
-def test_a_tagger(family, tmp_path):
+def test_a_tagger(family, tmp_path, eagerly):
     sentences = [["the", "fox", ",", "dog"], ["a", "dog"], ["fox"]]
     tags = [["O", "B-X", "O", "B-Y"], ["O", "B-Y"], ["B-X"]]
     model = new(TokenClassifier, family, labels=["O", "B-X", "I-X", "B-Y", "I-Y"])
@@ -187,7 +195,7 @@ def test_a_byte_pair_tagger_reads_every_word_as_inside_of_a_text():
 
 
 @with_families(short="albert")
-def test_a_span_classifier(family, tmp_path):
+def test_a_span_classifier(family, tmp_path, eagerly):
     questions = ["the fox?", "dog", "a"]
     contexts = ["the dog, the fox " * 6, "a dog", "fox fox fox"]
     answers = [
@@ -211,8 +219,8 @@ def test_a_question_without_a_token_gets_no_answer():
     assert not model.predict((["\x00"], ["the fox"]))[0].has_answer
 
 
-@with_families(short="roberta")
-def test_a_choice(family, tmp_path):
+@with_families(short=None)  # the served choices of BERT are in test_served_signatures.py
+def test_a_choice(family, tmp_path, eagerly):
     choices = [["dog", "fox"], ["the", "a dog"], ["fox", "the dog"]]
     model = new(MultipleChoice, family)
     model.fit((TEXTS[:3], choices), [1, 0, 1], epochs=1, batch_size=2, verbose=0)
@@ -223,7 +231,7 @@ def test_a_choice(family, tmp_path):
 
 
 @with_families(short="albert")
-def test_a_masked_lm(family, tmp_path):
+def test_a_masked_lm(family, tmp_path, eagerly):
     mask = VOCABULARIES[family].special_tokens.mask
     model = new(MaskedLM, family)
     model.fit(TEXTS * 4, epochs=1, batch_size=4, verbose=0, masking={"do_whole_word_mask": True})

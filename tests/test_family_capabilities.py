@@ -21,7 +21,7 @@ from keras_bert.optimization import AdamW
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "families.md"
 FAMILIES = {"roberta": "RoBERTa", "albert": "ALBERT", "distilbert": "DistilBERT", "electra": "ELECTRA"}
-FAMILIES |= {"modernbert": "ModernBERT"}
+FAMILIES |= {"mobilebert": "MobileBERT", "modernbert": "ModernBERT", "xlnet": "XLNet"}
 FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird"}
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = np.array([0, 1, 0, 1], "int32")
@@ -42,10 +42,10 @@ def batch_of(family):
     return batch
 
 
-def trained(family, jit_compile=False, **arguments):
+def trained(family, jit_compile=False, run_eagerly=False, **arguments):
     """Returns a classifier after five steps, and the losses."""
     model = new_classifier(family, **arguments)
-    model.compile(optimizer=AdamW(1e-3), jit_compile=jit_compile)
+    model.compile(optimizer=AdamW(1e-3), jit_compile=jit_compile, run_eagerly=run_eagerly)
     losses = model.fit(batch_of(family), LABELS, batch_size=4, epochs=5, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
     return model, losses
@@ -57,6 +57,7 @@ WITHOUT = {
 }
 WITHOUT |= {(family, "LiteRT export"): "no: it lacks an operation" for family in ("longformer", "big_bird")}
 WITHOUT |= {(family, "ONNX export"): "no: its attention is not written" for family in ("longformer", "big_bird")}
+WITHOUT[("mobilebert", "ONNX export")] = "no: its layers are not written"
 
 
 def check_packing_and_unpadding(family, tmp_path, on_four_devices):
@@ -82,11 +83,11 @@ def check_two_devices(family, tmp_path, on_four_devices):
 def check_bfloat16(family, tmp_path, on_four_devices):
     model, losses = trained(family, dtype="mixed_bfloat16")
     assert model.encoder.blocks_in_order()[0].compute_dtype == "bfloat16"
-    np.testing.assert_allclose(losses, trained(family)[1], atol=0.05)
+    np.testing.assert_allclose(losses, trained(family, run_eagerly=True)[1], atol=0.05)
 
 
 def check_xla(family, tmp_path, on_four_devices):
-    (compiled, losses), (plain, expected) = trained(family, jit_compile=True), trained(family)
+    (compiled, losses), (plain, expected) = trained(family, jit_compile=True), trained(family, run_eagerly=True)
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     for one, other in zip(compiled.weights, plain.weights, strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-4)
@@ -147,23 +148,26 @@ CHECKS = {
     "ONNX export": checked_elsewhere,
     "the core on JAX": checked_elsewhere,
 }
-# The short run tests every capability with ALBERT, whose layers are shared, and one with each other family.
+WITHOUT[("xlnet", "ONNX export")] = "no: its attention is not written"
+# The short run tests nearly every capability with ALBERT, whose layers are shared, and one with each other family.
+# Its other tests compare two devices (test_distributed_model.py) and train every family (test_families.py).
 SHORT = {
+    *(("albert", name) for name, check in CHECKS.items() if check not in (checked_elsewhere, check_two_devices)),
     ("roberta", "packed rows, no padding"),
-    ("distilbert", "pre-training"),
-    ("electra", "8-bit export"),
+    ("distilbert", "packed rows, no padding"),
+    ("electra", "packed rows, no padding"),
     ("modernbert", "packed rows, no padding"),
-    ("modernbert", "XLA"),
+    ("mobilebert", "packed rows, no padding"),
     ("longformer", "XLA"),
     ("big_bird", "packed rows, no padding"),
+    ("xlnet", "pre-training"),
 }
 
 
 def cells():
     for name in (name for name, check in CHECKS.items() if check is not checked_elsewhere):
         for family in FAMILIES:
-            is_short = family == "albert" or (family, name) in SHORT
-            yield pytest.param(family, name, marks=[] if is_short else [pytest.mark.slow])
+            yield pytest.param(family, name, marks=[] if (family, name) in SHORT else [pytest.mark.slow])
 
 
 @pytest.mark.parametrize(("family", "name"), list(cells()))

@@ -150,7 +150,7 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(finished, tmp_path, mo
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_pretrained_encoder_is_the_start(tmp_path, capsys):
+def test_a_pretrained_encoder_is_the_start(eagerly, tmp_path, capsys):
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
     start = BertPretrainer.from_pretrained(tmp_path / "start")
     run = {**RUN, "config": None, "vocabulary": None, "learning_rate": 0.0}
@@ -160,7 +160,7 @@ def test_a_pretrained_encoder_is_the_start(tmp_path, capsys):
         np.testing.assert_array_equal(one.value.numpy(), other.value.numpy())
 
 
-def test_pairs_are_classified(tmp_path):
+def test_pairs_are_classified(eagerly, tmp_path):
     pairs = TextExamples(["the film"] * 8, ["was good", "was bad"] * 4, ["yes", "no"] * 4)
     train_classifier(tmp_path / "run", pairs, **RUN)
     assert evaluate_classifier(tmp_path / "run", pairs, max_seq_length=16)["eval_majority_rate"] == 0.5
@@ -245,7 +245,7 @@ def test_a_classifier_in_another_format_is_asked_as_well_as_trained_on(trained, 
     train_classifier(tmp_path / "run", TRAIN, **{**RUN, "config": None}, init_checkpoint=tmp_path / "theirs")
 
 
-def test_rows_are_as_long_as_usual_or_as_the_model_has_positions(trained, tmp_path, capsys):
+def test_rows_are_as_long_as_usual_or_as_the_model_has_positions(eagerly, trained, tmp_path, capsys):
     said = "max_seq_length is 32, all positions of the model, instead of the usual 128"
     assert evaluate_classifier(trained, TRAIN) == evaluate_classifier(trained, TRAIN, max_seq_length=32)
     assert capsys.readouterr().out.splitlines().count(said) == 1

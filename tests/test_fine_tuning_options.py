@@ -16,6 +16,7 @@ from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.distillation import distill, teacher_logits
 from keras_bert.training import fine_tuning
 from keras_bert.training.callbacks import read_history
+from keras_bert.training.distillation import Distillation
 from keras_bert.training.fine_tuning import FineTuningOptions
 from keras_bert.training.resumable_fit import resumable_fit
 from keras_bert.training.starting_point import StartingPoint
@@ -151,7 +152,8 @@ def test_a_student_learns_from_its_teacher_and_asks_it_once(teacher, tmp_path, m
 
     monkeypatch.setattr(fine_tuning, "teacher_logits", counted)
     start = StartingPoint(init_checkpoint=teacher, keep_layers=[1])
-    options = {"teacher": teacher, "distillation_alpha": 0.9, "num_train_epochs": 10.0}
+    distillation = Distillation(teacher, ["soft_targets:0.9", "labels:0.1"])
+    options = {"distillation": distillation, "num_train_epochs": 10.0}
     with monkeypatch.context() as patch:
         kill_at(patch, 7)
         with pytest.raises(Killed):
@@ -169,9 +171,10 @@ def test_texts_without_labels_are_enough_for_a_teacher(teacher):
     model = SequenceClassifier.from_pretrained(teacher)
     student = SequenceClassifier(CONFIG, labels=["positive", "negative"])  # in another order
     student.vocabulary = VOCABULARY
-    distill(student, model, list(TRAIN.texts), alpha=1.0, epochs=25, learning_rate=5e-3, batch_size=8, verbose=0)
+    options = {"terms": ["soft_targets"], "epochs": 25, "learning_rate": 5e-3, "batch_size": 8, "verbose": 0}
+    distill(student, model, list(TRAIN.texts), **options)
     assert student.evaluate(list(DEV.texts), list(DEV.labels))["accuracy"] > 0.9
-    with pytest.raises(InputError, match="Without labels alpha must be 1. Received: alpha="):
+    with pytest.raises(InputError, match="The term labels needs labels. Received: none"):
         distill(student, model, list(TRAIN.texts))
 
 

@@ -144,6 +144,7 @@ def test_a_worker_takes_turns_and_one_that_ends_is_named():
     broken.communicate()
 
 
+@pytest.mark.slow
 def test_our_side_trains_predicts_and_takes_turns(data, tmp_path, monkeypatch, capsys):
     config = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     model = BertEncoder(BertConfig(vocab_size=6, **config))

@@ -35,7 +35,8 @@ def trained(gradient_checkpointing, steps=2, layers=1, prepare=None, dtype="floa
         pytest.param({"layers": 2}, marks=pytest.mark.slow),
         pytest.param({"gradient_accumulation_steps": 3}, marks=pytest.mark.slow),
         {"run_eagerly": True, "steps": 1},
-        {"prepare": lambda model: trainable_parts.enable_lora(model, 2)},  # trains LoRA and the head only
+        # Trains LoRA and the head only.
+        pytest.param({"prepare": lambda model: trainable_parts.enable_lora(model, 2)}, marks=pytest.mark.slow),
     ],
     ids=["dropout", "parts", "eager", "lora"],
 )

@@ -1,3 +1,4 @@
+import functools
 import itertools
 import subprocess
 import sys
@@ -29,6 +30,11 @@ def tokenizers(shared_data):
 
 
 def pair_of(tokens, do_lower_case=True):
+    return _pair_of(tuple(tokens), do_lower_case)
+
+
+@functools.cache
+def _pair_of(tokens, do_lower_case):
     vocabulary = Vocabulary(tokens)
     return GraphTokenizer(vocabulary, do_lower_case), WordPieceTokenizer(vocabulary, do_lower_case)
 
@@ -142,7 +148,9 @@ def test_a_vocabulary_alone_can_be_cased():
     assert differences(*pair_of([*TOKENS, "The"], do_lower_case=False), [f"The the A{SIGMA} \u00e1a".encode()]) == []
 
 
-@pytest.mark.parametrize("name", ["uncased", "cased", "multilingual-cased", "chinese"])
+@pytest.mark.parametrize(
+    "name", ["uncased", "multilingual-cased", *(pytest.param(n, marks=pytest.mark.slow) for n in ("cased", "chinese"))]
+)
 def test_generated_texts_are_tokenized_as_in_python(tokenizers, name):
     graph, python = tokenizers[name]
     generated = generated_texts(seed=7, tokens=python.vocabulary.tokens)

@@ -146,7 +146,7 @@ class Recorder(keras.callbacks.Callback):
         return record
 
 
-def test_callbacks_are_called_as_keras_calls_them():
+def test_callbacks_are_called_as_keras_calls_them(eagerly):
     ids = np.array([[2, 5, 3]] * 5)
     features = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
     model = made("classes")
@@ -209,6 +209,7 @@ def in_file(model, folder):
     return keras.models.load_model(folder / "model.keras")
 
 
+WORDS = word_pieces()
 COPIES = {
     ".keras": in_file,
     "pickle": lambda model, folder: pickle.loads(pickle.dumps(model)),
@@ -217,9 +218,18 @@ COPIES = {
 
 
 @pytest.mark.parametrize(
-    "vocabulary", [word_pieces(), byte_pairs(), sentence_pieces()], ids=lambda one: type(one).__name__
+    ("copied", "vocabulary"),
+    [
+        pytest.param(
+            COPIES[copied],
+            vocabulary,
+            id=f"{copied}-{type(vocabulary).__name__}",
+            marks=() if copied == ".keras" or vocabulary is WORDS else pytest.mark.slow,
+        )
+        for copied in COPIES
+        for vocabulary in (WORDS, byte_pairs(), sentence_pieces())
+    ],
 )
-@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
 def test_a_copy_of_a_model_keeps_the_vocabulary(copied, vocabulary, tmp_path):
     config = CONFIG.replace(vocab_size=len(vocabulary))
     model = SequenceClassifier(config, labels=["dog", "fox"])

@@ -136,8 +136,8 @@ def test_a_layer_keeps_its_window():
     assert with_layers(checkpoint, [0, 2]).config.windows == (2, 6)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_classifier_of_texts_and_its_export(family, tmp_path):
+@pytest.mark.parametrize("family", ["longformer", pytest.param("big_bird", marks=pytest.mark.slow)])
+def test_a_classifier_of_texts_and_its_export(family, tmp_path, eagerly):
     model = new(SequenceClassifier, family, labels=["dog", "fox"])
     texts = [*TEXTS[:3], "the dog, the fox, a dog " * 3]
     model.fit(texts, LABELS, epochs=1, batch_size=2, verbose=0)

@@ -29,7 +29,7 @@ def compiled(optimizer="sgd", **changes):
     return model
 
 
-def test_logits_and_loss_are_those_of_the_pretrainer_with_the_same_weights(tmp_path, capsys):
+def test_logits_and_loss_are_those_of_the_pretrainer_with_the_same_weights(eagerly, tmp_path, capsys):
     pretrainer = BertPretrainer(CONFIG)
     scatter_weights(pretrainer)
     pretrainer.compile(optimizer="sgd")

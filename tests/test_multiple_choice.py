@@ -28,7 +28,7 @@ def compiled():
     return model
 
 
-def test_logits_and_results_are_those_of_the_paper_written_in_numpy():
+def test_logits_and_results_are_those_of_the_paper_written_in_numpy(eagerly):
     model = compiled()
     numpy_bert = NumpyBert(weights_by_name(model) | weights_by_name(model.encoder), CONFIG)
     hidden = [numpy_bert.rows(**{name: array[:, choice] for name, array in X.items()})[0][-1] for choice in range(3)]
@@ -55,7 +55,7 @@ def test_fit_learns_which_choice_begins_with_a_token():
     assert model.evaluate(x, labels, verbose=0, return_dict=True)["accuracy"] > 0.98
 
 
-@pytest.mark.parametrize("format", WRITERS)
+@pytest.mark.parametrize("format", [name for name in WRITERS if name != "keras_hub"])  # has no such head
 def test_every_format_brings_the_model_back(format, tmp_path, capsys):
     model = compiled()
     model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)

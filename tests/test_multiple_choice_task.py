@@ -82,7 +82,7 @@ def test_cut_rows_are_counted(model, capsys):
     assert "the examples: 1 of 2 examples have a row that was cut to 8 tokens" in capsys.readouterr().err
 
 
-def test_an_example_counts_with_its_weight():
+def test_an_example_counts_with_its_weight(eagerly):
     left_out, weighted = new_model(), new_model()
     for model in (left_out, weighted):
         model.compile(optimizer="sgd")

@@ -261,11 +261,12 @@ def test_models_that_the_format_cannot_hold_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_family_with_other_layers_is_refused(tmp_path):
+@pytest.mark.parametrize(("family", "encoder"), [("mobilebert", "MobileBertEncoder"), ("longformer", "LongEncoder")])
+def test_a_family_with_other_layers_is_refused(tmp_path, family, encoder):
     for name in ("encoder", "masked words"):
-        expected = "can hold the layers of BertEncoder and ModernBertEncoder. LongEncoder has others"
+        expected = f"can hold the layers of BertEncoder and ModernBertEncoder. {encoder} has others"
         with pytest.raises(InputError, match=expected):
-            write_onnx(make_model(name, "longformer"), tmp_path / "model.onnx")
+            write_onnx(make_model(name, family), tmp_path / "model.onnx")
 
 
 def test_a_file_above_the_limit_of_the_format_is_refused_before_it_is_written(tmp_path, monkeypatch):

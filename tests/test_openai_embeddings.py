@@ -2,13 +2,14 @@
 
 import base64
 import json
+import pathlib
 import socket
 import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from served_models import TEXTS, Exports, make_models
+from served_models import TEXTS
 from small_saved_models import HttpClient
 
 from keras_bert.tf_serving.batching_parameters import Batching
@@ -273,11 +274,9 @@ def test_more_requests_than_allowed_are_429_in_the_form_of_openai(configs):
     assert (status, answer["error"]["type"]) == (429, "rate_limit_error")
 
 
-def test_an_exported_sentence_encoder_gives_the_vectors_of_encode(tmp_path):
-    models = {"sentence": make_models()["sentence"]}
-    encoder = models["sentence"][0]
-    Exports(models, tmp_path)["sentence"]
-    config = ModelConfig("sentence", str(tmp_path / "sentence"))
+def test_an_exported_sentence_encoder_gives_the_vectors_of_encode(served):
+    encoder = served[0]["sentence"][0]
+    config = ModelConfig("sentence", str(pathlib.Path(served[1]["sentence"]).parent))
     with background_server([config], ServerOptions(port=0, grpc_port=None)) as addresses:
         wait_until_ready(addresses.port)
         _, answer = post(addresses.port, {"model": "sentence", "input": TEXTS, "encoding_format": "base64"})

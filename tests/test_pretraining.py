@@ -19,10 +19,11 @@ from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import evaluate_pretrainer
-from keras_bert.training.pretraining_evaluation import METRICS, PretrainingEvaluation
+from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import resumable_fit
 
+METRICS = ("loss", *BertPretrainer.loss_names, *BertPretrainer.metric_names)
 RUN = {
     "config": CONFIG,
     "vocabulary": VOCABULARY,
@@ -79,6 +80,18 @@ def train_until_killed(monkeypatch, at_step, *arguments, **keywords):
             pretrain(*arguments, **keywords)
 
 
+def test_a_run_writes_what_it_promises(finished):
+    names = ["checkpoints", "history.jsonl", "model", "record_index.npz", "run.json"]
+    assert sorted(path.name for path in finished.iterdir()) == names
+    assert sorted(path.name for path in (finished / "checkpoints").iterdir()) == ["step-00000008", "step-00000012"]
+    history = read_history(finished / "history.jsonl")
+    assert [line["step"] for line in history] == list(range(1, 13))
+    assert set(METRICS) < set(history[0])
+    assert history[0]["masked_lm_loss"] == pytest.approx(np.log(len(VOCABULARY)), abs=0.2)
+    assert history[-1]["learning_rate"] == 0.0
+
+
+@pytest.mark.slow
 def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path, capsys):
     run = {
         **RUN,
@@ -179,7 +192,7 @@ def test_a_finished_run_is_not_trained_again(records, finished):
     assert (finished / "history.jsonl").read_text() == before
 
 
-def test_training_starts_from_a_model_folder(records, tmp_path):
+def test_training_starts_from_a_model_folder(eagerly, records, tmp_path):
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
     arguments = {**RUN, "config": None, "vocabulary": None, "learning_rate": 0.0}
     model = pretrain(tmp_path / "run", records, init_checkpoint=tmp_path / "start", **arguments)
@@ -194,7 +207,7 @@ def test_a_model_folder_is_evaluated_without_training(records, tmp_path):
     assert results["masked_lm_loss"] == pytest.approx(np.log(len(VOCABULARY)), abs=0.2)
 
 
-def test_tensorboard_gets_the_metrics_at_their_steps(records, tmp_path):
+def test_tensorboard_gets_the_metrics_at_their_steps(eagerly, records, tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     pretrain(tmp_path / "run", records, **RUN, track=("tensorboard",))
     events = accumulator.EventAccumulator(str(tmp_path / "run" / "tensorboard"), size_guidance={"tensors": 0})

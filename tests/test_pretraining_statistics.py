@@ -370,7 +370,10 @@ def draw_spans(words, budget, most_words, p, rng):
     return spans
 
 
-@pytest.mark.parametrize(("max_ngram_size", "p"), [(1, 0.2), (3, 0.2), (10, 0.2), (6, 0.5)])
+@pytest.mark.parametrize(
+    ("max_ngram_size", "p"),
+    [(6, 0.5), *(pytest.param(*one, marks=pytest.mark.slow) for one in [(1, 0.2), (3, 0.2), (10, 0.2)])],
+)
 def test_words_and_spans_are_those_of_the_written_law(wikipedia, max_ngram_size, p):
     _, vocabulary = wikipedia
     made = records(wikipedia, num_batches=6, max_ngram_size=max_ngram_size, ngram_geometric_p=p)

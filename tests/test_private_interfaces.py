@@ -19,16 +19,20 @@ def test_a_private_function_exists(path):
     assert private(path) is not None
 
 
-@pytest.mark.parametrize(("owner", "name"), [(owner, name) for owner, names in ATTRIBUTES.items() for name in names])
-def test_a_private_attribute_exists(owner, name):
+@pytest.fixture(scope="module")
+def owners():
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
     model.compile(keras.optimizers.Adam(1e-3), loss="mse")
     model.fit(np.ones((2, 3)), np.ones((2, 2)), verbose=0)
-    owners = {
+    return {
         "keras.Model": model,
         "keras.layers.Dense": model.layers[0],
         "keras.optimizers.Optimizer": model.optimizer,
     }
+
+
+@pytest.mark.parametrize(("owner", "name"), [(owner, name) for owner, names in ATTRIBUTES.items() for name in names])
+def test_a_private_attribute_exists(owners, owner, name):
     assert hasattr(owners[owner], name), f"keras {keras.__version__}: {owner} has no {name} any more"
 
 

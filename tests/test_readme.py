@@ -44,7 +44,7 @@ def test_the_readme_is_short():
 def test_the_docstring_of_a_folder_lists_its_files_and_folders(folder):
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
     listed = re.findall(r"^(\w+(?:\.\w+|/)) {3,}\S", text, re.M)
-    files = {path.name for path in folder.iterdir() if path.suffix in (".py", ".sh", ".html")}
+    files = {path.name for path in folder.iterdir() if path.suffix in (".py", ".sh", ".html", ".js")}
     folders = {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
     assert {*files, *folders} - {"__init__.py"} <= set(listed)
     assert len(set(listed)) == len(listed)
@@ -59,7 +59,7 @@ def test_every_folder_of_the_packages_is_on_the_map_of_the_readme():
         package = package if indent else name
         listed.append(f"{package}/{name}" if indent else name)
     places = [folder.relative_to(PROJECT) for folder in FOLDERS]
-    others = ["benchmarks", "tests", "saved_models", "docs"]
+    others = ["benchmarks", "tests", "saved_models", "docs", "notebooks"]
     assert sorted(listed) == sorted([*(str(place) for place in places if len(place.parts) <= 2), *others])
 
 

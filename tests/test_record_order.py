@@ -141,8 +141,21 @@ def test_the_files_come_in_another_order_in_every_epoch(tmp_path):
     assert len({tuple(sorted(epoch[:20])) for epoch in files}) > 1
 
 
-@pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"shuffle": False, "repeat": False}, {"repeat": False}])
-@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize(
+    ("masked", "options"),
+    [
+        (True, {}),
+        (False, {"shuffle": False, "repeat": False}),
+        *(
+            pytest.param(masked, options, marks=pytest.mark.slow)
+            for masked, others in [
+                (True, [{"shuffle": False}, {"shuffle": False, "repeat": False}, {"repeat": False}]),
+                (False, [{}, {"shuffle": False}, {"repeat": False}]),
+            ]
+            for options in others
+        ),
+    ],
+)
 def test_the_shards_of_a_batch_are_the_batch(tmp_path, options, masked):
     folder = write_files(tmp_path / "records", masked=masked)
     whole = batches(folder, 60, 7, start_step=5, **options)

@@ -135,12 +135,12 @@ SIMILAR = (TEXTS, OTHERS)
     ("x", "y", "loss"),
     [
         (SIMILAR, None, None),
-        ((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, None),
-        ((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, "triplet"),
+        pytest.param((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, None, marks=pytest.mark.slow),
+        pytest.param((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, "triplet", marks=pytest.mark.slow),
         (SIMILAR, [0.1, 0.5, 0.9, 1.0], None),
-        (SIMILAR, [0.1, 0.5, 0.9, 1.0], "cosine"),
+        pytest.param(SIMILAR, [0.1, 0.5, 0.9, 1.0], "cosine", marks=pytest.mark.slow),
         (TEXTS, ["a", "b", "a", "b"], None),
-        (SIMILAR, None, Matryoshka(InBatchNegatives(symmetric=True), [8, 4])),
+        pytest.param(SIMILAR, None, Matryoshka(InBatchNegatives(symmetric=True), [8, 4]), marks=pytest.mark.slow),
     ],
 )
 def test_training_on_texts_lowers_the_loss(x, y, loss, folder):
@@ -151,7 +151,7 @@ def test_training_on_texts_lowers_the_loss(x, y, loss, folder):
     assert not model.encoder.pooler.trainable
 
 
-def test_the_examples_select_the_loss_and_the_scores(folder):
+def test_the_examples_select_the_loss_and_the_scores(eagerly, folder):
     model = encoder(folder)
     model.fit(SIMILAR, verbose=0)
     assert model.embedding_loss == InBatchNegatives()
@@ -183,7 +183,7 @@ def test_examples_that_do_not_fit_are_refused(x, y, loss, message, folder):
 
 
 @pytest.mark.parametrize(("y", "loss"), [(None, None), ([0.1, 0.9, 0.5, 0.2], "cosent"), (None, "triplet")])
-def test_fewer_examples_than_a_batch_are_one_batch(y, loss, folder):
+def test_fewer_examples_than_a_batch_are_one_batch(eagerly, y, loss, folder):
     losses = []
     for batch_size in (4, 32):
         model = encoder(folder)

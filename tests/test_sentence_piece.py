@@ -258,12 +258,13 @@ def test_rules_that_would_leave_their_array_are_refused(trained, change, message
         SentencePieceTokenizer(with_rules(trained, rules=change))
 
 
-def test_changed_bytes_do_no_harm(trained):
+@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.slow)])
+def test_changed_bytes_do_no_harm(trained, count):
     """The result is always a working tokenizer or one error. The library's own checks accept many of these files."""
     rules, rng = SentencePieceModel.from_bytes(trained.model).rules, random.Random(7)
     check_rules(rules)
     refused = 0
-    for _ in range(300):
+    for _ in range(count):
         changed = bytearray(trained.model)
         for _ in range(rng.choice((1, 3, 30))):
             changed[rng.randrange(len(changed))] = rng.randrange(256)
@@ -271,7 +272,7 @@ def test_changed_bytes_do_no_harm(trained):
             SentencePieceTokenizer(bytes(changed), do_lower_case=False).encode("In 2010, the ｂｒown１ 각 ﷺ é".encode())
         except InputError:
             refused += 1
-    assert refused > 100
+    assert refused > count / 3
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def reference_logits(model, x):
     return numpy_bert.dense("classifier", numpy_bert.pooled(numpy_bert.rows(**x)[0][-1]))
 
 
-def test_logits_and_results_are_those_of_the_paper_written_in_numpy():
+def test_logits_and_results_are_those_of_the_paper_written_in_numpy(eagerly):
     model, (x, y) = compiled(), examples()
     logits = reference_logits(model, x)
     np.testing.assert_allclose(model.predict(x, verbose=0), logits, rtol=0, atol=1e-5)
@@ -73,7 +73,7 @@ def test_labels_are_taken_from_the_pair_or_from_the_features():
     assert histories[0] == histories[1]
 
 
-def test_examples_that_only_fill_up_the_batch_count_for_nothing():
+def test_examples_that_only_fill_up_the_batch_count_for_nothing(eagerly):
     model, (x, y) = compiled(), examples()
     expected = model.evaluate({name: array[:4] for name, array in x.items()}, y[:4], verbose=0, return_dict=True)
     filled = {**x, "label_ids": y[:, None], "is_real_example": np.array([[1], [1], [1], [1], [0], [0]])}
@@ -89,7 +89,7 @@ def test_sample_weights_make_a_weighted_mean():
     assert results["accuracy"] == pytest.approx(np.sum(weights * (logits.argmax(1) == y)) / weights.sum())
 
 
-def test_metrics_given_to_compile_see_labels_and_logits():
+def test_metrics_given_to_compile_see_labels_and_logits(eagerly):
     model, (x, y) = compiled(metrics=[keras.metrics.SparseCategoricalCrossentropy(from_logits=True)]), examples()
     for results in (
         model.evaluate(x, y, verbose=0, return_dict=True),
@@ -99,6 +99,7 @@ def test_metrics_given_to_compile_see_labels_and_logits():
         assert results["sparse_categorical_crossentropy"] == pytest.approx(results["loss"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_fit_learns_which_examples_hold_a_token():
     keras.utils.set_random_seed(0)
     generator = np.random.default_rng(0)
@@ -112,7 +113,7 @@ def test_fit_learns_which_examples_hold_a_token():
     assert history["val_accuracy"][-1] > 0.95
 
 
-def test_keras_file_brings_the_model_back(tmp_path):
+def test_keras_file_brings_the_model_back(eagerly, tmp_path):
     model, (x, y) = compiled(metrics=["sparse_categorical_accuracy"]), examples()
     model.fit(x, y, verbose=0)
     model.save(tmp_path / "classifier.keras")

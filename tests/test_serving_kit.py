@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -98,6 +99,7 @@ def test_a_kit_holds_the_model_its_configuration_and_how_to_start_it(kit, export
         "README.md",
         "serve.sh",
         "serve_with_docker.sh",
+        "Dockerfile",
         "kubernetes.yaml",
         "config/models.config",
         "config/batching.config",
@@ -393,13 +395,27 @@ def test_the_docker_script_mounts_the_kit_and_opens_ports_to_this_machine_only(k
     assert arguments.index("tensorflow/serving:2.19.1") < arguments.index("--model_config_file=/config/models.config")
 
 
+def test_the_image_starts_the_server_as_the_docker_script_does(kit, fake, tmp_path):
+    subprocess.run([kit / "serve_with_docker.sh"], env=fake, cwd="/")
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    text = (kit / "Dockerfile").read_text()
+    [command] = re.findall(r"^CMD (.*)$", text, re.M)
+    assert json.loads(command) == arguments[arguments.index("tensorflow/serving:2.19.1") + 1 :]
+    copied = dict(re.findall(r"^COPY (\S+) (\S+)$", text, re.M))
+    assert copied == {"models": "/models", "config": "/config"}
+    assert all((kit / folder).is_dir() for folder in copied)
+    linter = os.path.join(os.path.dirname(sys.executable), "hadolint")
+    if os.path.exists(linter):
+        assert subprocess.run([linter, kit / "Dockerfile"], capture_output=True, text=True).stdout == ""
+
+
 def test_scripts_name_only_flags_that_servers_have(kit):
     # tensorflow_serving/model_servers/main.cc
     known = {"port", "rest_api_port", "enable_batching", "batching_parameters_file", "model_config_file"}
     known |= {"monitoring_config_file", "file_system_poll_wait_seconds", "max_num_load_retries"}
     known |= {"enable_model_warmup", "rest_api_timeout_in_ms"}
     docker = {"rm", "init", "publish", "volume"}
-    for name in ("serve.sh", "serve_with_docker.sh", "kubernetes.yaml"):
+    for name in ("serve.sh", "serve_with_docker.sh", "kubernetes.yaml", "Dockerfile"):
         named = set(re.findall(r"(?<![\w-])--([a-z_]+)", (kit / name).read_text()))
         assert named <= known | docker
         assert "model_config_file" in named

@@ -34,7 +34,7 @@ def reference_losses(model):
     return -log_likelihood(np.moveaxis(logits, 2, 1), labels), np.argmax(logits, axis=1) == labels
 
 
-def test_logits_and_results_are_those_of_google_written_in_numpy():
+def test_logits_and_results_are_those_of_google_written_in_numpy(eagerly):
     model = compiled()
     logits, (losses, is_right) = reference_logits(model), reference_losses(model)
     predicted, real = model.predict(X, verbose=0), X["input_mask"] == 1
@@ -53,7 +53,7 @@ def test_logits_and_results_are_those_of_google_written_in_numpy():
         assert results == pytest.approx(expected, rel=1e-5)
 
 
-def test_labels_are_taken_from_the_pair_or_from_the_features():
+def test_labels_are_taken_from_the_pair_or_from_the_features(eagerly):
     model = compiled()
     expected = model.evaluate({**X, **LABELS, "unique_ids": np.zeros((2, 1))}, verbose=0, return_dict=True)
     assert model.evaluate(X, LABELS, verbose=0, return_dict=True) == pytest.approx(expected)
@@ -67,7 +67,7 @@ def test_weights_of_examples_make_a_weighted_mean():
 
 
 @pytest.mark.parametrize("position", [-1, 5])
-def test_a_position_outside_of_the_row_is_loud(position):
+def test_a_position_outside_of_the_row_is_loud(eagerly, position):
     labels = {**LABELS, "end_positions": np.array([[2], [position]], "int32")}
     assert np.isnan(compiled().evaluate({**X, **labels}, verbose=0, return_dict=True)["loss"])
 
@@ -123,7 +123,7 @@ def test_padding_is_never_chosen_in_mixed_precision_either():
     assert np.isfinite(term.value)
 
 
-def test_missing_labels_and_keras_metrics_are_refused():
+def test_missing_labels_and_keras_metrics_are_refused(eagerly):
     model = compiled()
     with pytest.raises(InputError, match="hold start_positions and end_positions, .* Received: neither"):
         model.fit(X, np.zeros(2), verbose=0)

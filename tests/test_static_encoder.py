@@ -165,7 +165,9 @@ def test_it_searches_and_mines():
     assert mine_hard_negatives(model, texts[:1], texts[:1], corpus=texts, relative_margin=0.0).num_left_out == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"weights": "int8"}, {"dtype": "bfloat16"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"weights": "int8"}, pytest.param({"dtype": "bfloat16"}, marks=pytest.mark.slow)]
+)
 def test_an_export_looks_tokens_up(options, tmp_path):
     model = static_model(prompts={"query": "quick "})
     folder = model.export_for_serving(tmp_path / "export", **options)

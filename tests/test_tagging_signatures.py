@@ -95,6 +95,7 @@ def test_entities_of_any_texts_are_those_of_predict(server, model):
     assert sum(len(answer.entities) for answer in model.predict(texts)) > 20
 
 
+@pytest.mark.slow
 def test_entities_of_real_texts_are_those_of_predict(shared_data):
     from data_prep.finetuning.conll import read_tagged_sentences
 

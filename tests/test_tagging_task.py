@@ -135,7 +135,7 @@ def test_illegal_sequences_are_read_as_conlleval_reads_them():
     assert found(answer) == [("PER", 0, 1, "Ada"), ("LOC", 1, 3, "Lace wrote")]
 
 
-def test_a_sentence_counts_with_its_weight():
+def test_a_sentence_counts_with_its_weight(eagerly):
     """Weights 0 and 1 are the same as leaving the sentence out."""
     left_out, weighted = new_model(), new_model()
     for model in (left_out, weighted):

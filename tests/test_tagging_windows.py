@@ -135,7 +135,7 @@ def test_a_word_has_the_logits_of_its_window_in_python_and_in_exports(folder, tm
         assert starts == [entity.start for entity in answer.entities]
 
 
-def test_in_the_middle_of_two_windows_the_later_one_counts_only_with_more_context(folder):
+def test_in_the_middle_of_two_windows_the_later_one_counts_only_with_more_context(eagerly, folder):
     """Windows of six words, three apart: words 0 to 5 and 3 to 8. Word 4 has one word on its shorter side in both."""
     words = ["the", "quick", "brown", "fox", "the", "quick", "fox", "brown", "the"]
     model = TokenClassifier.from_pretrained(folder, doc_stride=3)
@@ -147,7 +147,7 @@ def test_in_the_middle_of_two_windows_the_later_one_counts_only_with_more_contex
     assert not np.allclose(first[4], second[1], atol=1e-4)
 
 
-def test_sentences_that_fit_are_tagged_as_without_a_stride(folder):
+def test_sentences_that_fit_are_tagged_as_without_a_stride(eagerly, folder):
     model, plain = (TokenClassifier.from_pretrained(folder, doc_stride=stride) for stride in (2, None))
     sentences = [["the", "quick", "foxest"], ["brown"]]
     left, right = (one.predict(sentences, verbose=0) for one in (model, plain))
@@ -155,7 +155,7 @@ def test_sentences_that_fit_are_tagged_as_without_a_stride(folder):
         np.testing.assert_array_equal(one.log_probabilities, other.log_probabilities)
 
 
-def test_the_loss_counts_each_word_once(folder, capsys):
+def test_the_loss_counts_each_word_once(eagerly, folder, capsys):
     words = ["the", "quick", "brown", "fox"] * 5
     tags = ["O", "B-PER", "I-PER", "B-LOC"] * 5
     model = TokenClassifier.from_pretrained(folder, doc_stride=2)

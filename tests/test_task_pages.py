@@ -47,7 +47,7 @@ def run(program, page):
     return names
 
 
-def test_scripts_of_tagging_run(my_bert, capsys):
+def test_scripts_of_tagging_run(eagerly, my_bert, capsys):
     in_memory, from_files = programs("tagging.md")
     names = run(in_memory, "tagging.md")
     assert TokenClassifier.from_pretrained("my_tagger").labels == names["model"].labels

@@ -193,7 +193,7 @@ def test_a_schedule_of_the_user_that_has_ended_is_said(eagerly):
             model.fit(x, y, batch_size=8, verbose=0)
 
 
-def test_the_batches_and_the_losses_are_those_of_features():
+def test_the_batches_and_the_losses_are_those_of_features(eagerly):
     """One batch without dropout: the loss on texts is the loss on the features that the tokenizer makes."""
     model = new_model()
     model.compile(AdamW(0.0))
@@ -207,7 +207,7 @@ def test_the_batches_and_the_losses_are_those_of_features():
     np.testing.assert_allclose(model.evaluate(TEXTS, LABELS)["loss"], on_texts[0], rtol=1e-5)
 
 
-def test_validation_data_are_texts_too():
+def test_validation_data_are_texts_too(eagerly):
     model = new_model()
     history = model.fit(TEXTS, LABELS, epochs=2, verbose=0, validation_data=(TEXTS[:5], LABELS[:5])).history
     assert len(history["val_loss"]) == len(history["val_accuracy"]) == 2
@@ -226,7 +226,7 @@ def test_class_weights_are_weights_of_the_examples(model):
     assert weights("balanced", ["positive"] * 2) == [1.0, 1.0]
 
 
-def test_weights_of_examples_count_in_the_loss():
+def test_weights_of_examples_count_in_the_loss(eagerly):
     model = new_model()
     model.compile(AdamW(0.0))
     texts, labels = ["good film", "bad"], ["positive", "negative"]
@@ -317,7 +317,7 @@ def test_other_options_of_keras_are_refused_by_name(model, call, message):
         call(model)
 
 
-def test_validation_data_may_have_weights():
+def test_validation_data_may_have_weights(eagerly):
     model = new_model()
     found = model.fit(TEXTS[:2], LABELS[:2], validation_data=(TEXTS[:2], LABELS[:2], [1.0, 0.0]), verbose=0).history
     assert found["val_loss"][0] == pytest.approx(model.evaluate(TEXTS[:1], LABELS[:1])["loss"], rel=1e-4)

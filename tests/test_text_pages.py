@@ -69,7 +69,7 @@ def write_model(path, num_layers):
 
 
 @pytest.mark.parametrize(("page", "script"), SCRIPTS)
-def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch, capsys):
+def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch, capsys, eagerly):
     assert len([line for line in script.splitlines() if line]) <= 10
     (tmp_path / "my_bert").symlink_to(models[page])
     monkeypatch.chdir(tmp_path)

@@ -19,7 +19,7 @@ TOKENIZERS = {
 }
 
 
-@pytest.fixture(params=TOKENIZERS)
+@pytest.fixture(scope="module", params=TOKENIZERS)
 def forms(request):
     tokenizer = TOKENIZERS[request.param]
     return PythonForm(tokenizer), tokenizer.graph()

@@ -151,7 +151,7 @@ def test_columns_of_every_kind_are_lists(models, index, column):
     assert VectorIndex.build(models["encoder"], column(texts)).texts == texts
 
 
-def test_fit_predict_and_evaluate_take_such_columns(models):
+def test_fit_predict_and_evaluate_take_such_columns(eagerly, models):
     model, texts, labels = models["classifier"], HuggingFaceColumn(["the fox", "a dog"]), PyarrowColumn([0, 1])
     weights = model.get_weights()
     assert set(model.fit(texts, labels, verbose=0).history) == {"loss", "accuracy"}

@@ -136,6 +136,7 @@ def test_code_points_in_context_have_the_words_of_a_direct_implementation(do_low
         assert found == google_words(text, do_lower_case), text
 
 
+@pytest.mark.slow
 @has_unicode_14
 def test_the_table_is_what_its_generator_writes():
     folder = pathlib.Path(unicode_table.__file__).parent

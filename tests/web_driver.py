@@ -54,6 +54,15 @@ class Browser:
     def open(self, url: str) -> None:
         self._call("POST", "/url", {"url": url})
 
+    def command(self, name: str, **parameters):
+        """Runs a command of Chromium's DevTools."""
+        return self._call("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})
+
+    def resize(self, width: int, height: int = 780) -> None:
+        """Sets the size of the page in CSS pixels; 390 is a telephone."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.command("Emulation.setDeviceMetricsOverride", **size)
+
     def run(self, script: str, *arguments):
         """Runs JavaScript and returns its result."""
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
@@ -75,6 +84,11 @@ class Browser:
         (identifier,) = found.values()
         self._call("POST", f"/element/{identifier}/clear")
         self._call("POST", f"/element/{identifier}/value", {"text": text})
+
+    def press(self, key: str) -> None:
+        """Presses a key where the focus is; WebDriver's codes name the keys without a letter."""
+        strokes = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
+        self._call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})
 
     def screenshot(self) -> bytes:
         """Returns a PNG."""

@@ -91,7 +91,7 @@ class PretrainingOptions:
     @property
     def masking(self) -> MaskingOptions:
         """The subset of the options that masking uses."""
-        names = [field.name for field in dataclasses.fields(MaskingOptions)]
+        names = [field.name for field in dataclasses.fields(MaskingOptions) if hasattr(self, field.name)]
         return MaskingOptions(**{name: getattr(self, name) for name in names})
 
     @property

@@ -15,11 +15,13 @@ google.py                   google-research/bert, TensorFlow 1
 model_garden.py             TF Model Garden, TensorFlow 2
 hugging_face.py             transformers: config and weights
 modern_bert_keys.py         transformers: the keys of ModernBERT's config
+xlnet_files.py              keys and layouts of XLNet's files that have another form than ours
 family_names.py             names of each family's weights in transformers and in TensorFlow 1
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
 sentence_transformers.py    modules.json: the pooling of sentence-transformers
 static_embedding.py         a vector per token, as sentence-transformers stores it
-keras_hub.py                KerasHub presets
+keras_hub.py                KerasHub presets: names, settings, reading
+keras_hub_preset.py         KerasHub presets: writing
 hub.py                      hf://owner/name: models of the Hugging Face hub
 tensorflow_checkpoint.py    bert_model.ckpt files
 keras_weights_file.py       .weights.h5 files

@@ -27,6 +27,8 @@ MULTIPLE_CHOICE = "choice_scorer"
 REPLACED_TOKEN = "replaced_token_head"
 DECODER = "decoder"
 CROSS_ATTENTION = "cross_attention"
+SPAN_BOUNDARY = "span_boundary_head"  # of SpanBERT's pre-training
+GENERATOR = "generator"  # the masked LM of an ELECTRA in pre-training
 SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling
 HEADS = (MASKED_LM, NEXT_SENTENCE, CLASSIFIER, TOKEN_CLASSIFIER, SPAN_CLASSIFIER, MULTIPLE_CHOICE, REPLACED_TOKEN)
 
@@ -35,7 +37,9 @@ WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "f
 TOKEN_EMBEDDINGS = "encoder/embeddings/token_embeddings"
 POSITION_EMBEDDINGS = "encoder/embeddings/position_embeddings"
 OUTPUT_BIAS = "masked_lm_head/output_bias"
+MASK_EMBEDDING = "masked_lm_head/mask_embedding"  # of XLNet, whose masked-LM head has no dense layer
 OUTPUT_EMBEDDINGS = "masked_lm_head/output_embeddings"  # for decoders that do not share the encoder's token table
+EXTRA_OUTPUT_EMBEDDINGS = "masked_lm_head/extra_output_embeddings"  # MobileBERT's table that continues the token table
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,12 +8,20 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable
+from keras_bert.checkpoints.name_table import AS_FIRST_ROWS, HEADS_LAST, HEADS_OUT, SAME, TRANSPOSED, NameTable
 from keras_bert.config import BertConfig
 
 _LAYER = "encoder/layer_*"
+# Weights of XLNet's attention -> their names in transformers; Google's have those too, without a layer.
+XLNET_ATTENTION = {
+    "content_bias": "r_w_bias",
+    "distance_bias": "r_r_bias",
+    "segment_bias": "r_s_bias",
+    "segment_embeddings": "seg_embed",
+}
 _SEGMENTS = "encoder/embeddings/segment_embeddings"
 _POOLER = f"{form.POOLER}/dense"
+_PROJECTION = "encoder/embeddings/projection"
 
 
 class Weight(NamedTuple):
@@ -154,7 +162,7 @@ def _albert_encoder(config: BertConfig) -> list[Weight]:
     rows = [
         *_embeddings("albert", "bert"),
         *_dense(
-            "encoder/embeddings/projection",
+            _PROJECTION,
             "albert.encoder.embedding_hidden_mapping_in",
             "bert/encoder/embedding_hidden_mapping_in",
         ),
@@ -172,9 +180,33 @@ def _distilbert_encoder(config: BertConfig) -> list[Weight]:
 def _electra_encoder(config: BertConfig) -> list[Weight]:
     return [
         *_embeddings("electra", "electra"),
-        *_dense("encoder/embeddings/projection", "electra.embeddings_project", "electra/embeddings_project"),
+        *_dense(_PROJECTION, "electra.embeddings_project", "electra/embeddings_project"),
         *_bert_block("electra", "electra"),
     ]
+
+
+def _mobile_bert_encoder(config: BertConfig) -> list[Weight]:
+    layer, last = "mobilebert.encoder.layer.*", config.num_feedforward_networks - 1
+    rows = [
+        *_embeddings("mobilebert"),
+        *_dense("encoder/embeddings/transformation", "mobilebert.embeddings.embedding_transformation"),
+        *_dense(f"{_LAYER}/output_bottleneck", f"{layer}.output.bottleneck.dense"),
+        *_layer_norm(f"{_LAYER}/output_bottleneck_layer_norm", f"{layer}.output.bottleneck.LayerNorm"),
+        *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{layer}.attention.output.LayerNorm"),
+        *_dense(f"{_LAYER}/attention/output_dense", f"{layer}.attention.output.dense"),
+        *_dense(_POOLER, "mobilebert.pooler.dense"),
+    ]
+    for part in ("query", "key", "value"):
+        rows += _dense(f"{_LAYER}/attention/{part}", f"{layer}.attention.self.{part}")
+    for ours, theirs in (("input", "input"), ("shared", "attention")):
+        rows += _dense(f"{_LAYER}/{ours}_bottleneck", f"{layer}.bottleneck.{theirs}.dense")
+        rows += _layer_norm(f"{_LAYER}/{ours}_layer_norm", f"{layer}.bottleneck.{theirs}.LayerNorm")
+    for net in range(last + 1):
+        theirs = layer if net == last else f"{layer}.ffn.{net}"
+        rows += _dense(f"{_LAYER}/intermediate_dense_{net}", f"{theirs}.intermediate.dense")
+        rows += _dense(f"{_LAYER}/output_dense_{net}", f"{theirs}.output.dense")
+        rows += _layer_norm(f"{_LAYER}/output_layer_norm_{net}", f"{theirs}.output.LayerNorm")
+    return rows
 
 
 def _modern_bert_encoder(config: BertConfig) -> list[Weight]:
@@ -189,6 +221,32 @@ def _modern_bert_encoder(config: BertConfig) -> list[Weight]:
         *_dense(f"{_LAYER}/intermediate_dense", f"{layer}.mlp.Wi"),
         *_dense(f"{_LAYER}/output_dense", f"{layer}.mlp.Wo"),
         *_layer_norm("encoder/final_layer_norm", "model.final_norm"),
+    ]
+
+
+def _xlnet_encoder(config: BertConfig) -> list[Weight]:
+    # Google's files have the biases of all layers in one variable, which `xlnet_files.py` divides.
+    theirs, google, ours = "transformer.layer.*", "model/transformer/layer_*", f"{_LAYER}/attention"
+    rows = [
+        Weight(
+            form.TOKEN_EMBEDDINGS, "transformer.word_embedding.weight", "model/transformer/word_embedding/lookup_table"
+        )
+    ]
+    for name, letter in (("query", "q"), ("key", "k"), ("value", "v"), ("distance", "r"), ("output_dense", "o")):
+        layout = HEADS_LAST if letter == "o" else HEADS_OUT
+        names = f"{theirs}.rel_attn.{letter}", f"{google}/rel_attn/{letter}/kernel"
+        rows.append(Weight(f"{ours}/{name}/kernel", *names, layout, layout))
+    for name, their_name in XLNET_ATTENTION.items():
+        rows.append(Weight(f"{ours}/{name}", f"{theirs}.rel_attn.{their_name}", f"{google}/{their_name}"))
+    return [
+        *rows,
+        *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{theirs}.rel_attn.layer_norm", f"{google}/rel_attn/LayerNorm"),
+        *_dense(f"{_LAYER}/intermediate_dense", f"{theirs}.ff.layer_1", f"{google}/ff/layer_1"),
+        *_dense(f"{_LAYER}/output_dense", f"{theirs}.ff.layer_2", f"{google}/ff/layer_2"),
+        *_layer_norm(f"{_LAYER}/output_layer_norm", f"{theirs}.ff.layer_norm", f"{google}/ff/LayerNorm"),
+        # The first name is misspelt in Google's code.
+        Weight(f"{_POOLER}/kernel", google="model/sequnece_summary/summary/kernel"),
+        Weight(f"{_POOLER}/bias", google="model/sequnece_summary/summary/bias"),
     ]
 
 
@@ -220,6 +278,7 @@ class FamilyNames:
         outputs: head -> its output layer in transformers; by default `qa_outputs` for questions, else `classifier`.
         decoder_bias: a second name of the bias of the masked-LM head in transformers, or "".
         google_encoder: the prefix of encoder weights in Google's TensorFlow 1 files; "" if Google published none.
+        renamed: the end of a class name in transformers' other families -> that in this one.
         classifier_has_hidden_act: whether the dense layer of a classifier in transformers has `hidden_act`, and other
             poolers tanh.
     """
@@ -234,6 +293,7 @@ class FamilyNames:
     outputs: dict[str, str] = dataclasses.field(default_factory=dict)
     decoder_bias: str = ""
     google_encoder: str = ""
+    renamed: dict[str, str] = dataclasses.field(default_factory=dict)
     classifier_has_hidden_act: bool = False
 
     def hugging_face(self, config: BertConfig, head: str | None) -> NameTable:
@@ -253,8 +313,18 @@ class FamilyNames:
 
     def google(self, config: BertConfig, head: str) -> NameTable:
         """Returns the names in TensorFlow 1. Google's scripts name the last layer of every task `output_weights`."""
-        rows = [*self._weights(config), *_output(head, "", "")]
+        rows = [*self._weights(config), *_output(head, "", ""), *self._generator(config)]
         return NameTable((row.ours, row.google, row.google_layout) for row in rows if row.google)
+
+    def _generator(self, config: BertConfig) -> list[Weight]:
+        """Returns the weights of ELECTRA's generator that it does not share with the discriminator."""
+        own = [row for row in self.encoder(config) if row.ours.startswith((_LAYER, _PROJECTION))]
+        rows = [*own, *self.masked_lm] if self.replaced_token else []
+        own_encoder, prefix = f"{form.GENERATOR}/", f"{self.google_encoder}/"
+        names = [
+            (row.ours, own_encoder + row.google.removeprefix(prefix) if row in own else row.google) for row in rows
+        ]
+        return [Weight(f"{form.GENERATOR}/{ours}", google=google) for ours, google in names if google]
 
     def _weights(self, config: BertConfig) -> list[Weight]:
         rows = [*self.encoder(config), *self.masked_lm, *self.replaced_token]
@@ -269,6 +339,17 @@ def _poolers(**names: str) -> dict[str, list[Weight]]:
     return {"" if head == "bare" else head: _dense(_POOLER, name) for head, name in names.items()}
 
 
+_XLNET_HEAD = [
+    Weight(
+        form.MASK_EMBEDDING,
+        "transformer.mask_emb",
+        "model/transformer/mask_emb/mask_emb",
+        AS_FIRST_ROWS,
+        AS_FIRST_ROWS,
+    ),
+    Weight(form.OUTPUT_BIAS, "lm_loss.bias", "model/lm_loss/bias"),
+    Weight(form.OUTPUT_EMBEDDINGS, "lm_loss.weight"),
+]
 _OWN_POOLER = {form.CLASSIFIER: "classifier.out_proj"}
 _TASKS = (form.CLASSIFIER, form.TOKEN_CLASSIFIER, form.SPAN_CLASSIFIER, form.MULTIPLE_CHOICE)
 NAMES: dict[str, FamilyNames] = {
@@ -356,6 +437,27 @@ NAMES: dict[str, FamilyNames] = {
         classifier_has_hidden_act=True,
         outputs=_OWN_POOLER,
         decoder_bias="cls.predictions.decoder.bias",
+    ),
+    "mobilebert": FamilyNames(
+        prefix="mobilebert",
+        classes="MobileBert",
+        encoder=_mobile_bert_encoder,
+        masked_lm=[
+            *_masked_lm(*_BERT_PREDICTIONS),
+            Weight(form.EXTRA_OUTPUT_EMBEDDINGS, "cls.predictions.dense.weight", hugging_face_layout=TRANSPOSED),
+        ],
+        next_sentence="cls.seq_relationship",
+        decoder_bias="cls.predictions.decoder.bias",
+    ),
+    "xlnet": FamilyNames(
+        prefix="transformer",
+        classes="XLNet",
+        encoder=_xlnet_encoder,
+        masked_lm=_XLNET_HEAD,
+        poolers=_poolers(classifier="sequence_summary.summary", choice_scorer="sequence_summary.summary"),
+        outputs={form.CLASSIFIER: "logits_proj", form.MULTIPLE_CHOICE: "logits_proj"},
+        google_encoder="model/transformer",
+        renamed={"ForMaskedLM": "LMHeadModel", "ForQuestionAnswering": "ForQuestionAnsweringSimple"},
     ),
     "modernbert": FamilyNames(
         prefix="model",

@@ -10,12 +10,13 @@ from keras_bert.checkpoints import (
     hugging_face,
     hugging_face_tokenizer,
     keras_hub,
+    keras_hub_preset,
     model_folder,
     model_garden,
     static_embedding,
 )
 from keras_bert.checkpoints.casing import with_casing
-from keras_bert.checkpoints.checkpoint import BertCheckpoint, check_no_pointer
+from keras_bert.checkpoints.checkpoint import GENERATOR, SPAN_BOUNDARY, BertCheckpoint, check_no_pointer, part_of
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.model_card import write_model_card
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
@@ -28,6 +29,7 @@ WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
     "keras_bert": model_folder.write_model_folder,
     "google": google.write_google,
     "huggingface": hugging_face.write_hugging_face,
+    "keras_hub": keras_hub_preset.write_keras_hub,
 }
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # Files other than weights; some repositories keep these in git-lfs too.
@@ -38,6 +40,7 @@ _SMALL_FILES = (
     hugging_face_tokenizer.TOKENIZER_FILE,
     hugging_face_tokenizer.TOKENIZER_CONFIG_FILE,
     *keras_hub.VOCABULARY_FILES,
+    *(f"{keras_hub.ASSETS}/{name}" for name in (*keras_hub.BYTE_PAIR_FILES, keras_hub.SENTENCE_PIECE_FILE)),
 )
 
 
@@ -95,9 +98,14 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
         left_out = write(checkpoint, folder)
         if format != "google":
             write_model_card(checkpoint, folder)
-    notes = google.warnings_for_google(checkpoint.config) if format == "google" else []
+    notes = []
+    if format == "google":
+        notes = google.warnings_for_google(checkpoint.config)
+    elif format == "keras_hub":
+        notes = keras_hub_preset.notes_for_keras_hub(checkpoint)
     if left_out:
-        notes.append(f"left out, because the {format} format cannot hold it: {', '.join(sorted(left_out))}")
+        names = {part if (part := part_of(name)) in (GENERATOR, SPAN_BOUNDARY) else name for name in left_out}
+        notes.append(f"left out, because the {format} format cannot hold it: {', '.join(sorted(names))}")
     return notes
 
 

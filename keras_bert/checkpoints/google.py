@@ -1,4 +1,6 @@
-"""Checkpoints of google-research/bert, /albert and /electra (TensorFlow 1): a config, `vocab.txt` and `*.ckpt.*`.
+"""Checkpoints of google-research/bert, /albert, /electra and zihangdai/xlnet (TensorFlow 1).
+
+A folder has a config, `vocab.txt` or `spiece.model`, and `*.ckpt.*`.
 
 Reference: google-research/bert `modeling.py`, `run_pretraining.py`, `run_classifier.py`, `run_squad.py`;
 google-research/albert `modeling.py`; google-research/electra `pretrain/`, `configure_pretraining.py`.
@@ -10,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints import xlnet_files
 from keras_bert.checkpoints.checkpoint import AdamSlots, BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.family_names import NAMES
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
@@ -20,10 +23,11 @@ from keras_bert.families import FAMILIES
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object, strings
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 CONFIG_FILE = "bert_config.json"
-CONFIG_FILES = (CONFIG_FILE, "albert_config.json", "electra_config.json")
+CONFIG_FILES = (CONFIG_FILE, "albert_config.json", "electra_config.json", "xlnet_config.json")
 VOCABULARY_FILE = "vocab.txt"
 PREFIX = "bert_model.ckpt"
 _OUR_KEY = "keras_bert"  # an added key of bert_config.json: Google keeps tasks and labels in code
@@ -31,6 +35,7 @@ _OUR_KEY = "keras_bert"  # an added key of bert_config.json: Google keeps tasks 
 _TASK_HEADS = (form.CLASSIFIER, form.TOKEN_CLASSIFIER, form.MULTIPLE_CHOICE)
 # Variable names that occur in one family only.
 _FAMILY_SIGNS = {"albert": re.compile(r"bert/encoder/transformer/group_\d+/.*"), "electra": re.compile("electra/.*")}
+_FAMILY_SIGNS["xlnet"] = re.compile(r"model/transformer/layer_\d+/rel_attn/.*")
 # In Google's configs of ELECTRA, "gelu" is the exact GELU.
 _ELECTRA_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
 # ELECTRA's generator has its own encoder, unless it was trained without a discriminator.
@@ -51,6 +56,8 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
     head = head if head in _TASK_HEADS else form.CLASSIFIER
     table = names.google(config, head)
     has_generator = any(name.startswith(_GENERATOR) for name in variables)
+    if config.model_type == "xlnet":
+        variables = xlnet_files.divided(variables, config.num_hidden_layers)
     tensors, slots, ignored, generator = {}, [], [], []
     for name, variable in variables.items():
         found = table.ours(name)
@@ -62,10 +69,11 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
             slots.append(name)
         else:
             ignored.append(name)
+    xlnet_files.without_unused_embedding(tensors, ignored)
     if form.TOKEN_EMBEDDINGS not in tensors:
+        table = table.theirs(form.TOKEN_EMBEDDINGS) or ("bert/embeddings/word_embeddings",)
         raise InputError(
-            f"{prefix} holds no BERT: {names.google_encoder or 'bert'}/embeddings/word_embeddings is missing. Its "
-            "variables are called "
+            f"{prefix} holds no BERT: {table[0]} is missing. Its variables are called "
             f"{', '.join(list(variables)[:3])}, ..."
         )
     labels = None
@@ -111,6 +119,8 @@ def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None
         if values.get("model_type", family) == "electra":
             activation = member(values, "hidden_act", str, file, "gelu")
             values = {**values, "hidden_act": _ELECTRA_ACTIVATIONS.get(activation, activation)}
+        if values.get("model_type", family) == "xlnet":
+            values = xlnet_files.of_theirs(values, file)
         try:
             config = BertConfig.from_dict({**defaults, **values})
         except InputError as error:
@@ -162,9 +172,8 @@ def _electra_sizes(folder: str, variables: Mapping[str, StoredTensor]) -> dict:
     return values
 
 
-def read_vocabulary(folder: str) -> Vocabulary | None:
-    file = os.path.join(folder, VOCABULARY_FILE)
-    return Vocabulary.from_file(file) if os.path.isfile(file) else None
+def read_vocabulary(folder: str) -> TokenTable | None:
+    return find_vocabulary(folder, reads_tokenizer_json=False)
 
 
 def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
@@ -199,9 +208,11 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     for name, tensor in checkpoint.tensors.items():
         theirs = table.theirs(name)
         if theirs:
-            variables[theirs[0]] = to_theirs(tensor, theirs[1])
+            variables[theirs[0]] = to_theirs(tensor, theirs[1], config.num_attention_heads)
         else:
             left_out.append(name)
+    if config.model_type == "xlnet":
+        variables = xlnet_files.joined(variables, config.num_hidden_layers)
     if checkpoint.adam is not None:
         variables |= _adam_variables(checkpoint.adam, table)
     if head in checkpoint.heads:
@@ -213,10 +224,12 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     if config.model_type == "electra":
         activations = {ours: theirs for theirs, ours in _ELECTRA_ACTIVATIONS.items()}
         values["hidden_act"] = activations.get(config.hidden_act, config.hidden_act)
+    if config.model_type == "xlnet":
+        values = xlnet_files.to_google(config)
     with atomic_file(os.path.join(folder, f"{config.model_type}_config.json")) as file:
         file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
     if checkpoint.vocabulary is not None:
-        checkpoint.vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
+        save_vocabulary(checkpoint.vocabulary, folder)
     write_tensorflow_checkpoint(os.path.join(folder, PREFIX), variables)
     return left_out
 

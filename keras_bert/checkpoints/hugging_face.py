@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
-from keras_bert.checkpoints import modern_bert_keys
+from keras_bert.checkpoints import modern_bert_keys, xlnet_files
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.family_names import NAMES, FamilyNames
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
@@ -49,6 +49,7 @@ _ACTIVATIONS_BACK = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "ta
 # End of their class name -> our head; the first entry that fits a checkpoint names its class.
 _ARCHITECTURES = {
     "ForQuestionAnswering": form.SPAN_CLASSIFIER,
+    "ForQuestionAnsweringSimple": form.SPAN_CLASSIFIER,
     "ForTokenClassification": form.TOKEN_CLASSIFIER,
     "ForMultipleChoice": form.MULTIPLE_CHOICE,
     "ForSequenceClassification": form.CLASSIFIER,
@@ -71,6 +72,7 @@ _KEYS = {
         "classifier_dropout": "hidden_dropout_prob",
         "attention_dropout": "attention_probs_dropout_prob",
     },
+    "xlnet": xlnet_files.KEYS,
 }
 # Defaults of transformers' config classes, which its config files leave out.
 _THEIR_DEFAULTS = {
@@ -87,10 +89,17 @@ _THEIR_DEFAULTS = {
     "electra": {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
     "longformer": {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
     "big_bird": {"hidden_act": "gelu_new"},
+    "mobilebert": {},
+    "xlnet": {
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+    },
     "modernbert": {"num_hidden_layers": 22, "intermediate_size": 1152, "pooler_act": "gelu"},
 }
-# Settings of BigBird that no published model has.
-_FIXED = {"rescale_embeddings": False, "use_bias": True}
+# Settings of BigBird and MobileBERT that no published model has.
+_FIXED = {"rescale_embeddings": False, "use_bias": True, "trigram_input": True, "use_bottleneck": True}
 _PROBLEM_TYPES = {
     "single_label_classification": "classification",
     "multi_label_classification": "multi_label",
@@ -104,6 +113,9 @@ _OF_BARE_ENCODERS = (
     "transformer.",
     "layers.",
     "final_norm.",
+    "word_embedding.",
+    "layer.",
+    "mask_emb",
 )
 # Our keys that transformers derives from the family.
 _NOT_THEIRS = ("do_lower_case", "embedding_projection", "position_offset", "pooler_act")
@@ -133,6 +145,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     table = names.hugging_face(config, head)
     tensors, ignored = _named(stored, names, table)
     head = head or form.CLASSIFIER
+    xlnet_files.without_unused_embedding(tensors, ignored)
     if form.TOKEN_EMBEDDINGS not in tensors:
         raise InputError(
             f"{weights_path} holds no BERT: {table.theirs(form.TOKEN_EMBEDDINGS)[0]} is missing. Its "
@@ -186,6 +199,7 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         form.MASKED_LM in heads, form.NEXT_SENTENCE in heads and bool(names.next_sentence)
     )
     table = names.hugging_face(config, _head_of(architecture))
+    architecture = names.renamed.get(architecture, architecture)
     has_pooler = bool(table.theirs(_POOLER)) and _POOLER in checkpoint.tensors
     check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=has_pooler)
     is_bare = architecture == "Model"
@@ -198,7 +212,7 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         else:
             # A bare BertModel has no prefix; in models with a head, its weights have the prefix "bert.".
             key = theirs[0].removeprefix(f"{names.prefix}.") if is_bare else theirs[0]
-            written[key] = to_theirs(tensor, theirs[1])
+            written[key] = to_theirs(tensor, theirs[1], config.num_attention_heads)
     if form.OUTPUT_EMBEDDINGS in checkpoint.tensors and names.decoder_bias:
         written[names.decoder_bias] = checkpoint.tensors[form.OUTPUT_BIAS]
     with atomic_file(os.path.join(folder, CONFIG_FILE)) as file:
@@ -223,6 +237,8 @@ def _config(path: str, values: Mapping) -> BertConfig:
             f"{', '.join(NAMES)}"
         )
     family = FAMILIES[model_type]
+    if model_type == "xlnet":
+        values = xlnet_files.of_theirs(values, file)
     ours = _KEYS.get(model_type, {})
     values = {name: value for name, value in values.items() if name not in ours} | {
         ours[name]: value for name, value in values.items() if name in ours
@@ -264,7 +280,7 @@ def _config(path: str, values: Mapping) -> BertConfig:
 def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
     config = checkpoint.config
     values = {name: value for name, value in config.replace(extra={}).to_dict().items() if name not in _NOT_THEIRS}
-    if config.model_type in ("albert", "electra"):
+    if config.model_type in ("albert", "electra", "mobilebert"):
         values |= {"embedding_size": config.embedding_size}
     if config.model_type == "albert":
         values |= {"num_hidden_groups": config.num_hidden_groups, "inner_group_num": config.inner_group_num}
@@ -288,6 +304,8 @@ def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
     if config.model_type in _KEYS:
         theirs = {ours: theirs for theirs, ours in _KEYS[config.model_type].items()}
         values = {theirs.get(name, name): value for name, value in values.items() if name != "type_vocab_size"}
+    if config.model_type == "xlnet":
+        values |= {"summary_activation": _ACTIVATIONS_BACK[config.pooler_act]}
     if form.CLASSIFIER in checkpoint.heads:
         values["problem_type"] = next(
             theirs for theirs, ours in _PROBLEM_TYPES.items() if ours == checkpoint.problem_type
@@ -366,7 +384,7 @@ def _named(
     tensors, ignored = {}, []
     for key, tensor in stored.items():
         name = key.removeprefix("module.")  # of torch's DataParallel
-        if name.startswith(_OF_BARE_ENCODERS):
+        if name.startswith(_OF_BARE_ENCODERS) and not name.startswith(f"{names.prefix}."):
             name = f"{names.prefix}.{name}"
         # The first BERTs for PyTorch kept TensorFlow's names of LayerNorm weights.
         name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))

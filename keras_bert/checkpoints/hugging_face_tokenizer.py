@@ -13,7 +13,11 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, read_json_object
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.kinds import find_vocabulary
-from keras_bert.tokenization.sentence_piece import ALBERT_SPECIAL_TOKENS, SentencePieceTokenizer
+from keras_bert.tokenization.sentence_piece import (
+    ALBERT_SPECIAL_TOKENS,
+    XLNET_SPECIAL_TOKENS,
+    SentencePieceTokenizer,
+)
 from keras_bert.tokenization.sentence_piece_model import (
     CONTROL,
     NORMAL,
@@ -34,8 +38,8 @@ SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 _SPECIAL_NAMES = {"unk_token": UNK, "sep_token": SEP, "pad_token": PAD, "cls_token": CLS, "mask_token": MASK}
 # Tables are padded to multiples of 8, 64 or 128 rows for speed; a larger gap means another vocabulary.
 _LARGEST_FILLING = 127
-# Steps of ALBERT's normaliser in tokenizer.json. `SentencePieceModel.without_case` implements the first three;
-# SentencePiece itself joins spaces.
+# Steps of ALBERT's normaliser in tokenizer.json; XLNet's has the first two. `SentencePieceModel.without_accents`
+# implements these three; SentencePiece itself joins spaces.
 _LOWER_CASE = ["NFKD", "StripAccents", "Lowercase"]
 _REPLACED = (
     ("Replace", {"String": "``"}, '"'),
@@ -131,7 +135,7 @@ def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | Non
     splitters = [part.get("type") for part in _parts(values, "pre_tokenizer", "pretokenizers", file)]
     if splitters not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
         raise InputError(f"{file}: the pre_tokenizer is {splitters}. Only Metaspace is supported, as in ALBERT.")
-    do_lower_case, rules = _normalizer(values, file)
+    do_lower_case, keep_accents, rules = _normalizer(values, file)
     types = {
         checked(checked(entry, dict, "each of added_tokens", file).get("content"), str, "content", file): (
             CONTROL if entry.get("special") else USER_DEFINED
@@ -146,13 +150,15 @@ def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | Non
         pieces.append(Piece(entry[0], float(entry[1]), kind))
     try:
         data = SentencePieceModel(tuple(pieces), rules).to_bytes()
-        return SentencePieceTokenizer(data, special_tokens_of(path, ALBERT_SPECIAL_TOKENS), do_lower_case)
+        names = {piece.text for piece in pieces}
+        default = XLNET_SPECIAL_TOKENS if {*XLNET_SPECIAL_TOKENS.names} <= names else ALBERT_SPECIAL_TOKENS
+        return SentencePieceTokenizer(data, special_tokens_of(path, default), do_lower_case, keep_accents)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
 
 
-def _normalizer(values: Mapping, file: str) -> tuple[bool, bytes]:
-    """Returns whether texts are lower-cased without accents, and the compiled rules of a SentencePiece model."""
+def _normalizer(values: Mapping, file: str) -> tuple[bool, bool, bytes]:
+    """Returns whether texts are lower-cased, whether accents stay, and the compiled rules of a SentencePiece model."""
     rules, steps = b"", []
     for part in _parts(values, "normalizer", "normalizers", file):
         if part.get("type") == "Precompiled":
@@ -162,12 +168,12 @@ def _normalizer(values: Mapping, file: str) -> tuple[bool, bytes]:
                 raise InputError(f"{file}: precompiled_charsmap is not base64.") from None
         elif (part.get("type"), part.get("pattern"), part.get("content")) not in _REPLACED:
             steps.append(part.get("type"))
-    if steps not in ([], _LOWER_CASE):
+    if steps not in ([], _LOWER_CASE[:2], _LOWER_CASE):
         raise InputError(
-            f"{file}: the normalizer has the steps {reprlib.repr(steps)}. Supported are Precompiled, and either all or "
-            f"none of {_LOWER_CASE}."
+            f"{file}: the normalizer has the steps {reprlib.repr(steps)}. Supported are Precompiled, and either all, "
+            f"the first two or none of {_LOWER_CASE}."
         )
-    return bool(steps), rules
+    return steps == _LOWER_CASE, not steps, rules
 
 
 def _parts(values: Mapping, name: str, names: str, file: str) -> list[dict]:

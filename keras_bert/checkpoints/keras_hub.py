@@ -16,9 +16,12 @@ from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor, chec
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, SAME, NameTable, to_ours
 from keras_bert.config import BertConfig
-from keras_bert.families import FAMILIES
+from keras_bert.families import BYTE_PAIR, FAMILIES, SENTENCE_PIECE, WORD_PIECE
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object
+from keras_bert.tokenization.byte_pair import BytePairTokenizer
+from keras_bert.tokenization.sentence_piece import ALBERT_SPECIAL_TOKENS, SentencePieceTokenizer
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS, TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG_FILE = "config.json"
@@ -26,10 +29,19 @@ WEIGHTS_FILE = "model.weights.h5"
 TASK_FILE = "task.json"
 TASK_WEIGHTS_FILE = "task.weights.h5"
 TOKENIZER_FILE = "tokenizer.json"
-VOCABULARY_FILES = ("assets/tokenizer/vocabulary.txt", "vocabulary.txt")
+ASSETS = "assets/tokenizer"
+VOCABULARY_FILES = (f"{ASSETS}/vocabulary.txt", "vocabulary.txt")
+BYTE_PAIR_FILES = ("vocabulary.json", "merges.txt")
+SENTENCE_PIECE_FILE = "vocabulary.spm"
+# Kind of tokenizer -> our class, and the special tokens that KerasHub's class has.
+TOKENIZERS = {
+    WORD_PIECE: (Vocabulary, BERT_SPECIAL_TOKENS),
+    BYTE_PAIR: (BytePairTokenizer, ROBERTA_SPECIAL_TOKENS),
+    SENTENCE_PIECE: (SentencePieceTokenizer, ALBERT_SPECIAL_TOKENS),
+}
 
 # Keras stores no layer names: a layer is named by its class and number, and its variables are numbered.
-_SEGMENTS = "encoder/embeddings/segment_embeddings"
+SEGMENTS = "encoder/embeddings/segment_embeddings"
 _LAYER, _THEIR_LAYER = "encoder/layer_*", "layers/transformer_encoder_*"
 
 
@@ -44,7 +56,7 @@ def _layer_norm(ours: str, theirs: str) -> list[tuple]:
 _EMBEDDINGS = [
     (form.TOKEN_EMBEDDINGS, "layers/reversible_embedding/vars/0", SAME),
     (form.POSITION_EMBEDDINGS, "layers/position_embedding/vars/0", SAME),
-    (_SEGMENTS, "layers/embedding/vars/0", SAME),
+    (SEGMENTS, "layers/embedding/vars/0", SAME),
 ]
 _TWO_TABLES = [
     (form.TOKEN_EMBEDDINGS, "layers/token_and_position_embedding/token_embedding/vars/0", SAME),
@@ -72,7 +84,7 @@ _POOLER, _PROJECTION = f"{form.POOLER}/dense", "encoder/embeddings/projection"
 
 
 @dataclasses.dataclass(frozen=True)
-class _Family:
+class HubFamily:
     """The settings and weight names of a family in KerasHub.
 
     Attributes:
@@ -81,6 +93,7 @@ class _Family:
         embeddings: name table rows of the embedding tables.
         has_pooler: whether the backbone has the pooler; otherwise the classifier has it.
         remark, masked_lm_remark: sentences for the user about the backbone and the masked-LM head.
+        has_tasks: whether KerasHub has a text classifier and a masked LM of the family.
     """
 
     model_type: str
@@ -89,6 +102,11 @@ class _Family:
     has_pooler: bool = True
     remark: str = ""
     masked_lm_remark: str = ""
+    has_tasks: bool = True
+
+    @property
+    def has_segments(self) -> bool:
+        return self.embeddings is _EMBEDDINGS
 
     def backbone(self, config: BertConfig) -> NameTable:
         dense = [
@@ -113,22 +131,23 @@ def _dense_layers(names: list[str]) -> list[tuple]:
 
 _OTHER_EPSILON = "KerasHub computes the LayerNorm of this head with epsilon 1e-5; keras_bert uses the encoder's 1e-12"
 # Class of the backbone -> the family.
-_FAMILIES = {
+HUB_FAMILIES = {
     # KerasHub always uses the tanh approximation of GELU.
-    "BertBackbone": _Family(
+    "BertBackbone": HubFamily(
         "bert",
         {"hidden_act": "gelu"},
         _EMBEDDINGS,
         masked_lm_remark="KerasHub computes this head with the exact GELU; keras_bert uses the encoder's tanh GELU",
     ),
-    "RobertaBackbone": _Family("roberta", {"hidden_act": "gelu_erf"}, _TWO_TABLES, has_pooler=False),
-    "AlbertBackbone": _Family("albert", {"hidden_act": "gelu"}, _EMBEDDINGS, masked_lm_remark=_OTHER_EPSILON),
-    "DistilBertBackbone": _Family("distilbert", {"hidden_act": "gelu_erf"}, _TWO_TABLES, False, "", _OTHER_EPSILON),
-    "ElectraBackbone": _Family(
+    "RobertaBackbone": HubFamily("roberta", {"hidden_act": "gelu_erf"}, _TWO_TABLES, has_pooler=False),
+    "AlbertBackbone": HubFamily("albert", {"hidden_act": "gelu"}, _EMBEDDINGS, masked_lm_remark=_OTHER_EPSILON),
+    "DistilBertBackbone": HubFamily("distilbert", {"hidden_act": "gelu_erf"}, _TWO_TABLES, False, "", _OTHER_EPSILON),
+    "ElectraBackbone": HubFamily(
         "electra",
         {"hidden_act": "gelu", "pooler_act": "tanh"},
         _EMBEDDINGS,
         remark="KerasHub and this model use the tanh GELU, but Google trained ELECTRA with the exact GELU",
+        has_tasks=False,
     ),
 }
 
@@ -147,18 +166,21 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     file = os.path.join(path, CONFIG_FILE)
     settings = _read_json(file)
     class_name = member(settings, "class_name", str, file, "")
-    if class_name not in _FAMILIES:
+    if class_name not in HUB_FAMILIES:
         raise InputError(
             f"{file}: the preset is a {reprlib.repr(class_name)}, which is not of BERT's family. Use one of: "
-            f"{', '.join(_FAMILIES)}"
+            f"{', '.join(HUB_FAMILIES)}"
         )
-    family = _FAMILIES[class_name]
+    family = HUB_FAMILIES[class_name]
     lower_case, vocabulary = _tokenizer(path)
     try:
-        config = _config(family, member(settings, "config", dict, file, {}), lower_case)
+        config = preset_config(family, member(settings, "config", dict, file, {}), lower_case)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     tensors, ignored = _named(read_keras_weights(os.path.join(path, WEIGHTS_FILE)), family.backbone(config))
+    pooler = tensors.get(f"{_POOLER}/kernel")
+    if pooler is not None and not pooler.read().any():  # `write_keras_hub` had none to write
+        tensors = {name: tensor for name, tensor in tensors.items() if form.part_of(name) != form.POOLER}
     remarks, labels, task = [family.remark] if family.remark else [], None, ""
     if os.path.isfile(os.path.join(path, TASK_FILE)) and os.path.isfile(os.path.join(path, TASK_WEIGHTS_FILE)):
         task_file = os.path.join(path, TASK_FILE)
@@ -173,7 +195,7 @@ def read_keras_hub(path: str) -> BertCheckpoint:
         if task.endswith("MaskedLM") and family.masked_lm_remark:
             remarks.append(family.masked_lm_remark)
     if family.model_type == "roberta":
-        tensors, config = _as_published(tensors, config)
+        tensors, config = as_published(tensors, config)
     return BertCheckpoint(
         path=path,
         kind=f"KerasHub {task or class_name}",
@@ -187,7 +209,7 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     )
 
 
-def _config(family: _Family, values: Mapping, lower_case: bool | None) -> BertConfig:
+def preset_config(family: HubFamily, values: Mapping, lower_case: bool | None) -> BertConfig:
     defaults = FAMILIES[family.model_type].defaults
     dropout = values.get("dropout", defaults.get("hidden_dropout_prob", 0.1))
     return BertConfig(
@@ -204,14 +226,14 @@ def _config(family: _Family, values: Mapping, lower_case: bool | None) -> BertCo
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
         max_position_embeddings=values.get("max_sequence_length"),
-        type_vocab_size=values.get("num_segments", 2) if _EMBEDDINGS is family.embeddings else 0,
+        type_vocab_size=values.get("num_segments", 2) if family.has_segments else 0,
         layer_norm_eps=defaults.get("layer_norm_eps", 1e-12),
         do_lower_case=bool(lower_case),
         **{"pooler_act": defaults.get("pooler_act", "tanh"), **family.settings},
     )
 
 
-def _as_published(tensors: Mapping[str, StoredTensor], config: BertConfig) -> tuple[dict, BertConfig]:
+def as_published(tensors: Mapping[str, StoredTensor], config: BertConfig) -> tuple[dict, BertConfig]:
     """Adds the rows of RoBERTa that KerasHub leaves out: two before the first position, and one segment, all 0."""
     offset, width = FAMILIES["roberta"].defaults["position_offset"], config.hidden_size
     config = config.replace(
@@ -225,20 +247,28 @@ def _as_published(tensors: Mapping[str, StoredTensor], config: BertConfig) -> tu
             more[form.POSITION_EMBEDDINGS] = positions.changed(
                 shape, lambda rows: np.concatenate([np.zeros_like(rows[:1]).repeat(offset, axis=0), rows])
             )
-    more[_SEGMENTS] = StoredTensor((1, width), "float32", lambda: np.zeros((1, width), "float32"))
+    more[SEGMENTS] = StoredTensor((1, width), "float32", lambda: np.zeros((1, width), "float32"))
     return {**tensors, **more}, config
 
 
-def _tokenizer(path: str) -> tuple[bool | None, Vocabulary | None]:
-    lower_case, vocabulary = None, None
-    if os.path.isfile(os.path.join(path, TOKENIZER_FILE)):
-        file = os.path.join(path, TOKENIZER_FILE)
-        lower_case = member(member(_read_json(file), "config", dict, file, {}), "lowercase", bool, file)
+def _tokenizer(path: str) -> tuple[bool | None, TokenTable | None]:
+    """Returns the casing of a WordPiece, if a file says it, and the vocabulary."""
+    file, settings = os.path.join(path, TOKENIZER_FILE), {}
+    if os.path.isfile(file):
+        settings = member(_read_json(file), "config", dict, file, {})
+    lower_case = member(settings, "lowercase", bool, file)
     for name in VOCABULARY_FILES:
         if os.path.isfile(os.path.join(path, name)):
-            vocabulary = Vocabulary.from_file(os.path.join(path, name))
-            break
-    return lower_case, vocabulary
+            return lower_case, Vocabulary.from_file(os.path.join(path, name))
+    byte_pair = [os.path.join(path, ASSETS, name) for name in BYTE_PAIR_FILES]
+    if os.path.isfile(byte_pair[0]):
+        prefix = member(settings, "add_prefix_space", bool, file, False)
+        return lower_case, BytePairTokenizer.from_files(*byte_pair, add_prefix_space=prefix)
+    pieces = os.path.join(path, ASSETS, SENTENCE_PIECE_FILE)
+    if os.path.isfile(pieces):
+        # KerasHub runs the model as it is. Ours would lower-case the text before.
+        return lower_case, SentencePieceTokenizer.from_file(pieces, do_lower_case=False)
+    return lower_case, None
 
 
 def _named(stored: Mapping[str, StoredTensor], table: NameTable) -> tuple[dict[str, StoredTensor], list[str]]:

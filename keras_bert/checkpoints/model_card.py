@@ -81,4 +81,6 @@ def _facts(checkpoint: BertCheckpoint) -> list[str]:
         shown = [" ".join(label.split())[:100].replace("|", "\\|") for label in checkpoint.labels[:_MOST_LABELS]]
         more = len(checkpoint.labels) - len(shown)
         facts["labels"] = ", ".join(shown) + (f" and {more} more" if more else "")
+    if "temperature" in checkpoint.arguments:
+        facts["calibrated"] = f"by the temperature {checkpoint.arguments['temperature']:.4g}, on held-out texts"
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts.items())]

@@ -20,9 +20,11 @@ _CLASSES = {
     "SpanClassifier": ("keras_bert.models.span_classifier", (form.SPAN_CLASSIFIER,)),
     "MultipleChoice": ("keras_bert.models.multiple_choice", (form.MULTIPLE_CHOICE,)),
     "ReplacedTokenDetector": ("keras_bert.models.replaced_token_detector", (form.REPLACED_TOKEN,)),
+    "ElectraPretrainer": ("keras_bert.models.electra_pretrainer", (form.REPLACED_TOKEN, form.GENERATOR)),
     "MaskedLM": ("keras_bert.models.masked_lm", (form.MASKED_LM,)),
     "TextToText": ("keras_bert.models.text_to_text", (form.DECODER, form.CROSS_ATTENTION, form.MASKED_LM)),
     "BertPretrainer": ("keras_bert.models.pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE)),
+    "SpanPretrainer": ("keras_bert.models.span_pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE, form.SPAN_BOUNDARY)),
 }
 _LABELLED = (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_bert.checkpoints.checkpoint import ENCODER, StoredTensor, numpy_dtype
+from keras_bert.checkpoints.checkpoint import ENCODER, GENERATOR, StoredTensor, numpy_dtype
 from keras_bert.models.trainable_parts import LORA_WEIGHTS, lora_layers, merged_kernel
 from keras_bert.program.private_interfaces import private
 
@@ -16,12 +16,16 @@ def model_weights(model) -> dict:
     """Returns name -> Keras variable: `encoder/layer_0/attention/query/kernel`, `masked_lm_head/output_bias`.
 
     The names do not depend on the name of the model, nor on whether it is an encoder or contains one. The matrices of
-    LoRA are not listed: see `tensors_of`.
+    LoRA are not listed: see `tensors_of`. Those of a `generator` that the encoder does not share begin with its name.
     """
     encoder = getattr(model, "encoder", model)
     weights = {f"{ENCODER}/{_inside(weight.path, encoder.name)}": weight for weight in encoder.weights}
     if encoder is not model:
         known = {id(weight) for weight in encoder.weights}
+        if hasattr(model, GENERATOR):
+            own = {name: weight for name, weight in model_weights(model.generator).items() if id(weight) not in known}
+            weights |= {f"{GENERATOR}/{name}": weight for name, weight in own.items()}
+            known |= {id(weight) for weight in own.values()}
         weights |= {_inside(weight.path, model.name): weight for weight in model.weights if id(weight) not in known}
     return {name: weight for name, weight in weights.items() if weight.name not in LORA_WEIGHTS}
 

@@ -14,7 +14,10 @@ TRANSPOSED = "transposed"  # [inputs, outputs] here, [outputs, inputs] there
 HEADS_OUT = "heads out"  # [H, N * D] here, [H, N, D] there
 HEADS_IN = "heads in"  # [N * D, H] here, [N, D, H] there
 HEADS_BIAS = "heads bias"  # [N * D] here, [N, D] there
+HEADS_LAST = "heads last"  # [N * D, H] here, [H, N, D] there
+AS_FIRST_ROWS = "as first rows"  # [H] here, [1, 1, H] there
 _HEAD_AXES = {HEADS_OUT: ("inputs", "heads"), HEADS_IN: ("heads", "outputs"), HEADS_BIAS: ("heads",)}
+_HEAD_AXES |= {HEADS_LAST: ("outputs", "heads")}
 
 
 class Row(NamedTuple):
@@ -56,13 +59,26 @@ def to_ours(tensor: StoredTensor, layout: str) -> StoredTensor:
     if layout in _HEAD_AXES and len(shape) == len(_HEAD_AXES[layout]) + 1:
         first = _HEAD_AXES[layout].index("heads")
         merged = (*shape[:first], shape[first] * shape[first + 1], *shape[first + 2 :])
-        return tensor.changed(merged, lambda array: array.reshape(merged))
+        merged_tensor = tensor.changed(merged, lambda array: array.reshape(merged))
+        return to_ours(merged_tensor, TRANSPOSED) if layout == HEADS_LAST else merged_tensor
+    if layout == AS_FIRST_ROWS and shape[:2] == (1, 1):
+        return tensor.changed(shape[2:], lambda array: array[0, 0])
     return tensor
 
 
-def to_theirs(tensor: StoredTensor, layout: str) -> StoredTensor:
-    """Converts one of our tensors to the layout of another format. Layouts with an axis for heads are not supported."""
-    return tensor.changed(tensor.shape[::-1], np.transpose) if layout == TRANSPOSED else tensor
+def to_theirs(tensor: StoredTensor, layout: str, num_heads: int = 1) -> StoredTensor:
+    """Converts one of our tensors to the layout of another format, with N = `num_heads`."""
+    if layout == TRANSPOSED:
+        return tensor.changed(tensor.shape[::-1], np.transpose)
+    if layout == HEADS_LAST:
+        tensor = tensor.changed(tensor.shape[::-1], np.transpose)
+    if layout in _HEAD_AXES:
+        first, shape = _HEAD_AXES[layout].index("heads"), tensor.shape
+        divided = (*shape[:first], num_heads, shape[first] // num_heads, *shape[first + 1 :])
+        return tensor.changed(divided, lambda array: array.reshape(divided))
+    if layout == AS_FIRST_ROWS:
+        return tensor.changed((1, 1, *tensor.shape), lambda array: array[None, None])
+    return tensor
 
 
 def _pattern(name: str) -> re.Pattern:

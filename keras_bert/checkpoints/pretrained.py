@@ -9,6 +9,7 @@ from keras_bert.checkpoints.checkpoint import (
     CROSS_ATTENTION,
     DECODER,
     ENCODER,
+    GENERATOR,
     MASKED_LM,
     POOLER,
     BertCheckpoint,
@@ -21,6 +22,7 @@ from keras_bert.checkpoints.optimizer_slots import adam_slots_of
 from keras_bert.checkpoints.resizing import resized
 from keras_bert.config import POOLINGS
 from keras_bert.models.cross_encoder import CrossEncoder
+from keras_bert.models.electra_pretrainer import ElectraPretrainer, generator_config
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.encoders import encoder_class
 from keras_bert.models.new_parts import NewParts
@@ -77,6 +79,7 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
         model_class = encoder_class(checkpoint.config)
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
     checkpoint = _with_decoder(model_class, _with_pooler(model_class, checkpoint), arguments)
+    checkpoint = _with_generator(model_class, checkpoint, arguments)
     with variables_made_last() as models:
         model = model_class(checkpoint.config, **arguments)
         models.append(model)
@@ -103,7 +106,7 @@ def save_pretrained(
         model: a `BertEncoder` or a task model.
         path: a new or empty folder.
         vocabulary: by default `model.vocabulary`. If both are None, the folder has no vocabulary.
-        format: `keras_bert`, a model folder; `google`, a TensorFlow 1 checkpoint; `huggingface`.
+        format: `keras_bert`, a model folder; `google`, a TensorFlow 1 checkpoint; `huggingface`; `keras_hub`, a preset.
         include_optimizer: whether to write the moments of `AdamW` too, named as in Google's `optimization.py`; in
             Google's format only.
 
@@ -179,6 +182,7 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
         note = (
             f"{head} (its labels are {', '.join(checkpoint.labels[:5])}{', ...' if len(checkpoint.labels) > 5 else ''})"
         )
+        arguments.pop("temperature", None)  # that of the head which is left out
         checkpoint = checkpoint.replace(tensors=tensors, ignored=(note, *checkpoint.ignored))
     return arguments, checkpoint
 
@@ -231,6 +235,19 @@ def _with_decoder(model_class: type, checkpoint: BertCheckpoint, arguments: Mapp
         for name, tensor in checkpoint.tensors.items()
         if part_of(name) == ENCODER
     }
+    return checkpoint.replace(tensors={**checkpoint.tensors, **copied})
+
+
+def _with_generator(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> BertCheckpoint:
+    """Returns the checkpoint with its own masked LM as the generator of an ELECTRA of the same size."""
+    is_start = issubclass(model_class, ElectraPretrainer) and checkpoint.model_class is not model_class
+    sizes = [arguments.get(name, 0) for name in ("generator_hidden_size", "generator_layers")]
+    if not (is_start and MASKED_LM in checkpoint.heads and sizes[0] == 1):
+        return checkpoint
+    config = checkpoint.config
+    if generator_config(config, sizes[0], sizes[1] or 1) != config:
+        return checkpoint
+    copied = {f"{GENERATOR}/{name}": tensor for name, tensor in checkpoint.tensors.items()}
     return checkpoint.replace(tensors={**checkpoint.tensors, **copied})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.checkpoints.checkpoint import (
+    EXTRA_OUTPUT_EMBEDDINGS,
     OUTPUT_BIAS,
     OUTPUT_EMBEDDINGS,
     POSITION_EMBEDDINGS,
@@ -180,7 +181,7 @@ def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCh
         return np.concatenate([table, np.asarray(rows).astype(table.dtype)])
 
     tensors = dict(checkpoint.tensors)
-    for name in (TOKEN_EMBEDDINGS, OUTPUT_BIAS, OUTPUT_EMBEDDINGS):
+    for name in (TOKEN_EMBEDDINGS, OUTPUT_BIAS, OUTPUT_EMBEDDINGS, EXTRA_OUTPUT_EMBEDDINGS):
         if name in tensors:
             tensors[name] = tensors[name].changed((len(vocabulary), *tensors[name].shape[1:]), extended)
     config = checkpoint.config.replace(vocab_size=len(vocabulary))

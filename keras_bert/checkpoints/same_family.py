@@ -18,7 +18,7 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
     config = checkpoint.config
     family, widths_differ = config.model_type, config.embedding_size != config.hidden_size
     fixed = {
-        "embedding_projection": family in ("albert", "electra")
+        "embedding_projection": family in ("albert", "electra", "mobilebert")
         and widths_differ
         or family == "albert"
         and always_projects,

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from keras_bert.checkpoints.checkpoint import (
     CLASSIFIER,
     ENCODER,
+    EXTRA_OUTPUT_EMBEDDINGS,
     HEADS,
+    MASK_EMBEDDING,
     MASKED_LM,
     MULTIPLE_CHOICE,
     NEXT_SENTENCE,
@@ -78,17 +80,20 @@ def _modern_bert_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
 def head_shapes(config: BertConfig, head: str, num_classes: int) -> dict[str, tuple[int, ...]]:
     """Returns name -> shape of the weights of a head; only classifiers use `num_classes`."""
     width = config.hidden_size
+    if head == MASKED_LM and config.family.predicts_from_queries:
+        return {MASK_EMBEDDING: (width,), OUTPUT_BIAS: (config.vocab_size,)}
     if head == MASKED_LM:
+        outputs = config.embedding_size + config.extra_output_size
         shapes = {
-            **_dense(f"{MASKED_LM}/dense", width, config.embedding_size, config.classifier_bias),
-            **_layer_norm(f"{MASKED_LM}/layer_norm", config.embedding_size, config.norm_bias),
+            **_dense(f"{MASKED_LM}/dense", width, outputs, config.classifier_bias),
+            **_layer_norm(f"{MASKED_LM}/layer_norm", outputs, config.norm_bias),
             OUTPUT_BIAS: (config.vocab_size,),
         }
-        return (
-            shapes
-            if config.tie_word_embeddings
-            else {**shapes, OUTPUT_EMBEDDINGS: (config.vocab_size, config.embedding_size)}
-        )
+        if not config.tie_word_embeddings:
+            shapes[OUTPUT_EMBEDDINGS] = (config.vocab_size, config.embedding_size)
+        if config.extra_output_size:
+            shapes[EXTRA_OUTPUT_EMBEDDINGS] = (config.vocab_size, config.extra_output_size)
+        return shapes
     if head == REPLACED_TOKEN:
         return _dense(f"{head}/dense", width, width) | _dense(f"{head}/output_dense", width, 1)
     outputs = {NEXT_SENTENCE: 2, SPAN_CLASSIFIER: 2, MULTIPLE_CHOICE: 1}.get(head, num_classes)
@@ -167,9 +172,56 @@ def _longformer_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def _mobile_bert_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    width, narrow, inner = config.hidden_size, config.intra_bottleneck_size, config.intermediate_size
+    shapes = {
+        TOKEN_EMBEDDINGS: (config.vocab_size, config.embedding_size),
+        POSITION_EMBEDDINGS: (config.max_position_embeddings, width),
+        **_dense("encoder/embeddings/transformation", 3 * config.embedding_size, width),
+        **_layer_norm("encoder/embeddings/layer_norm", width),
+    }
+    if config.type_vocab_size:
+        shapes["encoder/embeddings/segment_embeddings"] = (config.type_vocab_size, width)
+    for number in range(config.num_hidden_layers):
+        layer = f"encoder/layer_{number}"
+        for bottleneck in ("input", "shared") if config.key_query_shared_bottleneck else ("input",):
+            shapes |= _dense(f"{layer}/{bottleneck}_bottleneck", width, narrow)
+            shapes |= _layer_norm(f"{layer}/{bottleneck}_layer_norm", narrow)
+        for dense in ("query", "key", "value", "output_dense"):
+            reads_inputs = dense == "value" and config.key_query_shared_bottleneck
+            shapes |= _dense(f"{layer}/attention/{dense}", width if reads_inputs else narrow, narrow)
+        shapes |= _layer_norm(f"{layer}/attention_layer_norm", narrow)
+        for net in range(config.num_feedforward_networks):
+            shapes |= _dense(f"{layer}/intermediate_dense_{net}", narrow, inner)
+            shapes |= _dense(f"{layer}/output_dense_{net}", inner, narrow)
+            shapes |= _layer_norm(f"{layer}/output_layer_norm_{net}", narrow)
+        shapes |= _dense(f"{layer}/output_bottleneck", narrow, width)
+        shapes |= _layer_norm(f"{layer}/output_bottleneck_layer_norm", width)
+    return shapes | (_dense(f"{POOLER}/dense", width, width) if config.classifier_activation else {})
+
+
+def _xlnet_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    width, inner, heads = config.hidden_size, config.intermediate_size, (config.num_attention_heads, config.head_size)
+    shapes = {TOKEN_EMBEDDINGS: (config.vocab_size, width)}
+    for number in range(config.num_hidden_layers):
+        layer = f"encoder/layer_{number}"
+        for dense in ("query", "key", "value", "distance", "output_dense"):
+            shapes |= _dense(f"{layer}/attention/{dense}", width, width, has_bias=False)
+        for bias in ("content_bias", "distance_bias", "segment_bias"):
+            shapes[f"{layer}/attention/{bias}"] = heads
+        shapes[f"{layer}/attention/segment_embeddings"] = (2, *heads)
+        shapes |= _layer_norm(f"{layer}/attention_layer_norm", width)
+        shapes |= _dense(f"{layer}/intermediate_dense", width, inner)
+        shapes |= _dense(f"{layer}/output_dense", inner, width)
+        shapes |= _layer_norm(f"{layer}/output_layer_norm", width)
+    return shapes | _dense(f"{POOLER}/dense", width, width)
+
+
 # Families whose encoder has other weights than BERT's.
 _SHAPES_OF_FAMILY = {
     "longformer": _longformer_encoder,
+    "mobilebert": _mobile_bert_encoder,
     "modernbert": _modern_bert_encoder,
     "static": _static_encoder,
+    "xlnet": _xlnet_encoder,
 }

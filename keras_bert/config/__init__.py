@@ -2,7 +2,9 @@
 
 bert_config.py           BertConfig: BERT, the families that differ from it by values only, and the published sizes
 long_config.py           LongConfig: Longformer and BigBird
+mobile_bert_config.py    MobileBertConfig: MobileBERT
 modern_bert_config.py    ModernBertConfig: ModernBERT
+xlnet_config.py          XLNetConfig: XLNet
 """
 
 from keras_bert.config.bert_config import (

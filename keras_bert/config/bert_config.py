@@ -50,7 +50,7 @@ SENTENCE_POOLING = "sentence_pooling"
 # The poolings of sentence-transformers, in the order in which it joins several of them; see `layers/text_pooling.py`.
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 # Limits: a short file from a stranger must not make the program build lists of any length.
-_LARGEST = {"num_hidden_layers": 10_000, "inner_group_num": 100}
+_LARGEST = {"num_hidden_layers": 10_000, "inner_group_num": 100, "num_feedforward_networks": 100}
 
 
 def config_class(model_type: str) -> type["BertConfig"]:
@@ -241,6 +241,11 @@ class BertConfig:
         return True
 
     @property
+    def extra_output_size(self) -> int:
+        """The width of the masked-LM head's own table, which continues the token embeddings (MobileBERT); 0: none."""
+        return 0
+
+    @property
     def shares_layers(self) -> bool:
         """Whether layers share weights."""
         return self.num_hidden_groups != self.num_hidden_layers
@@ -248,10 +253,11 @@ class BertConfig:
     @property
     def num_blocks(self) -> int:
         """The number of blocks with weights of their own."""
+        assert self.num_hidden_groups is not None  # set in `__post_init__`
         return self.num_hidden_groups * self.inner_group_num
 
     @classmethod
-    def from_size(cls, size: str, vocab_size: int | None = None, **changes) -> "BertConfig":
+    def from_size(cls, size: str, vocab_size: int | None = None, **changes: Any) -> "BertConfig":
         """Returns the config of a published size.
 
         Args:
@@ -264,10 +270,10 @@ class BertConfig:
             family, shape = FAMILY_SIZES[size]
             values = {"model_type": family, **FAMILIES[family].defaults, **shape, **changes}
             return config_class(family)(**values | ({} if vocab_size is None else {"vocab_size": vocab_size}))
-        if vocab_size is None and size in SIZES:
-            raise InputError(f"BertConfig.from_size({size!r}) needs vocab_size: BERT has several vocabularies.")
         if size not in SIZES:
             raise InputError(f"Unknown model size {size!r}. Use one of: {', '.join([*SIZES, *FAMILY_SIZES])}")
+        if vocab_size is None:
+            raise InputError(f"BertConfig.from_size({size!r}) needs vocab_size: BERT has several vocabularies.")
         num_layers, hidden_size, num_heads = SIZES[size]
         shape = {
             "num_hidden_layers": num_layers,
@@ -281,7 +287,7 @@ class BertConfig:
     def static(cls, vocab_size: int, size: int, do_lower_case: bool = True) -> "BertConfig":
         """Returns the config of a static model: `vocab_size` vectors of `size` numbers; see `StaticEncoder`."""
         values = {"vocab_size": vocab_size, "hidden_size": size, "do_lower_case": do_lower_case}
-        return cls(model_type=STATIC, **FAMILIES[STATIC].defaults, **values)
+        return cls(**{"model_type": STATIC, **FAMILIES[STATIC].defaults, **values})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
@@ -329,7 +335,7 @@ class BertConfig:
         with atomic_file(path) as file:
             file.write((json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
 
-    def replace(self, **changes) -> "BertConfig":
+    def replace(self, **changes: Any) -> "BertConfig":
         """Returns a copy with some values changed. Defaults that depend on other values are computed again."""
         known = {name: value for name, value in self.to_dict().items() if name not in self.extra}
         return type(self)(**{**known, "extra": self.extra, **changes})

@@ -1,7 +1,7 @@
 """Finds hard negatives: texts that a model finds similar to an anchor although they are not its positive."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.embeddings.vector_index import VectorIndex
@@ -25,9 +25,9 @@ class MinedNegatives(NamedTuple):
 
 
 def mine_hard_negatives(
-    model,
-    anchors,
-    positives,
+    model: Any,
+    anchors: Any,
+    positives: Any,
     *,
     corpus: Sequence[str] | None = None,
     num_negatives: int = 1,

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +18,11 @@ _RARE_SHARE = 3e-4
 
 
 def distil_static(
-    model,
+    model: Any,
     size: int = 256,
     texts: Iterable[str] | None = None,
     on_progress: Callable[[int], None] = lambda num_tokens: None,
-):
+) -> Any:
     """Returns a static `SentenceEncoder` with the vocabulary of another one.
 
     1. Each token of the vocabulary is computed by the encoder as a text of its own.

@@ -6,6 +6,7 @@ All sentences are computed in one packed pass: a row holds several sentences, wh
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Summary:
 
 
 def summarize(
-    model,
+    model: Any,
     text: str,
     num_sentences: int = 3,
     *,

@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class EncodedText(NamedTuple):
 
 
 def sentence_embeddings(
-    model,
+    model: Any,
     texts: Iterable[str],
     *,
     pooling: str | None = None,
@@ -198,7 +198,7 @@ def encode_texts(
         parts = text if isinstance(text, list) and len(text) in (1, 2) else [text]
         parts = [checked_text(part, f"text {number}") for part in parts]
         first, *second = map(tokenizer.encode, [prefix + parts[0], *parts[1:]])
-        second = second[0] if second else []
+        second = list(second[0]) if second else []
         room = longest - special_tokens.num_special(2 if second else 1)
         if doc_stride and not second and len(first) > room:
             for begin, end in _window_places(len(first), room, min(doc_stride, room)):
@@ -242,13 +242,13 @@ def _text_outputs(
 ) -> Iterator[np.ndarray]:
     """Yields the output of each text: the mean over its windows, weighted by their numbers of tokens."""
     encoded, rows = itertools.tee(encoded)
-    total, weight = None, 0
+    total, weight = np.zeros(()), 0
     outputs = _outputs(compute, config, encoded, batch_size, on_progress)
     for row, (output, length) in zip(rows, outputs, strict=True):
         if row.is_first and weight:
             yield total / weight
-            total, weight = None, 0
-        total = output * length if total is None else total + output * length
+            total, weight = np.zeros(()), 0
+        total = total + output * length
         weight += length
     if weight:
         yield total / weight

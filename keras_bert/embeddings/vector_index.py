@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -71,7 +72,7 @@ class VectorIndex:
             raise InputError(f"Expected a text for each vector. Received: {len(vectors)} vectors, {len(texts)} texts")
         self.vectors, self.texts, self.fingerprint, self.options = vectors, list(texts), fingerprint, dict(options)
         self.graph = graph
-        self._graph_search = None
+        self._graph_search: GraphSearch | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -79,8 +80,8 @@ class VectorIndex:
     @classmethod
     def build(
         cls,
-        model,
-        texts,
+        model: Any,
+        texts: Any,
         *,
         pooling: str | None = None,
         max_seq_length: int | None = None,
@@ -103,7 +104,7 @@ class VectorIndex:
         graph = _build_graph(vectors) if gets_graph else None
         return cls(vectors, texts, model_fingerprint(model), options, graph)
 
-    def append(self, model, texts, *, batch_size: int = 32, exact: bool = False) -> None:
+    def append(self, model: Any, texts: Any, *, batch_size: int = 32, exact: bool = False) -> None:
         """Adds texts behind those of the index; save it afterwards with `replace=True`, or to a new folder.
 
         A graph grows with the texts. One is built where the index reaches 50,000 texts. With `exact`, none is kept.
@@ -121,7 +122,9 @@ class VectorIndex:
         graph = _build_graph(vectors, self.graph, len(self)) if gets_graph else None
         self.vectors, self.texts, self.graph, self._graph_search = vectors, [*self.texts, *texts], graph, None
 
-    def search(self, model, queries, top_k: int = 5, *, batch_size: int = 32, exact: bool = False) -> list[list[Hit]]:
+    def search(
+        self, model: Any, queries: Any, top_k: int = 5, *, batch_size: int = 32, exact: bool = False
+    ) -> list[list[Hit]]:
         """Returns the most similar texts of each query, the best first; the earlier of equally similar texts first.
 
         Approximate where the index has a graph, unless `exact`; see `nearest`.
@@ -172,8 +175,9 @@ class VectorIndex:
             )
 
     def _nearest_by_graph(self, vectors: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]:
-        if self._graph_search is None:
+        if self._graph_search is None and self.graph is not None:
             self._graph_search = GraphSearch(self.vectors, self.graph)
+        assert self._graph_search is not None
         # More than are asked for, because the graph's products are of half precision.
         candidates = self._graph_search.nearest(vectors, min(2 * top_k + 10, len(self)))
         numbers = np.sort(candidates, axis=1)  # so the earlier of equal texts comes first
@@ -197,7 +201,7 @@ class VectorIndex:
             numbers, scores = (np.take_along_axis(array, best, axis=1) for array in (numbers, scores))
         return numbers, scores
 
-    def check_model(self, model) -> None:
+    def check_model(self, model: Any) -> None:
         """Raises `InputError` when a model is not the one that made the index."""
         if model_fingerprint(model) != self.fingerprint:
             raise InputError(
@@ -328,7 +332,7 @@ def model_fingerprint(model) -> str:
         if id(weight) not in pooler:
             array = np.ascontiguousarray(np.asarray(weight, np.float32))
             digest.update(repr(array.shape).encode())
-            digest.update(array)
+            digest.update(array.data)
     return digest.hexdigest()
 
 

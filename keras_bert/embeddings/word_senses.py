@@ -6,6 +6,7 @@ a `bank` that lends money get different vectors.
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -42,7 +43,7 @@ class WordVectors:
 
 
 def word_vectors(
-    model,
+    model: Any,
     texts: Sequence[str],
     words: str | Sequence[str],
     *,

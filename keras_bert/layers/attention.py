@@ -7,6 +7,9 @@ from keras_bert.layers import formulas
 from keras_bert.layers.choosing import formulas_for, layouts_for
 from keras_bert.layers.dropout import Dropout
 
+# A value of `return_attention`.
+SCORES = "scores"
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SelfAttention(keras.layers.Layer):
@@ -21,9 +24,11 @@ class SelfAttention(keras.layers.Layer):
         hidden: float `[B, S, H]`.
         attention_bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
         training: whether to apply dropout.
-        return_attention: whether to return the attention probabilities (before dropout) too.
+        return_attention: whether to return the attention probabilities (before dropout) too; `SCORES` to return a pair
+            of the scores before the softmax, without the bias, and the bias instead.
         query_tokens: float `[B, F, H]`, the tokens that attend; all of `hidden` by default, so F = S.
         flat_indices: int `[T]`, indices into the B * F query tokens. The output projection runs for these tokens only.
+        value_tokens: float `[B, S, V]`, the vectors that values are made from; `hidden` by default.
 
     Returns:
         `[B, F, H]`, or `[T, H]` with `flat_indices`. With `return_attention`, a pair of it and the probabilities
@@ -41,14 +46,14 @@ class SelfAttention(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-    def build(self, hidden_shape, attention_bias_shape=None, query_tokens_shape=None, flat_indices_shape=None):
+    def build(self, hidden_shape, *other_shapes, value_tokens_shape=None):
         self._set_sizes(hidden_shape[-1])
         for name in ("query", "key", "value", "output_dense"):
             initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
             dense = keras.layers.Dense(
                 self.hidden_size, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
             )
-            dense.build((None, self.hidden_size))
+            dense.build((None, value_tokens_shape[-1] if name == "value" and value_tokens_shape else self.hidden_size))
             setattr(self, name, dense)
 
     def _set_sizes(self, hidden_size: int) -> None:
@@ -60,7 +65,14 @@ class SelfAttention(keras.layers.Layer):
         self.head_size = self.hidden_size // self.num_heads
 
     def call(
-        self, hidden, attention_bias, training=False, return_attention=False, query_tokens=None, flat_indices=None
+        self,
+        hidden,
+        attention_bias,
+        training=False,
+        return_attention=False,
+        query_tokens=None,
+        flat_indices=None,
+        value_tokens=None,
     ):
         # B = batch, F = query tokens, S = sequence length, H = hidden size, N = number of heads, D = head size
         query_tokens = hidden if query_tokens is None else query_tokens
@@ -73,7 +85,8 @@ class SelfAttention(keras.layers.Layer):
         # Scaling the queries has the effect of scaling the scores, which are S / D times as many numbers.
         query = self._split(query * self.head_size**-0.5, batch_size, num_queries, training)  # [B, N, F, D]
         key = self._split(self.key(flat), batch_size, length, training)  # [B, N, S, D]
-        value = self._split(self.value(flat), batch_size, length, training)
+        values = flat if value_tokens is None else ops.reshape(value_tokens, (-1, value_tokens.shape[-1]))
+        value = self._split(self.value(values), batch_size, length, training)
 
         sizes = (batch_size, self.num_heads, num_queries, length)
         gathered, probabilities = self._attend(query, key, value, attention_bias, sizes, training, return_attention)
@@ -110,6 +123,9 @@ class SelfAttention(keras.layers.Layer):
         dropout = ()
         if training and self.dropout.rate:
             dropout = formulas_for(training).draw_kept(sizes, self.dropout.rate, self.dropout.seed_generator)
+        if return_attention == SCORES:
+            scores = ops.matmul(query, ops.swapaxes(key, 2, 3))
+            return formulas_for(training).attention(query, key, value, bias, *dropout), (scores, bias)
         if return_attention:
             return formulas.attention(query, key, value, bias, *dropout, return_probabilities=True)
         return formulas_for(training).attention(query, key, value, bias, *dropout), None
@@ -123,7 +139,12 @@ class SelfAttention(keras.layers.Layer):
         return self.output_dense(ops.take(gathered, flat_indices, axis=0))
 
     def compute_output_shape(
-        self, hidden_shape, attention_bias_shape=None, query_tokens_shape=None, flat_indices_shape=None
+        self,
+        hidden_shape,
+        attention_bias_shape=None,
+        query_tokens_shape=None,
+        flat_indices_shape=None,
+        value_tokens_shape=None,
     ):
         return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else query_tokens_shape or hidden_shape
 

@@ -6,6 +6,8 @@ from keras import ops
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.layer_norm import LayerNorm
 
+_TABLES = ("token_embeddings", "position_embeddings", "segment_embeddings")
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertEmbeddings(keras.layers.Layer):
@@ -20,10 +22,13 @@ class BertEmbeddings(keras.layers.Layer):
         layer_norm_epsilon: added to the variance in LayerNorm.
         initializer_range: standard deviation of the initial tables.
         projected_size: width of the dense layer that follows; None: there is none.
+        tables_of: a built `BertEmbeddings` whose tables and LayerNorm to use instead of new ones, as the generator of
+            an ELECTRA does. It is not saved in the config.
 
     Call arguments:
         input_ids, positions, segment_ids: int32 `[B, S]`. Without a segment table `segment_ids` is not used.
         training: whether to apply dropout.
+        token_vectors: float `[B, S, hidden_size]`, used instead of the rows of the token table; see `look_up`.
 
     Returns:
         `[B, S, projected_size or hidden_size]`.
@@ -46,6 +51,7 @@ class BertEmbeddings(keras.layers.Layer):
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
         projected_size=None,
+        tables_of=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -54,7 +60,13 @@ class BertEmbeddings(keras.layers.Layer):
         self.max_positions = max_positions
         self.num_segments = num_segments
         self.initializer_range = initializer_range
-        self.layer_norm = LayerNorm(layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
+        self._shares_tables = tables_of is not None
+        if self._shares_tables:
+            self.layer_norm = tables_of.layer_norm
+            for name in _TABLES[: 3 if num_segments else 2]:
+                setattr(self, name, getattr(tables_of, name))
+        else:
+            self.layer_norm = LayerNorm(layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.projected_size = projected_size
         if projected_size:
@@ -66,25 +78,29 @@ class BertEmbeddings(keras.layers.Layer):
             )
 
     def build(self, input_ids_shape, positions_shape=None, segment_ids_shape=None):
-        self.token_embeddings = self._add_table("token_embeddings", self.vocab_size)
-        self.position_embeddings = self._add_table("position_embeddings", self.max_positions)
-        if self.num_segments:
-            self.segment_embeddings = self._add_table("segment_embeddings", self.num_segments)
-        self.layer_norm.build((None, None, self.hidden_size))
+        if not self._shares_tables:
+            for name, num_rows in zip(_TABLES, (self.vocab_size, self.max_positions, self.num_segments), strict=True):
+                if num_rows:
+                    setattr(self, name, self._add_table(name, num_rows))
+            self.layer_norm.build((None, None, self.hidden_size))
         if self.projected_size:
             self.projection.build((None, None, self.hidden_size))
 
-    def _add_table(self, name, num_rows):
+    def _add_table(self, name, num_rows, width=None):
         return self.add_weight(
             name=name,
-            shape=(num_rows, self.hidden_size),
+            shape=(num_rows, width or self.hidden_size),
             initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             # In mixed precision only the gathered rows are cast, not the whole table.
             autocast=False,
         )
 
-    def call(self, input_ids, positions, segment_ids, training=False):
-        tokens = ops.take(self.token_embeddings, input_ids, axis=0)
+    def look_up(self, input_ids):
+        """Returns the rows of the token table: int `[B, S]` -> float `[B, S, hidden_size]`."""
+        return ops.take(self.token_embeddings, input_ids, axis=0)
+
+    def call(self, input_ids, positions, segment_ids, training=False, token_vectors=None):
+        tokens = self.look_up(input_ids) if token_vectors is None else token_vectors
         position_vectors = ops.take(self.position_embeddings, positions, axis=0)
         vectors = tokens + position_vectors
         if self.num_segments:

@@ -19,6 +19,7 @@ class Pooler(keras.layers.Layer):
     Args:
         initializer_range: standard deviation of the initial kernel.
         activation: the function after it, as in `BertConfig.pooler_act`.
+        has_dense: whether there is a dense layer; otherwise the vector of the first token is returned.
 
     Call arguments:
         hidden: float `[B, S, H]`.
@@ -31,12 +32,15 @@ class Pooler(keras.layers.Layer):
     Reference: google-research/bert `modeling.py`; the paper calls its input C.
     """
 
-    def __init__(self, initializer_range=0.02, activation="tanh", **kwargs):
+    def __init__(self, initializer_range=0.02, activation="tanh", has_dense=True, **kwargs):
         super().__init__(**kwargs)
         self.initializer_range = initializer_range
         self.activation = activation
+        self.has_dense = has_dense
 
     def build(self, hidden_shape, cls_positions_shape=None):
+        if not self.has_dense:
+            return
         self.dense = keras.layers.Dense(
             hidden_shape[-1],
             activation=hidden_activation(self.activation),
@@ -47,6 +51,8 @@ class Pooler(keras.layers.Layer):
         self.dense.build((None, hidden_shape[-1]))
 
     def call(self, hidden, cls_positions=None):
+        if not self.has_dense:
+            return hidden[:, 0, :] if cls_positions is None else vectors_at(hidden, cls_positions)
         if cls_positions is None:
             return self.dense(hidden[:, 0, :])
         # B = batch, K = sequences of a row, H = hidden size
@@ -57,7 +63,12 @@ class Pooler(keras.layers.Layer):
         return (*(cls_positions_shape or hidden_shape[:1]), hidden_shape[-1])
 
     def get_config(self):
-        return {**super().get_config(), "initializer_range": self.initializer_range, "activation": self.activation}
+        return {
+            **super().get_config(),
+            "initializer_range": self.initializer_range,
+            "activation": self.activation,
+            "has_dense": self.has_dense,
+        }
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -75,10 +86,12 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         initializer_range: standard deviation of the initial kernel.
         tied: whether to use the table given to `call`. If false, the head has a table of its own.
         dense_bias, norm_bias: whether the dense layer and the LayerNorm have a bias.
+        extra_size: width X of a second table, which is the head's own (MobileBERT). A token's row in it continues that
+            in the first table.
 
     Call arguments:
         hidden: float `[B, P, H]`, the encoder's vectors at the masked positions.
-        token_embeddings: float `[vocab_size, E]`; the dense layer makes vectors of its width.
+        token_embeddings: float `[vocab_size, E]`; the dense layer makes vectors of width E + X.
 
     Returns:
         `[B, P, vocab_size]`, in at least float32.
@@ -95,6 +108,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         tied=True,
         dense_bias=True,
         norm_bias=True,
+        extra_size=0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -105,12 +119,14 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         self.tied = tied
         self.dense_bias = dense_bias
         self.norm_bias = norm_bias
+        self.extra_size = extra_size
 
     def build(self, hidden_shape, token_embeddings_shape=None):
         self.hidden_size = hidden_shape[-1]
         self.embedding_size = token_embeddings_shape[-1] if token_embeddings_shape else self.hidden_size
+        width = self.embedding_size + self.extra_size
         self.dense = keras.layers.Dense(
-            self.embedding_size,
+            width,
             use_bias=self.dense_bias,
             activation=hidden_activation(self.activation),
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
@@ -119,22 +135,28 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         )
         self.dense.build((None, self.hidden_size))
         self.layer_norm = LayerNorm(self.layer_norm_epsilon, self.norm_bias, dtype=self.dtype_policy, name="layer_norm")
-        self.layer_norm.build((None, self.embedding_size))
+        self.layer_norm.build((None, width))
         self.output_bias = self.add_weight(
             name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
         )
         if not self.tied:
-            self.output_embeddings = self.add_weight(
-                name="output_embeddings",
-                shape=(self.vocab_size, self.embedding_size),
-                initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            )
+            self.output_embeddings = self._add_table("output_embeddings", self.embedding_size)
+        if self.extra_size:
+            self.extra_output_embeddings = self._add_table("extra_output_embeddings", self.extra_size)
+
+    def _add_table(self, name, width):
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        return self.add_weight(name=name, shape=(self.vocab_size, width), initializer=initializer)
 
     def call(self, hidden, token_embeddings):
         # B = batch, P = predictions of a row, E = embedding size, V = vocabulary
-        masked = self.layer_norm(self.dense(ops.reshape(hidden, (-1, self.hidden_size))))  # [B * P, E]
+        masked = self.layer_norm(self.dense(ops.reshape(hidden, (-1, self.hidden_size))))  # [B * P, E + X]
         table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
-        logits = formulas_for(training=True).product_with_rows(masked, table)  # [B * P, V]
+        product = formulas_for(training=True).product_with_rows
+        logits = product(masked[:, : self.embedding_size] if self.extra_size else masked, table)  # [B * P, V]
+        if self.extra_size:
+            extra = ops.convert_to_tensor(self.extra_output_embeddings)
+            logits = logits + product(masked[:, self.embedding_size :], extra)
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
         return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
@@ -152,6 +174,55 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             "tied": self.tied,
             "dense_bias": self.dense_bias,
             "norm_bias": self.norm_bias,
+            "extra_size": self.extra_size,
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class QueryHead(keras.layers.Layer):
+    """Scores every token of the vocabulary for vectors of XLNet's second stream: their products with the token
+    embeddings, plus a bias for each token.
+
+    Args:
+        vocab_size: number of tokens.
+        initializer_range: standard deviation of the initial `mask_embedding`.
+
+    Attributes:
+        mask_embedding: `[H]`, the vector with which the second stream begins.
+
+    Call arguments, returns: as for `MaskedLanguageModelHead`.
+
+    Reference: zihangdai/xlnet `modeling.py`, `lm_loss`, and `mask_emb` in `transformer_xl`.
+    """
+
+    def __init__(self, vocab_size, initializer_range=0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.initializer_range = initializer_range
+
+    def build(self, hidden_shape, token_embeddings_shape=None):
+        self.hidden_size = hidden_shape[-1]
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        self.mask_embedding = self.add_weight(name="mask_embedding", shape=(self.hidden_size,), initializer=initializer)
+        self.output_bias = self.add_weight(
+            name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
+        )
+
+    def call(self, hidden, token_embeddings):
+        vectors = ops.reshape(hidden, (-1, self.hidden_size))  # [B * P, H]
+        logits = formulas_for(training=True).product_with_rows(vectors, token_embeddings)
+        dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
+        return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
+
+    def compute_output_shape(self, hidden_shape, token_embeddings_shape=None):
+        return (*hidden_shape[:-1], self.vocab_size)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "initializer_range": self.initializer_range,
         }
 
 

@@ -117,6 +117,38 @@ def without_left_padding(positions, input_mask):
     return ops.maximum(positions - ops.where(ops.equal(positions, columns), num_left, 0), 0)
 
 
+def columns_with_first_last(input_mask):
+    """Moves the first token of every sequence behind its last token: [CLS] a [SEP] -> a [SEP] [CLS].
+
+    Args:
+        input_mask: int32 `[B, S]`.
+
+    Returns:
+        two int32 `[B, S]`: the new column of each token, and the old column of the token in each new column; and bool
+        `[B, S]`, true for the first tokens, in the old columns.
+
+    Example:
+        [[1, 1, 1, 2, 2, 0],      [[2, 0, 1, 4, 3, 5],       [[1, 2, 0, 4, 3, 5],
+         [0, 0, 1, 1, 1, 1]]  ->   [0, 1, 5, 2, 3, 4]]  and   [0, 1, 3, 4, 5, 2]]
+    """
+    columns = ops.arange(ops.shape(input_mask)[1], dtype="int32")
+    starts = columns - without_left_padding(position_ids(input_mask), input_mask)
+    is_token = ops.not_equal(input_mask, 0)
+    ends = ops.cond(
+        _is_packed(input_mask),
+        lambda: _largest_column(
+            ops.equal(ops.expand_dims(starts, 1), ops.expand_dims(starts, 2)) & ops.expand_dims(is_token, 1), columns
+        ),
+        lambda: ops.max(ops.where(is_token, columns, -1), axis=1, keepdims=True) + ops.zeros_like(starts),
+    )
+    first_token = ops.where(is_token, starts, -1)
+    is_first = ops.equal(first_token, columns)
+    is_inside = (columns >= starts) & (columns <= ends) & (is_token | (columns > starts))
+    moved = ops.where(is_inside, ops.where(is_first, ends, columns - 1), columns)
+    origins = ops.where(is_inside, ops.where(ops.equal(columns, ends), starts, columns + 1), columns)
+    return moved, origins, is_first
+
+
 def _may_attend(query_numbers, key_numbers):
     """Returns whether token f may attend to token s: int `[B, F]`, int `[B, S]` -> bool `[B, F, S]`."""
     query_numbers, key_numbers = ops.expand_dims(query_numbers, 2), ops.expand_dims(key_numbers, 1)

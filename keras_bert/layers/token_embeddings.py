@@ -1,4 +1,4 @@
-"""Token embeddings without positions, with their LayerNorm and dropout."""
+"""Token embeddings without positions, with dropout and, in some families, a LayerNorm."""
 
 import keras
 from keras import ops
@@ -15,13 +15,14 @@ class TokenEmbeddings(keras.layers.Layer):
         vocab_size: number of rows of the table.
         hidden_size: its width.
         dropout: fraction of the outputs that become 0 in training.
-        layer_norm_epsilon: added to the variance in LayerNorm.
+        layer_norm_epsilon: added to the variance in LayerNorm; None: there is no LayerNorm, as in XLNet.
         initializer_range: standard deviation of the initial table.
         norm_bias: whether the LayerNorm has a bias.
 
     Call arguments:
         input_ids: int32 `[B, S]`.
         training: whether to apply dropout.
+        token_vectors: float `[B, S, hidden_size]`, used instead of the rows of the table; see `look_up`.
 
     Returns:
         `[B, S, hidden_size]`.
@@ -43,7 +44,10 @@ class TokenEmbeddings(keras.layers.Layer):
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.initializer_range = initializer_range
-        self.layer_norm = LayerNorm(layer_norm_epsilon, norm_bias, dtype=self.dtype_policy, name="layer_norm")
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.norm_bias = norm_bias
+        if layer_norm_epsilon is not None:
+            self.layer_norm = LayerNorm(layer_norm_epsilon, norm_bias, dtype=self.dtype_policy, name="layer_norm")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_ids_shape):
@@ -54,11 +58,18 @@ class TokenEmbeddings(keras.layers.Layer):
             # In mixed precision only the gathered rows are cast, not the whole table.
             autocast=False,
         )
-        self.layer_norm.build((None, None, self.hidden_size))
+        if self.layer_norm_epsilon is not None:
+            self.layer_norm.build((None, None, self.hidden_size))
 
-    def call(self, input_ids, training=False):
-        vectors = ops.take(self.token_embeddings, input_ids, axis=0)
-        return self.dropout(self.layer_norm(vectors, training=training), training=training)
+    def look_up(self, input_ids):
+        """Returns the rows of the table: int `[B, S]` -> float `[B, S, hidden_size]`."""
+        return ops.take(self.token_embeddings, input_ids, axis=0)
+
+    def call(self, input_ids, training=False, token_vectors=None):
+        vectors = self.look_up(input_ids) if token_vectors is None else token_vectors
+        if self.layer_norm_epsilon is not None:
+            vectors = self.layer_norm(vectors, training=training)
+        return self.dropout(ops.cast(vectors, self.compute_dtype), training=training)
 
     def compute_output_shape(self, input_ids_shape):
         return (*input_ids_shape, self.hidden_size)
@@ -69,7 +80,7 @@ class TokenEmbeddings(keras.layers.Layer):
             "vocab_size": self.vocab_size,
             "hidden_size": self.hidden_size,
             "dropout": self.dropout.rate,
-            "layer_norm_epsilon": self.layer_norm.epsilon,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
-            "norm_bias": self.layer_norm.use_bias,
+            "norm_bias": self.norm_bias,
         }

@@ -2,12 +2,16 @@
 
 encoder.py                   BertEncoder: a vector for each token and one for each row
 long_encoder.py              LongEncoder: Longformer and BigBird, in time linear in the length of rows
+mobile_bert_encoder.py       MobileBertEncoder: narrow layers between wide vectors
 modern_bert_encoder.py       ModernBertEncoder: rotary positions, global and local attention
+xlnet_encoder.py             XLNetEncoder: relative attention with memory, [CLS] last, two streams
 static_encoder.py            StaticEncoder: a vector for each token, without layers
 encoder_base.py              Encoder: the contract that every encoder keeps
 encoders.py                  selects the encoder class of a model family
 unpadded_encoder.py          wraps an encoder: computes without padding
 pretrainer.py                BertPretrainer: masked LM and next sentence
+span_pretrainer.py           SpanPretrainer: BertPretrainer with SpanBERT's boundary objective
+electra_pretrainer.py        ElectraPretrainer: a generator replaces tokens, a discriminator finds them
 masked_lm.py                 predicts masked tokens
 sequence_classifier.py       labels or scores for a text or a pair of texts
 cross_encoder.py             a score for a query and a text
@@ -28,7 +32,8 @@ losses.py                    loss terms: a sum and a weight each
 metrics.py                   metrics that are ratios of sums
 class_names.py               the names of model classes in saved files, today's and earlier ones
 distributed_model.py         the training step for several devices and for gradient accumulation
-distiller.py                 trains a small classifier on the outputs of a large one
+distiller.py                 trains a small model on what a large one computes
+observed_encoder.py          gives the vectors and attention scores of all layers of a task model's encoder
 trainable_parts.py           freezing and LoRA
 new_parts.py                 tracks weights that the checkpoint did not contain
 """

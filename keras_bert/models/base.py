@@ -7,6 +7,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 
@@ -20,13 +21,14 @@ from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.records import features
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.user_inputs import holds_texts
 
 if on_tensorflow():
     from keras_bert.models.distributed_model import DistributedModel
 else:
 
-    class DistributedModel(keras.Model):
+    class DistributedModel(keras.Model):  # type: ignore[no-redef]
         """Trains with Keras' own step. `TaskModel` cannot list `keras.Model` itself before `BertModel` as a base."""
 
 
@@ -52,7 +54,7 @@ class BertModel(keras.Model):
     # The part of the warning that names the random outputs of an untrained model.
     _random_outputs: str = "its answers are random"
 
-    def __init__(self, config: BertConfig, **kwargs):
+    def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(**kwargs)
         if not isinstance(config, BertConfig):
             raise InputError(
@@ -62,7 +64,7 @@ class BertModel(keras.Model):
         self.config = config
         if not self.takes_segments:
             self.feature_names = tuple(name for name in self.feature_names if name != features.SEGMENT_IDS)
-        self.vocabulary = None
+        self.vocabulary: TokenTable | None = None
         self.new_parts = NewParts()
 
     @property
@@ -70,32 +72,39 @@ class BertModel(keras.Model):
         """Whether the model takes `segment_ids`: it has at least two segments."""
         return self.config.type_vocab_size > 1
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "config": self.config.to_dict()}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
         return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
-    def save_assets(self, dir_path):
+    def save_assets(self, dir_path: str) -> None:
         # Keras calls this for `.keras` files. Pickle and copy.deepcopy have the same content.
         if self.vocabulary is not None:
             save_vocabulary(self.vocabulary, dir_path)
 
-    def load_assets(self, dir_path):
+    def load_assets(self, dir_path: str) -> None:
         # The folder is missing if nothing in it was saved.
         vocabulary = find_vocabulary(dir_path) if dir_path and os.path.isdir(dir_path) else None
         if vocabulary is not None:
             self.config.check_vocabulary(len(vocabulary))
         self.vocabulary = vocabulary
 
-    def save_pretrained(self, path, vocabulary=None, format="keras_bert", include_optimizer=False) -> None:
+    def save_pretrained(
+        self,
+        path: str | os.PathLike,
+        vocabulary: TokenTable | None = None,
+        format: str = "keras_bert",
+        include_optimizer: bool = False,
+    ) -> None:
         """Writes a checkpoint folder.
 
         Args:
             path: the folder.
             vocabulary: a `TokenTable`; by default the model's own.
-            format: `keras_bert` (a model folder), `google` (a TensorFlow 1 checkpoint) or `huggingface`.
+            format: `keras_bert` (a model folder), `google` (a TensorFlow 1 checkpoint), `huggingface`, or
+                `keras_hub` (a preset).
             include_optimizer: whether to save the moments of `AdamW` too; in Google's format only.
 
         Raises:
@@ -106,19 +115,26 @@ class BertModel(keras.Model):
         pretrained.save_pretrained(self, path, vocabulary, format, include_optimizer)
 
     @classmethod
-    def from_pretrained(cls, path, **kwargs):
+    def from_pretrained(cls, path: str | os.PathLike, **kwargs: Any) -> Self:
         """Reads a checkpoint of any format; see `checkpoints/pretrained.py` for `kwargs`, such as `labels`."""
         from keras_bert.checkpoints import pretrained
 
         return pretrained.from_pretrained(cls, path, **kwargs)
 
-    def export_for_serving(self, path, **kwargs) -> str:
+    def export_for_serving(self, path: str | os.PathLike, **kwargs: Any) -> str:
         """Writes a SavedModel, or a folder for LiteRT or ONNX, and returns its path; see `serving/export.py`."""
         from keras_bert.serving import export
 
         return export.export_for_serving(self, path, **kwargs)
 
-    def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs) -> None:
+    def export(
+        self,
+        filepath: str | os.PathLike,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """As `keras.Model.export`, without a need for `input_signature`: the file takes features of any size."""
         if input_signature is not None or kwargs:
             return super().export(filepath, format, verbose, input_signature, **kwargs)
@@ -126,12 +142,12 @@ class BertModel(keras.Model):
 
         return keras_export.export(self, filepath, format, verbose)
 
-    def predict(self, *args, **kwargs):
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.predict`. Warns once when the model is untrained, see `warn_if_untrained`."""
         self.warn_if_untrained()
         return super().predict(*args, **kwargs)
 
-    def evaluate(self, *args, **kwargs):
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.evaluate`. Warns once when the model is untrained, see `warn_if_untrained`."""
         self.warn_if_untrained()
         return super().evaluate(*args, **kwargs)
@@ -158,7 +174,7 @@ class BertModel(keras.Model):
             stacklevel=3,
         )
 
-    def __call__(self, inputs, *args, **kwargs):
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         # Checked before `call`: Keras adds several lines to each error that `call` raises.
         self._check_inputs(inputs)
         return super().__call__(inputs, *args, **kwargs)
@@ -166,7 +182,7 @@ class BertModel(keras.Model):
     def _check_inputs(self, inputs) -> None:
         """Raises `InputError` if a feature is missing or has other axes, or if rows exceed the model's positions."""
         self._check_features(inputs, self.feature_names)
-        shape = getattr(inputs[features.INPUT_IDS], "shape", ())
+        shape: tuple = getattr(inputs[features.INPUT_IDS], "shape", ())
         if len(shape) != len(self.feature_axes):
             raise InputError(
                 f"{features.INPUT_IDS} must be an array [{', '.join(self.feature_axes)}]. Received the shape "
@@ -204,14 +220,14 @@ class TaskModel(DistributedModel, BertModel):
     # Import path of the model's `TextTask`; None for a model that takes features only.
     text_task: str | None = None
 
-    def __init__(self, config: BertConfig, **kwargs):
+    def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         if config.is_static and not self.can_be_static:
             raise InputError("A static model has no layers. Load it with SentenceEncoder.from_pretrained.")
         self._reports = {name: RatioOfSums(name=name) for name in self.loss_names}
         self._reports |= {name: RatioOfSums(name=name, empty_value=math.nan) for name in self.metric_names}
 
-    def loss_terms(self, x, y, y_pred, sample_weight) -> list[LossTerm]:
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         """Returns the terms of the loss, named as in `loss_names`.
 
         Args:
@@ -222,19 +238,19 @@ class TaskModel(DistributedModel, BertModel):
         """
         raise NotImplementedError
 
-    def metric_terms(self, x, y, y_pred, sample_weight) -> list[LossTerm]:
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         """Returns the terms that are reported but not optimised, named as in `metric_names`."""
         raise NotImplementedError
 
     def compile(
         self,
-        optimizer,
-        loss=None,
-        loss_weights=None,
-        gradient_accumulation_steps=1,
-        gradient_checkpointing=False,
-        **kwargs,
-    ):
+        optimizer: Any,
+        loss: Any = None,
+        loss_weights: Any = None,
+        gradient_accumulation_steps: int = 1,
+        gradient_checkpointing: bool = False,
+        **kwargs: Any,
+    ) -> None:
         """Configures training. The model computes its own loss; the other arguments are those of `keras.Model.compile`.
 
         Args:
@@ -278,12 +294,12 @@ class TaskModel(DistributedModel, BertModel):
             )
         self.gradient_accumulation_steps = steps
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: Mapping[str, Any]) -> None:
         # Keras calls this when it loads a `.keras` file. Its own version skips models that override `compile`.
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
-    def fit(self, x=None, *args, **kwargs):
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Trains on features, as `keras.Model` does, or on texts, see `tasks/fitting.py`."""
         if holds_texts(x):
             from keras_bert.tasks import fitting
@@ -325,7 +341,7 @@ class TaskModel(DistributedModel, BertModel):
                 stacklevel=3,
             )
 
-    def evaluate(self, x=None, *args, **kwargs):
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates on features, as `keras.Model` does, or returns the official scores for texts and labels."""
         if holds_texts(x):
             from keras_bert.tasks import fitting
@@ -333,7 +349,7 @@ class TaskModel(DistributedModel, BertModel):
             return fitting.evaluate_texts(self, x, *args, **kwargs)
         return super().evaluate(x, *args, **kwargs)
 
-    def predict(self, x, *args, **kwargs):
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns logits for features, as `keras.Model` does, or one answer for each text."""
         if holds_texts(x):
             from keras_bert.tasks import fitting
@@ -341,17 +357,25 @@ class TaskModel(DistributedModel, BertModel):
             return fitting.predict_texts(self, x, *args, **kwargs)
         return super().predict(x, *args, **kwargs)
 
-    def make_train_function(self, force=False):
+    def explain(self, x: Any, targets: Any = None, **options: Any) -> list:
+        """Returns an `Explanation` of each answer to texts; see `tasks/explanation/explaining.py` for the options."""
+        from keras_bert.tasks.explanation import explaining
+
+        return explaining.explain_texts(self, x, targets, **options)
+
+    def make_train_function(self, force: bool = False) -> Any:
         self.new_parts.set_trained()  # Keras calls this when `fit` or `train_on_batch` begins
         return super().make_train_function(force)
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Any:
         terms = self.loss_terms(x, y, y_pred, sample_weight)
         # Reported here, because computing the terms again would cost a pass over all logits.
         self._report(terms)
         return sum(term.value for term in terms) + sum(keras.ops.sum(loss) for loss in self.losses)
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         self._report(self.metric_terms(x, y, y_pred, sample_weight))
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
@@ -359,7 +383,7 @@ class TaskModel(DistributedModel, BertModel):
         for term in terms:
             self._reports[term.name].update_state(keras.ops.stop_gradient(term.numerator), term.weight)
 
-    def get_metrics_result(self):
+    def get_metrics_result(self) -> dict[str, Any]:
         results = super().get_metrics_result()
         # Keras' own "loss" is a mean of the batches' means.
         results["loss"] = sum(self._reports[name].result() for name in self.loss_names)

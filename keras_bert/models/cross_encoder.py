@@ -1,6 +1,7 @@
 """`CrossEncoder`: a score for a query and a text that are read together, for ranking."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from keras import ops
 
@@ -8,6 +9,7 @@ from keras_bert.config import BertConfig
 from keras_bert.models.base import example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.losses import (
+    LossTerm,
     accuracy_term,
     binary_accuracy_term,
     binary_cross_entropy_term,
@@ -54,7 +56,9 @@ class CrossEncoder(SequenceClassifier):
     text_task = "keras_bert.tasks.ranking.task.RankingTask"
     loss_names = ("ranking_loss",)
 
-    def __init__(self, config: BertConfig, labels: Sequence[str] = ("score",), problem_type="regression", **kwargs):
+    def __init__(
+        self, config: BertConfig, labels: Sequence[str] = ("score",), problem_type: str = "regression", **kwargs: Any
+    ):
         if len(labels) != 1 or problem_type != "regression":
             raise InputError(
                 f"A CrossEncoder has one output, of the problem type regression. Received: {len(labels)} labels, "
@@ -66,13 +70,14 @@ class CrossEncoder(SequenceClassifier):
     def _metric_name(problem_type: str) -> str:
         return "accuracy"
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         shape = ops.shape(inputs[features.INPUT_IDS])
+        if len(shape) == 2:
+            return super().call(inputs, training=training)
         rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
-        scores = super().call(rows, training=training)
-        return scores if len(shape) == 2 else ops.reshape(scores, (-1, shape[1]))
+        return ops.reshape(super().call(rows, training=training), (-1, shape[1]))
 
-    def rank(self, query: str, texts, top_k: int | None = None, batch_size: int = 32) -> list:
+    def rank(self, query: str, texts: Any, top_k: int | None = None, batch_size: int = 32) -> list:
         """Returns a `RankedText` for each of the texts with the highest scores for a query, the best first.
 
         Args:
@@ -88,25 +93,25 @@ class CrossEncoder(SequenceClassifier):
 
         return rank(self, query, texts, top_k, batch_size)
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
         if _is_lists(x):
             return [cross_entropy_term("ranking_loss", y_pred, _first(y_pred), weights)]
         return [binary_cross_entropy_term("ranking_loss", y_pred, self._label_ids(x, y), weights)]
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
         if _is_lists(x):
             return [accuracy_term("accuracy", y_pred, _first(y_pred), weights)]
         return [binary_accuracy_term("accuracy", y_pred, self._label_ids(x, y) > 0.5, weights)]
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         labels = _first(y_pred) if _is_lists(x) else y
         return super().compute_metrics(x, labels, y_pred, sample_weight)
 
     def _check_inputs(self, inputs) -> None:
         self._check_features(inputs, self.feature_names)
-        shape = getattr(inputs[features.INPUT_IDS], "shape", ())
+        shape: tuple = getattr(inputs[features.INPUT_IDS], "shape", ())
         if len(shape) not in (2, 3):
             raise InputError(
                 f"{features.INPUT_IDS} must be an array [batch, length] or [batch, texts, length]. Received the shape "

@@ -6,7 +6,7 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.layers.cross_attention import CrossAttention
 from keras_bert.layers.numbered_mask import MASKED
-from keras_bert.models.encoder import in_order, make_blocks, make_embeddings
+from keras_bert.models.encoder import in_order, make_block, make_embeddings
 
 
 class DecoderLayers(keras.layers.Layer):
@@ -15,7 +15,7 @@ class DecoderLayers(keras.layers.Layer):
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(**kwargs)
         self.embeddings = make_embeddings(config, self.dtype_policy)
-        self.blocks = make_blocks(config, self.dtype_policy)
+        self.blocks = [make_block(config, self.dtype_policy, f"layer_{index}") for index in range(config.num_blocks)]
         self._config = config
 
     def build(self, input_shape=None):

@@ -15,6 +15,7 @@ docs/decisions/one_step_for_all_devices.md lists what Keras 3.15's `fit` compute
 
 import dataclasses
 import functools
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -59,15 +60,15 @@ class DistributedModel(keras.Model):
             # The gradients are already summed over all devices, so the optimiser must not sum them again.
             inner._all_reduce_sum_gradients = list
 
-    def fit(self, x=None, *args, validation_data=None, **kwargs):
+    def fit(self, x: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any) -> Any:
         if isinstance(validation_data, tf.data.Dataset):
             validation_data = self._shared_by_workers(validation_data)
         return super().fit(self._shared_by_workers(x), *args, validation_data=validation_data, **kwargs)
 
-    def evaluate(self, x=None, *args, **kwargs):
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         return super().evaluate(self._shared_by_workers(x), *args, **kwargs)
 
-    def predict(self, x, *args, **kwargs):
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         return super().predict(self._shared_by_workers(x), *args, **kwargs)
 
     def _shared_by_workers(self, x):
@@ -82,7 +83,7 @@ class DistributedModel(keras.Model):
             options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
         return x.with_options(options)
 
-    def make_train_function(self, force=False):
+    def make_train_function(self, force: bool = False) -> Any:
         if self.train_function is not None and not force:
             return self.train_function
         self._prepare_optimizer()
@@ -94,7 +95,7 @@ class DistributedModel(keras.Model):
         self.train_function = self._step_function(self._divided_step)
         return self.train_function
 
-    def make_test_function(self, force=False):
+    def make_test_function(self, force: bool = False) -> Any:
         if self.distribute_strategy.num_replicas_in_sync == 1:
             return super().make_test_function(force)
         if self.test_function is None or force:

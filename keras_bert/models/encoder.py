@@ -1,5 +1,6 @@
 """`BertEncoder`: token ids in, one vector for each token and one for each row out."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from keras import ops
@@ -11,7 +12,7 @@ from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids, without_left_padding
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
+from keras_bert.models.encoder_base import ATTENTION_SCORES, PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
 from keras_bert.records import features
 
 
@@ -27,6 +28,7 @@ class BertEncoder(Encoder):
         output_hidden_states: whether to return the embeddings and the output of every layer.
         output_attentions: whether to return the attention probabilities of every layer.
         unpadded: see `Encoder`.
+        tables_of: the `BertEmbeddings` of another encoder whose tables to use, see there. It is not saved.
 
     Call arguments:
         inputs: dictionary of int `[B, S]`. Other keys are ignored.
@@ -37,6 +39,7 @@ class BertEncoder(Encoder):
             * `cls_positions`, int `[B, K]`: optional, for packed rows: the columns where their sequences begin.
             * `position_ids`, int `[B, S]`: optional: positions, counted from 0. By default they count the tokens of
               each sequence in the row.
+            * `token_vectors`, float `[B, S, E]`: optional, used instead of the token embeddings of `input_ids`.
 
         training: whether to apply dropout.
 
@@ -59,24 +62,40 @@ class BertEncoder(Encoder):
     Reference: Devlin et al., 2018; Lan et al., 2019, for shared layers.
     """
 
-    supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT)
+    supports: Sequence[str] = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES)
     block_class = TransformerBlock
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
     def __init__(
-        self, config: BertConfig, *, output_hidden_states=False, output_attentions=False, unpadded=False, **kwargs
+        self,
+        config: BertConfig,
+        *,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+        unpadded: bool | str = False,
+        tables_of: Any = None,
+        **kwargs: Any,
     ):
         self.output_hidden_states = output_hidden_states
         self.output_attentions = output_attentions
         super().__init__(config, unpadded=unpadded, **kwargs)
         if not self.takes_segments:
             self.supports = tuple(part for part in self.supports if part != SEGMENTS)
-        self.embeddings = make_embeddings(config, self.dtype_policy)
-        self.blocks = make_blocks(config, self.dtype_policy, self.block_class)
-        self.pooler = Pooler(config.initializer_range, config.pooler_act, dtype=self.dtype_policy, name="pooler")
+        self.embeddings = self._new_embeddings(tables_of)
+        self.blocks = [self._new_block(f"layer_{index}") for index in range(config.num_blocks)]
+        self.pooler = self._new_pooler()
         self.build()
 
-    def build(self, input_shape=None):
+    def _new_embeddings(self, tables_of):
+        return make_embeddings(self.config, self.dtype_policy, tables_of)
+
+    def _new_block(self, name):
+        return make_block(self.config, self.dtype_policy, name, self.block_class)
+
+    def _new_pooler(self):
+        return Pooler(self.config.initializer_range, self.config.pooler_act, dtype=self.dtype_policy, name="pooler")
+
+    def build(self, input_shape: Any = None) -> None:
         hidden_shape = (None, None, self.config.hidden_size)
         self.embeddings.build((None, None), (None, None), (None, None))
         for block in self.blocks:
@@ -86,12 +105,12 @@ class BertEncoder(Encoder):
     def blocks_in_order(self) -> list[TransformerBlock]:
         return in_order(self.blocks, self.config)
 
-    def positions_of(self, input_mask):
+    def positions_of(self, input_mask: Any) -> Any:
         positions = position_ids(input_mask)
         # Models with a position offset (RoBERTa) do not count padding on the left; BERT does.
         return without_left_padding(positions, input_mask) if self.config.position_offset else positions
 
-    def encode(self, inputs, training=False) -> dict:
+    def encode(self, inputs: Any, training: bool = False) -> dict:
         tokens = self._read(inputs)
         states, attentions = self._run(tokens, training=training)
         outputs = {
@@ -104,7 +123,7 @@ class BertEncoder(Encoder):
             outputs["attentions"] = attentions
         return outputs
 
-    def encode_at(self, inputs, columns=None, training=False) -> dict:
+    def encode_at(self, inputs: Any, columns: Any = None, training: bool = False) -> dict:
         tokens = self._read(inputs)
         is_packed = tokens.cls_positions is not None
         first = tokens.cls_positions if is_packed else ops.zeros((ops.shape(tokens.ids)[0], 1), "int32")
@@ -118,7 +137,7 @@ class BertEncoder(Encoder):
             outputs["sequence_output"] = states[-1][:, num_first:]
         return outputs
 
-    def encode_flat(self, inputs, flat_indices, training=False):
+    def encode_flat(self, inputs: Any, flat_indices: Any, training: bool = False) -> Any:
         flat_indices = ops.cast(flat_indices, "int32")
         states, _ = self._run(self._read(inputs), flat_indices=flat_indices, training=training)
         return states[-1]
@@ -135,16 +154,20 @@ class BertEncoder(Encoder):
             segments,
             sequences,
             None if cls_positions is None else ops.cast(cls_positions, "int32"),
+            inputs.get(features.TOKEN_VECTORS),
         )
+
+    def _embed(self, tokens: "_Tokens", training):
+        """Returns the input of the first block, `[B, S, H]`."""
+        positions = tokens.positions + self.config.position_offset if self.config.position_offset else tokens.positions
+        return self.embeddings(tokens.ids, positions, tokens.segments, training=training, token_vectors=tokens.vectors)
 
     def _run(self, tokens: "_Tokens", query_columns=None, flat_indices=None, training=False):
         """Returns the inputs and outputs of all blocks, `[B, S, H]`, and the attentions of each block, or None.
 
         The last block runs for selected tokens only if there are `query_columns` or `flat_indices`.
         """
-        positions = tokens.positions + self.config.position_offset if self.config.position_offset else tokens.positions
-        hidden = self.embeddings(tokens.ids, positions, tokens.segments, training=training)
-        bias = attention_bias(tokens.sequences)
+        hidden, bias = self._embed(tokens, training), attention_bias(tokens.sequences)
         blocks, states, attentions = self.blocks_in_order(), [hidden], []
         run_block = block_runner(len(blocks), training, self.gradient_checkpointing)
         for number, block in enumerate(blocks, start=1):
@@ -161,7 +184,7 @@ class BertEncoder(Encoder):
             states.append(hidden)
         return states, attentions
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "output_hidden_states": self.output_hidden_states,
@@ -176,6 +199,7 @@ class _Tokens(NamedTuple):
         ids, positions, segments: `[B, S]`; positions are counted from 0.
         sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
         cls_positions: `[B, K]`, the columns where the sequences of packed rows begin, or None.
+        vectors: float `[B, S, E]`, used instead of the token embeddings of `ids`, or None.
         is_global: bool `[B, S]`, the global tokens of a `LongEncoder`; None for other encoders.
         most_global: the largest number of global tokens in a row.
     """
@@ -185,11 +209,12 @@ class _Tokens(NamedTuple):
     segments: Any
     sequences: Any
     cls_positions: Any
+    vectors: Any = None
     is_global: Any = None
     most_global: int = 0
 
 
-def make_embeddings(config: BertConfig, dtype) -> BertEmbeddings:
+def make_embeddings(config: BertConfig, dtype: Any, tables_of: Any = None) -> BertEmbeddings:
     """Returns the embeddings of a config, not yet built."""
     return BertEmbeddings(
         vocab_size=config.vocab_size,
@@ -200,31 +225,29 @@ def make_embeddings(config: BertConfig, dtype) -> BertEmbeddings:
         layer_norm_epsilon=config.layer_norm_eps,
         initializer_range=config.initializer_range,
         projected_size=config.hidden_size if config.embedding_projection else None,
+        tables_of=tables_of,
         dtype=dtype,
         name="embeddings",
     )
 
 
-def make_blocks(config: BertConfig, dtype, block_class=TransformerBlock) -> list[TransformerBlock]:
-    """Returns the blocks of a config, not yet built, each once."""
-    return [
-        block_class(
-            num_heads=config.num_attention_heads,
-            intermediate_size=config.intermediate_size,
-            activation=config.hidden_act,
-            dropout=config.hidden_dropout_prob,
-            attention_dropout=config.attention_probs_dropout_prob,
-            layer_norm_epsilon=config.layer_norm_eps,
-            initializer_range=config.initializer_range,
-            dtype=dtype,
-            name=f"layer_{index}",
-        )
-        for index in range(config.num_blocks)
-    ]
+def make_block(config: BertConfig, dtype: Any, name: str, block_class: type = TransformerBlock) -> TransformerBlock:
+    """Returns a block of a config, not yet built."""
+    return block_class(
+        num_heads=config.num_attention_heads,
+        intermediate_size=config.intermediate_size,
+        activation=config.hidden_act,
+        dropout=config.hidden_dropout_prob,
+        attention_dropout=config.attention_probs_dropout_prob,
+        layer_norm_epsilon=config.layer_norm_eps,
+        initializer_range=config.initializer_range,
+        dtype=dtype,
+        name=name,
+    )
 
 
 def in_order(blocks: list, config: BertConfig) -> list:
     """Returns blocks in the order of computation. If layers share weights (ALBERT), blocks are repeated."""
-    layers_of_a_group = config.num_hidden_layers // config.num_hidden_groups
+    layers_of_a_group = config.num_hidden_layers // (config.num_hidden_groups or config.num_hidden_layers)
     groups = [blocks[first : first + config.inner_group_num] for first in range(0, len(blocks), config.inner_group_num)]
     return [block for group in groups for _ in range(layers_of_a_group) for block in group]

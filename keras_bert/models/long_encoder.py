@@ -124,8 +124,7 @@ class LongEncoder(BertEncoder):
         length = ops.shape(tokens.ids)[1]
         if self.config.has_full_attention(length):
             return super()._run(tokens, query_columns, flat_indices, training)
-        positions = tokens.positions + self.config.position_offset
-        hidden = self.embeddings(tokens.ids, positions, tokens.segments, training=training)
+        hidden = self._embed(tokens, training)
         blocks, states = self.blocks_in_order(), [hidden]
         run_block = block_runner(len(blocks), training, self.gradient_checkpointing)
         if query_columns is not None:

@@ -14,7 +14,7 @@ from keras_bert.layers.rotary_attention import rotary_angles, rotary_frequencies
 from keras_bert.layers.rotary_block import RotaryBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, UNPADDING, Encoder
+from keras_bert.models.encoder_base import ATTENTION_SCORES, PACKING, POOLED_OUTPUT, UNPADDING, Encoder
 from keras_bert.records import features
 
 
@@ -50,7 +50,7 @@ class ModernBertEncoder(Encoder):
     Reference: Warner et al., 2024, arXiv 2412.13663.
     """
 
-    supports = (PACKING, UNPADDING, POOLED_OUTPUT)
+    supports = (PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES)
     has_token_head = True
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
@@ -153,6 +153,7 @@ class ModernBertEncoder(Encoder):
             self.positions_of(sequences) if positions is None else ops.cast(positions, "int32"),
             sequences,
             None if cls_positions is None else ops.cast(cls_positions, "int32"),
+            inputs.get(features.TOKEN_VECTORS),
         )
 
     def _run(self, tokens: "_Tokens", query_columns=None, flat_indices=None, training=False):
@@ -162,7 +163,7 @@ class ModernBertEncoder(Encoder):
         or `flat_indices`.
         """
         config = self.config
-        hidden = self.embeddings(tokens.ids, training=training)
+        hidden = self.embeddings(tokens.ids, training=training, token_vectors=tokens.vectors)
         kinds = {kind: self._attention_inputs(kind, tokens) for kind in set(config.layer_kinds)}
         states, attentions = [hidden], []
         run_block = block_runner(len(self.blocks), training, self.gradient_checkpointing)
@@ -232,9 +233,11 @@ class _Tokens(NamedTuple):
         ids, positions: `[B, S]`; positions are counted from 0.
         sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
         cls_positions: `[B, K]`, the columns where the sequences of packed rows begin, or None.
+        vectors: float `[B, S, H]`, used instead of the token embeddings of `ids`, or None.
     """
 
     ids: Any
     positions: Any
     sequences: Any
     cls_positions: Any
+    vectors: Any

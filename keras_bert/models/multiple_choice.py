@@ -1,6 +1,7 @@
 """`MultipleChoice`: selects the right one of several continuations or answers."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 from keras import ops
@@ -11,7 +12,7 @@ from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import SECOND_TEXT
 from keras_bert.models.encoders import make_encoder
-from keras_bert.models.losses import accuracy_term, cross_entropy_term
+from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
@@ -52,7 +53,7 @@ class MultipleChoice(TaskModel):
     loss_names = ("choice_loss",)
     metric_names = ("accuracy",)
 
-    def __init__(self, config: BertConfig, **kwargs):
+    def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.global_tokens = SECOND_TEXT  # the choice
@@ -65,29 +66,32 @@ class MultipleChoice(TaskModel):
         )
         self.build()
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.choice_scorer.build((None, self.config.hidden_size))
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         _, num_choices, length = ops.shape(inputs[features.INPUT_IDS])
         names = [name for name in (*self.feature_names, features.GLOBAL_MASK) if name in inputs]
         rows = {name: ops.reshape(inputs[name], (-1, length)) for name in names}
+        if features.TOKEN_VECTORS in inputs:
+            vectors = inputs[features.TOKEN_VECTORS]
+            rows[features.TOKEN_VECTORS] = ops.reshape(vectors, (-1, length, ops.shape(vectors)[-1]))
         pooled = self.encoder.vectors_at(rows, training=training)["pooled_output"]
         return ops.reshape(self.choice_scorer(self.dropout(pooled, training=training)), (-1, num_choices))
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
         return [cross_entropy_term("choice_loss", y_pred, self._label_ids(x, y), weights)]
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
         return [accuracy_term("accuracy", y_pred, self._label_ids(x, y), weights)]
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         # Metrics that were given to `compile` read the labels from `y` only.
         return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
 
-    def get_metrics_result(self):
+    def get_metrics_result(self) -> dict[str, Any]:
         results = super().get_metrics_result()
         del results["choice_loss"]  # the same as "loss"
         return results

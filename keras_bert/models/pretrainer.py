@@ -1,5 +1,8 @@
 """`BertPretrainer`: the encoder with the two heads that pre-training needs."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -7,7 +10,7 @@ from keras_bert.config import BertConfig
 from keras_bert.models.base import TaskModel
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
-from keras_bert.models.losses import accuracy_term, cross_entropy_term
+from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.masked_lm import masked_lm_head
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -50,8 +53,10 @@ class BertPretrainer(TaskModel):
     feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
     loss_names = ("masked_lm_loss", "next_sentence_loss")
     metric_names = ("masked_lm_accuracy", "next_sentence_accuracy")
+    # Default options of `MaskingOptions` for records without masks.
+    masking: Mapping[str, object] = {}
 
-    def __init__(self, config: BertConfig, **kwargs):
+    def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
@@ -63,13 +68,15 @@ class BertPretrainer(TaskModel):
         )
         self.build()
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         width = self.config.hidden_size
         self.masked_lm_head.build((None, None, width), (self.config.vocab_size, self.config.embedding_size))
         self.next_sentence_head.build((None, width))
 
-    def call(self, inputs, training=False):
-        encoded = self.encoder.vectors_at(inputs, inputs[features.MASKED_LM_POSITIONS], training=training)
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        encoded = self.encoder.vectors_to_predict(
+            inputs, inputs[features.MASKED_LM_POSITIONS], self.masked_lm_head, training=training
+        )
         masked_lm_logits = self.masked_lm_head(
             encoded["sequence_output"], ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         )
@@ -78,7 +85,7 @@ class BertPretrainer(TaskModel):
             "next_sentence_logits": self.next_sentence_head(encoded["pooled_output"]),
         }
 
-    def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
+    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
         if metrics is not None or weighted_metrics is not None:
             raise InputError(
                 f"BertPretrainer reports {', '.join((*self.loss_names, *self.metric_names))}; Keras' metrics cannot "
@@ -86,7 +93,7 @@ class BertPretrainer(TaskModel):
             )
         super().compile(optimizer, **kwargs)
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         masked, next_sentence = self._labels(x, sample_weight)
         return [
             # The epsilon is Google's.
@@ -94,14 +101,14 @@ class BertPretrainer(TaskModel):
             cross_entropy_term("next_sentence_loss", y_pred["next_sentence_logits"], *next_sentence),
         ]
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         masked, next_sentence = self._labels(x, sample_weight)
         return [
             accuracy_term("masked_lm_accuracy", y_pred["masked_lm_logits"], *masked),
             accuracy_term("next_sentence_accuracy", y_pred["next_sentence_logits"], *next_sentence),
         ]
 
-    def _labels(self, x, sample_weight):
+    def _labels(self, x, sample_weight) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
         """Returns (ids, weights) of the masked tokens, `[B, P]`, and (labels, weights) of the next sentences, `[B]` or
         `[B, K]`; these weights may be None, for all 1."""
         self._check_features(x, (features.MASKED_LM_IDS, features.MASKED_LM_WEIGHTS, features.NEXT_SENTENCE_LABELS))

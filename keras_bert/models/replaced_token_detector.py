@@ -1,5 +1,7 @@
 """`ReplacedTokenDetector`: the discriminator of ELECTRA."""
 
+from typing import Any
+
 from keras import ops
 
 from keras_bert.config import BertConfig
@@ -7,7 +9,7 @@ from keras_bert.layers.heads import ReplacedTokenHead
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
-from keras_bert.models.losses import binary_accuracy_term, binary_cross_entropy_term
+from keras_bert.models.losses import LossTerm, binary_accuracy_term, binary_cross_entropy_term
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
@@ -44,7 +46,7 @@ class ReplacedTokenDetector(TaskModel):
     loss_names = ("replaced_token_loss",)
     metric_names = ("accuracy",)
 
-    def __init__(self, config: BertConfig, **kwargs):
+    def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
@@ -56,14 +58,14 @@ class ReplacedTokenDetector(TaskModel):
         )
         self.build()
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.replaced_token_head.build((None, None, self.config.hidden_size))
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         tokens = self.encoder(inputs, training=training)["sequence_output"]
         return ops.cast(self.replaced_token_head(tokens), self._logits_dtype)
 
-    def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
+    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
         if metrics is not None or weighted_metrics is not None:
             raise InputError(
                 "ReplacedTokenDetector reports loss and accuracy; Keras' metrics would count padding. "
@@ -71,13 +73,13 @@ class ReplacedTokenDetector(TaskModel):
             )
         super().compile(optimizer, **kwargs)
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return [binary_cross_entropy_term("replaced_token_loss", *self._labels(x, y, y_pred, sample_weight))]
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return [binary_accuracy_term("accuracy", *self._labels(x, y, y_pred, sample_weight))]
 
-    def get_metrics_result(self):
+    def get_metrics_result(self) -> dict[str, Any]:
         results = super().get_metrics_result()
         del results["replaced_token_loss"]  # the same as "loss"
         return results

@@ -1,6 +1,7 @@
 """`SentenceClassifier`: a classifier on the pooled vector of a text, for training on a few examples."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
@@ -43,28 +44,28 @@ class SentenceClassifier(SequenceClassifier):
         pooling: Sequence[str] | str = ("mean",),
         dense: Sequence[Mapping] = (),
         normalize: bool = True,
-        **kwargs,
+        **kwargs: Any,
     ):
         self._head_arguments = (pooling, dense, normalize)
         super().__init__(naming_the_pooling(config, pooling, len(dense)), labels, problem_type, **kwargs)
         self.encoder.pooler.trainable = False  # no gradient reaches it
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.sentence_head = TextPooling(*self._head_arguments, dtype=self._logits_dtype, name="sentence_head")
         self.sentence_head.build((None, None, self.config.hidden_size))
         self.classifier.build((None, self.sentence_head.output_size(self.config.hidden_size)))
         self.built = True
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         vectors = self.sentence_head.text_vectors(self.encoder, inputs, training=training)
         return self.classifier(self.dropout(vectors, training=training))
 
-    def fit_few_shot(self, texts, labels, **options) -> None:
+    def fit_few_shot(self, texts: Any, labels: Any, **options: Any) -> None:
         """Trains on a few texts per label; the options are those of `tasks.classification.few_shot.fit_few_shot`."""
         from keras_bert.tasks.classification.few_shot import fit_few_shot
 
         fit_few_shot(self, texts, labels, **options)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         head = self.sentence_head.get_config()
         return {**super().get_config(), **{name: head[name] for name in ("pooling", "dense", "normalize")}}

@@ -1,6 +1,7 @@
 """`SentenceEncoder`: one vector for each text, and its training on pairs, triplets, scores or labels."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from keras import ops
 
@@ -79,7 +80,7 @@ class SentenceEncoder(Prompts, TaskModel):
         default_prompt: str | None = None,
         max_seq_length: int | None = None,
         doc_stride: int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(naming_the_pooling(config, pooling, len(dense)), **kwargs)
         self.prompts = dict(prompts or {})
@@ -96,7 +97,7 @@ class SentenceEncoder(Prompts, TaskModel):
         self.sentence_head = TextPooling(pooling, dense, normalize, dtype=self._logits_dtype, name="sentence_head")
         self.build()
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.sentence_head.build((None, None, self.config.hidden_size))
         self.built = True
 
@@ -127,13 +128,13 @@ class SentenceEncoder(Prompts, TaskModel):
         """The length D of the vectors."""
         return self.sentence_head.output_size(self.config.hidden_size)
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         shape = ops.shape(inputs[features.INPUT_IDS])
         rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
         vectors = self.sentence_head.text_vectors(self.encoder, rows, training=training)
         return vectors if len(shape) == 2 else ops.reshape(vectors, (*shape[:-1], self.embedding_size))
 
-    def vectors_of_ids(self, ids):
+    def vectors_of_ids(self, ids: Any) -> Any:
         """Returns the vectors of texts of a static model, float32 `[B, D]`.
 
         Args:
@@ -141,13 +142,13 @@ class SentenceEncoder(Prompts, TaskModel):
         """
         return self.sentence_head.finish(ops.cast(self.encoder.mean_vectors(ids), self._logits_dtype))
 
-    def encode(self, texts, **options):
+    def encode(self, texts: Any, **options: Any) -> Any:
         """Returns the vectors of texts, float32 `[texts, D]`; the options are those of `sentence_embeddings`."""
         from keras_bert.embeddings.text_vectors import sentence_embeddings
 
         return sentence_embeddings(self, texts, **options)
 
-    def compile(self, optimizer, loss: EmbeddingLoss | str | None = None, **kwargs):
+    def compile(self, optimizer: Any, loss: EmbeddingLoss | str | None = None, **kwargs: Any) -> None:
         """Configures training.
 
         Args:
@@ -165,11 +166,11 @@ class SentenceEncoder(Prompts, TaskModel):
         self.loss_choice = as_loss(loss) or self.loss_choice
         super().compile(optimizer, **kwargs)
 
-    def get_compile_config(self):
+    def get_compile_config(self) -> dict[str, Any]:
         # A loss is chosen anew for each training.
         return {name: value for name, value in (super().get_compile_config() or {}).items() if name != "loss"}
 
-    def fit(self, x=None, *args, loss: EmbeddingLoss | str | None = None, **kwargs):
+    def fit(self, x: Any = None, *args: Any, loss: EmbeddingLoss | str | None = None, **kwargs: Any) -> Any:
         """Trains on texts or on features; `loss` is as for `compile`, the other arguments are those of `TaskModel.fit`.
 
         Features are `[B, C, S]`. Beside them the dictionary may hold `label_ids`, `[B]`: scores or the numbers of
@@ -189,12 +190,12 @@ class SentenceEncoder(Prompts, TaskModel):
         """Sets the loss that is used when the user has chosen none."""
         self._loss_of_examples = loss
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         labels = x.get(features.LABEL_IDS) if y is None and isinstance(x, Mapping) else y
         numbers = x.get(features.TEXT_NUMBERS) if isinstance(x, Mapping) else None
         return [self.loss_term(y_pred, labels, numbers, example_weights(x, sample_weight))]
 
-    def loss_term(self, vectors, labels, text_numbers, weights) -> LossTerm:
+    def loss_term(self, vectors: Any, labels: Any, text_numbers: Any, weights: Any) -> LossTerm:
         """Returns the loss of a whole batch; the arguments are those of `EmbeddingLoss.__call__`."""
         loss = self.embedding_loss
         vectors = vectors if len(vectors.shape) == 3 else vectors[:, None]
@@ -210,10 +211,10 @@ class SentenceEncoder(Prompts, TaskModel):
         weight = ops.cast(ops.shape(vectors)[0], vectors.dtype) if weights is None else ops.sum(weights)
         return LossTerm("embedding_loss", loss(vectors, labels, text_numbers, weights) * weight, weight)
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return []
 
-    def get_metrics_result(self):
+    def get_metrics_result(self) -> dict[str, Any]:
         results = super().get_metrics_result()
         del results["embedding_loss"]  # the same as "loss"
         return results
@@ -224,7 +225,7 @@ class SentenceEncoder(Prompts, TaskModel):
 
         cached_step(self, data)
 
-    def test_step(self, data):
+    def test_step(self, data: Any) -> Any:
         if not on_tensorflow() or self.distribute_strategy.num_replicas_in_sync == 1:
             return super().test_step(data)
         from keras_bert.models.cached_batch import evaluation_step
@@ -233,7 +234,7 @@ class SentenceEncoder(Prompts, TaskModel):
 
     def _check_inputs(self, inputs) -> None:
         self._check_features(inputs, self.feature_names)
-        shape = getattr(inputs[features.INPUT_IDS], "shape", ())
+        shape: tuple = getattr(inputs[features.INPUT_IDS], "shape", ())
         if len(shape) < 2:
             raise InputError(f"{features.INPUT_IDS} must be an array [..., length]. Received the shape {tuple(shape)}")
         if shape[-1] is not None:
@@ -245,7 +246,7 @@ class SentenceEncoder(Prompts, TaskModel):
         if longest is not None and (not isinstance(longest, int) or longest < 3):
             raise InputError(f"max_seq_length must be a whole number from 3. Received: {longest!r}")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         arguments = {
             "pooling": list(self.pooling),
             "dense": [dict(settings) for settings in self.sentence_head.dense],

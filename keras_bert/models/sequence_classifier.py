@@ -1,6 +1,7 @@
 """`SequenceClassifier`: a label, several labels or scores for a text or a pair of texts."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -11,6 +12,7 @@ from keras_bert.models.base import TaskModel, check_doc_stride, check_labels, ex
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import (
+    LossTerm,
     absolute_error_term,
     accuracy_term,
     binary_accuracy_term,
@@ -56,6 +58,7 @@ class SequenceClassifier(TaskModel):
         problem_type: `classification`, `multi_label` or `regression`, see above.
         doc_stride: cuts texts that are too long for a row into overlapping windows, each of which begins this many
             tokens after the one before it; the answer is the mean over the windows. None: such texts are cut off.
+        temperature: what `calibrate` has divided the weights of the classifier by; kept for people to read.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -80,7 +83,8 @@ class SequenceClassifier(TaskModel):
         labels: Sequence[str] = ("score",),
         problem_type: str = "classification",
         doc_stride: int | None = None,
-        **kwargs,
+        temperature: float = 1.0,
+        **kwargs: Any,
     ):
         if problem_type not in PROBLEM_TYPES:
             raise InputError(f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. Received: {problem_type!r}")
@@ -88,6 +92,7 @@ class SequenceClassifier(TaskModel):
         super().__init__(config, **kwargs)
         self.problem_type = problem_type
         self.doc_stride = check_doc_stride(doc_stride)
+        self.temperature = float(temperature)
         self.labels = check_labels(labels, fewest=1 if problem_type == "regression" else 2)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
@@ -103,14 +108,30 @@ class SequenceClassifier(TaskModel):
     def _metric_name(problem_type: str) -> str:
         return "mean_absolute_error" if problem_type == "regression" else "accuracy"
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.classifier.build((None, self.config.hidden_size))
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         pooled = self.encoder.vectors_at(inputs, training=training)["pooled_output"]
         return self.classifier(self.dropout(pooled, training=training))
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def calibrate(self, texts: Any, labels: Any, **options: Any) -> Any:
+        """Calibrates the probabilities on held-out texts; see `tasks/classification/calibration.py`."""
+        from keras_bert.tasks.classification import calibration
+
+        return calibration.calibrate_texts(self, texts, labels, **options)
+
+    def divide_logits(self, temperature: float) -> None:
+        """Divides the weights of the last layer, and so the logits of all exports, by a temperature."""
+        for weight in self.classifier.weights:
+            weight.assign(weight / temperature)
+        self.temperature *= temperature
+
+    def make_train_function(self, force: bool = False) -> Any:
+        self.temperature = 1.0  # training makes the weights uncalibrated
+        return super().make_train_function(force)
+
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
         term = {
             "classification": cross_entropy_term,
@@ -119,7 +140,7 @@ class SequenceClassifier(TaskModel):
         }[self.problem_type]
         return [term("classification_loss", y_pred, self._label_ids(x, y), weights)]
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
         term = {
             "classification": accuracy_term,
@@ -128,11 +149,11 @@ class SequenceClassifier(TaskModel):
         }[self.problem_type]
         return [term(self.metric_names[0], y_pred, self._label_ids(x, y), weights)]
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         # Metrics that were given to `compile` read the labels from `y` only.
         return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
 
-    def get_metrics_result(self):
+    def get_metrics_result(self) -> dict[str, Any]:
         results = super().get_metrics_result()
         del results[self.loss_names[0]]  # the same as "loss"
         return results
@@ -149,10 +170,12 @@ class SequenceClassifier(TaskModel):
             return ops.reshape(ops.cast(y, "int32"), (-1,))
         return ops.reshape(ops.cast(y, self._logits_dtype), (-1, len(self.labels)))
 
-    def get_config(self):
-        arguments = {"labels": list(self.labels)}
+    def get_config(self) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"labels": list(self.labels)}
         if self.problem_type != "classification":
             arguments["problem_type"] = self.problem_type
         if self.doc_stride is not None:
             arguments["doc_stride"] = self.doc_stride
+        if self.temperature != 1.0:
+            arguments["temperature"] = self.temperature
         return {**super().get_config(), **arguments}

@@ -1,6 +1,7 @@
 """`SpanClassifier`: finds the start and the end of an answer in a text."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 from keras import ops
@@ -10,7 +11,7 @@ from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import FIRST_TEXT
 from keras_bert.models.encoders import make_encoder
-from keras_bert.models.losses import accuracy_term, cross_entropy_term
+from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
@@ -70,7 +71,7 @@ class SpanClassifier(TaskModel):
         null_threshold: float | None = None,
         doc_stride: int = 128,
         max_query_length: int = 64,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
         if doc_stride < 1 or max_query_length < 1:
@@ -92,17 +93,17 @@ class SpanClassifier(TaskModel):
         )
         self.build()
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.span_classifier.build((None, None, self.config.hidden_size))
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         tokens = self.encoder(inputs, training=training)["sequence_output"]
         logits = self.span_classifier(self.encoder.token_features(tokens, training=training))
         is_token = ops.expand_dims(ops.not_equal(ops.cast(inputs[features.INPUT_MASK], "int32"), 0), 2)
         logits = ops.where(is_token, logits, ops.cast(PADDING_LOGIT, logits.dtype))
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
-    def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
+    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
         if metrics is not None or weighted_metrics is not None:
             raise InputError(
                 f"SpanClassifier reports loss, {', '.join(self.metric_names)}; Keras' metrics cannot "
@@ -110,25 +111,25 @@ class SpanClassifier(TaskModel):
             )
         super().compile(optimizer, **kwargs)
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         # Starts and ends have the same weights, so one mean over both equals the mean of the two means.
         logits = ops.stack([y_pred["start_logits"], y_pred["end_logits"]], axis=1)
         positions, weights = self._positions(x, y, sample_weight)
         return [cross_entropy_term("span_loss", logits, positions, weights)]
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         positions, weights = self._positions(x, y, sample_weight)
         return [
             accuracy_term("start_accuracy", y_pred["start_logits"], positions[:, 0], weights[:, 0]),
             accuracy_term("end_accuracy", y_pred["end_logits"], positions[:, 1], weights[:, 1]),
         ]
 
-    def get_metrics_result(self):
+    def get_metrics_result(self) -> dict[str, Any]:
         results = super().get_metrics_result()
         del results["span_loss"]  # the same as "loss"
         return results
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         defaults = {"null_threshold": None, "doc_stride": 128, "max_query_length": 64}
         arguments = {name: getattr(self, name) for name in defaults}
         return {

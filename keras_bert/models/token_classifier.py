@@ -1,6 +1,7 @@
 """`TokenClassifier`: one label for each token of a text."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -11,7 +12,7 @@ from keras_bert.layers.dropout import Dropout
 from keras_bert.models.base import TaskModel, check_doc_stride, check_labels, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
-from keras_bert.models.losses import accuracy_term, cross_entropy_term
+from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
@@ -58,7 +59,7 @@ class TokenClassifier(TaskModel):
     loss_names = ("token_classification_loss",)
     metric_names = ("accuracy",)
 
-    def __init__(self, config: BertConfig, labels: Sequence[str], doc_stride: int | None = None, **kwargs):
+    def __init__(self, config: BertConfig, labels: Sequence[str], doc_stride: int | None = None, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.labels = check_labels(labels)
         self.doc_stride = check_doc_stride(doc_stride)
@@ -74,10 +75,10 @@ class TokenClassifier(TaskModel):
         )
         self.build()
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.token_classifier.build((None, None, self.config.hidden_size))
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         label_ids = inputs.get(features.LABEL_IDS) if training else None
         if label_ids is None or not (tensorflow_functions and tensorflow_functions.lengths_may_vary()):
             return self._logits(self.encoder(inputs, training=training)["sequence_output"], training)
@@ -93,7 +94,7 @@ class TokenClassifier(TaskModel):
         tokens = self.encoder.token_features(tokens, training=training)
         return self.token_classifier(self.dropout(tokens, training=training))
 
-    def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
+    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
         if metrics is not None or weighted_metrics is not None:
             raise InputError(
                 "TokenClassifier reports loss and accuracy; Keras' metrics would count tokens that have no label. "
@@ -101,13 +102,13 @@ class TokenClassifier(TaskModel):
             )
         super().compile(optimizer, **kwargs)
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return [cross_entropy_term("token_classification_loss", y_pred, *self._labels(x, y, sample_weight))]
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return [accuracy_term("accuracy", y_pred, *self._labels(x, y, sample_weight))]
 
-    def get_metrics_result(self):
+    def get_metrics_result(self) -> dict[str, Any]:
         results = super().get_metrics_result()
         del results["token_classification_loss"]  # the same as "loss"
         return results
@@ -128,6 +129,6 @@ class TokenClassifier(TaskModel):
             weights = weights * ops.expand_dims(ops.cast(row_weights, "float32"), 1)
         return ops.maximum(label_ids, 0), weights
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         stride = {} if self.doc_stride is None else {"doc_stride": self.doc_stride}
         return {**super().get_config(), "labels": list(self.labels), **stride}

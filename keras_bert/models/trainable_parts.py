@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -14,7 +15,7 @@ LORA_PARTS = ("attention", "feed_forward")
 LORA_WEIGHTS = ("lora_kernel_a", "lora_kernel_b")
 
 
-def freeze(model, *, embeddings: bool = False, num_layers: int = 0, whole_encoder: bool = False) -> None:
+def freeze(model: keras.Model, *, embeddings: bool = False, num_layers: int = 0, whole_encoder: bool = False) -> None:
     """Freezes parts of the encoder: training does not change their weights. Call it before `compile`.
 
     Frozen parts still apply dropout.
@@ -53,7 +54,9 @@ def freeze(model, *, embeddings: bool = False, num_layers: int = 0, whole_encode
         block.trainable = False
 
 
-def enable_lora(model, rank: int, *, alpha: float | None = None, parts: Sequence[str] = ("attention",)) -> None:
+def enable_lora(
+    model: keras.Model, rank: int, *, alpha: float | None = None, parts: Sequence[str] = ("attention",)
+) -> None:
     """Trains two small matrices beside each kernel instead of the kernel. Call it before `compile`.
 
     A kernel W becomes W + alpha / rank * A B, by Keras' own `Dense.enable_lora`: A `[in, rank]` is random, B

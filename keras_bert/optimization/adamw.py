@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -55,16 +56,16 @@ class AdamW(MomentOptimizer):
 
     def __init__(
         self,
-        learning_rate=5e-5,
-        weight_decay=0.01,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-6,
-        bias_correction=True,
-        global_clipnorm=1.0,
-        layer_decay=1.0,
-        name="adamw",
-        **kwargs,
+        learning_rate: Any = 5e-5,
+        weight_decay: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        bias_correction: bool = True,
+        global_clipnorm: float | None = 1.0,
+        layer_decay: float = 1.0,
+        name: str = "adamw",
+        **kwargs: Any,
     ):
         if not 0 < layer_decay <= 1:
             raise InputError(f"layer_decay must be above 0 and at most 1. Received: {layer_decay}")
@@ -72,13 +73,13 @@ class AdamW(MomentOptimizer):
         self.bias_correction = bias_correction
         self.layer_decay = layer_decay
 
-    def build(self, variables):
+    def build(self, variables: Sequence[Any]) -> None:
         if self.built:
             return
         super().build(variables)
         self._rate_multipliers = rate_multipliers([variable.path for variable in variables], self.layer_decay)
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         index = self._get_variable_index(variable)
         momentum, velocity = self._momentums[index], self._velocities[index]
         dtype, multiplier = momentum.dtype, self._rate_multipliers[index]
@@ -125,7 +126,7 @@ class AdamW(MomentOptimizer):
             rate, epsilon = rate * root / one_minus_power(self.beta_1, step), epsilon * root
         return decay, rate, epsilon
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "bias_correction": self.bias_correction,

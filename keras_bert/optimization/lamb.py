@@ -1,5 +1,7 @@
 """LAMB: Adam with steps in proportion to the norm of each variable, for large batches."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -40,18 +42,18 @@ class LAMB(MomentOptimizer):
 
     def __init__(
         self,
-        learning_rate=1e-3,
-        weight_decay=0.01,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-6,
-        global_clipnorm=1.0,
-        name="lamb",
-        **kwargs,
+        learning_rate: Any = 1e-3,
+        weight_decay: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        global_clipnorm: float | None = 1.0,
+        name: str = "lamb",
+        **kwargs: Any,
     ):
         super().__init__(learning_rate, weight_decay, beta_1, beta_2, epsilon, global_clipnorm, name, **kwargs)
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         dtype = self._momentums[self._get_variable_index(variable)].dtype
         corrections = self._once_per_update(dtype, lambda: self._corrections(dtype))
         with computed_after(gradient):

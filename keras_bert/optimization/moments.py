@@ -3,6 +3,8 @@
 import contextlib
 import math
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -34,7 +36,17 @@ class MomentOptimizer(keras.optimizers.Optimizer):
     # Whether the slices of an embedding's gradient are summed before clipping. Keras' optimisers do not sum them.
     sums_slices = True
 
-    def __init__(self, learning_rate, weight_decay, beta_1, beta_2, epsilon, global_clipnorm, name, **kwargs):
+    def __init__(
+        self,
+        learning_rate: Any,
+        weight_decay: float,
+        beta_1: float,
+        beta_2: float,
+        epsilon: float,
+        global_clipnorm: float | None,
+        name: str,
+        **kwargs: Any,
+    ):
         super().__init__(
             learning_rate=learning_rate,
             weight_decay=weight_decay,
@@ -47,19 +59,19 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         self.epsilon = epsilon
         self._update_cache = None
 
-    def build(self, variables):
+    def build(self, variables: Sequence[Any]) -> None:
         if self.built:
             return
         super().build(variables)
         self._momentums, self._velocities = self.add_optimizer_variables(variables, ["momentum", "velocity"])
         self._is_excluded = [not self._use_weight_decay(variable) for variable in variables]
 
-    def add_variable(self, shape, initializer="zeros", dtype=None, **arguments):
+    def add_variable(self, shape: Any, initializer: Any = "zeros", dtype: Any = None, **arguments: Any) -> Any:
         return super().add_variable(
             shape, initializer, "float32" if dtype in ("float16", "bfloat16") else dtype, **arguments
         )
 
-    def slots(self):
+    def slots(self) -> Any:
         """Returns `(variable, m, v)` for each trained variable, or an empty list before the first update."""
         return (
             list(zip(self._trainable_variables, self._momentums, self._velocities, strict=True)) if self.built else []
@@ -96,7 +108,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         """
         return make() if self._update_cache is None else self._update_cache.get(key, make)
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         # In TensorFlow, an embedding's gradient consists of slices, one per looked-up token. Keras would accumulate and
         # clip these slices instead of their sums.
         if updates and not self._clips_slices():
@@ -111,7 +123,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):
             return updates.clip_by_global_norm(grads, self.global_clipnorm)
         return super()._clip_gradients(grads)
 
-    def finalize_variable_values(self, var_list):
+    def finalize_variable_values(self, var_list: Any) -> None:
         # Before the first update there is no average, and Keras would set all weights to 0. A float16 run may begin
         # with skipped updates.
         if self.use_ema and int(ops.convert_to_numpy(self.iterations)) == 0:
@@ -136,7 +148,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):
             if average is not None:
                 variable.assign(ops.cast(average, variable.dtype))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "beta_1": self.beta_1,

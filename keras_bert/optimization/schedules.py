@@ -5,6 +5,7 @@ rate of 0.
 """
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -27,7 +28,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         InputError: a number is out of range.
     """
 
-    def __init__(self, peak, num_train_steps, num_warmup_steps=0):
+    def __init__(self, peak: float, num_train_steps: int, num_warmup_steps: int = 0):
         super().__init__()
         if not (peak >= 0 and math.isfinite(peak)):
             raise InputError(f"The learning rate must be a finite number of at least 0. Received: {peak}")
@@ -42,11 +43,11 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.num_train_steps = num_train_steps
         self.num_warmup_steps = num_warmup_steps
 
-    def after_warmup(self, step):
+    def after_warmup(self, step: Any) -> Any:
         """Returns the rate at a float32 step. Values for steps of the warm-up are ignored."""
         raise NotImplementedError
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> Any:
         step = ops.cast(step, "float32")
         rate = self.after_warmup(step)
         if self.num_warmup_steps:
@@ -54,11 +55,11 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
             rate = ops.where(step < self.num_warmup_steps, warmup_rate, rate)
         return rate
 
-    def has_ended(self, step) -> bool:
+    def has_ended(self, step: Any) -> bool:
         """Returns whether the rate is 0 at `step` and stays 0, so that further training would have no effect."""
         return int(step) >= self.num_train_steps and float(self(step)) == 0.0
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "peak": self.peak,
             "num_train_steps": self.num_train_steps,
@@ -89,7 +90,7 @@ class WarmupLinearDecay(WarmupSchedule):
     Reference: google-research/bert `optimization.py`.
     """
 
-    def after_warmup(self, step):
+    def after_warmup(self, step: Any) -> Any:
         return self.peak * (1.0 - self._share_done(step))
 
 
@@ -130,7 +131,9 @@ class WarmupPolynomialDecay(WarmupSchedule):
     Reference: `polynomial_decay` in google-research/bert `optimization.py`.
     """
 
-    def __init__(self, peak, num_train_steps, num_warmup_steps=0, power=1.0, end_rate=0.0):
+    def __init__(
+        self, peak: float, num_train_steps: int, num_warmup_steps: int = 0, power: float = 1.0, end_rate: float = 0.0
+    ):
         super().__init__(peak, num_train_steps, num_warmup_steps)
         if not (power > 0 and math.isfinite(power)):
             raise InputError(f"The power of the decay must be a finite number above 0. Received: {power}")
@@ -139,10 +142,10 @@ class WarmupPolynomialDecay(WarmupSchedule):
         self.power = power
         self.end_rate = end_rate
 
-    def after_warmup(self, step):
+    def after_warmup(self, step: Any) -> Any:
         return self.end_rate + (self.peak - self.end_rate) * ops.power(1.0 - self._share_done(step), self.power)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "power": self.power, "end_rate": self.end_rate}
 
 
@@ -159,7 +162,7 @@ class WarmupCosineDecay(WarmupSchedule):
     Reference: Loshchilov and Hutter, 2017, arXiv 1608.03983, without restarts.
     """
 
-    def after_warmup(self, step):
+    def after_warmup(self, step: Any) -> Any:
         # If the warm-up takes the whole run, the rate is 0 from its end on.
         num_steps = max(1, self.num_train_steps - self.num_warmup_steps)
         start = self.num_train_steps - num_steps
@@ -187,7 +190,7 @@ class WarmupTrapezoid(WarmupSchedule):
     Reference: Hägele et al., 2024, arXiv 2405.18392 (constant rate and cool-down).
     """
 
-    def __init__(self, peak, num_train_steps, num_warmup_steps=0, *, num_decay_steps):
+    def __init__(self, peak: float, num_train_steps: int, num_warmup_steps: int = 0, *, num_decay_steps: int):
         super().__init__(peak, num_train_steps, num_warmup_steps)
         max_decay_steps = num_train_steps - num_warmup_steps
         if not 1 <= num_decay_steps <= max_decay_steps:
@@ -197,11 +200,11 @@ class WarmupTrapezoid(WarmupSchedule):
             )
         self.num_decay_steps = num_decay_steps
 
-    def after_warmup(self, step):
+    def after_warmup(self, step: Any) -> Any:
         left = ops.maximum(self.num_train_steps - step, 0.0)
         return self.peak * (ops.minimum(left, self.num_decay_steps) / self.num_decay_steps)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_decay_steps": self.num_decay_steps}
 
 
@@ -212,7 +215,7 @@ class WarmupConstant(WarmupSchedule):
     Args and Raises: as `WarmupSchedule`.
     """
 
-    def after_warmup(self, step):
+    def after_warmup(self, step: Any) -> Any:
         return self.peak * ops.ones_like(step)
 
 

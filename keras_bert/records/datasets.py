@@ -40,6 +40,7 @@ def pretraining_dataset(
     config: BertConfig | None = None,
     vocabulary: TokenTable | None = None,
     masking: Mapping[str, object] | None = None,
+    default_masking: Mapping[str, object] | None = None,
     start_step: int = 0,
     shard_index: int = 0,
     num_shards: int = 1,
@@ -68,6 +69,7 @@ def pretraining_dataset(
             `DynamicMasking`.
         masking: options for records without masks, name -> value: `masked_lm_prob`, `do_whole_word_mask`,
             `max_ngram_size` and the other fields of `MaskingOptions`, and `replacement_tokens`.
+        default_masking: defaults of these options, without effect for records with masks.
         start_step: the number of batches to skip. With `shuffle` they are neither parsed nor masked, and at most one
             window of records is read for them.
         shard_index, num_shards: the rows of every batch from `shard_index * batch_size // num_shards` up to those of
@@ -102,7 +104,8 @@ def pretraining_dataset(
             check_length(config, form.max_seq_length, path)
         check_values(record, ranges, path)
 
-    masks = _dynamic_masking(form, next(iter(first_records)), max_predictions_per_seq, vocabulary, masking, seed)
+    defaults = {**(default_masking or {}), "max_predictions_per_seq": max_predictions_per_seq}
+    masks = _dynamic_masking(form, next(iter(first_records)), defaults, vocabulary, masking, seed)
     rows = _rows_of_shard(batch_size, shard_index, num_shards)
     # The masks of a row depend on those of the whole batch.
     read_rows = (0, batch_size) if masks else rows
@@ -242,7 +245,7 @@ def _find_damage(patterns: str | Sequence[str], config: BertConfig | None) -> No
             check_values(record, ranges, f"{path}: record {number}")
 
 
-def _dynamic_masking(form, path, max_predictions_per_seq, vocabulary, masking, seed) -> DynamicMasking | None:
+def _dynamic_masking(form, path, defaults, vocabulary, masking, seed) -> DynamicMasking | None:
     """Returns the masking for records without masks, or None for records with masks."""
     if form.max_predictions_per_seq:
         if masking:
@@ -256,9 +259,7 @@ def _dynamic_masking(form, path, max_predictions_per_seq, vocabulary, masking, s
             f"{path}: its records have no masks. To mask them while they are read, give the vocabulary that they were "
             "made with (--vocab_file)."
         )
-    return DynamicMasking(
-        form, vocabulary, {**(masking or {}), "max_predictions_per_seq": max_predictions_per_seq}, seed
-    )
+    return DynamicMasking(form, vocabulary, {**defaults, **(masking or {})}, seed)
 
 
 def _shuffled_batches(

@@ -29,6 +29,8 @@ class MaskingOptions:
             ALBERT.
         whole_word_actions: whether all tokens of a word or span share one draw: [MASK], unchanged or random. Otherwise
             each token has its own.
+        mask_share, random_share: the shares of the draws that give [MASK] and a random token. The others change
+            nothing.
 
     Raises:
         InputError: a value is out of range, or `whole_word_actions` is set although single tokens are masked.
@@ -41,6 +43,8 @@ class MaskingOptions:
     ngram_geometric_p: float = 0.2
     ngram_distribution: str = "geometric"
     whole_word_actions: bool = False
+    mask_share: float = 0.8
+    random_share: float = 0.1
 
     def __post_init__(self):
         for name, lowest in (("max_predictions_per_seq", 1), ("max_ngram_size", 0)):
@@ -49,6 +53,11 @@ class MaskingOptions:
         for name in ("masked_lm_prob", "ngram_geometric_p"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise InputError(f"{name} must be above 0 and at most 1. Received: {getattr(self, name)}")
+        if min(self.mask_share, self.random_share) < 0.0 or self.mask_share + self.random_share > 1.0:
+            raise InputError(
+                "mask_share and random_share must be at least 0 and together at most 1. Received: "
+                f"{self.mask_share} and {self.random_share}"
+            )
         if self.ngram_distribution not in NGRAM_DISTRIBUTIONS:
             raise InputError(
                 f"ngram_distribution must be one of {', '.join(NGRAM_DISTRIBUTIONS)}. Received: "

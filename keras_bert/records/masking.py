@@ -19,11 +19,6 @@ from keras_bert.records.masked_positions import (
 )
 from keras_bert.tokenization.tokenizer import TokenTable
 
-# Fraction of the positions to predict that becomes [MASK].
-MASK_SHARE = 0.8
-# Fraction of the positions to predict that keeps its token. The rest gets a random token.
-KEEP_SHARE = 0.1
-
 
 @dataclasses.dataclass(frozen=True)
 class MaskingVocabulary:
@@ -97,18 +92,19 @@ def mask_batch(
         units = np.arange(len(selected))
     if not options.whole_word_actions:
         units = np.arange(len(selected))
-    return _put_masks(input_ids, selected, units, options.max_predictions_per_seq, vocabulary, rng)
+    return _put_masks(input_ids, selected, units, options, vocabulary, rng)
 
 
 def _put_masks(
     input_ids: np.ndarray,
     selected: np.ndarray,
     units: np.ndarray,
-    max_predictions_per_seq: int,
+    options: MaskingOptions,
     vocabulary: MaskingVocabulary,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    """Replaces the selected positions: 80 % of the units by [MASK], 10 % by random tokens, 10 % stay unchanged."""
+    """Replaces the selected positions: each unit by [MASK] or by random tokens, or it stays unchanged."""
+    max_predictions_per_seq = options.max_predictions_per_seq
     num_rows, num_columns = input_ids.shape
     shape = (num_rows, max_predictions_per_seq)
     positions, ids, weights = np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.float32)
@@ -122,8 +118,8 @@ def _put_masks(
     weights.ravel()[target] = 1.0
 
     action = rng.random(int(units.max(initial=-1)) + 1)[units]
-    is_random = action >= MASK_SHARE + KEEP_SHARE
-    masked[selected[action < MASK_SHARE]] = vocabulary.mask_id
+    is_random = action >= 1.0 - options.random_share
+    masked[selected[action < options.mask_share]] = vocabulary.mask_id
     draws = (rng.random(int(is_random.sum())) * len(vocabulary.replacement_ids)).astype(np.int64)
     masked[selected[is_random]] = vocabulary.replacement_ids[draws]
     return {

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import tempfile
+from typing import Any
 
 import tensorflow as tf
 
@@ -30,6 +31,7 @@ from keras_bert.serving.portable.portable_models import answer_settings, stored_
 from keras_bert.serving.signatures.classification import classifier_signatures, cross_encoder_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures, sentence_signatures
 from keras_bert.serving.signatures.examples import of_examples
+from keras_bert.serving.signatures.explanation import explain_signature
 from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
 from keras_bert.serving.signatures.multiple_choice import multiple_choice_signatures
 from keras_bert.serving.signatures.question_answering import question_answering_signatures
@@ -64,7 +66,7 @@ _TAKE_PAIRS = (SequenceClassifier, Encoder)
 
 
 def export_for_serving(
-    model,
+    model: Any,
     path: str | os.PathLike,
     *,
     format: str = SAVED_MODEL,
@@ -72,7 +74,7 @@ def export_for_serving(
     weights: str | None = None,
     compute: str | None = None,
     core_operations: bool = False,
-    **options,
+    **options: Any,
 ) -> str:
     """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
 
@@ -111,6 +113,8 @@ def export_for_serving(
     make_signatures = _check_model(model)
     _check_precision(dtype, weights, compute)
     options = _checked_options(model, options)
+    if options.explain and "int8" in (weights, compute):
+        raise InputError("The signature explain needs weights that are not int8. Leave explain or int8 out.")
     check_version_place(path)
     if compute == "int8":
         dtype = "float32"
@@ -121,18 +125,21 @@ def export_for_serving(
     unpadded, description = _unpadded(model), _description(model, weights, compute, options)
     if "int8" in (weights, compute):
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
+    assert options.max_seq_length is not None  # `_checked_options` sets it
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
     signatures = {
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
         **make_signatures(model, tokenizer, options),
     }
+    if options.explain:
+        signatures["explain"] = explain_signature(model, tokenizer, options)
     signatures["examples"] = of_examples(signatures["serving_default"])
     with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
         write_description(assets, *description)
         tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
         make_canonical(version.folder, _METHOD_NAMES)
         require_servable(version.folder, SERVING_VERSIONS if compute == "int8" else DEFAULT_VERSIONS)
-    return version.path
+    return str(version.path)
 
 
 def _export_portable(model, path, format: str, dtype, weights, compute, core_operations, options: dict) -> str:
@@ -185,8 +192,8 @@ def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations:
     """Returns a tokenizer whose graphs are traced once and shared by all signatures."""
     tokenizer = graph_tokenizer(vocabulary, do_lower_case, core_operations)
     texts = [tf.TensorSpec([None], tf.string, name="texts")]
-    tokenizer.tokenize = tf.function(tokenizer.tokenize, texts, autograph=False)
-    tokenizer.tokenize_with_offsets = tf.function(tokenizer.tokenize_with_offsets, texts, autograph=False)
+    for name in ("tokenize", "tokenize_with_offsets"):
+        setattr(tokenizer, name, tf.function(getattr(tokenizer, name), texts, autograph=False))
     return tokenizer
 
 

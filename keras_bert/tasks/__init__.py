@@ -11,6 +11,7 @@ text_to_text/         writing a target for a source
 embedding/            vectors of texts
 ranking/              scores of texts for a query
 masked_lm/            predicting [MASK], and writing text
+explanation/          a score for each token of an answer
 base.py               TextTask: the interface of a task
 encoding.py           the loop that encodes the examples of every task in parts
 fitting.py            fit, evaluate and predict on texts
@@ -19,5 +20,5 @@ recipe.py             the default optimiser of a fit on texts
 prediction.py         model outputs for many rows, sorted by length
 tokenized_texts.py    tokens of many texts with character offsets, as flat arrays
 report_files.py       tables and pictures for reports
-distillation.py       trains a small classifier on a large one's answers to texts
+distillation.py       trains a small classifier on what a large one computes for texts
 """

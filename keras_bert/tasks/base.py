@@ -204,6 +204,22 @@ class TextTask:
         """
         raise InputError(f"{type(self.model).__name__} has no classes to weight. Leave class_weight out.")
 
+    def explained_rows(self, examples, encoded: Encoded, outputs, targets: Sequence) -> list:
+        """Returns an `ExplainedRow` for each row that the explanations of the answers need.
+
+        Args:
+            outputs: the result of `predict_rows` for `encoded.rows`.
+            targets: what to explain, one for each example; None for the model's answer.
+
+        Raises:
+            InputError: the task has no explanations, or a target is not valid.
+        """
+        raise InputError(f"{type(self.model).__name__} has no answers that explain can explain.")
+
+    def row_ids(self, encoded: Encoded, row: int) -> np.ndarray:
+        """Returns the token ids of a row, int32 (S,)."""
+        return encoded.rows.tokens[features.INPUT_IDS][encoded.rows.splits[row] : encoded.rows.splits[row + 1]]
+
     def _with_labels(self, rows: TokenRows, labels: np.ndarray | None, weights) -> TokenRows:
         """Adds `label_ids` and `example_weights` to rows, unless they are None."""
         if labels is not None:

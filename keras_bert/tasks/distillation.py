@@ -1,10 +1,13 @@
-"""Trains a small classifier on the predictions of a large one for texts."""
+"""Trains a small classifier on texts, on what a large one computes for them."""
 
 import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from keras_bert.models.distiller import Distiller
+from keras_bert.models.distiller import LABELS, Distiller, checked_terms, label_order, needs_layers
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import rows_dataset
@@ -15,27 +18,31 @@ from keras_bert.tasks.recipe import LEARNING_RATE, recipe_optimizer
 
 
 def distill(
-    student,
-    teacher,
-    x,
-    y=None,
+    student: Any,
+    teacher: Any,
+    x: Any,
+    y: Any = None,
     *,
-    alpha: float = 0.5,
+    terms: Any = None,
+    layer_map: Sequence[int] | None = None,
     temperature: float = 2.0,
     batch_size: int = 32,
     epochs: int = 3,
     learning_rate: float = LEARNING_RATE,
     max_seq_length: int | None = None,
     seed: int = 12345,
-    **kwargs,
-):
-    """Trains `student` on texts, on the logits of `teacher` for them and on their labels; see `Distiller` for the loss.
+    **kwargs: Any,
+) -> Any:
+    """Trains `student` on texts, on what `teacher` computes for them and on their labels; see `Distiller` for the loss.
 
-    The teacher's logits are computed once, before training. The teacher may have another size and another vocabulary.
+    If the terms are of logits only, these are computed once, before training, and the teacher may have another
+    vocabulary. Otherwise the teacher computes every batch.
 
     Args:
-        student, teacher: two `SequenceClassifier`s with the same labels and the same `problem_type`.
-        x, y: texts and labels as for `fit`; without labels `alpha` must be 1.
+        student, teacher: two `SequenceClassifier`s with the same labels and the same `problem_type`. The teacher may be
+            the folder of one.
+        x, y: texts and labels as for `fit`; labels are needed for the term `labels`.
+        terms, layer_map, temperature: see `Distiller`.
         learning_rate: the peak rate; the rate rises for a tenth of the updates and then falls to 0.
         **kwargs: as in `fitting.fit_texts`, and `validation_data` as `keras.Model.fit` takes it.
 
@@ -50,17 +57,24 @@ def distill(
         student = SequenceClassifier.from_pretrained("teacher", keep_layers=[0, 2, 4])
         distill(student, teacher, texts, labels)
 
-    Reference: Hinton et al., 2015, arXiv 1503.02531; Turc et al., 2019, arXiv 1908.08962.
+    Reference: Hinton et al., 2015, arXiv 1503.02531; Turc et al., 2019, arXiv 1908.08962; Jiao et al., 2019, arXiv
+    1909.10351.
     """
     check_options(distill, kwargs, (*FIT_OPTIONS, "validation_data"))
-    distiller = Distiller(student, alpha, temperature)
+    if isinstance(teacher, str | os.PathLike):
+        teacher = type(student).from_pretrained(teacher)
+    with_layers = terms is not None and needs_layers(checked_terms(terms))
+    distiller = Distiller(
+        student, teacher if with_layers else None, terms, layer_map=layer_map, temperature=temperature
+    )
     task = text_task(student)
     examples = task.examples(x, y)
-    if y is None and alpha < 1:
-        raise InputError(f"Without labels alpha must be 1. Received: alpha={alpha}. Give labels, or alpha=1.")
+    if y is None and LABELS in distiller.terms:
+        raise InputError(f"The term {LABELS} needs labels. Received: none. Give labels, or other terms.")
     rows = task.encode(examples, max_seq_length).rows
-    logits = teacher_logits(teacher, student, examples, max_seq_length, batch_size)
-    rows = rows.with_labels(**{features.TEACHER_LOGITS: logits})
+    if not with_layers:
+        logits = teacher_logits(teacher, student, examples, max_seq_length, batch_size)
+        rows = rows.with_labels(**{features.TEACHER_LOGITS: logits})
     steps_per_epoch = len(RowBatches(rows, batch_size))
     optimizer = recipe_optimizer(steps_per_epoch, epochs, kwargs.get("initial_epoch", 0), learning_rate)
     distiller.compile(optimizer, jit_compile=False)
@@ -74,15 +88,11 @@ def teacher_logits(teacher, student, examples, max_seq_length: int | None, batch
     Raises:
         InputError: teacher and student differ in labels or `problem_type`, or a logit is not a finite number.
     """
-    if teacher.problem_type != student.problem_type or set(teacher.labels) != set(student.labels):
-        raise InputError(
-            f"Teacher and student must have the same labels. The teacher has {', '.join(teacher.labels)} "
-            f"({teacher.problem_type}), the student {', '.join(student.labels)} ({student.problem_type})."
-        )
+    order = label_order(teacher, student)
     task = text_task(teacher)
     positions = teacher.config.max_sequence_length
     unlabelled = dataclasses.replace(examples, labels=None, weights=None)
     encoded = task.encode(unlabelled, positions if max_seq_length is None else min(max_seq_length, positions))
     logits = predict_rows(teacher, encoded.rows, batch_size)
     task.answers(unlabelled, encoded, logits)  # raises if a logit is not finite
-    return logits[:, [teacher.labels.index(label) for label in student.labels]].astype(np.float32)
+    return logits[:, order].astype(np.float32)

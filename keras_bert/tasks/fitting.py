@@ -53,6 +53,7 @@ def fit_texts(
     class_weight=None,
     steps_per_epoch: int | None = None,
     seed: int = 12345,
+    teacher=None,
     **kwargs,
 ):
     """Trains a model on texts.
@@ -80,6 +81,8 @@ def fit_texts(
         steps_per_epoch: updates in an epoch. The next epoch continues the pass over the examples, and a new pass begins
             when all have been seen. By default an epoch is one pass.
         seed: the seed of the order of examples; `keras.utils.set_random_seed` sets that of dropout.
+        teacher: for a `SequenceClassifier`, a teacher or its folder: then `tasks.distillation.distill` trains, which
+            takes the remaining arguments.
         **kwargs: `callbacks`, `initial_epoch`, `validation_freq`, `validation_steps`, `verbose` of `keras.Model.fit`.
 
     Returns:
@@ -88,6 +91,15 @@ def fit_texts(
     Raises:
         InputError: texts or labels are empty, missing or do not fit the model, or an option is unknown.
     """
+    if teacher is not None:
+        from keras_bert.tasks.distillation import distill
+
+        others = {"validation_data": validation_data, "class_weight": class_weight, "sample_weight": sample_weight}
+        others |= {"validation_split": validation_split or None, "steps_per_epoch": steps_per_epoch}
+        if given := [name for name, value in others.items() if value is not None]:
+            raise InputError(f"A fit with a teacher has no {', '.join(given)}. Leave it out.")
+        options = {"max_seq_length": max_seq_length, "seed": seed, "epochs": epochs}
+        return distill(model, teacher, x, y, batch_size=batch_size_of(batch_size), **options, **kwargs)
     # Only now, because these take seconds, and predictions of loaded exports do without them.
     from keras_bert.records.datasets import rows_dataset
     from keras_bert.tasks.recipe import compile_for_texts

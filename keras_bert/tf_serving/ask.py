@@ -53,7 +53,7 @@ class SavedModel:
             raise InputError(f"Cannot load the SavedModel {self.folder}: {_reason(error)}") from error
         self._signature = self._loaded.signatures.get("serving_default")
         inputs, outputs = self._names()
-        self.columns = next((columns for columns in QUESTIONS if set(columns) == inputs), ())
+        self.columns: Sequence[str] = next((columns for columns in QUESTIONS if set(columns) == inputs), ())
         if not self.columns or not can_read(outputs):
             raise InputError(
                 f"{self.folder} is a SavedModel, but not one that takes text and was written by export_for_serving. "
@@ -79,7 +79,7 @@ class SavedModel:
         if len(columns) == 2 and len(self.columns) == 1:
             raise InputError(f"{self.folder} takes single texts, and a second text was given.")
         if len(columns) == 1 and self.columns[-1] == _MAY_BE_LEFT_OUT:
-            columns = (columns[0], [""] * len(columns[0]))
+            columns = [columns[0], [""] * len(columns[0])]
         if len(columns) != len(self.columns):
             raise InputError(f"{self.folder} takes {_listed(self.columns)}. Received {len(columns)} column(s).")
         first, last = len(columns[0]), len(columns[-1])
@@ -103,7 +103,7 @@ def load_text_operations() -> None:
     import tensorflow as tf
 
     specification = importlib.util.find_spec("tensorflow_text")
-    for folder in specification.submodule_search_locations if specification else ():
+    for folder in (specification and specification.submodule_search_locations) or ():
         for library in sorted(glob.glob(os.path.join(folder, "python", "ops", "*.so"))):
             tf.load_op_library(library)
 

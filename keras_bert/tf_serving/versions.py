@@ -34,7 +34,8 @@ class NewVersion:
     """
 
     def __init__(self, folder: str):
-        self.folder, self.path = folder, None
+        self.folder = folder
+        self.path: str | None = None
 
 
 @contextlib.contextmanager

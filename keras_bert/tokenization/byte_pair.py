@@ -27,6 +27,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -176,9 +177,9 @@ class BytePairTokenizer(Tokenizer):
                 return cls(**arguments)
             except InputError as error:
                 raise InputError(f"{os.path.join(folder, TOKENIZER_FILE)}: {error}") from None
-        files = (os.path.join(folder, name) for name in (VOCABULARY_FILE, MERGES_FILE))
+        vocabulary, merges = (os.path.join(folder, name) for name in (VOCABULARY_FILE, MERGES_FILE))
         prefix = member(read_settings(folder), "add_prefix_space", bool, os.path.join(folder, SETTINGS_FILE), False)
-        return cls.from_files(*files, special_tokens_of(folder, ROBERTA_SPECIAL_TOKENS), prefix)
+        return cls.from_files(vocabulary, merges, special_tokens_of(folder, ROBERTA_SPECIAL_TOKENS), prefix)
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `tokenizer_config.json`, and `vocab.json` and `merges.txt` or `tokenizer.json`, as Hugging Face does.
@@ -259,7 +260,7 @@ class BytePairTokenizer(Tokenizer):
         """Returns the text of ids. Invalid UTF-8, such as half a character, becomes U+FFFD."""
         return b"".join(self.token_bytes[number] for number in ids).decode("utf-8", "replace")
 
-    def graph(self, core_operations: bool = False):
+    def graph(self, core_operations: bool = False) -> Any:
         """Returns the `GraphBytePair` of this tokenizer, which always uses core operations only."""
         from keras_bert.tokenization.graph_byte_pair import GraphBytePair
 

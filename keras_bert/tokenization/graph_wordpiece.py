@@ -9,6 +9,8 @@ For any bytes it returns the ids of wordpiece.py, and the same offsets in bytes.
 All other ops are core TensorFlow ops. TF Serving includes all of them since 2.12.
 """
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -64,7 +66,7 @@ class GraphTokenizer(tf.Module, GraphForm):
             autograph=False,
         )
 
-    def tokenize(self, texts) -> tf.RaggedTensor:
+    def tokenize(self, texts: Any) -> tf.RaggedTensor:
         """Returns the ids of each text, int32 `(texts, None)`, without [CLS] and [SEP].
 
         Args:
@@ -76,7 +78,7 @@ class GraphTokenizer(tf.Module, GraphForm):
         texts, is_exact, normalized = self._normalize(texts)
         return self._with_exact_rows(texts, is_exact, [self._pieces.tokenize(normalized)])[0]
 
-    def tokenize_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    def tokenize_with_offsets(self, texts: Any) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Returns ids, starts and ends, each int32 `(texts, None)`: piece i came from bytes `starts[i]:ends[i]`."""
         texts, is_exact, normalized, sources = self._normalize(texts, with_offsets=True)
         ids, starts, ends = self._pieces.tokenize_with_offsets(normalized)

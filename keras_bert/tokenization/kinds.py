@@ -16,6 +16,7 @@ def python_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> Tokenizer:
     """Returns the tokenizer in Python. Only WordPiece uses `do_lower_case`."""
     if isinstance(vocabulary, Tokenizer):
         return vocabulary
+    assert isinstance(vocabulary, Vocabulary)
     return WordPieceTokenizer(vocabulary, do_lower_case)
 
 
@@ -89,5 +90,5 @@ def save_vocabulary(vocabulary: TokenTable, folder: str | os.PathLike) -> None:
     """Writes the files that `find_vocabulary` reads into an existing folder."""
     if isinstance(vocabulary, Vocabulary):
         vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
-    else:
+    elif isinstance(vocabulary, Tokenizer):
         vocabulary.save(folder)

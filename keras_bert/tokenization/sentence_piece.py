@@ -1,8 +1,8 @@
-"""SentencePiece in Python, with character offsets, as ALBERT uses it.
+"""SentencePiece in Python, with character offsets, as ALBERT and XLNet use it.
 
 The library `sentencepiece` finds the tokens. Around it:
 
-1. With `do_lower_case`, texts are prepared as ALBERT prepares them (`SentencePieceModel.without_case`).
+1. Texts are prepared as ALBERT and XLNet prepare them, unless accents are kept (`SentencePieceModel.without_accents`).
 2. A token that ends with a digit and a comma is divided: "▁2010," -> "▁2010", ",". The rule is that of
       google-research/albert and zihangdai/xlnet, `encode_pieces`. Hugging Face's fast tokenizers do not have it.
 3. Special tokens never match text, even if the model file would match them.
@@ -17,6 +17,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -35,8 +36,12 @@ from keras_bert.tokenization.tokenizer_files import (
 MODEL_FILE = "spiece.model"
 # The start of the names of ALBERT's tokenizers in Hugging Face.
 ALBERT_CLASS = "AlbertTokenizer"
+XLNET_CLASS = "XLNetTokenizer"
 ALBERT_SPECIAL_TOKENS = SpecialTokens(
     cls="[CLS]", sep="[SEP]", pad="<pad>", unk="<unk>", mask="[MASK]", mask_takes_space=True
+)
+XLNET_SPECIAL_TOKENS = SpecialTokens(
+    cls="<cls>", sep="<sep>", pad="<pad>", unk="<unk>", mask="<mask>", mask_takes_space=True
 )
 SPACE_MARK = "▁"
 # The white space of str.isspace. No token's offsets begin or end with it.
@@ -52,7 +57,9 @@ class SentencePieceTokenizer(Tokenizer):
     Args:
         model: content of a model file, unigram or BPE.
         special_tokens: names of the special tokens, by role.
-        do_lower_case: whether to prepare texts as ALBERT does: lower case without accents.
+        do_lower_case: whether texts are lower-cased.
+        keep_accents: whether accents stay. By default those of lower-cased texts are removed, as in ALBERT; XLNet has
+            capitals and no accents.
 
     Raises:
         InputError: the model is damaged or of another kind, or lacks a special token.
@@ -62,34 +69,48 @@ class SentencePieceTokenizer(Tokenizer):
 
     keeps_spaces = True
 
-    def __init__(self, model: bytes, special_tokens: SpecialTokens = ALBERT_SPECIAL_TOKENS, do_lower_case: bool = True):
+    def __init__(
+        self,
+        model: bytes,
+        special_tokens: SpecialTokens = ALBERT_SPECIAL_TOKENS,
+        do_lower_case: bool = True,
+        keep_accents: bool | None = None,
+    ):
         self.model = model
         self.special_tokens = special_tokens
         self.do_lower_case = do_lower_case
-        self._pieces, self.effective_model = _read_model(model, special_tokens, do_lower_case)
+        self.keep_accents = not do_lower_case if keep_accents is None else keep_accents
+        if do_lower_case and self.keep_accents:
+            raise InputError("SentencePiece in lower case has no accents. Set do_lower_case or keep_accents to False.")
+        self._pieces, self.effective_model = _read_model(model, special_tokens, do_lower_case, self.keep_accents)
         self.tokens = tuple(piece.text for piece in self._pieces)
         self.ids = {token: number for number, token in enumerate(self.tokens)}
         self._processor = _processor(self.effective_model)
         self.divided = _divided_tokens(self.tokens, self.ids, self._processor)
 
     def __reduce__(self):
-        return SentencePieceTokenizer, (self.model, self.special_tokens, self.do_lower_case)
+        return SentencePieceTokenizer, (self.model, self.special_tokens, self.do_lower_case, self.keep_accents)
 
     @classmethod
     def from_file(
         cls,
         path: str | os.PathLike,
-        special_tokens: SpecialTokens = ALBERT_SPECIAL_TOKENS,
-        do_lower_case: bool = True,
+        special_tokens: SpecialTokens | None = None,
+        do_lower_case: bool | None = None,
+        keep_accents: bool | None = None,
     ) -> "SentencePieceTokenizer":
-        """Reads a model file.
+        """Reads a model file. By default, a model with the token <cls> is that of an XLNet, others are ALBERT's.
 
         Raises:
             InputError: the file is missing, or for the reasons given in the class.
         """
         data = read_tokenizer_file(path)
         try:
-            return cls(data, special_tokens, do_lower_case)
+            is_xlnet = _has_tokens_of_xlnet(data)
+            special_tokens = special_tokens or (XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
+            do_lower_case = not is_xlnet if do_lower_case is None else do_lower_case
+            keep_accents = False if is_xlnet and keep_accents is None else keep_accents
+            return cls(data, special_tokens, do_lower_case, keep_accents)
         except InputError as error:
             raise InputError(f"{os.fspath(path)}: {error}") from None
 
@@ -98,36 +119,40 @@ class SentencePieceTokenizer(Tokenizer):
         """Reads `spiece.model`, and the settings in `tokenizer_config.json` if it exists.
 
         The settings used are `do_lower_case`, `keep_accents` and the names of the special tokens. By default, the
-        tokenizer of an ALBERT lower-cases, and others do not.
+        tokenizer of an ALBERT lower-cases and removes accents, that of an XLNet removes accents, others do neither.
 
         Raises:
             InputError: as `from_file`, or the settings are damaged or not supported.
         """
         settings, path = read_settings(folder), os.path.join(folder, SETTINGS_FILE)
-        is_albert = member(settings, "tokenizer_class", str, path, ALBERT_CLASS).startswith(ALBERT_CLASS)
-        do_lower_case = member(settings, "do_lower_case", bool, path, is_albert)
-        keep_accents = member(settings, "keep_accents", bool, path, not do_lower_case)
-        if keep_accents == do_lower_case:
+        file = os.path.join(folder, MODEL_FILE)
+        if not settings:
+            return cls.from_file(file)
+        its_class = member(settings, "tokenizer_class", str, path, ALBERT_CLASS)
+        is_xlnet = its_class.startswith(XLNET_CLASS)
+        do_lower_case = member(settings, "do_lower_case", bool, path, its_class.startswith(ALBERT_CLASS))
+        keep_accents = member(settings, "keep_accents", bool, path, not (do_lower_case or is_xlnet))
+        if keep_accents and do_lower_case:
             raise InputError(
-                f"{path} has do_lower_case={do_lower_case} and keep_accents={keep_accents}. Supported are lower case "
-                "without accents, or the text unchanged: set one of the two to true and the other to false."
+                f"{path} has do_lower_case=True and keep_accents=True. Texts in lower case have no accents here: set "
+                "one of the two to false."
             )
-        return cls.from_file(
-            os.path.join(folder, MODEL_FILE), special_tokens_of(folder, ALBERT_SPECIAL_TOKENS), do_lower_case
-        )
+        special_tokens = special_tokens_of(folder, XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
+        return cls.from_file(file, special_tokens, do_lower_case, keep_accents)
 
-    def save(self, folder: str | os.PathLike, tokenizer_class: str = ALBERT_CLASS) -> None:
-        """Writes `spiece.model` and `tokenizer_config.json`, as this class of Hugging Face reads them."""
+    def save(self, folder: str | os.PathLike, tokenizer_class: str | None = None) -> None:
+        """Writes `spiece.model` and `tokenizer_config.json`, as this class of Hugging Face reads them; by default that
+        of XLNet if [CLS] is called <cls>, else that of ALBERT."""
         for name, content in self._files(tokenizer_class).items():
             with atomic_file(os.path.join(folder, name)) as file:
                 file.write(content)
 
-    def _files(self, tokenizer_class: str = ALBERT_CLASS) -> dict[str, bytes]:
+    def _files(self, tokenizer_class: str | None = None) -> dict[str, bytes]:
         settings = settings_text(
             self.special_tokens,
-            tokenizer_class,
+            tokenizer_class or (XLNET_CLASS if self.special_tokens == XLNET_SPECIAL_TOKENS else ALBERT_CLASS),
             do_lower_case=self.do_lower_case,
-            keep_accents=not self.do_lower_case,
+            keep_accents=self.keep_accents,
             remove_space=True,
         )
         return {MODEL_FILE: self.model, SETTINGS_FILE: settings.encode()}
@@ -176,7 +201,7 @@ class SentencePieceTokenizer(Tokenizer):
         """Returns the text of ids. Each word is preceded by a space, including the first."""
         return "".join(self.tokens[number] for number in ids).replace(SPACE_MARK, " ")
 
-    def graph(self, core_operations: bool = False):
+    def graph(self, core_operations: bool = False) -> Any:
         """Returns the `GraphSentencePiece` of this tokenizer."""
         if core_operations:
             raise InputError(
@@ -189,17 +214,25 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 @functools.lru_cache(maxsize=4)
-def _read_model(data: bytes, special_tokens: SpecialTokens, do_lower_case: bool):
+def _read_model(data: bytes, special_tokens: SpecialTokens, do_lower_case: bool, keep_accents: bool):
     """Returns the pieces, and the model that the library and the graph run."""
     model = SentencePieceModel.from_bytes(data)
-    check_special_tokens(special_tokens, {piece.text: None for piece in model.pieces}, "The SentencePiece model")
+    check_special_tokens(
+        special_tokens, {piece.text: number for number, piece in enumerate(model.pieces)}, "The SentencePiece model"
+    )
     never_text = set(special_tokens.names) - {special_tokens.unk}
     pieces = tuple(
         dataclasses.replace(piece, type=CONTROL) if piece.text in never_text else piece for piece in model.pieces
     )
     model = dataclasses.replace(model, pieces=pieces)
     with _explain_refusal():
-        return pieces, (model.without_case() if do_lower_case else model).to_bytes()
+        return pieces, (model if keep_accents else model.without_accents(do_lower_case)).to_bytes()
+
+
+def _has_tokens_of_xlnet(data: bytes) -> bool:
+    """Returns whether a model has the name of [CLS] in XLNet's, and not that in ALBERT's."""
+    tokens = {piece.text for piece in SentencePieceModel.from_bytes(data).pieces}
+    return XLNET_SPECIAL_TOKENS.cls in tokens and ALBERT_SPECIAL_TOKENS.cls not in tokens
 
 
 def _processor(model: bytes):

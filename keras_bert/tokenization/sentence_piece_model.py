@@ -102,15 +102,16 @@ class SentencePieceModel:
             ]
         )
 
-    def without_case(self) -> "SentencePieceModel":
-        """Returns a model that prepares texts as ALBERT does, before it applies its own rules.
+    def without_accents(self, lower_case: bool) -> "SentencePieceModel":
+        """Returns a model that prepares texts as ALBERT and XLNet do, before it applies its own rules.
 
         The steps are: `` and '' become ", white space becomes spaces, NFKD, marks are removed, lower case. They are
         added to the model's rules, so that one pass normalises a text and tracks the source of each token. A rule sees
         only a few characters. So a capital sigma at the end of a word becomes σ, and letters that Unicode would compose
         stay separate if a mark between them was removed.
 
-        Reference: google-research/albert, `tokenization.preprocess_text`.
+        Reference: google-research/albert, `tokenization.preprocess_text`; zihangdai/xlnet,
+        `prepro_utils.preprocess_text`.
         """
         from sentencepiece import SentencePieceNormalizer, set_min_log_level
 
@@ -122,7 +123,7 @@ class SentencePieceModel:
             remove_extra_whitespaces=False,
         )
         rules = dict(normalizer.decompile()) if self.rules else {}
-        plain_texts = {source: plain(source) for source in rules} | _plain_characters()
+        plain_texts = {source: plain(source, lower_case) for source in rules} | _plain_characters(lower_case)
         # These rules already decompose, so only the other changes of `plain` are added.
         changed = {
             source: text for source, text in plain_texts.items() if source not in rules or text != _decomposed(source)
@@ -134,11 +135,12 @@ class SentencePieceModel:
         return dataclasses.replace(self, rules=compiled)
 
 
-def plain(text: str) -> str:
-    """Returns a text as ALBERT reads it: "``Émile''" -> '"emile"'."""
+def plain(text: str, lower_case: bool = True) -> str:
+    """Returns a text as ALBERT reads it: "``Émile''" -> '"emile"'. Without lower case, as XLNet does: '"Emile"'."""
     text = text.replace("``", '"').replace("''", '"')
     decomposed = _decomposed("".join(" " if character.isspace() else character for character in text))
-    return "".join(letter.lower() for letter in decomposed if not unicodedata.combining(letter))
+    letters = (letter for letter in decomposed if not unicodedata.combining(letter))
+    return "".join(letter.lower() if lower_case else letter for letter in letters)
 
 
 def _decomposed(text: str) -> str:
@@ -146,7 +148,7 @@ def _decomposed(text: str) -> str:
 
 
 @functools.cache
-def _plain_characters() -> Mapping[str, str]:
+def _plain_characters(lower_case: bool) -> Mapping[str, str]:
     """Returns the characters of Unicode 14.0 that `plain` changes, and the two quotes, with their replacements."""
     unassigned = {
         point for first, last in unicode_table.unassigned_ranges() for point in range(first, min(last, 0xFFFF) + 1)
@@ -157,8 +159,8 @@ def _plain_characters() -> Mapping[str, str]:
         if 0x3400 <= point <= 0xA000 or 0xAC00 <= point < 0xF900 or point >= 0x20000 or point in unassigned:
             continue
         character = chr(point)
-        if plain(character) != character:
-            changed[character] = plain(character)
+        if plain(character, lower_case) != character:
+            changed[character] = plain(character, lower_case)
     return changed
 
 

@@ -6,7 +6,9 @@ itself. Both are a `TokenTable`.
 
 import abc
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from keras_bert.program.errors import InputError
 
@@ -139,7 +141,7 @@ class Tokenizer(TokenTable, abc.ABC):
         """Returns the text of `ids`, special tokens included."""
 
     @abc.abstractmethod
-    def graph(self, core_operations: bool = False):
+    def graph(self, core_operations: bool = False) -> Any:
         """Returns the `GraphForm` of this tokenizer. It returns the same ids as `encode`.
 
         Args:
@@ -150,7 +152,7 @@ class Tokenizer(TokenTable, abc.ABC):
         """
 
     @abc.abstractmethod
-    def save(self, folder) -> None:
+    def save(self, folder: str | os.PathLike) -> None:
         """Writes the files of the tokenizer into an existing folder."""
 
     def tokenize(self, text: str | bytes) -> list[str]:
@@ -165,14 +167,14 @@ class GraphForm(abc.ABC):
     """
 
     @abc.abstractmethod
-    def tokenize(self, texts):
+    def tokenize(self, texts: Any) -> Any:
         """Strings `(texts,)` -> ragged int32 ids `(texts, None)`."""
 
     @abc.abstractmethod
-    def tokenize_with_offsets(self, texts):
+    def tokenize_with_offsets(self, texts: Any) -> Any:
         """Strings `(texts,)` -> ids, starts and ends, ragged int32 `(texts, None)`; offsets are in bytes."""
 
-    def tokenize_words(self, words):
+    def tokenize_words(self, words: Any) -> Any:
         """Strings `(words,)` -> ids of the words as inside a text, ragged int32 `(words, None)`."""
         return self.tokenize(words)
 

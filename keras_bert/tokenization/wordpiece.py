@@ -18,6 +18,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
@@ -79,7 +80,7 @@ class WordPieceTokenizer(Tokenizer):
     def continues_word(self, token: str) -> bool:
         return self._vocabulary.continues_word(token)
 
-    def graph(self, core_operations: bool = False):
+    def graph(self, core_operations: bool = False) -> Any:
         """Returns the `GraphTokenizer` of this tokenizer, or with `core_operations` its `CoreWordPiece`."""
         if core_operations:
             from keras_bert.tokenization.core_wordpiece import CoreWordPiece

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from keras_bert.accelerate.backend import require_tensorflow
-from keras_bert.models.distiller import Distiller
+from keras_bert.models.distiller import needs_layers
 from keras_bert.models.trainable_parts import enable_lora, freeze, what_is_trained
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -22,6 +22,7 @@ from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.distillation import teacher_logits
 from keras_bert.tasks.fitting import text_task
 from keras_bert.training.best_model import BestModel, remove_best_weights
+from keras_bert.training.distillation import Distillation
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, exclusive_training
@@ -59,8 +60,7 @@ class FineTuningOptions:
         freeze_embeddings, freeze_layers, freeze_encoder: the parts that are not trained, see `trainable_parts.freeze`.
         lora_rank: rank of LoRA, see `trainable_parts.enable_lora`; 0 for training without LoRA.
         lora_alpha, lora_parts: the scale of LoRA (None: the rank), and the parts of the model that get it.
-        teacher: the model folder of a classifier to distil, see `Distiller`.
-        distillation_alpha, temperature: the teacher's share of the loss, and how soft its probabilities are.
+        distillation: the teacher of a classifier and what it teaches; None for training on labels only.
 
     Raises:
         InputError: a number is out of range, or two options contradict each other.
@@ -91,9 +91,7 @@ class FineTuningOptions:
     lora_rank: int = 0
     lora_alpha: float | None = None
     lora_parts: Sequence[str] = ("attention",)
-    teacher: str | os.PathLike | None = None
-    distillation_alpha: float = 0.5
-    temperature: float = 2.0
+    distillation: Distillation | None = None
 
     def __post_init__(self):
         check_seed(self.seed)
@@ -117,12 +115,12 @@ class FineTuningOptions:
             "gradient_accumulation_steps",
             "gradient_checkpointing",
             "track",
-            "teacher",
+            "distillation",
             "optimizer",
         )
         settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in changeable}
-        teacher = {"teacher": os.path.abspath(self.teacher) if self.teacher else None}
-        return settings | teacher | self.optimizer.settings()
+        distillation = self.distillation and self.distillation.settings()
+        return settings | {"distillation": distillation} | self.optimizer.settings()
 
 
 @exclusive_training
@@ -180,7 +178,7 @@ def fine_tune(
         print(f"{folder.path}: the training is finished")
         remove_best_weights(folder)  # in case a kill prevented it
         return model_class.from_pretrained(folder.model_path)
-    if options.teacher:
+    if options.distillation and not needs_layers(options.distillation.terms):
         rows = rows.with_labels(**{features.TEACHER_LOGITS: _teacher_logits(folder, model, train, options)})
     _train(model, task, rows, dev, folder, options)
     folder.save_model(model)
@@ -220,7 +218,10 @@ def _prepare(model, options: FineTuningOptions) -> None:
 
 def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, options: FineTuningOptions) -> None:
     """Trains a model from the newest checkpoint. Afterwards it has the best, averaged or last weights."""
-    trained = Distiller(model, options.distillation_alpha, options.temperature) if options.teacher else model
+    trained = model
+    if options.distillation:
+        with_layers = needs_layers(options.distillation.terms)
+        trained = options.distillation.distiller(model, type(model) if with_layers else None)
     steps_per_epoch = len(RowBatches(rows, options.train_batch_size))
     num_train_steps = max(1, round(steps_per_epoch * options.num_train_epochs))
     schedule = options.optimizer.schedule(
@@ -300,7 +301,7 @@ def _teacher_logits(folder: RunFolder, student, train, options: FineTuningOption
         return np.load(path)
     from keras_bert.checkpoints.pretrained import from_pretrained
 
-    teacher = from_pretrained(type(student), options.teacher)
+    teacher = from_pretrained(type(student), options.distillation.teacher)
     logits = teacher_logits(teacher, student, train, options.max_seq_length, 2 * options.train_batch_size)
     if is_chief():
         with atomic_file(path) as file:

@@ -9,13 +9,15 @@ import keras
 import tensorflow as tf
 
 from keras_bert.accelerate.backend import require_tensorflow
-from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.base import TaskModel
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.optimization import PhasedSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.best_model import BestModel, best_step, remove_best_weights
+from keras_bert.training.objectives import DEFAULT_OBJECTIVE, pretrainer_class
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_options import PretrainingRunOptions
@@ -39,8 +41,8 @@ def train_pretrainer(
     train_files: str | Sequence[str],
     start: StartingPoint,
     options: PretrainingRunOptions | None = None,
-) -> BertPretrainer:
-    """Pre-trains BERT on masked words and next sentences, as google-research/bert `run_pretraining.py` does.
+) -> TaskModel:
+    """Pre-trains the model of an objective, as google-research/bert and /electra `run_pretraining.py` do.
 
     It accepts all records that `create_pretraining_data` writes: packed rows, records without a next-sentence task, and
     records without masks, which get new masks in every epoch.
@@ -68,7 +70,8 @@ def train_pretrainer(
     phases = options.phases(train_files)
     schedule = _schedule(phases, options.optimizer)
     keras.utils.set_random_seed(options.seed)
-    model = start.make(BertPretrainer)
+    model_class = pretrainer_class(options.objective)
+    model = start.make(model_class, **options.model_arguments)
     if model.vocabulary is None:
         print("No vocabulary was given. The model folder will have none, so the model takes token ids but no texts.")
     make_datasets = [_dataset_maker(phase, model, options) for phase in phases]
@@ -77,41 +80,42 @@ def train_pretrainer(
     settings = _settings(model, start, options, phases, datasets)
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
     if options.keep_best and any_worker(os.path.isdir(folder.model_path)):
-        return _finished_model(folder)
+        return _finished_model(folder, model_class)
     # XLA is possible, since all batches of a phase have one shape. The choice depends on the length of the whole run,
     # so that a resumed run computes the same.
+    trained = options.distillation.distiller(model, MaskedLM) if options.distillation else model
     compile_for_training(
-        model,
+        trained,
         options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=False),
         with_xla=sum(phase.num_train_steps for phase in phases) >= _MIN_STEPS_FOR_XLA,
         steps_per_execution=options.steps_per_execution,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
     )
-    best = _train(model, phases, make_datasets, folder, options)
-    _save_trained(model, folder, best)
+    best = _train(trained, model, phases, make_datasets, folder, options)
+    _save_trained(trained, model, folder, best)
     return model
 
 
-def _finished_model(folder: RunFolder) -> BertPretrainer:
+def _finished_model(folder: RunFolder, model_class: type) -> TaskModel:
     """Returns the best model of a finished run."""
     print(f"{folder.path}: the training is finished")
     remove_best_weights(folder)  # in case a kill prevented it
-    return BertPretrainer.from_pretrained(folder.model_path)
+    return model_class.from_pretrained(folder.model_path)
 
 
-def _save_trained(model: BertPretrainer, folder: RunFolder, best: BestModel | None) -> None:
+def _save_trained(trained, model: TaskModel, folder: RunFolder, best: BestModel | None) -> None:
     """Gives the model the best, averaged or last weights of the run, and saves it."""
     if best:
         best.restore()
     else:
-        take_averages(model)
+        take_averages(trained)
     folder.save_model(model)
     remove_best_weights(folder)
 
 
 def _settings(
-    model: BertPretrainer, start: StartingPoint, options: PretrainingRunOptions, phases, datasets
+    model: TaskModel, start: StartingPoint, options: PretrainingRunOptions, phases, datasets
 ) -> dict[str, object]:
     """Returns the settings that must not change when the run is resumed."""
     settings = {
@@ -128,21 +132,23 @@ def _settings(
     return settings
 
 
-def _best_model_maker(model: BertPretrainer, folder: RunFolder, options: PretrainingRunOptions):
+def _best_model_maker(trained, model: TaskModel, folder: RunFolder, options: PretrainingRunOptions):
     """Returns a function that takes the last step of a phase and returns the `BestModel` for this phase."""
     dataset = options.keep_best.dataset(model)
+    if trained is not model:
+        model.compile(optimizer=None)  # for its evaluation
 
     def make_best_model(end: int) -> BestModel:
         return BestModel(
             folder,
-            folder.restore_checkpoint(model),  # the newest checkpoint may be damaged
+            folder.restore_checkpoint(trained),  # the newest checkpoint may be damaged
             end,
             model,
             functools.partial(options.keep_best.results, model, dataset),
             _MAIN_SCORE,
             less_is_better=True,
             evaluate_steps=options.steps_between_evaluations,
-            with_weights=functools.partial(averaged_weights, model),
+            with_weights=functools.partial(averaged_weights, trained),
         )
 
     return make_best_model
@@ -159,7 +165,7 @@ def _schedule(phases: Sequence[PretrainingPhase], optimizer: OptimizerChoice):
     return PhasedSchedule(*schedules, phases[0].num_train_steps) if len(phases) > 1 else schedules[0]
 
 
-def _dataset_maker(phase: PretrainingPhase, model: BertPretrainer, options: PretrainingRunOptions):
+def _dataset_maker(phase: PretrainingPhase, model: TaskModel, options: PretrainingRunOptions):
     """Returns `pretraining_dataset` with the arguments of a phase filled in."""
     return functools.partial(
         pretraining_dataset,
@@ -171,11 +177,13 @@ def _dataset_maker(phase: PretrainingPhase, model: BertPretrainer, options: Pret
         config=model.config,
         vocabulary=model.vocabulary,
         masking=options.masking,
+        default_masking=model.masking,
     )
 
 
 def _train(
-    model,
+    trained,
+    model: TaskModel,
     phases: Sequence[PretrainingPhase],
     make_datasets: Sequence[Callable],
     folder: RunFolder,
@@ -183,21 +191,25 @@ def _train(
 ) -> BestModel | None:
     """Trains a compiled model in one phase after the other, from the newest checkpoint of any phase.
 
+    Args:
+        trained: the model, or its `Distiller`.
+        model: the model.
+
     Returns:
         The callback that has kept the best weights, or None without `keep_best`.
     """
-    make_best_model = _best_model_maker(model, folder, options) if options.keep_best else None
+    make_best_model = _best_model_maker(trained, model, folder, options) if options.keep_best else None
     end, best = 0, None
     for number, (phase, make_dataset) in enumerate(zip(phases, make_datasets, strict=True), start=1):
         start, end = end, end + phase.num_train_steps
         if number > 1:
             print(f"phase {number}: steps {start} to {end}")
             # Shapes differ, so the step is traced again, as in a process that starts in this phase.
-            model.make_train_function(force=True)
+            trained.make_train_function(force=True)
         best = make_best_model(end) if make_best_model else None
         with naming_damaged_records(phase.train_files, model.config):
             resumable_fit(
-                model,
+                trained,
                 functools.partial(_dataset_at, make_dataset, folder.file(_INDEX_FILES[number - 1]), start),
                 folder,
                 num_train_steps=end,
@@ -227,6 +239,7 @@ def evaluate_pretrainer(
     eval_batch_size: int = 8,
     max_eval_steps: int = 100,
     masking: Mapping[str, object] | None = None,
+    objective: str = DEFAULT_OBJECTIVE,
 ) -> dict[str, float]:
     """Evaluates a pre-trained model and writes `eval_results.txt` with Google's names.
 
@@ -240,10 +253,11 @@ def evaluate_pretrainer(
         max_seq_length, max_predictions_per_seq, masking: see `pretraining_dataset`.
         eval_batch_size: rows in a batch.
         max_eval_steps: the largest number of batches.
+        objective: that of the run.
 
     Returns:
-        The values of `METRICS`, and `global_step`. If the records have no next-sentence task, `next_sentence_accuracy`
-        is NaN, and `n/a` in the file.
+        The loss and the metrics of the pre-trainer, and `global_step`. If the records have no next-sentence task,
+        `next_sentence_accuracy` is NaN, and `n/a` in the file.
 
     Raises:
         InputError: there is no model, or the records do not fit it.
@@ -252,7 +266,7 @@ def evaluate_pretrainer(
         eval_files, eval_batch_size, max_eval_steps, max_seq_length, max_predictions_per_seq, masking, vocabulary
     )
     folder = RunFolder(output_dir)
-    model = trained_model(BertPretrainer, folder, StartingPoint(init_checkpoint=init_checkpoint))
+    model = trained_model(pretrainer_class(objective), folder, StartingPoint(init_checkpoint=init_checkpoint))
     check_same_vocabulary(vocabulary, model.vocabulary, folder.path)
     dataset = evaluation.dataset(model)
     model.compile(optimizer=None)

@@ -7,19 +7,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.base import TaskModel
 from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.strategies import call_in_chief
-
-METRICS = (
-    "loss",
-    "masked_lm_accuracy",
-    "masked_lm_loss",
-    "next_sentence_accuracy",
-    "next_sentence_loss",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +52,7 @@ class PretrainingEvaluation:
             "eval_masking": dict(self.masking) if self.masking else None,
         }
 
-    def dataset(self, model: BertPretrainer) -> tf.data.Dataset:
+    def dataset(self, model: TaskModel) -> tf.data.Dataset:
         """Returns the batches as a dataset of known length.
 
         Raises:
@@ -76,14 +68,15 @@ class PretrainingEvaluation:
             config=model.config,
             vocabulary=model.vocabulary or self.vocabulary,
             masking=self.masking,
+            default_masking=model.masking,
         ).take(self.max_eval_steps)
         with naming_damaged_records(self.eval_files, model.config):
             # The batches are counted, because Keras warns at the end of a dataset of unknown length.
             num_steps = dataset.reduce(np.int64(0), lambda count, _: count + 1)
         return dataset.apply(tf.data.experimental.assert_cardinality(num_steps))
 
-    def results(self, model: BertPretrainer, dataset: tf.data.Dataset) -> dict[str, float]:
-        """Returns the values of `METRICS` for a compiled model with its current weights, equal in all processes.
+    def results(self, model: TaskModel, dataset: tf.data.Dataset) -> dict[str, float]:
+        """Returns loss and metrics of a compiled model with its current weights, equal in all processes.
 
         The model's metrics keep their values, with which training continues.
 
@@ -96,4 +89,4 @@ class PretrainingEvaluation:
             results = model.evaluate(dataset, return_dict=True, verbose=0)
         for variable, value in zip(model.metrics_variables, values_before, strict=True):
             variable.assign(value)
-        return call_in_chief(lambda: {name: float(results[name]) for name in METRICS})
+        return call_in_chief(lambda: {name: float(value) for name, value in results.items()})

@@ -4,6 +4,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_bert.program.errors import InputError
+from keras_bert.training.distillation import Distillation
+from keras_bert.training.objectives import DEFAULT_OBJECTIVE
 from keras_bert.training.optimizer_choice import OptimizerChoice
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_phase import PretrainingPhase
@@ -29,6 +32,8 @@ class PretrainingRunOptions:
         steps_per_execution: number of updates between two returns to Python.
         gradient_accumulation_steps: the number of parts in which each batch is computed.
         gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
+        objective: one of `objectives.OBJECTIVES`.
+        model_arguments: constructor arguments of its pre-trainer besides the config.
         seed: seed of new weights, dropout, masks and the order of the records.
         track: names of `trackers.TRACKERS` that get the training metrics too.
         optimizer: the optimiser, its learning rates, and the averaging of weights.
@@ -37,6 +42,7 @@ class PretrainingRunOptions:
         stuck_input_seconds: the wait for a batch, in seconds, after which it is reported on standard error.
         keep_best: records to evaluate on while training. The model with the lowest loss is kept instead of the last.
         eval_steps: number of updates between two of these evaluations; 0 for one per checkpoint.
+        distillation: a teacher with the same vocabulary, and what it teaches.
 
     Raises:
         InputError: the seed is out of range.
@@ -55,6 +61,8 @@ class PretrainingRunOptions:
     steps_per_execution: int = 1
     gradient_accumulation_steps: int = 1
     gradient_checkpointing: bool = False
+    objective: str = DEFAULT_OBJECTIVE
+    model_arguments: Mapping[str, object] = dataclasses.field(default_factory=dict)
     seed: int = 12345
     track: tuple[str, ...] = ()
     optimizer: OptimizerChoice = OptimizerChoice()
@@ -62,10 +70,16 @@ class PretrainingRunOptions:
     stuck_input_seconds: float = 300.0
     keep_best: PretrainingEvaluation | None = None
     eval_steps: int = 0
+    distillation: Distillation | None = None
 
     def __post_init__(self):
         check_seed(self.seed)
         check_trackers(self.track)
+        if self.distillation and self.objective != DEFAULT_OBJECTIVE:
+            raise InputError(
+                f"A teacher needs the objective {DEFAULT_OBJECTIVE}. Received: {self.objective}. Leave out one of "
+                "the two."
+            )
 
     @property
     def steps_between_evaluations(self) -> int:
@@ -103,6 +117,10 @@ class PretrainingRunOptions:
             "masking": dict(self.masking) if self.masking else None,
             **self.optimizer.settings(),
         }
+        if self.objective != DEFAULT_OBJECTIVE:
+            settings |= {"objective": self.objective, "model_arguments": dict(self.model_arguments)}
         if self.keep_best:
             settings |= {"keep_best": self.keep_best.settings(), "eval_steps": self.steps_between_evaluations}
+        if self.distillation:
+            settings["distillation"] = self.distillation.settings()
         return settings

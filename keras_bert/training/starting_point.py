@@ -23,6 +23,7 @@ class StartingPoint:
         init_checkpoint: a checkpoint in any format.
         do_lower_case: whether text is lower-cased; None for the choice of `init_checkpoint` or else of the config.
         keep_layers: the numbers of the layers to take from `init_checkpoint`; None for all.
+        new_tokens: tokens to add to the vocabulary of `init_checkpoint`.
     """
 
     config: BertConfig | None = None
@@ -30,6 +31,7 @@ class StartingPoint:
     init_checkpoint: str | os.PathLike | None = None
     do_lower_case: bool | None = None
     keep_layers: Sequence[int] | None = None
+    new_tokens: Sequence[str] = ()
 
     def make(self, model_class: type, **arguments):
         """Returns a new model, with the weights of the checkpoint if there is one.
@@ -45,7 +47,11 @@ class StartingPoint:
             raise InputError("keep_layers selects layers of init_checkpoint. Give init_checkpoint too.")
         if self.init_checkpoint:
             model = model_class.from_pretrained(
-                self.init_checkpoint, do_lower_case=self.do_lower_case, keep_layers=self.keep_layers, **arguments
+                self.init_checkpoint,
+                do_lower_case=self.do_lower_case,
+                keep_layers=self.keep_layers,
+                new_tokens=self.new_tokens,
+                **arguments,
             )
             self._check_loaded(model)
         elif self.config:

@@ -15,12 +15,12 @@ class ModelFlops:
     """Counts the floating-point operations of training by the model's formulas, independent of how it computes them.
 
         6 * (weights of the layers' matrices * tokens + weights of the masked-LM head * predictions)
-        + 12 * layers * hidden size * attended pairs
+        + 12 * layers * heads * head size * attended pairs
 
     A product with a matrix of N weights takes 2 N operations per token, and its gradients twice as many (Kaplan et al.,
-    2020, arXiv 2001.08361, section 2.1). The scores and weighted sums of attention take 4 times the hidden size per
-    pair of tokens, and their gradients twice as many (Chowdhery et al., 2022, arXiv 2204.02311, appendix B). Padding,
-    embeddings, LayerNorm, the pooler and classifiers are not counted.
+    2020, arXiv 2001.08361, section 2.1). The scores and weighted sums of attention take 4 times the size of all heads
+    per pair of tokens, and their gradients twice as many (Chowdhery et al., 2022, arXiv 2204.02311, appendix B).
+    Padding, embeddings, LayerNorm, the pooler and classifiers are not counted.
 
     Args:
         model: a task model.
@@ -31,7 +31,7 @@ class ModelFlops:
         matrices = [weight for weight in model.weights if _LAYER_KERNEL.search(weight.path)]
         self._layer_weights = sum(int(keras.ops.size(weight)) for weight in matrices)
         self._head_weights = config.hidden_size * (config.hidden_size + config.vocab_size)
-        self._per_pair = 12 * config.num_hidden_layers * config.hidden_size
+        self._per_pair = 12 * config.num_hidden_layers * config.num_attention_heads * config.head_size
 
     def of(self, tokens: float, attended_pairs: float, predictions: float) -> float:
         """Returns the number of operations for this input; see `InputProbe.sums`."""

@@ -1,5 +1,6 @@
 """The server's page in a real browser. `make page-test` runs this; docs/pictures gets its pictures from it."""
 
+import csv
 import os
 import pathlib
 import re
@@ -86,8 +87,20 @@ MODELS = {
             "probabilities": [[0.1, 0.9]],
         },
     ),
+    "explained": (["text"], {"score": [0.5]}),
     "several": (["text"], {"labels": [["a", "b"]], "probabilities": [[0.2, 0.9]], "is_given": [[False, True]]}),
     "unknown": (["x"], {"y": [[1, 2, 3]]}),
+}
+
+
+# What the signature `explain` of the model "explained" answers to "schöne <b>": for the first word, against the second.
+EXPLANATION = {
+    "tokens": [["[CLS]", "schöne", "<b>", "[SEP]"]],
+    "scores": [[0.0, 0.5, -0.25, 0.0]],
+    "starts": [[-1, 0, 8, -1]],
+    "ends": [[-1, 7, 11, -1]],
+    "texts": [[-1, 0, 0, -1]],
+    "label": ["score"],
 }
 
 
@@ -96,14 +109,19 @@ def save_constant_model(folder: pathlib.Path, inputs, outputs) -> None:
 
     specs = [tf.TensorSpec([None, None] if name == "choices" else [None], tf.string, name=name) for name in inputs]
 
-    def answer(*values):
-        if callable(outputs):
-            return outputs(*values)
-        batch = tf.shape(values[0])[0]
-        return {name: tf.repeat(tf.constant(value), batch, axis=0) for name, value in outputs.items()}
+    def signature(outputs):
+        def answer(*values):
+            if callable(outputs):
+                return outputs(*values)
+            batch = tf.shape(values[0])[0]
+            return {name: tf.repeat(tf.constant(value), batch, axis=0) for name, value in outputs.items()}
 
-    function = tf.function(answer, input_signature=specs)
-    tf.saved_model.save(tf.Module(), str(folder), signatures={"serving_default": function})
+        return tf.function(answer, input_signature=specs)
+
+    signatures = {"serving_default": signature(outputs)}
+    if folder.parent.name == "explained":
+        signatures["explain"] = signature(EXPLANATION)
+    tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)
 
 
 @pytest.fixture(scope="module")
@@ -129,13 +147,23 @@ def browser(url):
         yield browser
 
 
-def ask(browser, model: str, **fields) -> str:
-    """Returns the text of the visible answer."""
+def choose(browser, model: str) -> None:
     browser.wait_for("return document.querySelectorAll('#model option').length > 1")
     browser.run(
         "const s = document.getElementById('model'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))",
         model,
     )
+    browser.wait_for(
+        "return !document.getElementById('ask').disabled && model.name === arguments[0]".replace(
+            "arguments[0]", repr(model)
+        )
+    )
+
+
+def ask(browser, model: str, **fields) -> str:
+    """Returns the text of the visible answer."""
+    choose(browser, model)
+    browser.run("document.querySelector('[name=how][value=one]').click()")
     names = ",".join(f"#in-{name}" for name in fields)
     fields_are_there = f"document.querySelectorAll({names!r}).length === {len(fields)}"
     browser.wait_for(f"return {fields_are_there} && !document.getElementById('ask').disabled")
@@ -146,6 +174,31 @@ def ask(browser, model: str, **fields) -> str:
     assert browser.run("return document.getElementById('error').innerText") == ""
     text = browser.run("return document.getElementById('answer').innerText")
     return re.sub(r"\s*\t\s*", " | ", text)  # between the cells of a table
+
+
+def choose_lines(browser, model: str, *lines: str) -> None:
+    """Chooses a model and writes lines into its field for many of them."""
+    choose(browser, model)
+    browser.run("document.querySelector('[name=how][value=lines]').click()")
+    browser.run("document.getElementById('in-lines').value = arguments[0]", "\n".join(lines))
+
+
+def cells(browser, selector: str = ".lines tbody tr") -> list[list[str]]:
+    texts = "row => [...row.children].map(cell => cell.textContent)"
+    return browser.run(f"return [...document.querySelectorAll(arguments[0])].map({texts})", selector)
+
+
+def test_an_explain_signature_is_shown_below_the_answer(browser):
+    text = ask(browser, "explained", text="schöne <b>")
+    assert "0.5" in text
+    assert "Why score" in text
+    marks = browser.run(
+        "return [...document.querySelectorAll('#answer mark')].map(m => [m.innerText, m.title, m.style.background])"
+    )
+    assert marks == [
+        ["schöne", "0.5000", "rgba(30, 130, 230, 0.65)"],
+        ["<b>", "-0.2500", "rgba(230, 90, 30, 0.325)"],
+    ]
 
 
 def marks(browser) -> list[str]:
@@ -241,10 +294,155 @@ def test_it_can_be_used_by_keyboard_and_by_those_who_hear_it(browser):
     browser.type("#in-text", "typed\ue009\ue007")  # Ctrl + Enter
     browser.wait_for("return !document.getElementById('answer').hidden")
     unlabelled = (
-        "return [...document.querySelectorAll('textarea, select')].filter(field => !field.labels.length).length"
+        "return [...document.querySelectorAll('textarea, select, input')].filter(field => !field.labels.length).length"
     )
     assert browser.run(unlabelled) == 0
     assert browser.run("return document.getElementById('answer').getAttribute('aria-live')") == "polite"
+
+
+def test_it_says_what_the_model_does_and_has_examples_to_click(browser):
+    choose(browser, "answers")
+    does = browser.run("return document.getElementById('does').textContent")
+    assert does == "Answers a question about a text with a part of the text."
+    browser.run("document.querySelector('#examples button').click()")
+    browser.wait_for("return !document.getElementById('answer').hidden")
+    assert browser.run("return document.getElementById('in-question').value") == "What is the capital of France?"
+    choose(browser, "unknown")
+    assert browser.run("return document.getElementById('does').textContent") == "Takes x and gives y, as JSON."
+    assert browser.run("return document.getElementById('examples').hidden && document.getElementById('how').hidden")
+
+
+def test_pasted_lines_become_a_table_and_a_file(browser, tmp_path):
+    choose_lines(browser, "sentiment", 'a "good", film', "", "<b>bad</b>", *(f"line {number}" for number in range(60)))
+    browser.run("document.getElementById('ask').click()")
+    browser.wait_for("return document.querySelectorAll('.lines tbody tr').length === 62")
+    assert cells(browser, ".lines thead tr") == [["text", "label", "negative", "positive"]]
+    rows = cells(browser)
+    assert rows[:2] == [
+        ['a "good", film', "positive", "0.1000", "0.9000"],
+        ["<b>bad</b>", "positive", "0.1000", "0.9000"],
+    ]
+    assert browser.run("return document.getElementById('status').textContent") == "All 62 lines are done."
+    browser.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    browser.run("document.getElementById('download').click()")
+    file = tmp_path / "sentiment.csv"
+    end = time.monotonic() + 20
+    while not (file.exists() and file.stat().st_size) and time.monotonic() < end:
+        time.sleep(0.05)
+    content = file.read_bytes()
+    assert content.startswith(b"\xef\xbb\xbftext,label,negative,positive\r\n")
+    with open(file, newline="", encoding="utf-8-sig") as opened:
+        found = list(csv.reader(opened))
+    assert [len(found), found[1][0], found[62][0]] == [63, 'a "good", film', "line 59"]
+    assert float(found[1][3]) == pytest.approx(0.9)
+    browser.run("document.getElementById('answer').scrollIntoView()")
+    save_picture(browser, "serving_page_lines.png")
+
+
+def test_lines_of_every_kind(browser):
+    for model, line, row in [
+        ("entities", TEXT, [TEXT, "Zoë Müller (PER); Größe AG (ORG); Ольга (PER); Paris (LOC)"]),
+        ("answers", f"Where?\t{CONTEXT}", ["Where?", CONTEXT, "東京", "0.8000"]),
+        ("masks", "in [MASK] the [MASK]", ["in [MASK] the [MASK]", "paris; river"]),
+        ("score", "a\tb", ["a", "b", "3.2500"]),
+        ("several", "x", ["x", "b", "0.2000", "0.9000"]),
+        ("embedding", "x", ["x", "0.6000", "0.8000", *["0.0000"] * 9]),  # 12 columns are shown
+    ]:
+        choose_lines(browser, model, line)
+        browser.run("document.getElementById('ask').click()")
+        shown = "!document.getElementById('answer').hidden && document.querySelectorAll('.lines tbody tr').length === 1"
+        browser.wait_for(f"return {shown}")
+        assert cells(browser) == [row], model
+    choose_lines(browser, "answers", "Where?\tthere", "no tab")
+    browser.run("document.getElementById('ask').click()")
+    browser.wait_for("return document.getElementById('error').innerText.startsWith('Line 2 has no tab.')")
+
+
+def test_an_example_is_added_to_the_lines(browser):
+    choose_lines(browser, "score", "a\tb")
+    browser.run("document.querySelector('#examples button').click()")
+    lines = browser.run("return document.getElementById('in-lines').value")
+    assert lines == "a\tb\nA man plays a guitar.\tSomebody makes music.\n"
+
+
+def test_the_list_of_models_refreshes_itself_and_keeps_what_was_written(tmp_path):
+    for name in ("first", "second"):
+        save_constant_model(tmp_path / name / "1", *MODELS["sentiment"])
+    config = tmp_path / "models.config"
+
+    def serve(*names):
+        entries = (
+            f'config {{ name: "{name}" base_path: "{tmp_path / name}" model_platform: "tensorflow" }}' for name in names
+        )
+        config.with_suffix(".new").write_text(f"model_config_list {{ {' '.join(entries)} }}")
+        config.with_suffix(".new").replace(config)
+
+    serve("first")
+    options = ServerOptions(
+        port=0, grpc_port=None, poll_seconds=0.2, model_config_file=str(config), config_poll_seconds=0.2
+    )
+    options_shown = "return [...document.querySelectorAll('#model option')].map(option => option.textContent)"
+    status = "document.getElementById('status').textContent"
+    with (
+        background_server([ModelConfig("first", str(tmp_path / "first"))], options) as addresses,
+        Browser(DRIVER) as own,
+    ):
+        own.open(f"http://127.0.0.1:{addresses.port}/")
+        own.wait_for("return document.getElementById('in-text') && model.name === 'first'")
+        own.type("#in-text", "half a sen")
+        serve("first", "second")
+        own.wait_for(f"return {status} === 'second is in the list of models now.'")
+        own.wait_for("return document.querySelectorAll('#model option')[1].textContent === 'second'")
+        assert own.run("return document.getElementById('in-text').value") == "half a sen"
+        serve("second")
+        own.wait_for(f"return {status} === 'first is no longer served.'")
+        assert own.run(options_shown) == ["second"]
+        assert own.run("return model.name") == "second"
+
+
+def test_it_is_used_by_keyboard_alone(browser, url):
+    browser.open(url)
+    choose(browser, "sentiment")
+    places = []
+    for _ in range(9):
+        browser.press("\ue004")  # Tab
+        places.append(
+            browser.run("const one = document.activeElement; return one.id || one.name || one.parentElement.id")
+        )
+    assert places[:6] == ["model", "how", "examples", "examples", "in-text", "ask"]
+    browser.run("document.querySelector('[name=how]').focus()")
+    browser.press("\ue014")  # the right arrow chooses the next of the radio buttons
+    assert browser.run("return Boolean(document.getElementById('in-lines'))")
+    browser.type("#in-lines", "one\ntwo\ue009\ue007")
+    browser.wait_for("return document.querySelectorAll('.lines tbody tr').length === 2")
+    outline = "const one = document.activeElement; return getComputedStyle(one).outlineStyle"
+    assert browser.run(outline) == "solid"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_axe_finds_nothing_wrong(url, dark, width):
+    path = os.environ.get("KERAS_BERT_AXE")
+    if not path:
+        pytest.skip("KERAS_BERT_AXE does not name axe.min.js of the npm package axe-core")
+    script = pathlib.Path(path).read_text("utf-8")
+    with Browser(DRIVER, dark=dark) as own:
+        own.open(url)
+        own.resize(width)
+        for show in (
+            lambda: ask(own, "sentiment", text="a"),
+            lambda: ask(own, "entities", text=TEXT),
+            lambda: ask(own, "answers", question="Where?", context=CONTEXT),
+            lambda: ask(own, "vectors", text="ab\ncd\nabcdefgh"),
+            lambda: (choose_lines(own, "sentiment", "a", "b"), own.run("document.getElementById('ask').click()")),
+        ):
+            show()
+            own.wait_for("return !document.getElementById('answer').hidden")
+            own.run(script + "; window.found = undefined; axe.run().then(result => window.found = result.violations)")
+            found = own.wait_for("return window.found && [window.found]")[0]
+            assert [(one["id"], [node["html"][:150] for node in one["nodes"]]) for one in found] == []
+            wider = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert own.run(wider) == 0
 
 
 def test_nothing_is_loaded_from_elsewhere_and_the_console_is_quiet(browser, url):

@@ -33,6 +33,7 @@ class SignatureOptions:
             stands for what a `SentenceEncoder` does, and true for a `BertEncoder`.
         prompt: the name of the prompt that a `SentenceEncoder` puts before each text; None for its default.
         num_beams, max_new_tokens, length_penalty: how a `TextToText` writes, see `SearchOptions`.
+        explain: whether a classifier gets the signature `explain` too.
     """
 
     max_seq_length: int | None = None
@@ -44,6 +45,7 @@ class SignatureOptions:
     num_beams: int = 4
     max_new_tokens: int = 64
     length_penalty: float = 1.0
+    explain: bool = False
 
 
 def signature(**inputs):

@@ -16,6 +16,7 @@ from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.rows import encode_texts, encode_windows
 from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
 from keras_bert.tasks.encoding import encode_in_parts
+from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
@@ -122,6 +123,25 @@ class ClassificationTask(TextTask):
                 "learning_rate), or the weights are damaged."
             )
         return self._kind.answers(outputs, self.model.labels)
+
+    def explained_rows(
+        self, examples: TextExamples, encoded: Encoded, outputs, targets: Sequence
+    ) -> list[ExplainedRow]:
+        """Explains the logit of a label, by default of the most probable one, or a score."""
+        of_examples, labels = encoded.outputs_of_examples(outputs), self.model.labels
+        windows = range(len(examples)) if encoded.windows is None else encoded.windows.tolist()
+        lengths, rows, before = np.diff(encoded.rows.splits), [], {}
+        for row, example in enumerate(windows):
+            texts = tuple(column[example] for column in (examples.texts, examples.second_texts) if column is not None)
+            best = 0 if self.model.problem_type == "regression" else int(of_examples[example].argmax())
+            number = best if targets[example] is None else number_of(targets[example], labels, "label")
+            first = before.get(example, 0)
+            before[example] = first + (self.model.doc_stride or 0)
+            pieces = pieces_of_row(self.row_ids(encoded, row), texts, self.tokenizer, [first] * len(texts))
+            weight = lengths[row] / lengths[np.array(windows) == example].sum()
+            columns = () if pools_all_tokens(self.model) else (0,)
+            rows.append(ExplainedRow(example, row, labels[number], (number,), columns, texts, pieces, float(weight)))
+        return rows
 
     def scores(self, examples: TextExamples, answers: Sequence) -> dict[str, float]:
         return self._kind.scores(examples, answers, self.model.labels)

@@ -1,6 +1,7 @@
 """Predicts the tokens at [MASK], and scores texts by pseudo-perplexity."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,14 @@ class FilledText:
 
 
 def fill_masks(
-    model, texts, *, top_k: int = 5, targets=None, joint: bool = False, max_seq_length=None, batch_size: int = 32
+    model: Any,
+    texts: Any,
+    *,
+    top_k: int = 5,
+    targets: Any = None,
+    joint: bool = False,
+    max_seq_length: int | None = None,
+    batch_size: int = 32,
 ) -> list[FilledText]:
     """Fills every literal [MASK] of texts.
 
@@ -155,7 +163,9 @@ class PseudoPerplexity:
     num_cut: int
 
 
-def pseudo_perplexity(model, texts, *, max_seq_length=None, batch_size: int = 32) -> PseudoPerplexity:
+def pseudo_perplexity(
+    model: Any, texts: Any, *, max_seq_length: int | None = None, batch_size: int = 32
+) -> PseudoPerplexity:
     """Masks each token of the texts in turn and sums up the log-probabilities of the masked tokens.
 
     It takes one forward pass for every token. Pseudo-perplexities cannot be compared between models with different
@@ -186,6 +196,10 @@ def pseudo_perplexity(model, texts, *, max_seq_length=None, batch_size: int = 32
         rows = np.repeat(row[None], len(row) - 2, axis=0)
         columns = np.arange(1, len(row) - 1)
         rows[columns - 1, columns] = vocabulary.mask_id
-        found = score_masks(model, rows, columns[:, None], lambda n, scores, row=row: scores[0, row[n + 1]], batch_size)
+
+        def of_the_token(place: int, scores: np.ndarray, row=row):
+            return scores[0, row[place + 1]]
+
+        found = score_masks(model, list(rows), list(columns[:, None]), of_the_token, batch_size)
         sums[number], counts[number] = np.sum(found, dtype=np.float64), len(found)
     return PseudoPerplexity(float(np.exp(-sums.sum() / counts.sum())), sums, counts, num_cut)

@@ -6,6 +6,7 @@ docs/text_prediction.md.
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class GeneratedText:
     text: str
 
 
-def generate_text(model, prompts, *, batch_size: int = 32, **options) -> list[GeneratedText]:
+def generate_text(model: Any, prompts: Any, *, batch_size: int = 32, **options: Any) -> list[GeneratedText]:
     """Continues prompts.
 
     Args:
@@ -210,7 +211,9 @@ class _Writer:
 
         def draw(number: int, log_probabilities: np.ndarray):
             columns = masked[number] - self.first_columns[number]
-            allowed = [scores + self._barred(place) for place, scores in zip(columns, log_probabilities, strict=True)]
+            allowed = [
+                scores + self._barred(int(place)) for place, scores in zip(columns, log_probabilities, strict=True)
+            ]
             surest = int(np.argmax(np.max(allowed, axis=1)))
             return surest, self._draw_token(number, columns[surest], log_probabilities[surest])
 

@@ -10,6 +10,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.encoding import encode_in_parts
+from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert.tasks.multiple_choice.report import write_choice_report
 from keras_bert.tasks.multiple_choice.rows import encode_choices
@@ -80,6 +81,22 @@ class MultipleChoiceTask(TextTask):
             ChoiceAnswer(number, choices[number], row[number], tuple(row))
             for number, choices, row in zip(best, examples.choices, probabilities, strict=True)
         ]
+
+    def explained_rows(
+        self, examples: ChoiceExamples, encoded: Encoded, outputs, targets: Sequence
+    ) -> list[ExplainedRow]:
+        """Explains the logit of a choice, by default of the most probable one. The texts are prompt and choice."""
+        rows = []
+        for number, (prompt, choices) in enumerate(zip(examples.prompts, examples.choices, strict=True)):
+            target = targets[number]
+            choice = (
+                int(outputs[number].argmax()) if target is None else number_of(target, range(len(choices)), "choice")
+            )
+            row, texts = number * examples.num_choices + choice, (prompt, choices[choice])
+            pieces = pieces_of_row(self.row_ids(encoded, row), texts, self.tokenizer)
+            columns = () if pools_all_tokens(self.model) else (0,)
+            rows.append(ExplainedRow(number, row, choices[choice], (0,), columns, texts, pieces))
+        return rows
 
     def scores(self, examples: ChoiceExamples, answers: Sequence[ChoiceAnswer]) -> dict[str, float]:
         """Returns the accuracy and the loss."""

@@ -10,6 +10,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row
 from keras_bert.tasks.question_answering.answer_locations import locate_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, FoundAnswer, find_answers
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples
@@ -92,6 +93,35 @@ class QuestionAnsweringTask(TextTask):
         logits = (outputs["start_logits"], outputs["end_logits"])
         return find_answers(encoded.windows, examples.contexts, *logits, options)
 
+    def explained_rows(
+        self, examples: QuestionExamples, encoded: EncodedQuestions, outputs, targets: Sequence
+    ) -> list[ExplainedRow]:
+        """Explains the sum of the start logit and the end logit of an answer, by default of the model's, in the window
+        where this sum is greatest. Without an answer, it is that of [CLS] where it is least."""
+        windows, answers = encoded.windows, self.answers(examples, encoded, outputs)
+        spans = [
+            _span_of(target, answer, context)
+            for target, answer, context in zip(targets, answers, examples.contexts, strict=True)
+        ]
+        starts, ends = windows.positions(spans)
+        logits = [
+            outputs[name][windows.splits[:-1] + columns]
+            for name, columns in (("start_logits", starts), ("end_logits", ends))
+        ]
+        rows = []
+        for number, span in enumerate(spans):
+            has_it = (windows.question == number) & ((starts > 0) if span else (starts == 0))
+            if not has_it.any():
+                raise InputError(f"The target of question {number + 1}, {span}, is not in a window of the context.")
+            totals = np.where(has_it, np.sum(logits, axis=0) * (1 if span else -1), -np.inf)
+            row = int(totals.argmax())
+            ids, texts = self.row_ids(encoded, row), (examples.questions[number], examples.contexts[number])
+            pieces = pieces_of_row(ids, texts, self.tokenizer, [0, int(windows.first_token[row])])
+            start, end = int(starts[row]), int(ends[row])
+            target = texts[1][slice(*span)] if span else "no answer"
+            rows.append(ExplainedRow(number, row, target, (start, len(ids) + end), (start, end), texts, pieces))
+        return rows
+
     def scores(self, examples: QuestionExamples, answers: Sequence[FoundAnswer]) -> dict[str, float]:
         """Returns the official scores, in percent: those of SQuAD 1.1 if every question has an answer, else of SQuAD
         2.0.
@@ -110,6 +140,24 @@ class QuestionAnsweringTask(TextTask):
             with_odds = squad_scores(right_answers, best, null_odds=odds)
             scores |= {name: value for name, value in with_odds.items() if name.startswith("best_")}
         return scores
+
+
+def _span_of(target, answer: FoundAnswer, context: str) -> tuple[int, int] | None:
+    """Returns the characters of the answer to explain; None for no answer."""
+    if target is None:
+        return (answer.start, answer.end) if answer.has_answer else None
+    if target == "":
+        return None
+    if (
+        len(target) == 2
+        and all(isinstance(number, int) for number in target)
+        and 0 <= target[0] < target[1] <= len(context)
+    ):
+        return tuple(target)
+    raise InputError(
+        f'A target of explain must be a pair (start, end) of characters of the context, or "" for no answer. Received: '
+        f"{target!r:.100}"
+    )
 
 
 def _length_notes(examples: QuestionExamples, windows: Windows, options: WindowOptions) -> list[str]:

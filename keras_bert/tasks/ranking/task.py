@@ -15,6 +15,7 @@ from keras_bert.tasks.embedding.examples import PAIRS, SCORES, SentenceExamples
 from keras_bert.tasks.embedding.scores import retrieval_scores
 from keras_bert.tasks.embedding.task import examples_of_columns, forget_traces
 from keras_bert.tasks.encoding import encode_in_parts
+from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
@@ -77,6 +78,17 @@ class RankingTask(TextTask):
     def answers(self, examples: SentenceExamples, encoded: Encoded, outputs: np.ndarray) -> np.ndarray:
         """Returns the scores, float32 `[N]`, or `[N, C]` for C texts per query."""
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def explained_rows(self, examples: SentenceExamples, encoded: Encoded, outputs, targets) -> list[ExplainedRow]:
+        """Explains the score of each pair (query, text)."""
+        if len(examples.columns) != 2:
+            raise InputError(f"explain takes (queries, texts). Received: {len(examples.columns)} columns.")
+        rows = []
+        for number, texts in enumerate(zip(*examples.columns, strict=True)):
+            pieces = pieces_of_row(self.row_ids(encoded, number), texts, self.tokenizer)
+            columns = () if pools_all_tokens(self.model) else (0,)
+            rows.append(ExplainedRow(number, number, "score", (0,), columns, tuple(texts), pieces))
+        return rows
 
     def scores(self, examples: SentenceExamples, answers: np.ndarray) -> dict[str, float]:
         if examples.kind == SCORES:

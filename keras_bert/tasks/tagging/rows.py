@@ -52,7 +52,7 @@ def encode_sentences(
     room = max_seq_length - 2
     if room < 1:
         raise ValueError(f"max_seq_length must be at least 3. Received: {max_seq_length}")
-    pieces, piece_splits, num_unknown = _pieces_of_words(
+    pieces, piece_splits, num_unknown = pieces_of_words(
         [word for sentence in words for word in sentence], tokenizer, room
     )
     labels = np.zeros(len(piece_splits) - 1, np.int64)
@@ -83,7 +83,7 @@ def encode_sentences(
     return batch, Counter(cut_sentences=len(set(sentence_ids[sub_sentence_ids > 0])), unknown_words=num_unknown)
 
 
-def _pieces_of_words(words: list[str], tokenizer, room: int) -> tuple[np.ndarray, np.ndarray, int]:
+def pieces_of_words(words: list[str], tokenizer, room: int) -> tuple[np.ndarray, np.ndarray, int]:
     """Returns the pieces of all words, int64 (pieces,), their splits by word, (words + 1,), and the number of words
     that became [UNK] because they have no pieces or too many."""
     ids, lengths = TokenLists.of(tokenizer.tokenize_words(words))

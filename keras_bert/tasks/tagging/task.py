@@ -12,12 +12,13 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.encoding import encode_in_parts
+from keras_bert.tasks.explanation.explained_rows import ExplainedRow, Piece, number_of
 from keras_bert.tasks.tagging import examples as tagging
 from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.report import write_tag_report
-from keras_bert.tasks.tagging.rows import encode_sentences
+from keras_bert.tasks.tagging.rows import encode_sentences, pieces_of_words
 from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.user_inputs import as_list, checked_text, iterate_column
@@ -148,6 +149,46 @@ class TaggingTask(TextTask):
             for number in range(len(examples))
         ]
 
+    def explained_rows(
+        self, examples: TaggedSentences, encoded: EncodedSentences, outputs, targets: Sequence
+    ) -> list[ExplainedRow]:
+        """Explains the logit of the tag of one word, at its first piece. By default it is the first word of the most
+        probable entity, or the word with the most probable tag if there is none."""
+        answers, rows = self.answers(examples, encoded, outputs), []
+        for number, answer in enumerate(answers):
+            target, words = targets[number], examples.words[number]
+            word, tag = self._surest(examples, number, answer) if target is None else _word_and_tag(target, words)
+            label = number_of(tag, self.model.labels, "tag")
+            token = int(encoded.first_tokens[encoded.word_splits[number] + word])
+            row = int(np.searchsorted(encoded.rows.splits, token, "right")) - 1
+            column, ids = token - int(encoded.rows.splits[row]), self.row_ids(encoded, row)
+            pieces = self._pieces(examples, number, word, column, len(ids))
+            text = _text_of(examples, number)
+            name = f"{self.model.labels[label]}: {words[word]}"
+            index = column * len(self.model.labels) + label
+            rows.append(ExplainedRow(number, row, name, (index,), (column,), (text,), pieces))
+        return rows
+
+    def _surest(self, examples: TaggedSentences, number: int, answer: TagsAnswer) -> tuple[int, str]:
+        best = answer.log_probabilities.argmax(axis=1)
+        word = int(np.argmax(answer.probabilities))
+        if answer.entities:
+            entity = max(answer.entities, key=lambda entity: entity.probability)
+            is_text = examples.texts is not None and examples.texts[number] is not None
+            starts = [start for start, _ in examples.spans[number]] if is_text else None
+            word = starts.index(entity.start) if is_text else entity.start
+        return word, self.model.labels[best[word]]
+
+    def _pieces(self, examples: TaggedSentences, number: int, word: int, column: int, length: int) -> list:
+        """Returns the place of each token of the row that has the first piece of `word` in `column`."""
+        words = examples.words[number]
+        room = self.model.config.max_sequence_length - 2
+        _, splits, _ = pieces_of_words(list(words), self.tokenizer, room)
+        first = int(splits[word]) - (column - 1)
+        word_of_piece = np.repeat(np.arange(len(words)), np.diff(splits))[first : first + length - 2]
+        spans = _spans_of(examples, number)
+        return [None, *(Piece(0, *spans[word], *spans[word]) for word in word_of_piece.tolist()), None]
+
     def scores(self, examples: TaggedSentences, answers: Sequence[TagsAnswer]) -> dict[str, float]:
         """Returns `f1`, `precision` and `recall` of entities, `macro_f1` (the mean F1 of the types), the `accuracy` of
         tags, and `loss`, the mean over all words."""
@@ -231,6 +272,32 @@ class TaggingTask(TextTask):
                     f"{tag!r}. The labels are: {', '.join(labels)}"
                 )
         return [tag if isinstance(tag, str) else labels[tag] for tag in tags]
+
+
+def _text_of(examples: TaggedSentences, number: int) -> str:
+    text = examples.texts and examples.texts[number]
+    return " ".join(examples.words[number]) if text is None else text
+
+
+def _spans_of(examples: TaggedSentences, number: int) -> list[tuple[int, int]]:
+    if examples.texts and examples.texts[number] is not None:
+        return examples.spans[number]
+    ends = np.cumsum([len(word) + 1 for word in examples.words[number]]).tolist()
+    return [(end - len(word) - 1, end - 1) for word, end in zip(examples.words[number], ends, strict=True)]
+
+
+def _word_and_tag(target, words: Sequence[str]) -> tuple[int, str]:
+    if (
+        isinstance(target, (tuple, list))
+        and len(target) == 2
+        and isinstance(target[0], int)
+        and 0 <= target[0] < len(words)
+    ):
+        return target[0], target[1]
+    raise InputError(
+        f"A target of explain must be a pair (number of the word from 0, tag); the sentence has {len(words)} words. "
+        f"Received: {target!r:.100}"
+    )
 
 
 def _unlabelled(given: list, weights) -> TaggedSentences:

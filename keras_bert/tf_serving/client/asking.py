@@ -6,6 +6,7 @@ coroutine never suspends, and `waiting.finish` runs it without an event loop.
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -29,12 +30,12 @@ class Asking:
 
     _wait_class, _default_in_flight = AsyncioWait, 16
 
-    def __init__(self, format, channel, wait, timeout: float, retries: int, batch_size: int | None):
+    def __init__(self, format: Any, channel: Any, wait: Any, timeout: float, retries: int, batch_size: int | None):
         self._format, self._channel, self._wait = format, channel, wait
         self._timeout, self._retries, self._batch_size = timeout, retries, batch_size
         self._only_outputs: dict[str, str] = {}
 
-    async def predict(self, /, signature_name: str = "serving_default", **inputs) -> dict[str, np.ndarray]:
+    async def predict(self, /, signature_name: str = "serving_default", **inputs: Any) -> dict[str, np.ndarray]:
         """Returns the outputs of a signature, by name.
 
         Args:
@@ -55,7 +56,7 @@ class Asking:
             answer = {await self._name_of_only_output(signature_name): answer[None]}
         return answer
 
-    async def classify(self, /, signature_name: str = "classify", **features) -> dict[str, np.ndarray]:
+    async def classify(self, /, signature_name: str = "classify", **features: Any) -> dict[str, np.ndarray]:
         """Returns "classes", strings [B, L], and "scores", float [B, L], from TF Serving's Classify.
 
         Args:
@@ -64,7 +65,7 @@ class Asking:
         """
         return join_rows(await self._ask("classify", signature_name, features))
 
-    async def regress(self, /, signature_name: str = "regress", **features) -> np.ndarray:
+    async def regress(self, /, signature_name: str = "regress", **features: Any) -> np.ndarray:
         """Returns scores, float [B], from TF Serving's Regress; `features` as in `classify`."""
         return np.concatenate(await self._ask("regress", signature_name, features))
 

@@ -6,6 +6,7 @@ A client combines a constructor (`_Rest` or `_Grpc`) with methods that wait (`Bl
 import functools
 import ssl
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from keras_bert.tf_serving.client.asking import Asking
 from keras_bert.tf_serving.client.model_choice import check_choice
@@ -23,12 +24,23 @@ def _blocking(method):
     return run
 
 
+class _Waiting:
+    """What the constructors below take from the class beside them: how it waits, and the arguments of `Asking`."""
+
+    _wait_class: Any
+    _default_in_flight: int
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *arguments: Any): ...
+
+
 class BlockingClient:
     """The methods of the clients whose callers wait. `Asking` has the arguments of the constructor."""
 
     _wait_class, _default_in_flight = BlockingWait, 4
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments: Any):
         self._asking = Asking(*arguments)
 
     predict = _blocking(Asking.predict)
@@ -46,7 +58,7 @@ class BlockingClient:
         self.close()
 
 
-class _Rest:
+class _Rest(_Waiting):
     """The constructor of the REST clients; see `RestClient` for its arguments."""
 
     def __init__(
@@ -74,7 +86,7 @@ class _Rest:
         super().__init__(format, RestChannel(connections, format, wait), wait, timeout, retries, batch_size)
 
 
-class _Grpc:
+class _Grpc(_Waiting):
     """The constructor of the gRPC clients; see `GrpcClient` for its arguments."""
 
     def __init__(
@@ -89,7 +101,7 @@ class _Grpc:
         batch_size: int | None = ROWS_OF_A_REQUEST,
         max_in_flight: int | None = None,
         headers: Mapping[str, str] | None = None,
-        credentials=None,
+        credentials: Any = None,
     ):
         from keras_bert.tf_serving.client.grpc_channel import GrpcChannel
         from keras_bert.tf_serving.client.grpc_format import GrpcFormat

@@ -4,6 +4,7 @@ Values are filled in unquoted. `make_serving_kit` first refuses names, images an
 shells, YAML or addresses.
 """
 
+import json
 import math
 import pathlib
 import re
@@ -19,6 +20,8 @@ _TEMPLATES = pathlib.Path(__file__).parent / "templates"
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
 _MEBIBYTE = 1 << 20
+# Flag of the server, without `_file` -> file in `config/`, without `.config`.
+_CONFIG_FILES = {"model_config": "models", "batching_parameters": "batching", "monitoring_config": "monitoring"}
 # Memory of the server itself.
 _SERVER_BYTES = 512 * _MEBIBYTE
 # Memory for weights and batches per byte of the version on disk.
@@ -83,6 +86,9 @@ def kit_texts(
         **{f"config/{file}": text for file, text in config.items()},
         "serve.sh": _filled("serve.sh", values),
         "serve_with_docker.sh": _filled("serve_with_docker.sh", values),
+        "Dockerfile": _filled(
+            "Dockerfile", values | {"label": kubernetes_name(name), "command": _command(values["flags"])}
+        ),
         "kubernetes.yaml": _filled("kubernetes.yaml", values | _kubernetes_values(name, config, model_bytes)),
         "README.md": _filled("README.md", values | readme),
     }
@@ -134,6 +140,13 @@ def _kubernetes_values(name: str, config: Mapping[str, str], model_bytes: int) -
         "memory_request": _mebibytes(_SERVER_BYTES + one_version),
         "memory_limit": _mebibytes(_SERVER_BYTES + 2 * one_version),
     }
+
+
+def _command(flags: str) -> str:
+    """Returns the flags of `serve_with_docker.sh` as the words of a Dockerfile's CMD."""
+    files = [f"--{name}_file=/config/{file}.config" for name, file in _CONFIG_FILES.items()]
+    given = [line.strip() for line in flags.splitlines() if not line.lstrip().startswith("#")]
+    return ", ".join(json.dumps(flag) for flag in given + files)
 
 
 def _mebibytes(size: float) -> int:

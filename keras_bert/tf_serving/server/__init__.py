@@ -20,4 +20,6 @@ server_metrics.py       metrics for Prometheus
 status.py               status codes and errors
 page.py                 serves the page at /
 page.html               the page
+page_lines.js           the page's table of many lines
+page_models.js          the page's list of models
 """

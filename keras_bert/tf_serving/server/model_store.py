@@ -127,6 +127,12 @@ class ModelStore:
         """Returns whether every model has an available version."""
         return all(any(v.state == AVAILABLE for v in self._versions.get(name, {}).values()) for name in self.configs)
 
+    def listing(self) -> dict:
+        """Returns the names of the models, and for each the numbers of its loaded versions, for the page."""
+        names = sorted(self.configs)
+        loaded = {name: [v.number for v in self.versions(name) if v.state == AVAILABLE] for name in names}
+        return {"models": names, "versions": loaded}
+
     def versions(self, name: str) -> list[ModelVersion]:
         """Returns all current and former versions of a model, the highest first."""
         return [version for _, version in sorted(self._versions.get(name, {}).items(), reverse=True)]

@@ -12,9 +12,15 @@ PAGE_HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-cache",
 }
+# Files of which each replaces the line of the page that names it.
+_SCRIPTS = ("page_lines.js", "page_models.js")
 
 
 @functools.cache
 def page_html() -> bytes:
-    """Returns the page."""
-    return importlib.resources.files("keras_bert.tf_serving.server").joinpath("page.html").read_bytes()
+    """Returns the page, with its scripts in it."""
+    files = importlib.resources.files("keras_bert.tf_serving.server")
+    page = files.joinpath("page.html").read_bytes()
+    for name in _SCRIPTS:
+        page = page.replace(f"// {name}\n".encode(), files.joinpath(name).read_bytes())
+    return page

@@ -76,7 +76,7 @@ class RestApp:
         if path == "/":
             return Answer(200, page_html(), "text/html; charset=utf-8", PAGE_HEADERS)
         if path == "/models":
-            return Answer(200, json.dumps({"models": sorted(self._inference.store.configs)}).encode())
+            return Answer(200, json.dumps(self._inference.store.listing()).encode())
         if path in ("/healthz", "/healthz/live"):
             return Answer(200, b"ok\n", PLAIN_TEXT)
         if path == "/healthz/ready":

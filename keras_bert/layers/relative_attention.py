@@ -1,0 +1,187 @@
+"""Multi-head self-attention with relative positions, segments and a memory."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert.layers import formulas
+from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.choosing import formulas_for
+
+
+def distance_vectors(num_keys, length, hidden_size: int, longest: int | None = None, dtype="float32"):
+    """Returns the vectors of all distances between a query and a key: the sines, then the cosines.
+
+    Row t belongs to the distance `num_keys - t`: how many columns the key is before the query. Component i of the sines
+    has the wavelength `2 pi * 10000 ** (2 i / H)`.
+
+    Args:
+        num_keys: number of keys: memory and row, an int or an int32 scalar.
+        length: number of tokens of the row, likewise.
+        hidden_size: H, an even number.
+        longest: longer distances are shortened to this one; None: no limit.
+        dtype: dtype of the result.
+
+    Returns:
+        `[num_keys + length, H]`.
+
+    Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; zihangdai/xlnet `modeling.py`,
+    `relative_positional_encoding`.
+    """
+    distances = ops.cast(num_keys, "int32") - ops.arange(num_keys + length, dtype="int32")
+    if longest is not None:
+        distances = ops.clip(distances, -longest, longest)
+    frequencies = 1 / np.power(10_000.0, np.arange(0, hidden_size, 2) / hidden_size)
+    angles = ops.expand_dims(ops.cast(distances, dtype), 1) * ops.convert_to_tensor(frequencies.astype(dtype))
+    return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=1)
+
+
+def shift_to_keys(scores, num_keys):
+    """Returns the score of every query with every key, from its scores with every distance.
+
+    Query i stands at key `K - S + i`, so its score with key j is that of row `S - i + j` of `distance_vectors`. Rows
+    are shifted by reading the same numbers with another row length; nothing is gathered.
+
+    Args:
+        scores: `[B, N, S, K + S]`.
+        num_keys: K, an int or an int32 scalar.
+
+    Returns:
+        `[B, N, S, K]`.
+
+    Example, with S = 2 and K = 2:
+        [[a, b, c, d],      [[c, d],
+         [e, f, g, h]]  ->   [f, g]]
+
+    Reference: Dai et al., 2019, appendix B.
+    """
+    batch_size, num_heads, length, num_distances = ops.shape(scores)
+    rows = ops.reshape(scores, (batch_size, num_heads, num_distances, length))[:, :, 1:]
+    return ops.reshape(rows, (batch_size, num_heads, length, num_distances - 1))[..., :num_keys]
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class RelativeAttention(SelfAttention):
+    """Multi-head self-attention that adds scores for the distance of two tokens and for a change of the segment.
+
+    The score of a query q and a key k is the sum of three products, each with a bias u of its own on q: `(q + u) k`,
+    `(q + u) d` for the projected vector d of their distance, and `(q + u) s` if the two tokens have different segments.
+    No dense layer has a bias.
+
+    Args:
+        num_heads, dropout, initializer_range: as for `SelfAttention`.
+
+    Call arguments:
+        hidden: float `[B, S, H]`.
+        attention_bias: float `[B, 1, F, K]` or `[B, 1, 1, K]`, for K = M + S keys: the memory, then the row.
+        distances: float `[K + S, H]`, see `distance_vectors`.
+        is_other_segment: float `[B, 1, F, K]`, 1 where query and key have different segments, else 0.
+        memory: float `[B, M, H]`: inputs of this layer for the tokens before the row. It gets no gradient.
+        query_tokens: float `[B, F, H]`, the tokens that attend; all of `hidden` by default, so F = S.
+        query_columns: int `[B, F]`, the columns where the query tokens stand; needed with `query_tokens`.
+        flat_indices: int `[T]`, indices into the B * F query tokens. The output projection runs for these tokens only.
+        training: whether to apply dropout.
+        return_attention: whether to return the attention probabilities (before dropout) too.
+
+    Returns:
+        as `SelfAttention`.
+
+    Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; Yang et al., 2019, arXiv 1906.08237, section 2.5.
+    """
+
+    def build(self, hidden_shape, *other_shapes):
+        self._set_sizes(hidden_shape[-1])
+
+        def initializer():
+            return keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+
+        for name in ("query", "key", "value", "distance", "output_dense"):
+            dense = keras.layers.Dense(
+                self.hidden_size,
+                use_bias=False,
+                kernel_initializer=initializer(),
+                dtype=self.dtype_policy,
+                name=name,
+            )
+            dense.build((None, self.hidden_size))
+            setattr(self, name, dense)
+        heads = (self.num_heads, self.head_size)
+        self.content_bias = self.add_weight(name="content_bias", shape=heads, initializer=initializer())
+        self.distance_bias = self.add_weight(name="distance_bias", shape=heads, initializer=initializer())
+        self.segment_bias = self.add_weight(name="segment_bias", shape=heads, initializer=initializer())
+        # For equal segments, then for different ones.
+        self.segment_embeddings = self.add_weight(
+            name="segment_embeddings", shape=(2, *heads), initializer=initializer()
+        )
+
+    def call(
+        self,
+        hidden,
+        attention_bias,
+        distances,
+        is_other_segment,
+        memory=None,
+        query_tokens=None,
+        query_columns=None,
+        flat_indices=None,
+        training=False,
+        return_attention=False,
+    ):
+        # B = batch, F = query tokens, S = row, K = keys, H = hidden size, N = number of heads, D = head size
+        batch_size, _, _, num_keys = ops.shape(attention_bias)
+        length = ops.shape(hidden)[1]
+        query_tokens = hidden if query_tokens is None else query_tokens
+        num_queries = ops.shape(query_tokens)[1]
+        keys = hidden if memory is None else ops.concatenate([ops.stop_gradient(memory), hidden], axis=1)
+        keys = ops.reshape(keys, (-1, self.hidden_size))  # [B * K, H]
+        query = self.query(ops.reshape(query_tokens, (-1, self.hidden_size)))
+        query = self._split(query * self.head_size**-0.5, batch_size, num_queries, training)  # [B, N, F, D]
+        key = self._split(self.key(keys), batch_size, num_keys, training)  # [B, N, K, D]
+        value = self._split(self.value(keys), batch_size, num_keys, training)
+
+        distance = ops.reshape(self.distance(ops.cast(distances, self.compute_dtype)), (-1, *self.content_bias.shape))
+        scores = ops.matmul(query + self._scaled(self.distance_bias), ops.transpose(distance, (1, 2, 0)))
+        if query_columns is None:
+            scores = shift_to_keys(scores, num_keys)
+        else:
+            first = length - ops.expand_dims(ops.cast(query_columns, "int32"), (1, 3))  # [B, 1, F, 1]
+            scores = ops.take_along_axis(scores, first + ops.arange(num_keys, dtype="int32"), axis=3)
+        # The same number for all keys would change nothing, so only the difference of the two products is added.
+        same, other = ops.split(ops.convert_to_tensor(self.segment_embeddings), 2)
+        change = ops.expand_dims(other - same, 3)  # [1, N, D, 1]
+        change = ops.matmul(query + self._scaled(self.segment_bias), ops.cast(change, self.compute_dtype))
+        dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        scores, change = ops.cast(scores, dtype), ops.cast(change, dtype)
+        bias = scores + change * ops.cast(is_other_segment, dtype) + ops.cast(attention_bias, dtype)
+
+        query = query + self._scaled(self.content_bias)
+        sizes = (batch_size, self.num_heads, num_queries, num_keys)
+        gathered, probabilities = self._attend(query, key, value, bias, sizes, training, return_attention)
+        shape = (batch_size, num_queries, self.hidden_size)
+        output = self._project(gathered, sizes, shape, flat_indices, training)
+        return (output, probabilities) if return_attention else output
+
+    def _scaled(self, bias):
+        """Returns a bias of the queries, scaled as these are: `[N, D]` -> `[N, 1, D]`."""
+        return ops.expand_dims(ops.cast(bias, self.compute_dtype) * self.head_size**-0.5, 1)
+
+    def _attend(self, query, key, value, bias, sizes, training, return_attention):
+        dropout = ()
+        if training and self.dropout.rate:
+            dropout = formulas_for(training).draw_kept(sizes, self.dropout.rate, self.dropout.seed_generator)
+        # The kernels give no gradient to the bias, which has the scores of distances here.
+        outputs = formulas.attention(query, key, value, bias, *dropout, return_probabilities=return_attention)
+        return outputs if return_attention else (outputs, None)
+
+    def compute_output_shape(
+        self,
+        hidden_shape,
+        attention_bias_shape=None,
+        distances_shape=None,
+        is_other_segment_shape=None,
+        memory_shape=None,
+        query_tokens_shape=None,
+        query_columns_shape=None,
+        flat_indices_shape=None,
+    ):
+        return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else query_tokens_shape or hidden_shape

@@ -1,0 +1,93 @@
+"""One layer of XLNet."""
+
+import keras
+from keras import ops
+
+from keras_bert.layers.gathering import vectors_at_flat
+from keras_bert.layers.relative_attention import RelativeAttention
+from keras_bert.layers.transformer_block import TransformerBlock
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class RelativeBlock(TransformerBlock):
+    """A `TransformerBlock` with `RelativeAttention`, and with dropout between the two dense layers too.
+
+    Args:
+        as for `TransformerBlock`.
+
+    Call arguments:
+        hidden, attention_bias, distances, is_other_segment, memory, query_tokens, query_columns: as for
+            `RelativeAttention`. Only the vectors of the query tokens are returned.
+        flat_indices, training, return_attention: as for `TransformerBlock`.
+
+    Returns:
+        as `TransformerBlock`.
+
+    Reference: Yang et al., 2019, arXiv 1906.08237; zihangdai/xlnet `modeling.py`, `two_stream_rel_attn`,
+    `rel_multihead_attn` and `positionwise_ffn`.
+    """
+
+    attention_class = RelativeAttention
+
+    def dense_layers(self) -> dict[str, tuple[keras.layers.Dense, ...]]:
+        attention = self.attention
+        return {
+            "attention": (
+                attention.query,
+                attention.key,
+                attention.value,
+                attention.distance,
+                attention.output_dense,
+            ),
+            "feed_forward": (self.intermediate_dense, self.output_dense),
+        }
+
+    def call(
+        self,
+        hidden,
+        attention_bias,
+        distances,
+        is_other_segment,
+        memory=None,
+        query_tokens=None,
+        query_columns=None,
+        flat_indices=None,
+        training=False,
+        return_attention=False,
+    ):
+        attended = self.attention(
+            hidden,
+            attention_bias,
+            distances,
+            is_other_segment,
+            memory=memory,
+            query_tokens=query_tokens,
+            query_columns=query_columns,
+            flat_indices=flat_indices,
+            training=training,
+            return_attention=return_attention,
+        )
+        attended, probabilities = attended if return_attention else (attended, None)
+        vectors = hidden if query_tokens is None else query_tokens
+        if flat_indices is not None:
+            vectors = vectors_at_flat(vectors, flat_indices)
+        vectors = self.attention_layer_norm(vectors + self.dropout(attended, training=training), training=training)
+        # Two dimensions, as in SelfAttention.
+        flat = ops.reshape(vectors, (-1, self.hidden_size))
+        inner = self.dropout(self.intermediate_dense(flat, training=training), training=training)
+        outer = self.dropout(self.output_dense(inner), training=training)
+        output = ops.reshape(self.output_layer_norm(flat + outer, training=training), ops.shape(vectors))
+        return (output, probabilities) if return_attention else output
+
+    def compute_output_shape(
+        self,
+        hidden_shape,
+        attention_bias_shape=None,
+        distances_shape=None,
+        is_other_segment_shape=None,
+        memory_shape=None,
+        query_tokens_shape=None,
+        query_columns_shape=None,
+        flat_indices_shape=None,
+    ):
+        return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else query_tokens_shape or hidden_shape

@@ -1,0 +1,78 @@
+"""`MobileBertEncoder`: MobileBERT, with narrow layers between wide vectors."""
+
+from keras_bert.config.mobile_bert_config import LAYER_NORM
+from keras_bert.layers.bottleneck_block import BottleneckBlock
+from keras_bert.layers.heads import Pooler
+from keras_bert.layers.trigram_embeddings import TrigramEmbeddings
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder import BertEncoder
+
+
+@stored_class
+class MobileBertEncoder(BertEncoder):
+    """A `BertEncoder` whose embeddings join neighbours, and whose layers work on narrow vectors.
+
+    Args:
+        config: a `MobileBertConfig`. Without `classifier_activation`, `pooled_output` is the vector of the first token.
+        **arguments: those of `BertEncoder`.
+
+    Call arguments and returns: those of `BertEncoder`.
+
+    Example:
+        >>> config = BertConfig.from_size("mobilebert", vocab_size=100, num_hidden_layers=2)
+        >>> encoder = MobileBertEncoder(config)
+        >>> ids = np.array([[2, 17, 43, 3, 0]])
+        >>> outputs = encoder({"input_ids": ids, "input_mask": ids > 0, "segment_ids": 0 * ids})
+        >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
+        (TensorShape([1, 5, 512]), TensorShape([1, 512]))
+
+    Reference: Sun et al., 2020, arXiv 2004.02984.
+    """
+
+    def _new_embeddings(self, tables_of):
+        config = self.config
+        return TrigramEmbeddings(
+            token_size=config.embedding_size,
+            normalizes=config.normalization_type == LAYER_NORM,
+            vocab_size=config.vocab_size,
+            hidden_size=config.hidden_size,
+            max_positions=config.max_position_embeddings,
+            num_segments=config.type_vocab_size,
+            dropout=config.hidden_dropout_prob,
+            layer_norm_epsilon=config.layer_norm_eps,
+            initializer_range=config.initializer_range,
+            dtype=self.dtype_policy,
+            name="embeddings",
+        )
+
+    def _new_block(self, name):
+        config = self.config
+        return BottleneckBlock(
+            num_heads=config.num_attention_heads,
+            bottleneck_size=config.intra_bottleneck_size,
+            intermediate_size=config.intermediate_size,
+            num_feed_forward=config.num_feedforward_networks,
+            shares_bottleneck=config.key_query_shared_bottleneck,
+            normalizes=config.normalization_type == LAYER_NORM,
+            activation=config.hidden_act,
+            dropout=config.hidden_dropout_prob,
+            attention_dropout=config.attention_probs_dropout_prob,
+            layer_norm_epsilon=config.layer_norm_eps,
+            initializer_range=config.initializer_range,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _new_pooler(self):
+        config = self.config
+        return Pooler(
+            config.initializer_range,
+            config.pooler_act,
+            has_dense=config.classifier_activation,
+            dtype=self.dtype_policy,
+            name="pooler",
+        )
+
+    def _embed(self, tokens, training):
+        places = (tokens.positions, tokens.segments, tokens.sequences)
+        return self.embeddings(tokens.ids, *places, training=training, token_vectors=tokens.vectors)

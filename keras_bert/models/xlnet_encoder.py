@@ -1,0 +1,306 @@
+"""`XLNetEncoder`: XLNet, with relative attention, a memory, and a second stream that predicts tokens."""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from keras_bert.accelerate.block_runner import block_runner
+from keras_bert.config.xlnet_config import XLNetConfig
+from keras_bert.layers.dropout import Dropout
+from keras_bert.layers.gathering import vectors_at
+from keras_bert.layers.heads import Pooler
+from keras_bert.layers.numbered_mask import attention_bias, columns_with_first_last
+from keras_bert.layers.prediction_order import order_bias, with_own_token
+from keras_bert.layers.relative_attention import distance_vectors
+from keras_bert.layers.relative_block import RelativeBlock
+from keras_bert.layers.token_embeddings import TokenEmbeddings
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
+from keras_bert.records import features
+
+# The segment of [CLS] is neither that of the first nor that of the second text.
+_CLS_SEGMENT = 2
+
+
+@stored_class
+class XLNetEncoder(Encoder):
+    """The encoder of XLNet, with the summary of a row as the pooler.
+
+    XLNet's rows end with [CLS]: `a <sep> b <sep> <cls>`. This encoder takes rows as all encoders here do, [CLS] first,
+    and computes those of XLNet: it moves each sequence's first token behind its last one, gives it a segment of its
+    own, and returns the vectors in the order of the inputs. Attention depends on the distances between columns, so
+    padding on the left or on the right does not change answers, and `position_ids` are ignored.
+
+    Args:
+        config: an `XLNetConfig`.
+        output_hidden_states: whether to return the embeddings and the output of every layer.
+        output_attentions: whether to return the attention probabilities of every layer.
+        unpadded: see `Encoder`.
+
+    Call arguments:
+        inputs, training: as for `BertEncoder`.
+
+    Returns:
+        dictionary, as `BertEncoder` returns it. `pooled_output` is made from the first token that is not padding.
+
+    Example:
+        >>> encoder = XLNetEncoder(BertConfig.from_size("xlnet-base", vocab_size=100, num_hidden_layers=2))
+        >>> ids = np.array([[3, 17, 43, 4, 5]])
+        >>> outputs = encoder({"input_ids": ids, "input_mask": ids != 5, "segment_ids": 0 * ids})
+        >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
+        (TensorShape([1, 5, 768]), TensorShape([1, 768]))
+
+    Reference: Yang et al., 2019, arXiv 1906.08237; zihangdai/xlnet `modeling.py`, `transformer_xl`.
+    """
+
+    supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT)
+    has_positions = False
+    _random_outputs = "its pooled_output is random (its sequence_output is not)"
+
+    def __init__(
+        self, config: XLNetConfig, *, output_hidden_states=False, output_attentions=False, unpadded=False, **kwargs
+    ):
+        self.output_hidden_states = output_hidden_states
+        self.output_attentions = output_attentions
+        super().__init__(config, unpadded=unpadded, **kwargs)
+        self.embeddings = TokenEmbeddings(
+            vocab_size=config.vocab_size,
+            hidden_size=config.hidden_size,
+            dropout=config.hidden_dropout_prob,
+            layer_norm_epsilon=None,
+            initializer_range=config.initializer_range,
+            dtype=self.dtype_policy,
+            name="embeddings",
+        )
+        self.blocks = [
+            RelativeBlock(
+                num_heads=config.num_attention_heads,
+                intermediate_size=config.intermediate_size,
+                activation=config.hidden_act,
+                dropout=config.hidden_dropout_prob,
+                attention_dropout=config.attention_probs_dropout_prob,
+                layer_norm_epsilon=config.layer_norm_eps,
+                initializer_range=config.initializer_range,
+                dtype=self.dtype_policy,
+                name=f"layer_{index}",
+            )
+            for index in range(config.num_hidden_layers)
+        ]
+        self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
+        self.pooler = Pooler(config.initializer_range, config.pooler_act, dtype=self.dtype_policy, name="pooler")
+        self.build()
+
+    def build(self, input_shape=None):
+        hidden_shape = (None, None, self.config.hidden_size)
+        self.embeddings.build((None, None))
+        for layer in (*self.blocks, self.pooler):
+            layer.build(hidden_shape)
+
+    def blocks_in_order(self) -> list[RelativeBlock]:
+        return list(self.blocks)
+
+    def encode(self, inputs, training=False) -> dict:
+        row = self._read(inputs)
+        bias = attention_bias(row.sequences)
+        streams = self.run(row.ids, row.segments, bias, training=training, token_vectors=row.vectors)
+        returned = streams.states if self.output_hidden_states else streams.states[-1:]
+        states = [vectors_at(state, row.columns) for state in returned]
+        outputs = {"sequence_output": states[-1], "pooled_output": self._pooled(vectors_at(states[-1], row.first), row)}
+        if self.output_hidden_states:
+            outputs["hidden_states"] = states
+        if self.output_attentions:
+            queries, keys = ops.expand_dims(row.columns, (1, 3)), ops.expand_dims(row.columns, (1, 2))
+            outputs["attentions"] = [
+                ops.take_along_axis(ops.take_along_axis(values, queries, axis=2), keys, axis=3)
+                for values in streams.attentions
+            ]
+        return outputs
+
+    def encode_at(self, inputs, columns=None, training=False) -> dict:
+        row = self._read(inputs)
+        selected = row.first if columns is None else ops.concatenate([row.first, ops.cast(columns, "int32")], axis=1)
+        batch_size, num_selected = ops.shape(selected)
+        vectors = self._vectors_at(row, ops.reshape(self._flat(selected, row), (-1,)), training)
+        vectors = ops.reshape(vectors, (batch_size, num_selected, self.config.hidden_size))
+        num_first = ops.shape(row.first)[1]
+        outputs = {"pooled_output": self._pooled(vectors[:, :num_first], row)}
+        return outputs if columns is None else outputs | {"sequence_output": vectors[:, num_first:]}
+
+    def encode_flat(self, inputs, flat_indices, training=False):
+        row = self._read(inputs)
+        all_columns = ops.zeros_like(row.ids) + ops.arange(ops.shape(row.ids)[1], dtype="int32")
+        flat = ops.reshape(self._flat(all_columns, row), (-1,))
+        return self._vectors_at(row, ops.take(flat, ops.cast(flat_indices, "int32")), training)
+
+    def vectors_to_predict(self, inputs, columns, head, training=False) -> dict:
+        """Computes the second stream in selected columns, whose tokens it does not know.
+
+        Args:
+            inputs, columns: as for `vectors_at`. With `prediction_order`, int `[B, S]` (see `order_bias`), a token also
+                knows the selected tokens of lower ranks. By default no token knows the selected ones.
+            head: a `QueryHead`.
+            training: whether to apply dropout.
+        """
+        self._check_inputs(inputs)
+        row, columns = self._read(inputs), ops.cast(columns, "int32")
+        all_columns = ops.arange(ops.shape(row.ids)[1], dtype="int32")
+        is_target = ops.any(ops.equal(ops.expand_dims(columns, 2), all_columns), axis=1)
+        is_target = ops.take_along_axis(is_target, row.origins, axis=1)
+        # Unused predictions have column 0: that of [CLS], or padding.
+        is_target = is_target & ops.not_equal(row.segments, _CLS_SEGMENT) & (row.sequences > 0)
+        order = ops.where(is_target, 0, -1)
+        if features.PREDICTION_ORDER in inputs:
+            order = ops.cast(inputs[features.PREDICTION_ORDER], "int32")
+            order = ops.take_along_axis(order, row.origins, axis=1)
+        hidden_tokens = order_bias(order, is_target)
+        query_columns = ops.take_along_axis(row.columns, columns, axis=1)
+        query_bias = attention_bias(
+            row.sequences, query_mask=ops.take_along_axis(row.sequences, query_columns, axis=1)
+        ) + ops.take_along_axis(hidden_tokens, ops.expand_dims(query_columns, (1, 3)), axis=2)
+        start = ops.cast(head.mask_embedding, self.compute_dtype)
+        streams = self.run(
+            row.ids,
+            row.segments,
+            attention_bias(row.sequences) + with_own_token(hidden_tokens),
+            queries=ops.zeros((*ops.shape(columns), self.config.hidden_size), self.compute_dtype) + start,
+            query_columns=query_columns,
+            query_bias=query_bias,
+            training=training,
+            flat_indices=ops.reshape(self._flat(row.first, row), (-1,)),
+        )
+        first = ops.reshape(streams.states[-1], (*ops.shape(row.first), self.config.hidden_size))
+        return {"sequence_output": streams.queries, "pooled_output": self._pooled(first, row)}
+
+    def run(
+        self,
+        ids,
+        segments,
+        bias,
+        memory=None,
+        queries=None,
+        query_columns=None,
+        query_bias=None,
+        flat_indices=None,
+        training=False,
+        token_vectors=None,
+    ) -> "_Streams":
+        """Computes rows whose columns are in XLNet's order.
+
+        Args:
+            ids, segments: int `[B, S]`.
+            bias: float `[B, 1, S, K]` or `[B, 1, 1, K]`: which of the K = M + S keys a token attends to.
+            memory: inputs of all layers for the M tokens before the row, a list of `[B, M, H]`; None: M = 0. The
+                segment of these tokens is 0.
+            queries: float `[B, P, H]`: the second stream, which does not know the tokens in its columns.
+            query_columns: int `[B, P]`, the columns of the queries.
+            query_bias: as `bias`, `[B, 1, P, K]`, for the queries.
+            flat_indices: int `[T]`, the tokens for which the last block computes the first stream; by default all.
+            training: whether to apply dropout.
+            token_vectors: float `[B, S, H]`, used instead of the embeddings of `ids`.
+
+        Returns:
+            the states and attentions of the first stream, and the outputs of the second stream, `[B, P, H]`.
+        """
+        hidden = self.embeddings(ids, training=training, token_vectors=token_vectors)
+        length, num_keys = ops.shape(ids)[1], ops.shape(bias)[3]
+        distances = distance_vectors(
+            num_keys, length, self.config.hidden_size, self.config.longest_distance, self._logits_dtype
+        )
+        distances = self.dropout(ops.cast(distances, self.compute_dtype), training=training)
+        key_segments = ops.pad(segments, [[0, 0], [num_keys - length, 0]])
+        is_other = _is_other(segments, key_segments)
+        if queries is not None:
+            queries = self.dropout(ops.cast(queries, self.compute_dtype), training=training)
+            query_segments = ops.take_along_axis(segments, query_columns, axis=1)
+            of_queries = (query_bias, distances, _is_other(query_segments, key_segments))
+        states, attentions = [hidden], []
+        run_block = block_runner(len(self.blocks), training, self.gradient_checkpointing)
+        for number, block in enumerate(self.blocks, start=1):
+            remembered = None if memory is None else memory[number - 1]
+            inputs = (hidden, bias, distances, is_other, remembered)
+            if number == len(self.blocks) and flat_indices is not None:
+                inputs = (*inputs, None, None, flat_indices)
+            if queries is not None:
+                inputs_of_queries = (hidden, *of_queries, remembered, queries, query_columns)
+                queries = run_block(block, *inputs_of_queries, training=training, return_attention=False)
+            hidden = run_block(block, *inputs, training=training, return_attention=self.output_attentions)
+            if self.output_attentions:
+                hidden, attention = hidden
+                attentions.append(attention)
+            states.append(hidden)
+        return _Streams(states, attentions, queries)
+
+    def _read(self, inputs) -> "_Row":
+        """Returns the inputs in XLNet's order of columns, as int32."""
+        ids, sequences, segments = (
+            ops.cast(inputs[name], "int32") for name in (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
+        )
+        columns, origins, is_first = columns_with_first_last(sequences)
+        segments = ops.where(is_first, _CLS_SEGMENT, segments)
+        first, is_packed = inputs.get(features.CLS_POSITIONS), features.CLS_POSITIONS in inputs
+        if not is_packed:
+            first = ops.expand_dims(ops.argmax(ops.cast(sequences > 0, "int32"), axis=1), 1)
+        moved = (ops.take_along_axis(values, origins, axis=1) for values in (ids, segments, sequences))
+        vectors = inputs.get(features.TOKEN_VECTORS)
+        if vectors is not None:
+            vectors = vectors_at(vectors, origins)
+        return _Row(*moved, columns, origins, ops.cast(first, "int32"), is_packed, vectors)
+
+    def _flat(self, columns, row: "_Row"):
+        """Returns the flat indices in XLNet's order of tokens in columns of the inputs: int `[B, F]` -> `[B, F]`."""
+        batch_size, length = ops.shape(row.ids)
+        starts = ops.expand_dims(ops.arange(batch_size, dtype="int32") * length, 1)
+        return ops.take_along_axis(row.columns, columns, axis=1) + starts
+
+    def _vectors_at(self, row: "_Row", flat_indices, training):
+        bias, given = attention_bias(row.sequences), {"flat_indices": flat_indices, "token_vectors": row.vectors}
+        return self.run(row.ids, row.segments, bias, training=training, **given).states[-1]
+
+    def _pooled(self, first_vectors, row: "_Row"):
+        """Returns the pooler's output for first tokens: `[B, K, H]` -> `[B, K, H]`, or `[B, H]` if K is always 1."""
+        pooled = self.pooler.dense(first_vectors)
+        return pooled if row.is_packed else pooled[:, 0]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "output_hidden_states": self.output_hidden_states,
+            "output_attentions": self.output_attentions,
+        }
+
+
+def _is_other(segments, key_segments):
+    """Returns 1 where query and key have different segments, else 0: `[B, F]`, `[B, K]` -> float32 `[B, 1, F, K]`."""
+    is_other = ops.not_equal(ops.expand_dims(segments, 2), ops.expand_dims(key_segments, 1))
+    return ops.expand_dims(ops.cast(is_other, "float32"), 1)
+
+
+class _Row(NamedTuple):
+    """The inputs, int32.
+
+    Attributes:
+        ids, segments, sequences: `[B, S]` in XLNet's order of columns; `sequences` has the number of each token's
+            sequence, 0 for padding.
+        columns: `[B, S]`, the column in XLNet's order of each column of the inputs.
+        origins: `[B, S]`, the column of the inputs of each column in XLNet's order.
+        first: `[B, K]`, the columns of the inputs where the sequences begin.
+        is_packed: whether rows may have several sequences, so that K may exceed 1.
+        vectors: the given vectors of the tokens in XLNet's order, float `[B, S, H]`, or None.
+    """
+
+    ids: Any
+    segments: Any
+    sequences: Any
+    columns: Any
+    origins: Any
+    first: Any
+    is_packed: bool
+    vectors: Any
+
+
+class _Streams(NamedTuple):
+    """See `XLNetEncoder.run`."""
+
+    states: list
+    attentions: list
+    queries: Any

@@ -1,0 +1,172 @@
+"""Calibration: probabilities that are right as often as they say.
+
+One temperature is fitted on held-out texts. The weights of the model's last layer are divided by it, so the logits of
+the model, of its folder in any format and of all its exports are calibrated without further code.
+"""
+
+import dataclasses
+import os
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tasks.base import Encoded
+from keras_bert.tasks.fitting import batch_size_of, text_task
+from keras_bert.tasks.prediction import predict_rows
+from keras_bert.tasks.report_files import BLUE, GREY, draw
+
+# 1 / temperature is searched between these.
+_LEAST, _MOST = 1e-2, 1e2
+NUM_BINS = 15
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """What calibrating has done.
+
+    Attributes:
+        temperature: what the logits were divided by. Above 1, the model was too sure of its answers.
+        error_before, error_after: the expected calibration error on the texts of the calibration.
+    """
+
+    temperature: float
+    error_before: float
+    error_after: float
+
+
+def calibrate_texts(model, texts, labels, batch_size: int | None = None, max_seq_length: int | None = None):
+    """Calibrates a `SequenceClassifier` by one temperature, see `fit_temperature`. Its answers stay the same.
+
+    With several labels, labels near a probability of 0.5 stay on their side of it too.
+
+    Args:
+        texts, labels: held-out examples, as for `evaluate`. The model must not have been trained on them.
+        batch_size, max_seq_length: as for `evaluate`.
+
+    Returns:
+        A `Calibration`.
+
+    Raises:
+        InputError: the model is a regression, or as `fit_temperature`.
+    """
+    task = text_task(model)
+    examples = task.examples(texts, labels)
+    encoded = task.encode(examples, max_seq_length)
+    return calibrate_on_outputs(model, encoded, predict_rows(model, encoded.rows, batch_size_of(batch_size), 0))
+
+
+def calibrate_on_outputs(model, encoded: Encoded, outputs: np.ndarray) -> Calibration:
+    """As `calibrate_texts`, for the outputs of the model for examples that have labels."""
+    if model.problem_type == "regression":
+        raise InputError("A regression has no probabilities to calibrate.")
+    if features.LABEL_IDS not in encoded.rows.labels:
+        raise InputError("There are no labels to calibrate on: give calibrate(texts, labels).")
+    gold, logits = encoded.rows.labels[features.LABEL_IDS], encoded.outputs_of_examples(outputs)
+    if encoded.windows is not None:
+        gold = gold[np.unique(encoded.windows, return_index=True)[1]]
+    temperature = fit_temperature(logits, gold)
+    before, after = (
+        expected_calibration_error(*confidences(_probabilities(values, gold), gold))
+        for values in (logits, logits / temperature)
+    )
+    model.divide_logits(temperature)
+    return Calibration(temperature, before, after)
+
+
+def _probabilities(logits: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    logits = np.asarray(logits, np.float64)
+    if gold.ndim == 2:
+        return 1 / (1 + np.exp(-logits))
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
+def fit_temperature(logits: np.ndarray, gold: np.ndarray) -> float:
+    """Returns the temperature T that minimises the loss of the probabilities softmax(logits / T) on held-out examples.
+
+    The loss is convex in 1 / T, so the zero of its derivative is found by bisection.
+
+    Args:
+        logits: float `(N, labels)`.
+        gold: int `(N,)`, the right labels; or 0 and 1 `(N, labels)` for labels that are independent (sigmoid).
+
+    Raises:
+        InputError: there is no finite temperature: all examples are answered right, or the logits tell nothing.
+
+    Reference: Guo et al., 2017, arXiv 1706.04599, section 4.2.
+    """
+    logits, gold = np.asarray(logits, np.float64), np.asarray(gold)
+    if gold.ndim == 2:  # a label is a choice between the logit and 0
+        logits = np.stack([np.zeros(logits.size), logits.reshape(-1)], axis=1)
+        gold = gold.reshape(-1).astype(np.int64)
+    logits = logits - logits.max(axis=1, keepdims=True)
+    of_gold = logits[np.arange(len(gold)), gold]
+
+    def slope(inverse: float) -> float:
+        weights = np.exp(inverse * logits)
+        return float(np.mean((weights * logits).sum(axis=1) / weights.sum(axis=1) - of_gold))
+
+    low, high = np.log(_LEAST), np.log(_MOST)
+    if slope(_LEAST) >= 0 or slope(_MOST) <= 0:
+        raise InputError(
+            f"These {len(gold)} examples determine no temperature: the answers to them are all right, or the model is "
+            "no better than chance. Calibrate on more held-out examples."
+        )
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(np.exp(middle)) < 0 else (low, middle)
+    return float(np.exp(-(low + high) / 2))
+
+
+def confidences(probabilities: np.ndarray, gold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the probabilities of the predicted labels, and whether these are right: float and bool `(M,)`.
+
+    Args:
+        probabilities: float `(N, labels)`.
+        gold: as for `fit_temperature`. Each independent label counts as an example with the labels yes and no.
+    """
+    probabilities, gold = np.asarray(probabilities, np.float64), np.asarray(gold)
+    if gold.ndim == 2:
+        says_yes = probabilities > 0.5
+        return np.where(says_yes, probabilities, 1 - probabilities).reshape(-1), (says_yes == (gold == 1)).reshape(-1)
+    return probabilities.max(axis=1), probabilities.argmax(axis=1) == gold
+
+
+def reliability(confidence: np.ndarray, is_right: np.ndarray, num_bins: int = NUM_BINS) -> list[tuple]:
+    """Returns (number, mean confidence, accuracy) of the examples in each bin of equal width that has examples.
+
+    >>> reliability(np.array([0.6, 0.65, 0.9]), np.array([True, False, True]), num_bins=2)
+    [(3, 0.7166666666666667, 0.6666666666666666)]
+    """
+    bins = np.clip(np.ceil(np.asarray(confidence) * num_bins).astype(int) - 1, 0, num_bins - 1)
+    inside = [bins == number for number in np.unique(bins)]
+    return [(int(one.sum()), float(confidence[one].mean()), float(is_right[one].mean())) for one in inside]
+
+
+def expected_calibration_error(confidence: np.ndarray, is_right: np.ndarray, num_bins: int = NUM_BINS) -> float:
+    """Returns the mean difference between confidence and accuracy over bins, weighted by their examples.
+
+    Reference: Naeini et al., 2015; Guo et al., 2017, equation 3.
+    """
+    rows = reliability(confidence, is_right, num_bins)
+    return sum(number * abs(mean - accuracy) for number, mean, accuracy in rows) / len(confidence)
+
+
+def draw_reliability(path: str | os.PathLike, confidence: np.ndarray, is_right: np.ndarray) -> bool:
+    """Draws the accuracy of each bin against its mean confidence; returns whether matplotlib is there to do so."""
+    rows = reliability(confidence, is_right)
+    error = expected_calibration_error(confidence, is_right)
+
+    def on(axis):
+        axis.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
+        sizes = [12 + 240 * number / len(confidence) for number, _, _ in rows]
+        axis.plot([mean for _, mean, _ in rows], [accuracy for _, _, accuracy in rows], color=BLUE, linewidth=1)
+        axis.scatter([mean for _, mean, _ in rows], [accuracy for _, _, accuracy in rows], s=sizes, color=BLUE)
+        axis.set_xlim(0, 1.02)
+        axis.set_ylim(0, 1.02)
+        axis.set_xlabel("confidence")
+        axis.set_ylabel("accuracy")
+        axis.set_title(f"Expected calibration error {error:.4f}", loc="left", fontsize=10)
+
+    return draw(path, (5.2, 5.0), on)

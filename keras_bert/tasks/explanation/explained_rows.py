@@ -1,0 +1,101 @@
+"""`ExplainedRow`: which outputs of a token row are explained, and where its tokens are in the texts."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.tokenized_texts import tokenize_texts
+
+
+class Piece(NamedTuple):
+    """The place of a token: the characters `start:end` of text number `text`, in the word `word_start:word_end`."""
+
+    text: int
+    start: int
+    end: int
+    word_start: int
+    word_end: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ExplainedRow:
+    """A row whose outputs are explained. The explained number is the sum of some of the model's outputs.
+
+    Attributes:
+        example: the number of the example.
+        row: the number of the row among those of all examples.
+        target: the name of the explained answer.
+        outputs: indices into the flattened outputs of the row; start logits come before end logits.
+        columns: the tokens whose vectors these outputs are computed from; empty for all tokens of the row.
+        texts: the texts of the example.
+        pieces: the place of each token of the row; None for [CLS] and [SEP].
+        weight: the share of the row in the output of the example.
+    """
+
+    example: int
+    row: int
+    target: str
+    outputs: tuple[int, ...]
+    columns: tuple[int, ...]
+    texts: tuple[str, ...]
+    pieces: Sequence[Piece | None]
+    weight: float = 1.0
+
+
+def pieces_of_row(ids: np.ndarray, texts: Sequence[str], tokenizer, first_tokens: Sequence[int] = ()) -> list:
+    """Returns the place of each token of a row [CLS] text [SEP] or [CLS] text [SEP] text [SEP].
+
+    Args:
+        ids: int (S,), the row.
+        texts: the texts of the row.
+        tokenizer: a `GraphForm` or a `PythonForm`.
+        first_tokens: the number of the first token of each text that is in the row; 0 by default.
+    """
+    vocabulary = tokenizer.vocabulary
+    special = {vocabulary.cls_id, vocabulary.sep_id}
+    places = [_places(text, number, tokenizer) for number, text in enumerate(texts)]
+    next_tokens = list(first_tokens) or [0] * len(texts)
+    pieces, number, was_special = [], -1, True
+    for id_ in ids.tolist():
+        if id_ in special:
+            pieces.append(None)
+        else:
+            number += was_special
+            pieces.append(places[number][next_tokens[number]])
+            next_tokens[number] += 1
+        was_special = id_ in special
+    return pieces
+
+
+def _places(text: str, number: int, tokenizer) -> list[Piece]:
+    tokens, vocabulary = tokenize_texts([text], tokenizer), tokenizer.vocabulary
+    spans = list(zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True))
+    words = []
+    for id_, (start, end) in zip(tokens.ids.tolist(), spans, strict=True):
+        continues = words and vocabulary.continues_word(vocabulary.tokens[id_]) and not text[words[-1][1] : start]
+        if continues:
+            words[-1][1] = end
+            words.append(words[-1])
+        else:
+            words.append([start + len(text[start:end]) - len(text[start:end].lstrip()), end])
+    return [Piece(number, *span, *word) for span, word in zip(spans, words, strict=True)]
+
+
+def number_of(value, names: Sequence[str], kind: str) -> int:
+    """Returns the index of a label, given as a name or an index. Raises `InputError` for others."""
+    if value in names:
+        return list(names).index(value)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value < len(names):
+        return int(value)
+    raise InputError(
+        f"A target of explain must be a {kind} of the model: {', '.join(map(str, names))[:300]}. Received: "
+        f"{value!r:.100}"
+    )
+
+
+def pools_all_tokens(model) -> bool:
+    """Returns whether the answers of a model are computed from the mean of all tokens, not from the first one."""
+    return hasattr(model, "sentence_head") or getattr(model.config, "classifier_pooling", "cls") == "mean"

@@ -1,0 +1,94 @@
+"""Integrated gradients and attention rollout of token rows, as TensorFlow functions.
+
+Integrated gradients: the score of a token is the product of two things, summed over the dimensions of its embedding:
+the difference between its word embedding and that of the baseline, and the gradient of the output, averaged over the
+straight line between both. The scores add up to the difference between the outputs for the row and for its baseline.
+
+Reference: Sundararajan et al., 2017, arXiv 1703.01365; captum's `LayerIntegratedGradients` on the word embeddings.
+"""
+
+import contextlib
+
+import tensorflow as tf
+
+from keras_bert.layers.attributions import attention_rollout
+from keras_bert.models.encoder_base import encoder_of
+from keras_bert.models.long_encoder import LongEncoder
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+
+BASELINES = ("pad", "mask")
+
+
+def gradient_scores(model, inputs: dict, baseline_ids, outputs, points):
+    """Returns the products of difference and gradient at one point of the line of each row, and the outputs there.
+
+    Args:
+        model: a task model.
+        inputs: the features of the model, int32 `[R, S]`.
+        baseline_ids: int32 `[R, S]`, the ids of the baseline.
+        outputs: int32 `[R, K]`: the indices of the flattened outputs of a row that are added up; -1 fills up.
+        points: float32 `[R]`: 0 for the baseline, 1 for the row.
+
+    Returns:
+        float32 `[R, S]` and `[R]`.
+    """
+    look_up = encoder_of(model).embeddings.look_up
+    baseline = look_up(baseline_ids)
+    difference = look_up(inputs[features.INPUT_IDS]) - baseline
+    vectors = baseline + difference * tf.cast(points, baseline.dtype)[:, tf.newaxis, tf.newaxis]
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(vectors)
+        found = _selected_outputs(model, {**inputs, features.TOKEN_VECTORS: vectors}, outputs)
+    products = tape.gradient(found, vectors) * difference
+    return tf.cast(tf.reduce_sum(products, axis=-1), tf.float32), found
+
+
+def _selected_outputs(model, inputs: dict, outputs):
+    if len(model.feature_axes) == 3:  # one choice in each row
+        inputs = {name: values[:, tf.newaxis] for name, values in inputs.items()}
+    found = model(inputs, training=False)
+    if isinstance(found, dict):
+        found = tf.concat([found[name] for name in ("start_logits", "end_logits")], axis=1)
+    rows = tf.shape(outputs)[0]
+    found = tf.reshape(tf.cast(found, tf.float32), tf.stack([rows, -1]))
+    values = tf.gather(found, tf.maximum(outputs, 0), batch_dims=1)
+    return tf.reduce_sum(tf.where(outputs >= 0, values, 0.0), axis=1)
+
+
+def rollout_scores(model, inputs: dict, columns):
+    """Returns the attention rollout from selected tokens, float32 `[R, S]`: the mean over `columns`, int32 `[R, K]`."""
+    with returning_attentions(model) as encoder:
+        rollout = attention_rollout(encoder(inputs, training=False)["attentions"])
+    return tf.reduce_mean(tf.gather(rollout, columns, batch_dims=1), axis=1)
+
+
+@contextlib.contextmanager
+def returning_attentions(model):
+    """Makes the encoder of a model return its attentions. Raises `InputError` if it cannot."""
+    encoder = encoder_of(model)
+    if isinstance(encoder, LongEncoder) or not hasattr(encoder, "output_attentions"):
+        raise InputError(
+            f"Attention rollout needs an attention probability for each pair of tokens, and {type(encoder).__name__} "
+            'has none. Use method="integrated_gradients".'
+        )
+    before = encoder.unpadded, encoder.output_attentions
+    encoder.unpadded, encoder.output_attentions = False, True
+    try:
+        yield encoder
+    finally:
+        encoder.output_attentions, encoder.unpadded = before[1], before[0]
+
+
+def baseline_of(input_ids, vocabulary, baseline: str):
+    """Returns the ids of the baseline: every token but [CLS], [SEP] and padding becomes [PAD] or [MASK]."""
+    if baseline not in BASELINES:
+        raise InputError(f"baseline must be one of {', '.join(BASELINES)}. Received: {baseline!r}")
+    other = vocabulary.pad_id if baseline == "pad" else vocabulary.mask_id
+    return tf.where(is_kept(input_ids, vocabulary), input_ids, other)
+
+
+def is_kept(input_ids, vocabulary):
+    """Returns which tokens are [CLS], [SEP] or padding, bool of the shape of `input_ids`."""
+    kept = (vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id)
+    return tf.reduce_any([tf.equal(input_ids, id_) for id_ in kept], axis=0)

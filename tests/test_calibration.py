@@ -1,0 +1,168 @@
+"""Calibration: the temperature against scipy's search, the error against a plain formula, and where it is kept."""
+
+import keras
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from served_models import CONFIG, TEXTS, VOCABULARY
+
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.calibration import (
+    confidences,
+    draw_reliability,
+    expected_calibration_error,
+    fit_temperature,
+)
+
+GENERATOR = np.random.default_rng(0)
+LOGITS = GENERATOR.normal(size=(400, 3)) * 4
+# The right labels are drawn from a softmax at the temperature 2.5, so the logits are too sure.
+NOISE = GENERATOR.gumbel(size=LOGITS.shape)
+GOLD = (LOGITS / 2.5 + NOISE).argmax(axis=1)
+
+
+def softmax(logits):
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def loss(temperature):
+    return -np.log(softmax(LOGITS / temperature)[np.arange(len(GOLD)), GOLD]).mean()
+
+
+def test_the_temperature_minimises_the_loss():
+    found = fit_temperature(LOGITS, GOLD)
+    assert found == pytest.approx(minimize_scalar(loss, bounds=(0.1, 20), method="bounded").x, rel=1e-4)
+    assert found == pytest.approx(2.5, rel=0.2)
+
+
+def test_independent_labels_have_a_temperature_too():
+    gold = (GENERATOR.random(LOGITS.shape) < 1 / (1 + np.exp(-LOGITS / 3))).astype(np.int32)
+
+    def binary_loss(temperature):
+        return np.logaddexp(0, np.where(gold == 1, -1, 1) * LOGITS / temperature).mean()
+
+    best = minimize_scalar(binary_loss, bounds=(0.1, 20), method="bounded").x
+    assert fit_temperature(LOGITS, gold) == pytest.approx(best, rel=1e-4)
+
+
+def test_the_calibration_error_equals_a_plain_formula():
+    probabilities = softmax(LOGITS)
+    confidence, is_right = confidences(probabilities, GOLD)
+    expected = 0.0
+    for low in np.arange(15) / 15:
+        inside = [n for n in range(len(GOLD)) if low < probabilities[n].max() <= low + 1 / 15]
+        if inside:
+            accuracy = np.mean([probabilities[n].argmax() == GOLD[n] for n in inside])
+            expected += abs(accuracy - np.mean([probabilities[n].max() for n in inside])) * len(inside) / len(GOLD)
+    assert expected_calibration_error(confidence, is_right) == pytest.approx(expected, abs=1e-12)
+    assert expected > 0.1
+
+
+def test_examples_that_determine_no_temperature_are_refused():
+    with pytest.raises(InputError, match="2 examples determine no temperature: the answers to them are all right"):
+        fit_temperature([[1.0, 0.0], [0.0, 3.0]], [0, 1])
+    with pytest.raises(InputError, match="or the model is no better than chance"):
+        fit_temperature([[1.0, 0.0], [0.0, 3.0]], [1, 0])
+
+
+@pytest.fixture(scope="module")
+def calibrated():
+    keras.utils.set_random_seed(1)
+    model = SequenceClassifier(CONFIG, labels=["a", "b"])
+    model.vocabulary = VOCABULARY
+    texts = TEXTS[:7]
+    logits = np.log([[*answer.probabilities.values()] for answer in model.predict(texts)])
+    labels = [model.labels[number] for number in logits.argmax(axis=1)]
+    labels[0] = {"a": "b", "b": "a"}[labels[0]]
+    before = [answer.label for answer in model.predict(texts)]
+    found = model.calibrate(texts, labels)
+    expected = softmax(logits / found.temperature)
+    assert [answer.label for answer in model.predict(texts)] == before
+    return model, texts, labels, found, expected
+
+
+def probabilities_of(answers):
+    return np.array([[*answer.probabilities.values()] for answer in answers])
+
+
+def test_predictions_and_every_kind_of_file_are_calibrated(calibrated, tmp_path):
+    model, texts, _, found, expected = calibrated
+    assert model.temperature == pytest.approx(found.temperature)
+    assert abs(np.log(found.temperature)) > 0.05
+    np.testing.assert_allclose(probabilities_of(model.predict(texts)), expected, atol=1e-5)
+    model.save_pretrained(tmp_path / "folder")
+    model.save(tmp_path / "model.keras")
+    model.save_pretrained(tmp_path / "huggingface", format="huggingface")
+    folder = SequenceClassifier.from_pretrained(tmp_path / "folder")
+    restored = keras.saving.load_model(tmp_path / "model.keras")
+    for other in (folder, restored, SequenceClassifier.from_pretrained(tmp_path / "huggingface")):
+        np.testing.assert_allclose(probabilities_of(other.predict(texts)), expected, atol=1e-5)
+    assert folder.temperature == restored.temperature == model.temperature
+    card = (tmp_path / "folder" / "README.md").read_text("utf-8")
+    assert f"by the temperature {model.temperature:.4g}, on held-out texts" in card
+
+
+def test_exports_are_calibrated(calibrated, tmp_path):
+    from keras_bert.serving import load
+
+    model, texts, _, _, expected = calibrated
+    for name in ("saved_model", "onnx"):
+        loaded = load(model.export_for_serving(tmp_path / name, format=name))
+        np.testing.assert_allclose(probabilities_of(loaded.predict(texts)), expected, atol=1e-4)
+
+
+def test_calibrating_twice_changes_nothing_more_and_training_ends_it(calibrated, tmp_path):
+    model, texts, labels, found, _ = calibrated
+    copy = SequenceClassifier.from_pretrained(_saved(model, tmp_path))
+    again = copy.calibrate(texts, labels)
+    assert again.temperature == pytest.approx(1, abs=1e-3)
+    assert copy.temperature == pytest.approx(found.temperature, rel=1e-3)
+    assert again.error_before == pytest.approx(found.error_after, abs=1e-4)
+    copy.fit(texts, labels, epochs=1, verbose=0)
+    assert copy.temperature == 1.0
+    others = SequenceClassifier.from_pretrained(tmp_path / "saved", labels=["x", "y"])
+    assert others.temperature == 1.0
+
+
+def _saved(model, tmp_path):
+    model.save_pretrained(tmp_path / "saved")
+    return tmp_path / "saved"
+
+
+def test_a_score_cannot_be_calibrated():
+    model = SequenceClassifier(CONFIG, problem_type="regression")
+    model.vocabulary = VOCABULARY
+    with pytest.raises(InputError, match="A regression has no probabilities to calibrate"):
+        model.calibrate(["the fox"], [0.5])
+
+
+def test_the_reliability_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    assert draw_reliability(tmp_path / "reliability.png", *confidences(softmax(LOGITS), GOLD))
+    assert (tmp_path / "reliability.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_calibrates_the_model_of_a_run_and_explains_it(tmp_path, run_here, calibrated):
+    from run_scripts import run_classifier
+
+    model, texts, labels, _, _ = calibrated
+    model.save_pretrained(tmp_path / "start")
+    texts = [text.replace("\t", " ") for text in texts]
+    lines = [f"{text}\t{label}" for text, label in zip(texts, labels, strict=True)]
+    (tmp_path / "dev.tsv").write_text("\n".join(["text\tlabel", *lines, f"{texts[1]}\t{labels[0]}"]), "utf-8")
+    code, output = run_here(
+        run_classifier,
+        *(f"--init_checkpoint={tmp_path}/start", f"--output_dir={tmp_path}/run", "--do_eval", "--do_predict"),
+        *(f"--dev_file={tmp_path}/dev.tsv", f"--test_file={tmp_path}/dev.tsv"),
+        *("--calibrate", f"--explain={tmp_path}/why.html"),
+    )
+    assert code == 0, output.err
+    assert "Calibrated on 8 examples: temperature" in output.out
+    after = float(output.out.split(" before and ")[1].split()[0])
+    report = (tmp_path / "run" / "eval_report" / "report.txt").read_text("utf-8")
+    assert float(report.split("expected calibration error ")[1].split(":")[0]) == pytest.approx(after, abs=2e-4)
+    saved = SequenceClassifier.from_pretrained(tmp_path / "run" / "model")
+    assert saved.temperature not in (1.0, model.temperature)
+    assert (tmp_path / "why.html").read_text("utf-8").count("<section>") == 8
