@@ -1,5 +1,7 @@
 """`TextToText`: an encoder that reads a source and a decoder that writes a target."""
 
+from typing import Any
+
 from keras import ops
 
 from keras_bert.config import BertConfig
@@ -10,7 +12,7 @@ from keras_bert.models.class_names import stored_class
 from keras_bert.models.decoder import CrossAttentions, Decoder, DecoderLayers
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class, make_encoder
-from keras_bert.models.losses import accuracy_term, cross_entropy_term, smoothed_cross_entropy_term
+from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term, smoothed_cross_entropy_term
 from keras_bert.models.masked_lm import masked_lm_head
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -61,7 +63,7 @@ class TextToText(TaskModel):
     uses_pooler = False
     text_task = "keras_bert.tasks.text_to_text.task.TextToTextTask"
 
-    def __init__(self, config: BertConfig, *, shared: bool = False, label_smoothing: float = 0.1, **kwargs):
+    def __init__(self, config: BertConfig, *, shared: bool = False, label_smoothing: float = 0.1, **kwargs: Any):
         super().__init__(config, **kwargs)
         if not isinstance(label_smoothing, (int, float)) or not 0 <= label_smoothing < 1:
             raise InputError(f"label_smoothing must be at least 0 and below 1. Received: {label_smoothing!r}")
@@ -79,7 +81,7 @@ class TextToText(TaskModel):
         self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
         self.build()
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         width = self.config.hidden_size
         if not self.shared:
             self.decoder.build()
@@ -97,12 +99,12 @@ class TextToText(TaskModel):
         table = ops.convert_to_tensor(self._layers_of_decoder.embeddings.token_embeddings)
         return self.masked_lm_head(hidden, table)
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         source = self.encoder(inputs, training=training)["sequence_output"]
         read = ops.cast(inputs[features.TARGET_IDS], "int32")[:, :-1]
         return self._logits(self._decoder().vectors(read, source, inputs[features.INPUT_MASK], training=training))
 
-    def generate(self, inputs, options: SearchOptions) -> Found:
+    def generate(self, inputs: Any, options: SearchOptions) -> Found:
         """Returns the best targets for sources and their scores; see `models/beam_search.py`.
 
         Args:
@@ -149,7 +151,7 @@ class TextToText(TaskModel):
         if length is not None:
             self.check_target_length(length - 1)
 
-    def target_scores(self, inputs) -> dict:
+    def target_scores(self, inputs: Any) -> dict:
         """Returns, for each target, sums over its real tokens: `loss` (without smoothing), `right` and `weight`, `[B]`.
 
         Args:
@@ -161,18 +163,18 @@ class TextToText(TaskModel):
         sums = {"loss": losses, "right": ops.cast(is_right, "float32"), "weight": ops.ones_like(weights)}
         return {name: ops.sum(values * weights, axis=1) for name, values in sums.items()}
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         labels = self._labels(x, sample_weight)
         return [smoothed_cross_entropy_term("loss_of_targets", y_pred, *labels, smoothing=self.label_smoothing)]
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         labels = self._labels(x, sample_weight)
         return [
             cross_entropy_term("token_loss", y_pred, *labels),
             accuracy_term("token_accuracy", y_pred, *labels),
         ]
 
-    def get_metrics_result(self):
+    def get_metrics_result(self) -> dict:
         results = super().get_metrics_result()
         del results["loss_of_targets"]  # the same as "loss"
         results["perplexity"] = ops.exp(results.pop("token_loss"))
@@ -187,5 +189,5 @@ class TextToText(TaskModel):
             weights = weights * ops.expand_dims(row_weights, 1)
         return x[features.TARGET_IDS][:, 1:], weights
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "shared": self.shared, "label_smoothing": self.label_smoothing}
