@@ -180,7 +180,7 @@ class TextToText(TaskModel):
         results["perplexity"] = ops.exp(results.pop("token_loss"))
         return results
 
-    def _labels(self, x, sample_weight):
+    def _labels(self, x, sample_weight) -> tuple[Any, Any]:
         """Returns the ids and the weights of the tokens to predict, both `[B, T - 1]`."""
         self._check_features(x, (features.TARGET_IDS, features.TARGET_MASK))
         weights = ops.cast(ops.not_equal(x[features.TARGET_MASK], 0), "float32")[:, 1:]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -167,13 +167,14 @@ class _Explainer:
         if method not in functions:
             rows = tf.TensorSpec([None, None], tf.int32)
             inputs = {name: rows for name in model.feature_names}
-            compute, signature = {
+            known: dict[str, tuple[Callable, list]] = {
                 "attention_rollout": (gradients.rollout_scores, [inputs, rows]),
                 "integrated_gradients": (
                     gradients.gradient_scores,
                     [inputs, rows, rows, tf.TensorSpec([None], tf.float32)],
                 ),
-            }[method]
+            }
+            compute, signature = known[method]
             functions[method] = tf.function(
                 lambda *arguments: compute(model, *arguments), input_signature=signature, autograph=False
             )
