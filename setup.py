@@ -29,6 +29,7 @@ COMMANDS = {
         "run_ner",
         "run_embeddings",
         "run_multiple_choice",
+        "run_text_to_text",
         "convert_checkpoint",
         "embed_sentences",
         "extract_features",
@@ -139,6 +140,8 @@ setup(
             *LITERT,
             *ONNX,
         ],
+        # BLEU with a signature, and ROUGE: the versions that were tried.
+        "generation": ["sacrebleu>=2.6,<3", "rouge-score>=0.1.2,<0.2"],
         "parquet": PARQUET,
         "search": SEARCH,
         "serving": SERVING,

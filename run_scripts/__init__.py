@@ -10,6 +10,7 @@ run_ner.py                tagged words -> tagger
 run_squad.py              questions with contexts -> question answering model
 evaluate_squad.py         predicted answers -> official SQuAD scores
 run_multiple_choice.py    prompts with choices -> multiple choice model
+run_text_to_text.py       sources with targets -> model that writes text
 run_embeddings.py         pairs, triplets, scores or labels -> sentence encoder
 convert_checkpoint.py     a checkpoint of any format -> any other format
 fill_mask.py              likely tokens for [MASK]

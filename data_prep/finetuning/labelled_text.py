@@ -136,6 +136,34 @@ def read_choices(
     return prompts, choices, None if label_column is None else labels
 
 
+def read_sources_and_targets(
+    path: str | os.PathLike,
+    *,
+    source_column: Column = "source",
+    target_column: Column = "target",
+    has_header: bool = True,
+    needs_targets: bool = True,
+) -> tuple[list[str], list[str] | None]:
+    """Reads sources and the targets to write for them.
+
+    Args:
+        needs_targets: whether the column of the targets must be there.
+
+    Returns:
+        N sources, and N targets, or None if there is no such column.
+
+    Raises:
+        InputError: as in `read_labelled_text`.
+    """
+    sources, targets = [], []
+    for row in read_rows(os.fspath(path), has_header=has_header):
+        sources.append(row.text(source_column, "source"))
+        if needs_targets or target_column in row.values:
+            targets.append(row.text(target_column, "target"))
+    _check_has_rows(sources, path, has_header)
+    return sources, targets or None
+
+
 def _read(
     path: str | os.PathLike,
     text_column: Column,

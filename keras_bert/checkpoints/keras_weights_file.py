@@ -136,10 +136,15 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
         content.visititems(note)
     second = {name: name.replace(_SECOND_LAYER, _FIRST_LAYER) for name in layout if _SECOND_LAYER in name}
     # The first layer may lack weights of the second (ModernBERT).
-    folders = [_folders(layout[first], layout[name]) for name, first in second.items() if first in layout][:1]
+    folders = {
+        name.split(_SECOND_LAYER)[0]: _folders(layout[first], layout[name])
+        for name, first in second.items()
+        if first in layout
+    }
     for name in second:
+        part = name.split(_SECOND_LAYER)[0]  # the encoder; or the decoder, or its cross attention
         for number in range(2, config.num_blocks):
-            layout[name.replace(_SECOND_LAYER, f"/layer_{number}/")] = _of_layer(number, *folders[0], layout[name])
+            layout[name.replace(_SECOND_LAYER, f"/layer_{number}/")] = _of_layer(number, *folders[part], layout[name])
     return dict(sorted(layout.items(), key=lambda names: names[1].split("/")))
 
 

@@ -5,7 +5,16 @@ import os
 from collections.abc import Mapping, Sequence
 
 from keras_bert.checkpoints import formats
-from keras_bert.checkpoints.checkpoint import ENCODER, GENERATOR, MASKED_LM, POOLER, BertCheckpoint, part_of
+from keras_bert.checkpoints.checkpoint import (
+    CROSS_ATTENTION,
+    DECODER,
+    ENCODER,
+    GENERATOR,
+    MASKED_LM,
+    POOLER,
+    BertCheckpoint,
+    part_of,
+)
 from keras_bert.checkpoints.model_classes import class_for, class_name, heads_of, labelled_head
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.model_weights import model_weights, start_as, tensors_of, variables_made_last
@@ -69,7 +78,8 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
     if model_class is Encoder:
         model_class = encoder_class(checkpoint.config)
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
-    checkpoint = _with_generator(model_class, _with_pooler(model_class, checkpoint), arguments)
+    checkpoint = _with_decoder(model_class, _with_pooler(model_class, checkpoint), arguments)
+    checkpoint = _with_generator(model_class, checkpoint, arguments)
     with variables_made_last() as models:
         model = model_class(checkpoint.config, **arguments)
         models.append(model)
@@ -211,6 +221,19 @@ def _with_pooler(model_class: type, checkpoint: BertCheckpoint) -> BertCheckpoin
         f"{POOLER}{name.removeprefix(MASKED_LM)}": tensor
         for name, tensor in checkpoint.tensors.items()
         if name.startswith((f"{MASKED_LM}/dense/", f"{MASKED_LM}/layer_norm/"))
+    }
+    return checkpoint.replace(tensors={**checkpoint.tensors, **copied})
+
+
+def _with_decoder(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> BertCheckpoint:
+    """Returns the checkpoint of an encoder with a copy of its embeddings and blocks as the decoder, if it is needed."""
+    needs_decoder = DECODER in heads_of(model_class) and not arguments.get("shared")
+    if not needs_decoder or {DECODER, CROSS_ATTENTION} & set(checkpoint.heads):
+        return checkpoint
+    copied = {
+        f"{DECODER}{name.removeprefix(ENCODER)}": tensor
+        for name, tensor in checkpoint.tensors.items()
+        if part_of(name) == ENCODER
     }
     return checkpoint.replace(tensors={**checkpoint.tensors, **copied})
 

@@ -4,6 +4,7 @@ formulas.py             the formulas: tensors in, tensors out
 choosing.py             chooses between formulas and kernels
 embeddings.py           token + position + segment embeddings
 attention.py            multi-head self-attention
+cross_attention.py      attention of a decoder to a source
 block_attention.py      attention between blocks of a row: Longformer, BigBird
 block_patterns.py       who attends to whom in block attention
 transformer_block.py    one layer of the encoder

@@ -93,6 +93,26 @@ class SelfAttention(keras.layers.Layer):
         output = self._project(gathered, sizes, ops.shape(query_tokens), flat_indices, training)
         return (output, probabilities) if return_attention else output
 
+    def keys_and_values(self, hidden):
+        """Returns the keys and the values of tokens `[B, S, H]`, each `[B, N, S, D]`, for `attend_to`."""
+        batch_size, length, _ = ops.shape(hidden)
+        flat = ops.reshape(hidden, (-1, self.hidden_size))
+        return tuple(self._split(dense(flat), batch_size, length, False) for dense in (self.key, self.value))
+
+    def attend_to(self, query_tokens, key, value, attention_bias):
+        """As `call` in inference, with keys and values that were computed before.
+
+        Args:
+            query_tokens: float `[B, F, H]`.
+            key, value: `[B, N, S, D]`, as `keys_and_values` returns them.
+            attention_bias: float `[B, 1, F, S]`, or with 1 instead of B or F.
+        """
+        batch_size, num_queries, _ = shape = ops.shape(query_tokens)
+        query = self.query(ops.reshape(query_tokens, (-1, self.hidden_size))) * self.head_size**-0.5
+        query = self._split(query, batch_size, num_queries, False)
+        gathered = formulas_for(training=False).attention(query, key, value, attention_bias)
+        return self._project(gathered, (batch_size, self.num_heads, num_queries), shape, None, False)
+
     def _split(self, vectors, batch_size, length, training):
         """Splits vectors into heads: `[B * S, H]` -> `[B, N, S, D]`."""
         heads = ops.reshape(vectors, (-1, length, self.num_heads, self.head_size))

@@ -122,14 +122,21 @@ class TransformerBlock(keras.layers.Layer):
             flat_indices=flat_indices,
         )
         attended, probabilities = attended if return_attention else (attended, None)
-        vectors = self.attention_layer_norm(vectors + self.dropout(attended, training=training), training=training)
+        vectors = self.after_attention(vectors, attended, training=training)
+        output = self.feed_forward(vectors, training=training)
+        return (output, probabilities) if return_attention else output
 
+    def after_attention(self, vectors, attended, training=False):
+        """Adds the output of the attention to the vectors and normalises the sum."""
+        return self.attention_layer_norm(vectors + self.dropout(attended, training=training), training=training)
+
+    def feed_forward(self, vectors, training=False):
+        """Applies the two dense layers, with the residual sum and LayerNorm: `[..., H]` -> `[..., H]`."""
         # Two dimensions, as in SelfAttention. TensorFlow fuses the residual sum with the product too.
         flat = ops.reshape(vectors, (-1, self.hidden_size))
         transformed = self.output_dense(self.intermediate_dense(flat, training=training))
         flat = self.output_layer_norm(flat + self.dropout(transformed, training=training), training=training)
-        output = ops.reshape(flat, ops.shape(vectors))
-        return (output, probabilities) if return_attention else output
+        return ops.reshape(flat, ops.shape(vectors))
 
     def compute_output_shape(
         self, hidden_shape, attention_bias_shape=None, query_columns_shape=None, flat_indices_shape=None

@@ -23,6 +23,9 @@ cached_batch.py              their training step on several devices or in severa
 token_classifier.py          a label for each token
 replaced_token_detector.py   which tokens were replaced: the discriminator of ELECTRA
 span_classifier.py           start and end of an answer
+text_to_text.py              writes a target for a source: translation, summaries
+decoder.py                   its decoder: causal blocks with cross attention and a cache
+beam_search.py               greedy and beam search
 multiple_choice.py           selects one of several choices
 base.py                      the base classes: config, saving, loss as a sum of terms
 losses.py                    loss terms: a sum and a weight each

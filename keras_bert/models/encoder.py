@@ -87,34 +87,10 @@ class BertEncoder(Encoder):
         self.build()
 
     def _new_embeddings(self, tables_of):
-        config = self.config
-        return BertEmbeddings(
-            vocab_size=config.vocab_size,
-            hidden_size=config.embedding_size,
-            max_positions=config.max_position_embeddings,
-            num_segments=config.type_vocab_size,
-            dropout=config.hidden_dropout_prob,
-            layer_norm_epsilon=config.layer_norm_eps,
-            initializer_range=config.initializer_range,
-            projected_size=config.hidden_size if config.embedding_projection else None,
-            tables_of=tables_of,
-            dtype=self.dtype_policy,
-            name="embeddings",
-        )
+        return make_embeddings(self.config, self.dtype_policy, tables_of)
 
     def _new_block(self, name):
-        config = self.config
-        return self.block_class(
-            num_heads=config.num_attention_heads,
-            intermediate_size=config.intermediate_size,
-            activation=config.hidden_act,
-            dropout=config.hidden_dropout_prob,
-            attention_dropout=config.attention_probs_dropout_prob,
-            layer_norm_epsilon=config.layer_norm_eps,
-            initializer_range=config.initializer_range,
-            dtype=self.dtype_policy,
-            name=name,
-        )
+        return make_block(self.config, self.dtype_policy, name, self.block_class)
 
     def _new_pooler(self):
         return Pooler(self.config.initializer_range, self.config.pooler_act, dtype=self.dtype_policy, name="pooler")
@@ -127,13 +103,7 @@ class BertEncoder(Encoder):
         self.pooler.build(hidden_shape)
 
     def blocks_in_order(self) -> list[TransformerBlock]:
-        config = self.config
-        layers_of_a_group = config.num_hidden_layers // (config.num_hidden_groups or config.num_hidden_layers)
-        groups = [
-            self.blocks[first : first + config.inner_group_num]
-            for first in range(0, config.num_blocks, config.inner_group_num)
-        ]
-        return [block for group in groups for _ in range(layers_of_a_group) for block in group]
+        return in_order(self.blocks, self.config)
 
     def positions_of(self, input_mask: Any) -> Any:
         positions = position_ids(input_mask)
@@ -242,3 +212,42 @@ class _Tokens(NamedTuple):
     vectors: Any = None
     is_global: Any = None
     most_global: int = 0
+
+
+def make_embeddings(config: BertConfig, dtype: Any, tables_of: Any = None) -> BertEmbeddings:
+    """Returns the embeddings of a config, not yet built."""
+    return BertEmbeddings(
+        vocab_size=config.vocab_size,
+        hidden_size=config.embedding_size,
+        max_positions=config.max_position_embeddings,
+        num_segments=config.type_vocab_size,
+        dropout=config.hidden_dropout_prob,
+        layer_norm_epsilon=config.layer_norm_eps,
+        initializer_range=config.initializer_range,
+        projected_size=config.hidden_size if config.embedding_projection else None,
+        tables_of=tables_of,
+        dtype=dtype,
+        name="embeddings",
+    )
+
+
+def make_block(config: BertConfig, dtype: Any, name: str, block_class: type = TransformerBlock) -> TransformerBlock:
+    """Returns a block of a config, not yet built."""
+    return block_class(
+        num_heads=config.num_attention_heads,
+        intermediate_size=config.intermediate_size,
+        activation=config.hidden_act,
+        dropout=config.hidden_dropout_prob,
+        attention_dropout=config.attention_probs_dropout_prob,
+        layer_norm_epsilon=config.layer_norm_eps,
+        initializer_range=config.initializer_range,
+        dtype=dtype,
+        name=name,
+    )
+
+
+def in_order(blocks: list, config: BertConfig) -> list:
+    """Returns blocks in the order of computation. If layers share weights (ALBERT), blocks are repeated."""
+    layers_of_a_group = config.num_hidden_layers // (config.num_hidden_groups or config.num_hidden_layers)
+    groups = [blocks[first : first + config.inner_group_num] for first in range(0, len(blocks), config.inner_group_num)]
+    return [block for group in groups for _ in range(layers_of_a_group) for block in group]

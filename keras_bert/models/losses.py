@@ -45,6 +45,25 @@ def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossT
     return _weighted_sum(name, losses, labels, weights, epsilon)
 
 
+def smoothed_cross_entropy_term(name, logits, labels, weights=None, smoothing=0.0) -> LossTerm:
+    """Returns the cross-entropy with label smoothing as a `LossTerm`.
+
+    The target distribution gives `1 - smoothing` to the label and spreads `smoothing` evenly over all C classes.
+
+    Args:
+        logits, labels, weights: as for `cross_entropy_term`.
+        smoothing: at least 0 and below 1.
+
+    Reference: Szegedy et al., 2015, section 7; `label_smoothing` of torch's CrossEntropyLoss.
+    """
+    losses = formulas_for(training=True).cross_entropy(logits, labels)
+    if smoothing:
+        # The mean over all classes of -log p.
+        of_all = ops.logsumexp(logits, axis=-1) - ops.mean(logits, axis=-1)
+        losses = (1 - smoothing) * losses + smoothing * of_all
+    return _weighted_sum(name, losses, labels, weights)
+
+
 def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
     """Returns the accuracy as a `LossTerm`; the arguments are those of `cross_entropy_term`."""
     best = formulas_for(training=True).argmax(logits)

@@ -83,7 +83,7 @@ class SpanPretrainer(BertPretrainer):
         terms = super().metric_terms(x, y, y_pred, sample_weight)
         return [*terms, accuracy_term("span_boundary_accuracy", logits, ids, weights)]
 
-    def _span_labels(self, x, sample_weight):
+    def _span_labels(self, x, sample_weight) -> tuple[Any, Any]:
         """Returns the ids and the weights of the tokens of spans, both `[B, P]`."""
         (ids, weights), _ = self._labels(x, sample_weight)
         return ids, weights * ops.cast(self._spans(x)[2] < MAX_SPAN_TOKENS, weights.dtype)

@@ -176,8 +176,9 @@ def rows_dataset(
         raise InputError("There is no example to make a batch of. Give at least one.")
     batches = RowBatches(rows, batch_size, seed if shuffle else None)
     example = rows.batch(np.array([0]))
+    per_token = (*rows.tokens, features.INPUT_MASK, features.TARGET_IDS, features.TARGET_MASK)
     signature = {
-        name: tf.TensorSpec([None, *(None if name in (*rows.tokens, features.INPUT_MASK) else n for n in shape)], dtype)
+        name: tf.TensorSpec([None, *(None if name in per_token else n for n in shape)], dtype)
         for name, shape, dtype in ((name, values.shape[1:], values.dtype) for name, values in example.items())
     }
     # AutoGraph has nothing to convert here, and would search for two seconds.

@@ -125,6 +125,29 @@ class TokenRows:
         return batch | {name: values[examples] for name, values in self.labels.items()}
 
 
+@dataclasses.dataclass(frozen=True)
+class SourceTargetRows(TokenRows):
+    """The rows of N sources, and those of their targets. `batch` pads both to the longest row of the batch.
+
+    Attributes:
+        targets: the rows of the targets; None only in the constructor.
+    """
+
+    targets: TokenRows | None = None
+
+    @classmethod
+    def of(cls, sources: TokenRows, targets: TokenRows) -> "SourceTargetRows":
+        return cls(
+            **{field.name: getattr(sources, field.name) for field in dataclasses.fields(sources)}, targets=targets
+        )
+
+    def batch(self, examples: np.ndarray) -> dict[str, np.ndarray]:
+        """As `TokenRows.batch`, with `target_ids` and `target_mask`, int32 `(B, T)`."""
+        targets = self.targets.batch(examples)
+        names = {features.TARGET_IDS: features.INPUT_IDS, features.TARGET_MASK: features.INPUT_MASK}
+        return super().batch(examples) | {name: targets[column] for name, column in names.items()}
+
+
 class RowBatches:
     """Groups examples into batches of similar length.
 

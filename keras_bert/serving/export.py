@@ -19,6 +19,7 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.text_to_text import TextToText
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
@@ -36,6 +37,7 @@ from keras_bert.serving.signatures.multiple_choice import multiple_choice_signat
 from keras_bert.serving.signatures.question_answering import question_answering_signatures
 from keras_bert.serving.signatures.signature_inputs import SignatureOptions
 from keras_bert.serving.signatures.tagging import tagging_signatures
+from keras_bert.serving.signatures.text_to_text import text_to_text_signatures
 from keras_bert.serving.signatures.tokenize import tokenize_signature
 from keras_bert.tf_serving.saved_model_check.checking import require_servable
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
@@ -50,6 +52,7 @@ _SIGNATURES = {
     TokenClassifier: tagging_signatures,
     SpanClassifier: question_answering_signatures,
     MultipleChoice: multiple_choice_signatures,
+    TextToText: text_to_text_signatures,
     MaskedLM: fill_mask_signatures,
     BertPretrainer: fill_mask_signatures,
     Encoder: embedding_signatures,

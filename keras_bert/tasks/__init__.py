@@ -7,6 +7,7 @@ classification/       labels and scores for texts and pairs
 tagging/              a tag for each word: named entities, parts of speech
 question_answering/   answers from a context
 multiple_choice/      one of several choices
+text_to_text/         writing a target for a source
 embedding/            vectors of texts
 ranking/              scores of texts for a query
 masked_lm/            predicting [MASK], and writing text

@@ -10,6 +10,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.prediction import Calls, predict_rows
 from keras_bert.tokenization.kinds import graph_tokenizer
 from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
 
@@ -104,6 +105,7 @@ class TextTask:
         main_score: the name of the score that selects the best of several models; higher is better.
         example_rank: number of axes of one example's text: 0 for a string, 1 for a list of words.
         usual_length: default number of tokens in a row, see `row_length`.
+        output_options: the names of the options of `outputs`, which users may give to `predict`.
 
     Raises:
         InputError: the model has no vocabulary.
@@ -113,6 +115,7 @@ class TextTask:
     main_score = "accuracy"
     example_rank = 0
     usual_length = 128
+    output_options: Sequence[str] = ()
 
     def __init__(self, model):
         if model.vocabulary is None:
@@ -150,11 +153,15 @@ class TextTask:
         """
         raise NotImplementedError
 
+    def outputs(self, rows: TokenRows, batch_size: int = 32, verbose="auto", calls: Calls | None = None):
+        """Returns the outputs of the model for rows; the arguments are those of `predict_rows`."""
+        return predict_rows(self.model, rows, batch_size, verbose, calls)
+
     def answers(self, examples, encoded: Encoded, outputs) -> list:
         """Converts outputs of the model to answers, one for each example.
 
         Args:
-            outputs: the result of `predict_rows` for `encoded.rows`.
+            outputs: the result of `outputs` for `encoded.rows`.
         """
         raise NotImplementedError
 

@@ -13,7 +13,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records.token_rows import RowBatches
 from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.held_out import first_held_out
-from keras_bert.tasks.prediction import Calls, predict_rows
+from keras_bert.tasks.prediction import Calls
 from keras_bert.tokenization.user_inputs import as_list, collect, holds_texts
 
 # Options that are passed on to `keras.Model.fit`.
@@ -162,7 +162,7 @@ def evaluate_texts(
     examples = _examples(task, x, y, sample_weight)
     encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
     calls = Calls(model, callbacks, "test")
-    outputs = predict_rows(model, encoded.rows, batch_size_of(batch_size), verbose, calls)
+    outputs = task.outputs(encoded.rows, batch_size_of(batch_size), verbose, calls)
     scores = task.scores(examples, task.answers(examples, encoded, outputs))
     calls.end(scores)
     return as_returned(scores, return_dict)
@@ -185,17 +185,18 @@ def predict_texts(
         batch_size: texts computed at once, 32 by default.
         verbose: 0 shows no progress; otherwise a long prediction shows a progress line.
         callbacks: Keras callbacks; their `on_predict_...` methods are called. Batches have texts of similar length.
-        options: keyword arguments of the task's `answers`.
+        options: keyword arguments of the task's `answers`, and its `output_options`.
 
     Raises:
         InputError: texts are missing or do not fit the model, or an option is unknown.
     """
     task = text_task(model)
-    check_options(predict_texts, options, option_names(task.answers))
+    check_options(predict_texts, options, [*option_names(task.answers), *task.output_options])
+    output_options = {name: options.pop(name) for name in task.output_options if name in options}
     examples = _examples(task, x)
     encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
     calls = Calls(model, callbacks, "predict")
-    outputs = predict_rows(model, encoded.rows, batch_size_of(batch_size), verbose, calls)
+    outputs = task.outputs(encoded.rows, batch_size_of(batch_size), verbose, calls, **output_options)
     calls.end()
     return task.answers(examples, encoded, outputs, **options)
 

@@ -21,7 +21,6 @@ from keras_bert.records.token_rows import RowBatches, TokenRows, row_length
 from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.distillation import teacher_logits
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.prediction import predict_rows
 from keras_bert.training.best_model import BestModel, remove_best_weights
 from keras_bert.training.distillation import Distillation
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
@@ -285,7 +284,7 @@ def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[],
     encoded = task.encode(dev, options.max_seq_length).print_notes()
 
     def evaluate():
-        outputs = predict_rows(task.model, encoded.rows, options.train_batch_size)
+        outputs = task.outputs(encoded.rows, options.train_batch_size)
         scores = task.scores(dev, task.answers(dev, encoded, outputs))
         return {name: float(value) for name, value in scores.items()}
 

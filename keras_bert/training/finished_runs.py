@@ -9,7 +9,6 @@ from keras_bert.records.token_rows import row_length
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.classification.calibration import calibrate_on_outputs
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.best_model import best_step
 from keras_bert.training.run_folder import RunFolder
@@ -55,7 +54,7 @@ def ask_model(
         max_seq_length: see `FineTuningOptions`.
         batch_size: number of examples that are computed together.
         with_labels: whether the model must know the labels of the examples.
-        **options: options of the task's `answers`, such as `n_best_size`.
+        **options: options of the task's `answers` and `outputs`, such as `n_best_size`.
 
     Returns:
         The examples with the model's outputs and answers.
@@ -66,7 +65,8 @@ def ask_model(
     task = text_task(model)
     length = row_length(model.config, max_seq_length, task.usual_length)
     encoded = task.encode(examples if with_labels else task.without_labels(examples), length).print_notes()
-    outputs = predict_rows(model, encoded.rows, batch_size)
+    chosen = {name: options.pop(name) for name in task.output_options if name in options}
+    outputs = task.outputs(encoded.rows, batch_size, **chosen)
     return Answered(model, examples, encoded, outputs, task.answers(examples, encoded, outputs, **options))
 
 
@@ -153,6 +153,7 @@ def predict_run(
     max_seq_length: int | None = None,
     batch_size: int = 8,
     name: str = "test",
+    answer_options: Mapping[str, Any] | None = None,
     **model: Any,
 ) -> Answered:
     """Predicts with the model of a run and writes the files of the task's `write_predictions` into its folder.
@@ -164,6 +165,7 @@ def predict_run(
         test: examples; labels are not needed.
         max_seq_length, batch_size: see `ask_model`.
         name: prefix of the file names.
+        answer_options: the options of `ask_model`.
 
     Returns:
         The examples with the model's outputs and answers.
@@ -173,7 +175,7 @@ def predict_run(
     """
     loaded = load_trained_model(output_dir, model_class, **model)
     task, folder = text_task(loaded), RunFolder(output_dir)
-    answered = ask_model(loaded, test, max_seq_length, batch_size, with_labels=False)
+    answered = ask_model(loaded, test, max_seq_length, batch_size, with_labels=False, **(answer_options or {}))
     task.write_predictions(folder.path, answered, name)
     scores = task.scores_of_predictions(test, answered.answers)
     if scores:

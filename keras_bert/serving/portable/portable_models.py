@@ -15,6 +15,7 @@ from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.text_to_text import TextToText
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
@@ -78,7 +79,7 @@ def portable_model(model, pooling: str | None = None, normalize: bool | None = N
 def stored_class_name(model) -> str:
     """Returns the name of the class that a loaded export behaves as; users' classes behave as their base class."""
     stored = next((stored for kind, stored in _STORED_AS.items() if isinstance(model, kind)), type(model))
-    return next(kind.__name__ for kind in _CLASSES if issubclass(stored, kind))
+    return next(kind.__name__ for kind in (*_CLASSES, TextToText) if issubclass(stored, kind))
 
 
 def answer_settings(model) -> dict:

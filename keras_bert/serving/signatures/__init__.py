@@ -7,6 +7,7 @@ tokenize.py             the tokenizer as a signature
 classification.py       labels and scores of texts and pairs
 explanation.py          a score for each token of a classifier's answer
 multiple_choice.py      one of several choices
+text_to_text.py         texts written for texts
 embedding.py            vectors of texts and of tokens
 masked_lm.py            likely tokens for [MASK]
 masked_text.py          finds [MASK] in texts, in the graph

@@ -1,0 +1,55 @@
+"""Examples with a source text and a target text."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.held_out import part_of
+
+
+@dataclasses.dataclass(frozen=True)
+class TextToTextExamples:
+    """Sources and their targets.
+
+    Attributes:
+        sources: N texts.
+        targets: N texts, or None.
+        source: where the examples come from, for messages.
+        weights: N weights for training, 0 or more; or None.
+
+    Raises:
+        InputError: there are no examples, a text is empty, the lengths differ, or a weight is below 0.
+    """
+
+    sources: Sequence[str]
+    targets: Sequence[str] | None = None
+    source: str = "the examples"
+    weights: Sequence[float] | None = None
+
+    def __post_init__(self):
+        if not self.sources:
+            raise InputError(f"{self.source}: there is no example.")
+        for name in ("targets", "weights"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.sources):
+                raise InputError(f"{self.source}: {len(self.sources)} sources but {name} for {len(values)}.")
+        for name, texts in (("source", self.sources), ("target", self.targets or ())):
+            for number, text in enumerate(texts, start=1):
+                if not isinstance(text, str) or not text.strip():
+                    raise InputError(
+                        f"{self.source}: the {name} of example {number} must be a text that is not empty. Received: "
+                        f"{text!r:.100}"
+                    )
+        for number, weight in enumerate(self.weights or (), start=1):
+            if not 0 <= weight < math.inf:
+                raise InputError(
+                    f"{self.source}: the weight of example {number} must be a number of 0 or more. Received: {weight}"
+                )
+
+    def __len__(self):
+        return len(self.sources)
+
+    def part(self, first: int, stop: int) -> "TextToTextExamples":
+        """Returns the examples `first:stop`."""
+        return part_of(self, ("sources", "targets", "weights"), first, stop)

@@ -1,0 +1,99 @@
+"""Trains, evaluates and applies a model that writes a target text for a source text: translation, summaries.
+
+Reads .tsv, .csv, .jsonl and .parquet files with a column for the source and one for the target:
+
+    run_text_to_text --train_file=train.tsv --dev_file=dev.tsv --test_file=test.tsv --source_column=en \\
+        --target_column=de --init_checkpoint=bert-base-uncased --output_dir=runs/en_de --do_train --do_eval --do_predict
+
+Writes to output_dir: model/, eval_results.txt (loss, perplexity and accuracy of the targets' tokens), eval_report/,
+test_predictions.tsv, and test_results.txt with BLEU and ROUGE if the test file has targets and sacrebleu and
+rouge-score are installed. If the command is killed or stopped, the same command resumes from the newest checkpoint.
+docs/text_to_text.md describes all of it.
+"""
+
+from absl import flags
+
+from keras_bert.program.command_line import run_command
+from run_scripts.data_file_flags import data_files, define_data_file_flags
+from run_scripts.fine_tuning_flags import (
+    check_training_flags,
+    define_fine_tuning_flags,
+    fine_tuning_options,
+    starting_point,
+    train_evaluate_predict,
+    trained_model_flags,
+)
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    define_data_file_flags("Sources and targets", "train.csv, train.tsv, train.jsonl ...")
+    flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
+    flags.DEFINE_string("source_column", "source", "The column of the sources: a name, or a number from 0.")
+    flags.DEFINE_string("target_column", "target", "The column of the targets.")
+    flags.DEFINE_boolean("shared", False, "Whether the decoder shares the weights of the encoder.")
+    flags.DEFINE_float("label_smoothing", 0.1, "The share of the loss that is spread over the whole vocabulary.")
+    flags.DEFINE_integer("num_beams", 4, "Hypotheses that are continued; 1 for greedy search.")
+    flags.DEFINE_integer("max_new_tokens", 64, "The largest number of written tokens, [SEP] included.")
+    flags.DEFINE_integer("min_new_tokens", 0, "[SEP] is not written before this many tokens.")
+    flags.DEFINE_float("length_penalty", 1.0, "Scores are divided by the length to this power.")
+    define_fine_tuning_flags()
+
+
+def main() -> None:
+    # All files are read before TensorFlow is loaded, so that errors appear early.
+    files = data_files()
+    train, dev = (_read(files[part]) if part in files else None for part in ("train", "eval"))
+    test = _read(files["predict"], needs_targets=False) if "predict" in files else None
+    check_training_flags(has_train=bool(train), has_dev=bool(dev))
+
+    from keras_bert.models.beam_search import SearchOptions
+    from keras_bert.models.text_to_text import TextToText
+    from keras_bert.training.fine_tuning import fine_tune
+    from keras_bert.training.finished_runs import evaluate_run, predict_run
+
+    names = ("num_beams", "max_new_tokens", "min_new_tokens", "length_penalty")
+    search = {name: FLAGS[name].value for name in names}
+    SearchOptions(**search)  # reports bad values before the training
+    model = trained_model_flags()
+    arguments = {"shared": FLAGS.shared, "label_smoothing": FLAGS.label_smoothing}
+
+    def train_in(folder, options):
+        fine_tune(folder, TextToText, train, dev, start=starting_point(), options=options, model_arguments=arguments)
+
+    def evaluate_in(folder):
+        return evaluate_run(folder, TextToText, dev, batch_size=FLAGS.eval_batch_size, **model)
+
+    def predict_in(folder):
+        predict_run(folder, TextToText, test, batch_size=FLAGS.predict_batch_size, answer_options=search, **model)
+
+    train_evaluate_predict(
+        fine_tuning_options(),
+        train_in if train else None,
+        evaluate_in if dev else None,
+        "token_accuracy",
+        predict_in if test else None,
+    )
+
+
+def _read(path: str, needs_targets: bool = True):
+    from data_prep.finetuning.labelled_text import read_sources_and_targets
+    from keras_bert.tasks.text_to_text.examples import TextToTextExamples
+
+    sources, targets = read_sources_and_targets(
+        path,
+        source_column=FLAGS.source_column,
+        target_column=FLAGS.target_column,
+        has_header=FLAGS.has_header,
+        needs_targets=needs_targets,
+    )
+    return TextToTextExamples(sources, targets, path)
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

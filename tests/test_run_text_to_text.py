@@ -1,0 +1,74 @@
+"""The command that trains, evaluates and applies a model that writes texts, as a user starts it."""
+
+import os
+import pathlib
+import re
+
+import loaded_commands
+import pytest
+
+from keras_bert import BertConfig, TextToText, Vocabulary
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.text_to_text import scores
+
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "runs", "ein", "hund", "rennt"])
+LINES = ["en\tde", *["a dog runs\tein hund rennt", "a dog\tein hund"] * 4]
+
+
+def run(*flags):
+    return loaded_commands.run("run_scripts.run_text_to_text", *flags)
+
+
+@pytest.fixture
+def flags(tmp_path):
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"{name}.tsv").write_text("\n".join(LINES) + "\n")
+    config = BertConfig(len(VOCABULARY), 8, 1, 2, 16, max_position_embeddings=16)
+    config.save(tmp_path / "bert_config.json")
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    files = [f"--bert_config_file={tmp_path}/bert_config.json", f"--vocab_file={tmp_path}/vocab.txt"]
+    columns = ["--source_column=en", "--target_column=de", "--max_new_tokens=5", "--train_batch_size=4"]
+    return [f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out", *files, *columns]
+
+
+def test_a_file_is_trained_on_evaluated_and_predicted(flags, tmp_path):
+    result = run(*flags, "--do_train", "--do_eval", "--do_predict", "--num_beams=2")
+    assert result.returncode == 0, result.stderr
+    written = ["checkpoints", "eval_report", "eval_results.txt", "history.jsonl", "model", "run.json"]
+    found = sorted(os.listdir(tmp_path / "out"))
+    assert found[: len(written)] == written
+    results = (tmp_path / "out" / "eval_results.txt").read_text()
+    assert re.findall("^eval_[a-z_]+", results, re.M) == ["eval_loss", "eval_perplexity", "eval_token_accuracy"]
+    lines = (tmp_path / "out" / "test_predictions.tsv").read_text().splitlines()
+    assert lines[0] == "source\ttext\tscore"
+    assert len(lines) == len(LINES)
+    assert TextToText.from_pretrained(tmp_path / "out" / "model").label_smoothing == 0.1
+    assert ("test_results.txt" in found) == scores.has_text_scores()
+
+
+def test_beams_below_1_are_refused_before_the_training(flags, tmp_path):
+    result = run(*flags, "--do_train", "--num_beams=0")
+    assert result.returncode != 0
+    assert "num_beams must be a whole number from 1. Received: 0" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_flags_that_the_page_names_exist():
+    shown = run("--help").stdout
+    named = set(re.findall(r"--([a-z_]+)", (DOCS / "text_to_text.md").read_text("utf-8")))
+    assert len(named) > 12
+    assert not [name for name in named if f"--{name}" not in shown and f"--[no]{name}" not in shown]
+
+
+def test_bleu_and_rouge_are_those_of_their_packages():
+    if not scores.has_text_scores():
+        with pytest.raises(InputError, match=r"pip install 'keras-bert-pipeline\[generation\]'"):
+            scores.text_scores(["a"], ["a"])
+        pytest.skip("sacrebleu and rouge-score are not installed")
+    found = scores.text_scores(["the cat sat on the mat", "a dog"], ["the cat sat on a mat", "a dog"])
+    # ROUGE-L of the first: 5 of 6 words in order.
+    assert found["rougeL"] == pytest.approx((5 / 6 + 1) / 2)
+    assert 0 < found["bleu"] < 100
+    assert scores.text_scores(["a b c d"], ["a b c d"])["bleu"] == pytest.approx(100)
+    assert "version:" in scores.bleu_signature(["a"], ["a"])

@@ -1,0 +1,250 @@
+"""`TextToText` computes and writes what transformers' EncoderDecoderModel does; see parity/record_text_to_text.py."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert import AdamW, BertConfig, Encoder, InputError, TextToText, Vocabulary
+from keras_bert.checkpoints.model_weights import model_weights
+from keras_bert.models.beam_search import SearchOptions
+from keras_bert.models.decoder import Decoder
+from keras_bert.tasks.fitting import text_task
+
+GOLDEN = np.load(pathlib.Path(__file__).with_name("family_golden") / "text_to_text.npz")
+END, NEW_TOKENS = 3, 14
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(chr(ord("a") + n) for n in range(26)), *"012345"]
+SOURCES, TARGETS = ["a b c", "d e", "f g h a"], ["c b a", "e d", "a h g f"]
+LAYER_PARTS = {
+    "attention/query": "attention.self.query",
+    "attention/key": "attention.self.key",
+    "attention/value": "attention.self.value",
+    "attention/output_dense": "attention.output.dense",
+    "attention_layer_norm": "attention.output.LayerNorm",
+    "intermediate_dense": "intermediate.dense",
+    "output_dense": "output.dense",
+    "output_layer_norm": "output.LayerNorm",
+    "layer_norm": "attention.output.LayerNorm",
+}
+TABLES = {"token_embeddings": "word", "position_embeddings": "position", "segment_embeddings": "token_type"}
+
+
+def their_name(name):
+    """ "cross_attention/layer_0/attention/query/kernel" -> its name in EncoderDecoderModel."""
+    part, _, rest = name.partition("/")
+    module, _, kind = rest.rpartition("/")
+    prefix = "encoder" if part == "encoder" else "decoder.bert"
+    suffix = {"kernel": "weight", "gamma": "weight"}.get(kind, "bias")
+    if part == "masked_lm_head":
+        transform = {"dense": "transform.dense.", "layer_norm": "transform.LayerNorm.", "": ""}[module]
+        return f"decoder.cls.predictions.{transform}{suffix}"
+    if kind in TABLES:
+        return f"{prefix}.embeddings.{TABLES[kind]}_embeddings.weight"
+    if module.startswith("embeddings"):
+        return f"{prefix}.embeddings.LayerNorm.{suffix}"
+    layer, _, inside = module.partition("/")
+    theirs = LAYER_PARTS[inside]
+    theirs = theirs.replace("attention.", "crossattention.", 1) if part == "cross_attention" else theirs
+    return f"{prefix}.encoder.layer.{layer.removeprefix('layer_')}.{theirs}.{suffix}"
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    return model_of_theirs("float32")
+
+
+def model_of_theirs(dtype):
+    config = BertConfig.from_dict({**json.loads(str(GOLDEN["config"])), "hidden_act": "gelu_erf"})
+    model = TextToText(config, dtype=dtype)
+    for name, weight in model_weights(model).items():
+        if "pooler" not in name:
+            array = GOLDEN[f"weights/{their_name(name)}"]
+            weight.assign(array.T if name.endswith("kernel") else array)
+    model.vocabulary = Vocabulary(TOKENS)
+    return model
+
+
+def features(ids):
+    return {"input_ids": ids, "input_mask": (ids > 0).astype("int32"), "segment_ids": np.zeros_like(ids)}
+
+
+def batch():
+    targets = GOLDEN["targets"].astype("int32")
+    mask = (targets > 0).astype("int32")
+    return {**features(GOLDEN["sources"].astype("int32")), "target_ids": targets, "target_mask": mask}
+
+
+def small(**arguments):
+    keras.utils.set_random_seed(3)
+    config = BertConfig(len(TOKENS), 16, 2, 2, 24, max_position_embeddings=12)
+    model = TextToText(config, **arguments)
+    model.vocabulary = Vocabulary(TOKENS)
+    return model
+
+
+def test_logits_equal_those_of_transformers():
+    theirs, real = model_of_theirs("float64"), GOLDEN["targets"][:, 1:] > 0
+    np.testing.assert_allclose(np.asarray(theirs(batch()))[real], GOLDEN["logits"][real], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["torch_loss", "smoothed_loss"])
+def test_the_smoothed_loss_equals_those_of_torch_and_transformers(theirs, name):
+    (term,) = theirs.loss_terms(batch(), None, theirs(batch()), None)
+    np.testing.assert_allclose(float(term.value), GOLDEN[name], rtol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("greedy", {"num_beams": 1}),
+        ("beams", {"num_beams": 4, "num_answers": 4}),
+        ("long_beams", {"num_beams": 4, "length_penalty": 2.0, "min_new_tokens": 5}),
+    ],
+)
+def test_generated_tokens_equal_those_of_transformers(theirs, name, options):
+    found = theirs.generate(features(GOLDEN["sources"].astype("int32")), SearchOptions(max_new_tokens=14, **options))
+    ids, wanted = np.asarray(found.ids).reshape(-1, NEW_TOKENS), GOLDEN[f"{name}/ids"]
+    assert [up_to_end(row) for row in ids] == [up_to_end(row) for row in wanted]
+    if name != "greedy":
+        np.testing.assert_allclose(np.asarray(found.scores).reshape(-1), GOLDEN[f"{name}/scores"], atol=1e-5)
+
+
+def up_to_end(ids):
+    ids = ids.tolist()
+    return ids[: ids.index(END) + 1] if END in ids else ids
+
+
+def test_steps_with_the_cache_equal_the_whole_target(theirs):
+    inputs = batch()
+    targets, source = inputs["target_ids"], theirs.encoder(inputs)["sequence_output"]
+    decoder = Decoder(theirs.config, theirs.decoder, theirs.cross_attention)
+    whole = np.asarray(decoder.vectors(targets, source, inputs["input_mask"]))
+    sources, bias = decoder.read_source(source), decoder.source_bias(inputs["input_mask"])
+    cache = decoder.empty_cache(len(targets), targets.shape[1])
+    for column in range(targets.shape[1]):
+        found, cache = decoder.step(targets[:, column : column + 1], column, cache, sources, bias)
+        np.testing.assert_allclose(np.asarray(found)[:, 0], whole[:, column], atol=1e-5)
+
+
+def test_a_later_token_of_the_target_changes_no_earlier_logits():
+    model, inputs = small(), batch()
+    changed = {**inputs, "target_ids": np.where(np.arange(8) < 4, inputs["target_ids"], 7)}
+    before, after = np.asarray(model(inputs)), np.asarray(model(changed))
+    assert (before[:, :4] == after[:, :4]).all()
+    assert (before[:, 4:] != after[:, 4:]).any()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_decoder_starts_as_the_encoder(shared, tmp_path):
+    config = BertConfig(len(TOKENS), 16, 3, 2, 24, max_position_embeddings=12)
+    encoder = Encoder.from_pretrained(saved(config, tmp_path / "bert"))
+    model = TextToText.from_pretrained(tmp_path / "bert", shared=shared)
+    own = {name: np.asarray(weight) for name, weight in model_weights(model).items()}
+    for name, weight in model_weights(encoder).items():
+        np.testing.assert_array_equal(own[name], np.asarray(weight))
+        if not shared and "pooler" not in name:
+            np.testing.assert_array_equal(own[f"decoder{name.removeprefix('encoder')}"], np.asarray(weight))
+    assert any(name.startswith("decoder/") for name in own) != shared
+    assert "cross_attention" in model.new_parts.untrained()
+    model.fit(SOURCES, TARGETS, epochs=1, verbose=0)
+    model.save_pretrained(tmp_path / "saved")
+    model.save(tmp_path / "saved.keras")
+    wanted = model.predict(SOURCES, max_new_tokens=6)
+    for loaded in (TextToText.from_pretrained(tmp_path / "saved"), keras.saving.load_model(tmp_path / "saved.keras")):
+        assert loaded.shared == shared
+        assert loaded.predict(SOURCES, max_new_tokens=6) == wanted
+
+
+def saved(config, path):
+    keras.utils.set_random_seed(1)
+    from keras_bert import MaskedLM
+
+    MaskedLM(config).save_pretrained(path, Vocabulary(TOKENS))
+    return path
+
+
+def test_a_model_learns_to_reverse_texts():
+    model = small(label_smoothing=0.0)
+    model.compile(optimizer=AdamW(3e-3))
+    model.fit(SOURCES, TARGETS, batch_size=3, epochs=100, verbose=0)
+    assert [answer.text for answer in model.predict(SOURCES, num_beams=2)] == TARGETS
+    assert [answer.text for answer in model.predict(SOURCES, num_beams=1)] == TARGETS
+    scores = model.evaluate(SOURCES, TARGETS, verbose=0)
+    assert scores["token_accuracy"] == 1.0
+    assert scores["perplexity"] == pytest.approx(np.exp(scores["loss"]))
+    best = model.predict(SOURCES[:1], num_beams=4, num_answers=3)[0]
+    assert len(best.alternatives) == 3
+    assert best.alternatives[0] == (best.text, best.score)
+
+
+def test_parts_of_a_batch_give_the_update_of_the_whole_batch():
+    models = [small(), small()]
+    for model, parts in zip(models, (1, 3), strict=True):
+        for layer in model._flatten_layers():
+            if isinstance(layer, keras.layers.Dropout):
+                layer.rate = 0.0
+        model.compile(optimizer=keras.optimizers.SGD(0.1), gradient_accumulation_steps=parts)
+        model.fit(batch(), batch_size=100, epochs=1, verbose=0)
+    for one, other in zip(models[0].weights, models[1].weights, strict=True):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=2e-6)
+
+
+def test_a_model_trains_in_bfloat16():
+    model = small(dtype="mixed_bfloat16")
+    model.fit(SOURCES, TARGETS, epochs=1, verbose=0)
+    assert len(model.predict(SOURCES, max_new_tokens=4)) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SearchOptions(num_beams=0), "num_beams must be a whole number from 1. Received: 0"),
+        (lambda: SearchOptions(num_beams=2, num_answers=3), "num_answers must be at most num_beams=2. Received: 3"),
+        (lambda: SearchOptions(max_new_tokens=5, min_new_tokens=5), "min_new_tokens must be below max_new_tokens=5"),
+        (lambda: small().predict(["a"], max_new_tokens=13), "A target may have 12 tokens"),
+        (lambda: small().fit(["a"], ["a " * 12]), "the target of example 1 has more than 11 tokens"),
+        (lambda: small().fit(["a", " "], ["a", "b"]), "the source of example 2 must be a text that is not empty"),
+        (lambda: small().fit(["a"], ["a", "b"]), "1 sources but targets for 2"),
+        (lambda: small().fit(["a"]), "There are no labels to train on"),
+        (lambda: small(label_smoothing=1.0), "label_smoothing must be at least 0 and below 1. Received: 1.0"),
+        (lambda: small().predict(["a"], beams=3), "predict on texts has no option beams"),
+        (
+            lambda: TextToText(BertConfig.from_size("modernbert-base")),
+            "A decoder needs the blocks of a BertEncoder",
+        ),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(InputError) as error:
+        call()
+    assert message in str(error.value)
+
+
+def test_an_encoder_has_no_decoder(tmp_path):
+    config = BertConfig(len(TOKENS), 16, 1, 2, 24, max_position_embeddings=12)
+    model = TextToText.from_pretrained(saved(config, tmp_path / "bert"))
+    with pytest.warns(UserWarning, match="has no cross_attention"):
+        model.predict(["a"], max_new_tokens=2)
+
+
+def test_words_are_joined_from_pieces():
+    model = small()
+    model.vocabulary = Vocabulary([*TOKENS[:-1], "##s"])
+    assert text_task(model).text_of([2, 5, len(TOKENS) - 1, 6, 3, 0]) == "as b"
+
+
+def test_an_export_writes_what_the_model_writes(tmp_path):
+    import tensorflow as tf
+
+    model = small()
+    options = {"num_beams": 3, "max_new_tokens": 7, "length_penalty": 0.5}
+    wanted = model.predict(SOURCES, **options)
+    path = model.export_for_serving(tmp_path / "export", core_operations=True, **options)
+    signature = tf.saved_model.load(path).signatures["serving_default"]
+    for sources in (SOURCES, SOURCES[1:2]):
+        found = signature(text=tf.constant(sources))
+        answers = [wanted[SOURCES.index(source)] for source in sources]
+        assert [text.decode() for text in found["written"].numpy()] == [answer.text for answer in answers]
+        np.testing.assert_allclose(found["score"].numpy(), [answer.score for answer in answers], atol=1e-5)
