@@ -289,6 +289,7 @@ def test_a_killed_run_draws_the_same_tokens_and_is_evaluated(tmp_path, monkeypat
         ({"disc_weight": 0.0}, "disc_weight must be above 0 and temperature at least 0. Received: 0.0 and 1.0"),
         ({"temperature": -1.0}, "Received: 50.0 and -1.0"),
         ({"config": BertConfig.from_size("modernbert-base")}, "cannot share the embeddings of the family 'modernbert'"),
+        ({"config": BertConfig.from_size("mobilebert")}, "cannot share the embeddings of the family 'mobilebert'"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(arguments, message):

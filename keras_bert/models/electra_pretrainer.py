@@ -42,7 +42,7 @@ class ElectraPretrainer(TaskModel):
     share of replaced tokens, which is the `disc_loss` of a discriminator that knows this share only.
 
     Args:
-        config: the `BertConfig` of the discriminator, of a family that `BertEncoder` computes.
+        config: the `BertConfig` of the discriminator, of a family with BERT's embeddings.
         generator_hidden_size: the hidden size of the generator, as a fraction of the discriminator's.
         generator_layers: the number of its layers, as a fraction of the discriminator's.
         disc_weight: the weight of the discriminator's loss.
@@ -60,7 +60,7 @@ class ElectraPretrainer(TaskModel):
         `[B, P]`; the discriminator's `disc_logits`, float32 `[B, S]`, and its labels `is_replaced`, int32 `[B, S]`.
 
     Raises:
-        InputError: an argument is out of range, or another encoder than `BertEncoder` computes the family.
+        InputError: an argument is out of range, or the family has other embeddings.
 
     Reference: Clark et al., 2020, arXiv 2003.10555; google-research/electra `run_pretraining.py`, whose names the
     arguments and metrics have.
@@ -101,7 +101,8 @@ class ElectraPretrainer(TaskModel):
             raise InputError(
                 f"disc_weight must be above 0 and temperature at least 0. Received: {disc_weight} and {temperature}"
             )
-        if not issubclass(encoder_class(config), BertEncoder):
+        # MobileBERT has other embeddings, ModernBERT and XLNet another class.
+        if getattr(encoder_class(config), "_new_embeddings", None) is not BertEncoder._new_embeddings:
             raise InputError(
                 f"A generator cannot share the embeddings of the family {config.model_type!r}. Use a config of another "
                 "family, such as electra."

@@ -72,14 +72,16 @@ class SpanPretrainer(BertPretrainer):
         }
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        logits, labels = y_pred["span_boundary_logits"], self._span_labels(x, sample_weight)
+        logits = y_pred["span_boundary_logits"]
+        ids, weights = self._span_labels(x, sample_weight)
         terms = super().loss_terms(x, y, y_pred, sample_weight)
-        return [*terms, cross_entropy_term("span_boundary_loss", logits, *labels, epsilon=1e-5)]
+        return [*terms, cross_entropy_term("span_boundary_loss", logits, ids, weights, epsilon=1e-5)]
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        logits, labels = y_pred["span_boundary_logits"], self._span_labels(x, sample_weight)
+        logits = y_pred["span_boundary_logits"]
+        ids, weights = self._span_labels(x, sample_weight)
         terms = super().metric_terms(x, y, y_pred, sample_weight)
-        return [*terms, accuracy_term("span_boundary_accuracy", logits, *labels)]
+        return [*terms, accuracy_term("span_boundary_accuracy", logits, ids, weights)]
 
     def _span_labels(self, x, sample_weight) -> tuple[Any, Any]:
         """Returns the ids and the weights of the tokens of spans, both `[B, P]`."""
