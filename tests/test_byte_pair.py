@@ -196,6 +196,11 @@ def test_files_and_pickles_give_the_tokenizer_back(trained, tmp_path):
     for other in (stored, pickle.loads(pickle.dumps(trained))):
         assert (other.ids, other.merges) == (trained.ids, trained.merges)
     assert (trained.cls_id, trained.pad_id, trained.sep_id, trained.unk_id, trained.mask_id) == (0, 1, 2, 3, 4)
+    settings = {"add_prefix_space": True, "normalizes": True}
+    changed = BytePairTokenizer(trained.ids, trained.merges, **settings)
+    again = pickle.loads(pickle.dumps(changed))
+    assert {name: getattr(again, name) for name in settings} == settings
+    assert again.sha256 == changed.sha256
 
 
 def test_a_special_token_in_a_text_is_ordinary_text(trained):

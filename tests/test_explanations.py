@@ -9,7 +9,6 @@ import pytest
 from family_shapes import config_of
 from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
 
-from keras_bert.layers.attributions import attention_rollout, quadrature
 from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.models.multiple_choice import MultipleChoice
@@ -18,6 +17,7 @@ from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.explanation.attributions import attention_rollout, quadrature
 from keras_bert.tasks.explanation.explaining import Explanation, TokenScore
 from keras_bert.tasks.explanation.page import explanation_page
 
@@ -129,6 +129,8 @@ def test_the_explained_output_is_the_models_own():
 FAMILIES = {
     "albert": CONFIG.replace(model_type="albert", embedding_size=8),
     "modernbert": config_of("modernbert", **SHAPE),
+    "mobilebert": config_of("mobilebert", **SHAPE),
+    "xlnet": config_of("xlnet", **SHAPE),
     "longformer": config_of("longformer", **SHAPE),
 }
 

@@ -453,7 +453,7 @@ def test_health_metrics_and_unknown_paths(client, server):
     assert counts[latencies] == before[latencies] >= 1, "a request that failed has no latency"
     assert not any("invented" in name for name in counts)
     assert client.raw("GET", "/nothing") == (404, b'{"error": "Not found: /nothing"}')
-    assert json.loads(client.raw("GET", "/models")[1]) == {"models": [MODEL], "versions": {MODEL: [1]}}
+    assert json.loads(client.raw("GET", "/models")[1]) == {"models": [MODEL], "versions": {MODEL: [123, 1]}}
     assert client.raw("HEAD", "/healthz/live") == (200, b"")
     status, body = client.raw("POST", "/healthz/live", b"x")
     assert (status, json.loads(body)) == (405, {"error": "/healthz/live answers GET only. Received: POST"})

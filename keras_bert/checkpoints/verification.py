@@ -109,6 +109,8 @@ def _run_transformers(folder: str, features, config: BertConfig, texts) -> tuple
         ImportError: transformers or torch is not installed, or cannot be loaded; the message has its last line.
     """
     names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
+    is_xlnet = config.model_type == "xlnet"
+    features, columns = _with_first_token_last(features) if is_xlnet else (features, None)
     if config.type_vocab_size > 1:
         names["token_type_ids"] = "segment_ids"
     with tempfile.TemporaryDirectory() as work:
@@ -121,8 +123,25 @@ def _run_transformers(folder: str, features, config: BertConfig, texts) -> tuple
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise ImportError((done.stderr.strip().splitlines() or ["it ended without a message"])[-1])
+        ids = json.loads(done.stdout.splitlines()[-1])["ids"]
         with np.load(files[2]) as outputs:
-            return dict(outputs), json.loads(done.stdout.splitlines()[-1])["ids"]
+            outputs = dict(outputs)
+        if is_xlnet:
+            outputs["sequence_output"] = np.take_along_axis(outputs["sequence_output"], columns[:, :, None], axis=1)
+            ids = ids and [[*row[-1:], *row[:-1]] for row in ids]
+        return outputs, ids
+
+
+def _with_first_token_last(features) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Returns rows as XLNet takes them, with the first token behind the last in segment 2; and the new column of each
+    of the old columns."""
+    is_first = np.arange(features["input_mask"].shape[1]) == 0
+    features = features | {"segment_ids": np.where(is_first, 2, features["segment_ids"])}
+    last = features["input_mask"].sum(axis=1, keepdims=True) - 1
+    moved = np.arange(len(is_first))
+    columns = np.where(is_first, last, np.where(moved <= last, moved - 1, moved))
+    origins = np.argsort(columns, axis=1)
+    return {name: np.take_along_axis(values, origins, axis=1) for name, values in features.items()}, columns
 
 
 def _run_keras_hub(folder: str, features, config: BertConfig, texts) -> tuple[dict[str, np.ndarray], None]:

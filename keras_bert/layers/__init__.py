@@ -1,32 +1,32 @@
 """The formulas of the papers, and the Keras layers made of them. Layers take numbers, not configs.
 
-formulas.py            the formulas: tensors in, tensors out
-choosing.py            chooses between formulas and kernels
-embeddings.py          token + position + segment embeddings
-attention.py           multi-head self-attention
-cross_attention.py     attention of a decoder to a source
-block_attention.py     attention between blocks of a row: Longformer, BigBird
-block_patterns.py      who attends to whom in block attention
-transformer_block.py   one layer of the encoder
-token_embeddings.py    token embeddings without positions
-trigram_embeddings.py  MobileBERT's embeddings, which join neighbours
-bottleneck_block.py    one layer of MobileBERT
-rotary_attention.py    multi-head self-attention with rotary positions
-rotary_block.py        one layer of ModernBERT
-relative_attention.py  multi-head self-attention with relative positions, segments and a memory
-relative_block.py      one layer of XLNet
-prediction_order.py    the order in which tokens are predicted: who knows whom
-prediction_head.py     the head before the last layer of ModernBERT's tasks
-activations.py         exact GELU, its tanh approximation, and the other activations
-layer_norm.py          LayerNorm
-no_norm.py             MobileBERT's replacement of LayerNorm
-dropout.py             dropout that draws 16 random bits per number
-numbered_mask.py       attention mask and positions from the numbers in input_mask
-gathering.py           gathers vectors at selected columns
-heads.py               pooler and masked-LM head
-token_replacement.py   draws tokens from a masked LM and puts them into rows
-span_boundary.py       the tokens of a masked span from the two tokens beside it: SpanBERT
-text_pooling.py        the vectors of tokens -> one vector for the text
-attributions.py        the formulas of explanations
-layer_mixture.py       a learnt weighted mean of the vectors of several layers
+formulas.py             the formulas: tensors in, tensors out
+choosing.py             chooses between formulas and kernels
+embeddings.py           token + position + segment embeddings
+attention.py            multi-head self-attention
+cross_attention.py      attention of a decoder to a source
+block_attention.py      attention between blocks of a row: Longformer, BigBird
+block_patterns.py       who attends to whom in block attention
+transformer_block.py    one layer of the encoder
+token_embeddings.py     token embeddings without positions
+trigram_embeddings.py   MobileBERT's embeddings, which join neighbours
+bottleneck_block.py     one layer of MobileBERT
+rotary_attention.py     multi-head self-attention with rotary positions
+rotary_block.py         one layer of ModernBERT
+relative_attention.py   multi-head self-attention with relative positions, segments and a memory
+relative_block.py       one layer of XLNet
+prediction_order.py     the order in which tokens are predicted: who knows whom
+prediction_head.py      the head before the last layer of ModernBERT's tasks
+activations.py          exact GELU, its tanh approximation, and the other activations
+layer_norm.py           LayerNorm
+no_norm.py              MobileBERT's replacement of LayerNorm
+dropout.py              dropout that draws 16 random bits per number
+numbered_mask.py        attention mask and positions from the numbers in input_mask
+gathering.py            gathers vectors at selected columns
+heads.py                pooler and masked-LM head
+token_replacement.py    draws tokens from a masked LM and puts them into rows
+span_boundary.py        the tokens of a masked span from the two tokens beside it: SpanBERT
+text_pooling.py         the vectors of tokens -> one vector for the text
+attributions.py         the formulas of explanations
+layer_mixture.py        a learnt weighted mean of the vectors of several layers
 """

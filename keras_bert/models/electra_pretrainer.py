@@ -1,6 +1,7 @@
 """`ElectraPretrainer`: a generator replaces tokens, a discriminator finds them."""
 
 import dataclasses
+from typing import Any
 
 from keras import ops, random
 
@@ -93,7 +94,7 @@ class ElectraPretrainer(TaskModel):
         generator_layers: float = 1.0,
         disc_weight: float = 50.0,
         temperature: float = 1.0,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
         if not disc_weight > 0 or not temperature >= 0:
@@ -121,22 +122,22 @@ class ElectraPretrainer(TaskModel):
         self.built = True  # its models are built
 
     @property
-    def encoder(self):
+    def encoder(self) -> Any:
         """The encoder of the discriminator."""
         return self.discriminator.encoder
 
     @property
-    def vocabulary(self):
+    def vocabulary(self) -> Any:
         """The `TokenTable` of both models, or None."""
         return self.discriminator.vocabulary
 
     @vocabulary.setter
-    def vocabulary(self, vocabulary):
+    def vocabulary(self, vocabulary: Any) -> None:
         for model in (getattr(self, name, None) for name in ("discriminator", "generator")):
             if model is not None:  # they do not exist yet when the base class sets None
                 model.vocabulary = vocabulary
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         masked_lm_logits = self.generator(inputs, training=training)["masked_lm_logits"]
         seed = self.seed_generator if training else _EVALUATION_SEED
         sampled_ids = draw_tokens(masked_lm_logits, self.temperature, seed)
@@ -153,7 +154,7 @@ class ElectraPretrainer(TaskModel):
             "is_replaced": ops.cast(ops.not_equal(original, replaced), "int32"),
         }
 
-    def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
+    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
         if metrics is not None or weighted_metrics is not None:
             raise InputError(
                 "ElectraPretrainer reports the metrics of its generator and discriminator; Keras' metrics cannot see "
@@ -161,12 +162,12 @@ class ElectraPretrainer(TaskModel):
             )
         super().compile(optimizer, **kwargs)
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         generator_terms = self.generator.loss_terms(x, None, y_pred, sample_weight)
         (term,) = self.discriminator.loss_terms(x, y_pred["is_replaced"], y_pred["disc_logits"], sample_weight)
         return [*generator_terms, LossTerm("disc_loss", self.disc_weight * term.numerator, term.weight)]
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         (accuracy,) = self.generator.metric_terms(x, None, y_pred, sample_weight)
         ids, weights = self.generator._labels(x, sample_weight)
         is_same = ops.cast(ops.equal(y_pred["sampled_ids"], ops.cast(ids, "int32")), weights.dtype)
@@ -188,14 +189,14 @@ class ElectraPretrainer(TaskModel):
             LossTerm("disc_entropy", ops.sum(labels * tokens), ops.sum(tokens)),  # the share, see below
         ]
 
-    def get_metrics_result(self):
+    def get_metrics_result(self) -> dict[str, Any]:
         results = super().get_metrics_result()
         results["disc_loss"] = results["disc_loss"] / self.disc_weight
         share = results["disc_entropy"]
         results["disc_entropy"] = -sum(part * ops.log(ops.maximum(part, 1e-30)) for part in (share, 1 - share))
         return results
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "generator_hidden_size": self.generator_hidden_size,

@@ -1,6 +1,6 @@
 """`BertPretrainer`: the encoder with the two heads that pre-training needs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -51,8 +51,8 @@ class BertPretrainer(TaskModel):
     """
 
     feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
-    loss_names = ("masked_lm_loss", "next_sentence_loss")
-    metric_names = ("masked_lm_accuracy", "next_sentence_accuracy")
+    loss_names: Sequence[str] = ("masked_lm_loss", "next_sentence_loss")
+    metric_names: Sequence[str] = ("masked_lm_accuracy", "next_sentence_accuracy")
     # Default options of `MaskingOptions` for records without masks.
     masking: Mapping[str, object] = {}
 

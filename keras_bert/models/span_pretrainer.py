@@ -1,10 +1,12 @@
 """`SpanPretrainer`: `BertPretrainer` with SpanBERT's boundary objective."""
 
+from typing import Any
+
 from keras import ops
 
 from keras_bert.layers.span_boundary import MAX_SPAN_TOKENS, SpanBoundaryHead, span_boundaries
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.losses import accuracy_term, cross_entropy_term
+from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.records import features
 
@@ -40,7 +42,7 @@ class SpanPretrainer(BertPretrainer):
     # Spans of whole words with one draw of [MASK], the same or random tokens for each.
     masking = {"max_ngram_size": 10, "whole_word_actions": True}
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         super().build(input_shape)
         config = self.config
         self.span_boundary_head = SpanBoundaryHead(
@@ -54,7 +56,7 @@ class SpanPretrainer(BertPretrainer):
         vectors = (None, None, config.hidden_size)
         self.span_boundary_head.build(vectors, vectors, (None, None), (config.vocab_size, config.embedding_size))
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         columns = ops.cast(inputs[features.MASKED_LM_POSITIONS], "int32")
         left, right, numbers = self._spans(inputs)
         last_column = ops.shape(inputs[features.INPUT_IDS])[1] - 1
@@ -69,17 +71,17 @@ class SpanPretrainer(BertPretrainer):
             "span_boundary_logits": self.span_boundary_head(left, right, numbers, table),
         }
 
-    def loss_terms(self, x, y, y_pred, sample_weight):
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         logits, labels = y_pred["span_boundary_logits"], self._span_labels(x, sample_weight)
         terms = super().loss_terms(x, y, y_pred, sample_weight)
         return [*terms, cross_entropy_term("span_boundary_loss", logits, *labels, epsilon=1e-5)]
 
-    def metric_terms(self, x, y, y_pred, sample_weight):
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         logits, labels = y_pred["span_boundary_logits"], self._span_labels(x, sample_weight)
         terms = super().metric_terms(x, y, y_pred, sample_weight)
         return [*terms, accuracy_term("span_boundary_accuracy", logits, *labels)]
 
-    def _span_labels(self, x, sample_weight):
+    def _span_labels(self, x, sample_weight) -> tuple[Any, Any]:
         """Returns the ids and the weights of the tokens of spans, both `[B, P]`."""
         (ids, weights), _ = self._labels(x, sample_weight)
         return ids, weights * ops.cast(self._spans(x)[2] < MAX_SPAN_TOKENS, weights.dtype)

@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from keras_bert.layers.attributions import quadrature
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.signatures.row_groups import compute_in_groups, run_rows
@@ -14,6 +13,7 @@ from keras_bert.serving.signatures.signature_inputs import (
     signature,
     trim,
 )
+from keras_bert.tasks.explanation.attributions import quadrature
 from keras_bert.tasks.explanation.gradients import baseline_of, gradient_scores, is_kept
 
 _STEPS = 50

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.accelerate.backend import require_tensorflow
-from keras_bert.layers.attributions import QUADRATURES, quadrature
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.explanation.attributions import QUADRATURES, quadrature
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
 from keras_bert.tasks.fitting import batch_size_of, option_names, text_task
 from keras_bert.tasks.prediction import predict_rows

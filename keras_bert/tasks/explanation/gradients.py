@@ -11,11 +11,11 @@ import contextlib
 
 import tensorflow as tf
 
-from keras_bert.layers.attributions import attention_rollout
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.models.long_encoder import LongEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.explanation.attributions import attention_rollout
 
 BASELINES = ("pad", "mask")
 
