@@ -164,8 +164,9 @@ class TextToText(TaskModel):
         return {name: ops.sum(values * weights, axis=1) for name, values in sums.items()}
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        labels = self._labels(x, sample_weight)
-        return [smoothed_cross_entropy_term("loss_of_targets", y_pred, *labels, smoothing=self.label_smoothing)]
+        labels, weights = self._labels(x, sample_weight)
+        smoothing = self.label_smoothing
+        return [smoothed_cross_entropy_term("loss_of_targets", y_pred, labels, weights, smoothing)]
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         labels = self._labels(x, sample_weight)
