@@ -164,8 +164,10 @@ def test_the_google_format_is_for_bert_only(tmp_path):
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("way", ["eager", *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS)])
 def test_every_family_trains(variant, way):
-    keras.utils.set_random_seed(0)
-    model = MaskedLM(small_config(variant))
+    config = small_config(variant)
+    dropouts = [name for name in config.to_dict() if "dropout" in name and name != "classifier_dropout"]
+    # Three updates lower the loss less than dropout can raise it.
+    model = MaskedLM(config.replace(**dict.fromkeys(dropouts, 0.0)))
     scatter_weights(model)
     ids = np.arange(2, 34, dtype="int32").reshape(4, 8)
     batch = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}

@@ -278,7 +278,10 @@ def test_changed_bytes_do_no_harm(trained, count):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"do_lower_case": True, "keep_accents": True}, "do_lower_case=True and keep_accents=True. Supported are"),
+        (
+            {"do_lower_case": True, "keep_accents": True},
+            "do_lower_case=True and keep_accents=True. Texts in lower case have no accents",
+        ),
         ({"do_lower_case": "yes"}, "do_lower_case"),
         ({"cls_token": "<s>"}, "<s> missing"),
     ],
