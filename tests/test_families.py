@@ -1,6 +1,5 @@
 """BERT's relatives: sizes, contract, bad input, checkpoints."""
 
-import keras
 import numpy as np
 import pytest
 from encoder_contract import check_encoder
