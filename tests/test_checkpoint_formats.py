@@ -36,8 +36,12 @@ HEADS = {
 }
 
 
+# KerasHub's presets cannot hold all heads and settings: test_keras_hub_preset.py.
+FORMATS = [name for name in WRITERS if name != "keras_hub"]
+
+
 @pytest.mark.parametrize("kind", HEADS)
-@pytest.mark.parametrize("format", WRITERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_what_is_written_comes_back_to_the_byte(format, kind, tmp_path):
     heads, labels = HEADS[kind]
     checkpoint = random_checkpoint(*heads, labels=labels)
@@ -51,7 +55,7 @@ def test_what_is_written_comes_back_to_the_byte(format, kind, tmp_path):
     assert back.ignored == ()
 
 
-@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(WRITERS, 2)))
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(FORMATS, 2)))
 def test_there_and_back_through_another_format_changes_no_byte(first, second, tmp_path):
     checkpoint = random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE)
     write_checkpoint(checkpoint, tmp_path / "one", first)
@@ -91,7 +95,7 @@ def test_a_decoder_of_its_own_is_used(tmp_path, capsys):
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_erf", "relu"])
 @pytest.mark.parametrize("do_lower_case", [True, False])
-@pytest.mark.parametrize("format", WRITERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_gelu_casing_and_epsilon_travel(format, do_lower_case, activation, tmp_path):
     config = CONFIG.replace(hidden_act=activation, do_lower_case=do_lower_case, layer_norm_eps=1e-5, type_vocab_size=1)
     notes = write_checkpoint(random_checkpoint(config=config), tmp_path / "folder", format)
@@ -124,7 +128,7 @@ def test_weights_without_a_pooler_stay_without_one(tmp_path, capsys):
     ) in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("format", WRITERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_every_format_gives_the_same_model(format, tmp_path, capsys):
     write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), tmp_path / "folder", format)
     write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), tmp_path / "ours", "keras_bert")
@@ -151,7 +155,7 @@ def test_the_saved_model_class_is_found_by_its_heads(tmp_path, capsys):
         assert type(from_pretrained(None, tmp_path / kind)) is model_class
 
 
-@pytest.mark.parametrize("format", WRITERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_a_model_saves_itself_in_every_format(format, tmp_path, capsys):
     model = SequenceClassifier(CONFIG, labels=LABELS)
     model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)

@@ -414,7 +414,7 @@ def test_scripts_name_only_flags_that_servers_have(kit):
     known = {"port", "rest_api_port", "enable_batching", "batching_parameters_file", "model_config_file"}
     known |= {"monitoring_config_file", "file_system_poll_wait_seconds", "max_num_load_retries"}
     known |= {"enable_model_warmup", "rest_api_timeout_in_ms"}
-    docker = {"rm", "init", "publish", "volume"}
+    docker = {"rm", "init", "publish", "volume", "tag"}
     for name in ("serve.sh", "serve_with_docker.sh", "kubernetes.yaml", "Dockerfile"):
         named = set(re.findall(r"(?<![\w-])--([a-z_]+)", (kit / name).read_text()))
         assert named <= known | docker

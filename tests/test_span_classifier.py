@@ -92,7 +92,7 @@ def test_fit_learns_where_a_token_begins_and_another_ends():
     assert results["end_accuracy"] > 0.98
 
 
-@pytest.mark.parametrize("format", WRITERS)
+@pytest.mark.parametrize("format", [name for name in WRITERS if name != "keras_hub"])  # has no such head
 def test_every_format_brings_the_model_back(format, tmp_path, capsys):
     model = compiled()
     model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)

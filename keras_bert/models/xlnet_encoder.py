@@ -167,6 +167,7 @@ class XLNetEncoder(Encoder):
             query_bias=query_bias,
             training=training,
             flat_indices=ops.reshape(self._flat(row.first, row), (-1,)),
+            token_vectors=row.vectors,
         )
         first = ops.reshape(streams.states[-1], (*ops.shape(row.first), self.config.hidden_size))
         return {"sequence_output": streams.queries, "pooled_output": self._pooled(first, row)}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
@@ -204,16 +205,23 @@ class TextTask:
         """
         raise InputError(f"{type(self.model).__name__} has no classes to weight. Leave class_weight out.")
 
-    def explained_rows(self, examples, encoded: Encoded, outputs, targets: Sequence) -> list:
-        """Returns an `ExplainedRow` for each row that the explanations of the answers need.
+    def rows_to_explain(
+        self, examples, targets: Sequence, max_seq_length: int | None, batch_size: int
+    ) -> tuple[list, TokenRows]:
+        """Returns an `ExplainedRow` for each row that the explanations of the answers need, and all rows.
 
         Args:
-            outputs: the result of `predict_rows` for `encoded.rows`.
             targets: what to explain, one for each example; None for the model's answer.
 
         Raises:
             InputError: the task has no explanations, or a target is not valid.
         """
+        encoded = self.encode(examples, max_seq_length).print_notes(sys.stderr)
+        outputs = predict_rows(self.model, encoded.rows, batch_size, verbose=0)
+        return self.explained_rows(examples, encoded, outputs, targets), encoded.rows
+
+    def explained_rows(self, examples, encoded: Encoded, outputs, targets: Sequence) -> list:
+        """Returns the rows of `rows_to_explain`, where `outputs` is the result of `predict_rows` for `encoded.rows`."""
         raise InputError(f"{type(self.model).__name__} has no answers that explain can explain.")
 
     def row_ids(self, encoded: Encoded, row: int) -> np.ndarray:

@@ -45,7 +45,7 @@ class PretrainingRunOptions:
         distillation: a teacher with the same vocabulary, and what it teaches.
 
     Raises:
-        InputError: the seed is out of range.
+        InputError: the seed is out of range, or there is a teacher for another objective than masked_lm.
     """
 
     max_seq_length: int | None = None

@@ -33,6 +33,7 @@ class ExplainedRow:
         texts: the texts of the example.
         pieces: the place of each token of the row; None for [CLS] and [SEP].
         weight: the share of the row in the output of the example.
+        masked: the columns of all [MASK] tokens, for a model that predicts them.
     """
 
     example: int
@@ -43,6 +44,7 @@ class ExplainedRow:
     texts: tuple[str, ...]
     pieces: Sequence[Piece | None]
     weight: float = 1.0
+    masked: tuple[int, ...] = ()
 
 
 def pieces_of_row(ids: np.ndarray, texts: Sequence[str], tokenizer, first_tokens: Sequence[int] = ()) -> list:
@@ -68,6 +70,19 @@ def pieces_of_row(ids: np.ndarray, texts: Sequence[str], tokenizer, first_tokens
             next_tokens[number] += 1
         was_special = id_ in special
     return pieces
+
+
+def pieces_of_masked_row(ids: np.ndarray, text: str, tokenizer) -> list:
+    """As `pieces_of_row`, for a row of `encode_masked_texts`: a text with literal [MASK] tokens."""
+    mask, start, pieces = tokenizer.vocabulary.special_tokens.mask, 0, []
+    for number, part in enumerate(text.split(mask)):
+        if number:
+            end = start + len(mask)
+            pieces.append(Piece(0, start, end, start, end))
+            start = end
+        pieces += [Piece(0, *(start + place for place in piece[1:])) for piece in _places(part, 0, tokenizer)]
+        start += len(part)
+    return [None, *pieces[: len(ids) - 2], None]
 
 
 def _places(text: str, number: int, tokenizer) -> list[Piece]:

@@ -1,7 +1,6 @@
 """`explain` of task models on texts: a score for each token of the answer's text."""
 
 import dataclasses
-import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -13,7 +12,6 @@ from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.explanation.attributions import QUADRATURES, quadrature
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
 from keras_bert.tasks.fitting import batch_size_of, option_names, text_task
-from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tokenization.user_inputs import as_list
 
 METHODS = ("integrated_gradients", "attention_rollout")
@@ -49,12 +47,12 @@ class Explanation:
     """The scores of the tokens for one answer of a model.
 
     Attributes:
-        target: the explained answer: a label, a tag and its word, an answer, or a choice.
+        target: the explained answer: a label, a tag and its word, an answer, a choice, or a token in place of [MASK].
         tokens: the tokens in the order of the row.
         texts: the texts of the example.
         method: one of `METHODS`.
-        output: the explained number: the logit of the label, the tag or the choice, the score of a regression, or the
-            sum of the start logit and the end logit. None for attention rollout.
+        output: the explained number: the logit of the label, the tag, the choice or the token, the score of a
+            regression, or the sum of the start logit and the end logit. None for attention rollout.
         baseline_output: the same number for the baseline.
         completeness_error: the sum of the scores less (`output` - `baseline_output`); 0 but for the error of the
             quadrature. More `steps` make it smaller.
@@ -98,7 +96,7 @@ def explain_examples(
         targets: what to explain, one for each example, or a single string or number for all; None, for an example or
             for all, is the model's answer. A label for a classifier; a pair (number of the word, tag) for a tagger; a
             pair (start, end) of characters of the context, or "" for no answer, for question answering; the number of a
-            choice.
+            choice; a word in place of the first [MASK] of a text.
         method: `integrated_gradients`, or `attention_rollout`, which says where attention comes from: it is the same
             for all labels.
         steps: the points of the integral.
@@ -116,18 +114,16 @@ def explain_examples(
     """
     _check(model, method, steps, quadrature)
     task = text_task(model)
-    encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
-    outputs = predict_rows(model, encoded.rows, batch_size_of(batch_size), verbose=0)
     is_one = targets is None or isinstance(targets, (str, int))
     targets = [targets] * len(examples) if is_one else as_list(targets, "targets")
     if len(targets) != len(examples):
         raise InputError(f"There are {len(examples)} examples but {len(targets)} targets.")
-    chosen = task.explained_rows(examples, encoded, outputs, targets)
+    chosen, rows = task.rows_to_explain(examples, targets, max_seq_length, batch_size_of(batch_size))
     explainer = _Explainer(model, method, steps, quadrature, baseline)
     parts = [[] for _ in range(len(examples))]
     for row in chosen:
-        parts[row.example].append((row, explainer.explain(row, encoded.rows)))
-    return [_joined(rows, method, model.vocabulary) for rows in parts]
+        parts[row.example].append((row, explainer.explain(row, rows)))
+    return [_joined(part, method, model.vocabulary) for part in parts]
 
 
 def _check(model, method: str, steps: int, quadrature: str) -> None:
@@ -184,6 +180,7 @@ class _Explainer:
         tokens = slice(rows.splits[row.row], rows.splits[row.row + 1])
         ids = rows.tokens[features.INPUT_IDS][tokens]
         inputs = {features.INPUT_MASK: np.ones_like(ids)} | {name: found[tokens] for name, found in rows.tokens.items()}
+        inputs[features.MASKED_LM_POSITIONS] = np.array(row.masked)
         inputs = {name: inputs[name][None].astype(np.int32) for name in self._model.feature_names}
         if self._method == "attention_rollout":
             columns = row.columns or range(len(ids))

@@ -49,7 +49,8 @@ def _selected_outputs(model, inputs: dict, outputs):
         inputs = {name: values[:, tf.newaxis] for name, values in inputs.items()}
     found = model(inputs, training=False)
     if isinstance(found, dict):
-        found = tf.concat([found[name] for name in ("start_logits", "end_logits")], axis=1)
+        names = ("start_logits", "end_logits", "masked_lm_logits")
+        found = tf.concat([found[name] for name in names if name in found], axis=1)
     rows = tf.shape(outputs)[0]
     found = tf.reshape(tf.cast(found, tf.float32), tf.stack([rows, -1]))
     values = tf.gather(found, tf.maximum(outputs, 0), batch_dims=1)

@@ -12,6 +12,7 @@ from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.records.token_rows import RowBatches, TokenRows
 from keras_bert.tasks.base import Encoded, TextTask
 from keras_bert.tasks.encoding import parts_of
+from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
 from keras_bert.tasks.fitting import (
     FIT_OPTIONS,
     as_returned,
@@ -23,7 +24,14 @@ from keras_bert.tasks.fitting import (
 )
 from keras_bert.tasks.held_out import first_held_out
 from keras_bert.tasks.masked_lm.mask_filling import FilledText, fill_masks
-from keras_bert.tasks.masked_lm.mask_scoring import check_masked_lm, log_softmax
+from keras_bert.tasks.masked_lm.mask_scoring import (
+    check_masked_lm,
+    checked_length,
+    log_softmax,
+    python_tokenizer,
+    score_masks,
+)
+from keras_bert.tasks.masked_lm.masked_texts import encode_masked_texts, target_ids
 from keras_bert.tasks.prediction import Calls
 from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.user_inputs import as_texts, collect
@@ -68,6 +76,23 @@ class MaskedLMTask(TextTask):
         padding = {features.INPUT_IDS: vocabulary.pad_id}
         found = TokenRows(tokens, splits, padding=padding)
         return Encoded(found, [note for note, count in zip(notes, (num_cut, num_empty), strict=True) if count])
+
+    def rows_to_explain(self, examples: list[str], targets, max_seq_length, batch_size):
+        """Explains the logit of a token in place of the first [MASK] of each text; by default of the likeliest."""
+        check_masked_lm(self.model)
+        tokenizer = python_tokenizer(self.model)
+        masked = encode_masked_texts(examples, tokenizer, checked_length(self.model, max_seq_length))
+        ids, columns = [row.ids for row in masked], [row.positions for row in masked]
+        tokens = score_masks(self.model, ids, columns, lambda _, scores: int(scores[0].argmax()), batch_size)
+        explained = []
+        for number, (row, target) in enumerate(zip(masked, targets, strict=True)):
+            token = tokens[number] if target is None else int(target_ids([target], tokenizer)[0])
+            pieces = pieces_of_masked_row(row.ids, examples[number], self.tokenizer)
+            place = (number, number, tokenizer.tokens[token], (token,), (int(row.positions[0]),))
+            explained.append(ExplainedRow(*place, (examples[number],), pieces, masked=tuple(row.positions.tolist())))
+        splits = np.concatenate([[0], np.cumsum([len(row) for row in ids], dtype=np.int64)])
+        ids = np.concatenate(ids)
+        return explained, TokenRows({features.INPUT_IDS: ids, features.SEGMENT_IDS: np.zeros_like(ids)}, splits)
 
     def batches(
         self,
