@@ -29,12 +29,6 @@ class ElectraPretrainer(TaskModel):
     replaces the masked one. The discriminator predicts for every token whether it differs from the original one, so a
     drawn token that is the original one counts as original. Both models share their embedding tables.
 
-        model = ElectraPretrainer(BertConfig.from_size("electra-small"))
-        model.compile(optimizer=AdamW(5e-4))
-        model.fit(pretraining_dataset("records/*.tfrecord", batch_size=128, vocabulary=vocabulary))
-        model.discriminator.save_pretrained("discriminator")
-        model.generator.save_pretrained("generator")
-
     The loss is that of the generator plus `disc_weight` times the mean binary cross-entropy over all tokens that are
     not padding. Labels of next sentences are ignored. `fit` and `evaluate` report `loss`, `masked_lm_loss`,
     `masked_lm_accuracy`, `sampled_masked_lm_accuracy` (how often the drawn token is the original one), and of the
@@ -61,6 +55,13 @@ class ElectraPretrainer(TaskModel):
 
     Raises:
         InputError: an argument is out of range, or the family has other embeddings.
+
+    Example:
+        model = ElectraPretrainer(BertConfig.from_size("electra-small"))
+        model.compile(optimizer=AdamW(5e-4))
+        model.fit(pretraining_dataset("records", batch_size=128, vocabulary=vocabulary))
+        model.discriminator.save_pretrained("discriminator")
+        model.generator.save_pretrained("generator")
 
     Reference: Clark et al., 2020, arXiv 2003.10555; google-research/electra `run_pretraining.py`, whose names the
     arguments and metrics have.

@@ -15,10 +15,6 @@ from keras_bert.records import features
 class SpanPretrainer(BertPretrainer):
     """Predicts masked tokens twice: from their own vectors, and from the two tokens beside their span.
 
-        model = SpanPretrainer(config)
-        model.compile(optimizer=AdamW(1e-4))
-        model.fit(pretraining_dataset("records/*.tfrecord", batch_size=32))
-
     The loss is that of `BertPretrainer` plus the mean cross-entropy of the tokens of spans. Adjacent masked tokens are
     a span, as in SpanBERT's code, so the records need nothing new; the first 20 tokens of a span count. SpanBERT has
     records without a sentence task, whose spans are whole words. `fit` and `evaluate` also report
@@ -33,6 +29,11 @@ class SpanPretrainer(BertPretrainer):
 
     Returns:
         those of `BertPretrainer` and `span_boundary_logits`, float32 `[B, P, vocab_size]`.
+
+    Example:
+        model = SpanPretrainer(config)
+        model.compile(optimizer=AdamW(1e-4))
+        model.fit(pretraining_dataset("records", batch_size=32))
 
     Reference: Joshi et al., 2020, arXiv 1907.10529; facebookresearch/SpanBERT.
     """
