@@ -216,6 +216,8 @@ class XLNetEncoder(Encoder):
             of_queries = (query_bias, distances, _is_other(query_segments, key_segments))
         states, attentions = [hidden], []
         run_block = block_runner(len(self.blocks), training, self.gradient_checkpointing)
+        # Recomputation passes gradients to `hidden` only. The second stream needs them too, and has few tokens.
+        run_queries = block_runner(len(self.blocks), training, recomputes=False)
         for number, block in enumerate(self.blocks, start=1):
             remembered = None if memory is None else memory[number - 1]
             inputs = (hidden, bias, distances, is_other, remembered)
@@ -223,7 +225,7 @@ class XLNetEncoder(Encoder):
                 inputs = (*inputs, None, None, flat_indices)
             if queries is not None:
                 inputs_of_queries = (hidden, *of_queries, remembered, queries, query_columns)
-                queries = run_block(block, *inputs_of_queries, training=training, return_attention=False)
+                queries = run_queries(block, *inputs_of_queries, training=training, return_attention=False)
             hidden = run_block(block, *inputs, training=training, return_attention=self.output_attentions)
             if self.output_attentions:
                 hidden, attention = hidden
