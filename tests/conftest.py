@@ -84,7 +84,7 @@ def eagerly(monkeypatch):
 
 @pytest.fixture(scope="module", autouse=True)
 def free_memory():
-    """Frees what the tests of a file leave behind, models and graphs in cycles; what remains is not searched again."""
+    """Frees the models and graphs that the tests of a file leave behind. Later searches for garbage skip the rest."""
     yield
     gc.collect()
     gc.freeze()

@@ -9,7 +9,7 @@ onnx_model.py           model.onnx, made from the layers
 onnx_graph.py           the operations and formulas of ONNX graphs
 onnx_encoder.py         `BertEncoder` as such operations
 onnx_modern_bert.py     `ModernBertEncoder` as such operations
-onnx_encoders.py        which encoders can be written, and by which class
+onnx_encoders.py        finds the class that writes an encoder
 onnx_heads.py           the models on top of them
 onnx_engine.py          runs model.onnx without TensorFlow
 saved_model_engine.py   runs SavedModels with TensorFlow, for the same loader

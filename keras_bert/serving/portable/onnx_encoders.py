@@ -1,4 +1,4 @@
-"""Which encoders can be written as ONNX operations, and by which class."""
+"""Finds the class that writes an encoder as ONNX operations."""
 
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class

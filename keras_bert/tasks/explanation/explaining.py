@@ -101,7 +101,7 @@ def explain_examples(
             for all labels.
         steps: the points of the integral.
         quadrature: `gausslegendre` or `riemann_trapezoid`, as in captum.
-        baseline: what the tokens are compared with: the embedding of `pad` or of `mask`. [CLS] and [SEP] stay.
+        baseline: tokens are compared with the embedding of `pad` or of `mask`. [CLS] and [SEP] stay.
         batch_size: texts that are predicted at once.
         max_seq_length: as for `predict`.
 

@@ -12,7 +12,7 @@ PAGE_HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-cache",
 }
-# Files of which each replaces the line of the page that names it.
+# The page names these files, each in a line of its own. The content of the file replaces that line.
 _SCRIPTS = ("page_lines.js", "page_models.js")
 
 
