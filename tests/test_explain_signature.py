@@ -4,32 +4,49 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from family_shapes import config_of
-from served_models import CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
+from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
 
+from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 
 
-def made(config, **arguments):
-    model = SequenceClassifier(config, **arguments)
+SHALLOW = CONFIG.replace(num_hidden_layers=1)
+
+
+def made(config, model_class=SequenceClassifier, **arguments):
+    model = model_class(config, **arguments)
     model.vocabulary = VOCABULARY
     return model
 
 
-def check(model, path, x, inputs, **options):
+def exported(model, path, **options):
+    """Returns the signature `explain` of an export, as a function from lists to arrays."""
     loaded = tf.saved_model.load(model.export_for_serving(path, explain=True, **options))
-    signature = loaded.signatures["explain"]
-    found = {name: value.numpy() for name, value in signature(**{k: tf.constant(v) for k, v in inputs.items()}).items()}
-    for row, explanation in enumerate(model.explain(x, max_seq_length=options.get("max_seq_length"))):
+
+    def ask(**inputs):
+        found = loaded.signatures["explain"](**{name: tf.constant(value) for name, value in inputs.items()})
+        return {name: value.numpy() for name, value in found.items()}
+
+    return ask
+
+
+def assert_equal(found, explanations):
+    """Compares the rows of a signature's outputs with the explanations of `model.explain`."""
+    assert len(found["label"]) == len(explanations)
+    for row, explanation in enumerate(explanations):
         tokens = [token.decode() for token in found["tokens"][row] if token]
         assert tokens == [token.token for token in explanation.tokens]
         scores = [token.score for token in explanation.tokens]
-        np.testing.assert_allclose(found["scores"][row][: len(scores)], scores, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(found["scores"][row][: len(scores)], scores, rtol=1e-5, atol=1e-5)
+        assert np.abs(scores).max() > 1e-3
         assert not found["scores"][row][len(scores) :].any()
         assert found["label"][row].decode() == explanation.target
         outputs = [found["output"][row], found["baseline_output"][row]]
-        assert outputs == pytest.approx([explanation.output, explanation.baseline_output], abs=1e-4)
+        assert outputs == pytest.approx([explanation.output, explanation.baseline_output], rel=1e-5, abs=1e-5)
         for column, token in enumerate(explanation.tokens):
             start, end, text = (int(found[name][row][column]) for name in ("starts", "ends", "texts"))
             if token.text is None:
@@ -37,20 +54,69 @@ def check(model, path, x, inputs, **options):
             else:
                 whole = explanation.texts[text]
                 assert whole.encode()[start:end].decode() == whole[token.start : token.end]
-    return signature
+                assert len(whole.encode()[:start].decode()) == token.start
+
+
+def check(model, path, x, inputs, **options):
+    ask = exported(model, path, **options)
+    assert_equal(ask(**inputs), model.explain(x, max_seq_length=options.get("max_seq_length")))
+    return ask
 
 
 def test_texts_of_any_length_are_explained_as_in_python(tmp_path):
-    model = made(CONFIG, labels=["animal", "none", "größer"])
+    model = made(SHALLOW, labels=["animal", "none", "größer"])
     texts = [text for text in TEXTS[:7] if text]
-    signature = check(model, tmp_path / "single", texts, {"text": texts}, max_seq_length=40)
-    assert signature(text=tf.constant([], tf.string))["scores"].shape == (0, 1)
+    ask = check(model, tmp_path / "single", texts, {"text": texts}, max_seq_length=40)
+    assert ask(text=np.array([], "S"))["scores"].shape == (0, 1)
 
 
 def test_pairs_are_explained_as_in_python(tmp_path):
-    model = made(CONFIG, problem_type="regression")
+    model = made(SHALLOW, problem_type="regression")
     x = (TEXTS[:3], SECOND_TEXTS[:3])
     check(model, tmp_path / "pairs", x, {"text": x[0], "text_b": x[1]}, text_pairs=True, core_operations=True)
+
+
+def test_the_most_probable_choice_is_explained_as_in_python(tmp_path):
+    model = made(SHALLOW, MultipleChoice)
+    ask = check(model, tmp_path / "choices", (TEXTS[:3], CHOICES), {"prompt": TEXTS[:3], "choices": CHOICES})
+    nothing = ask(prompt=["the fox"], choices=[["", ""]])
+    assert (nothing["label"].tolist(), nothing["output"].tolist(), nothing["scores"].any()) == ([b""], [0.0], False)
+
+
+@pytest.mark.parametrize("labels", [["O", "B-PER", "I-PER"], pytest.param(["NOUN", "VERB"], marks=pytest.mark.slow)])
+def test_the_tag_of_a_word_is_explained_as_in_python(tmp_path, labels):
+    model = made(SHALLOW, TokenClassifier, labels=labels, doc_stride=6)
+    texts = [text for text in TEXTS[:6] if text]
+    # Sentences are longer than a row.
+    ask = check(model, tmp_path / "tags", texts, {"text": texts, "word": [-1] * len(texts)}, max_seq_length=24)
+    text, words = TEXTS[0], model.predict(TEXTS[:1], max_seq_length=24)[0]
+    numbers = range(len(words.words))
+    tags = [model.labels[label] for label in words.log_probabilities.argmax(axis=1)]
+    found = ask(text=[text] * len(numbers), word=[*numbers])
+    targets = [*zip(numbers, tags, strict=True)]
+    assert_equal(found, model.explain([text] * len(numbers), targets, max_seq_length=24))
+    for row, word in enumerate(numbers):
+        of_words = found["words"][row]
+        assert word in of_words
+        for number, start, end in zip(of_words, found["starts"][row], found["ends"][row], strict=True):
+            assert (number < 0) if start < 0 else (text[start:end] == words.words[number])
+    nothing = ask(text=["the fox", "", "the"], word=[2, -1, 0])
+    assert [label.decode().partition(":")[0] in labels for label in nothing["label"]] == [False, False, True]
+    assert (nothing["output"][:2].tolist(), nothing["scores"][:2].any()) == ([0.0, 0.0], False)
+    assert ask(text=np.array([], "S"), word=np.array([], "i4"))["words"].shape == (0, 1)
+
+
+@pytest.mark.parametrize("null_threshold", [0.0, pytest.param(None, marks=pytest.mark.slow)])
+def test_an_answer_is_explained_as_in_python(tmp_path, null_threshold):
+    model = made(SHALLOW, SpanClassifier, null_threshold=null_threshold, doc_stride=8, max_query_length=6)
+    questions, contexts = ["who is it?", "the city voted on what day?", "中文?", "who?"], [*TEXTS[:4]]
+    inputs = {"question": questions, "context": contexts}
+    ask = check(model, tmp_path / "answers", (questions, contexts), inputs, max_seq_length=32)
+    found = ask(**inputs)
+    assert all(set(row) == {-1, 0, 1} for row in found["texts"].tolist())
+    assert ask(question=["", "who?"], context=["the fox", ""])["label"].tolist() == [b"no answer"] * 2
+    if null_threshold is not None:
+        assert set(found["label"]) & {b"no answer"} < set(found["label"])
 
 
 @pytest.mark.slow
@@ -63,10 +129,8 @@ def test_families_are_explained_as_in_python(tmp_path, family):
 
 
 def test_what_has_no_such_signature_is_refused(tmp_path):
-    model = TokenClassifier(CONFIG, labels=["O", "B-PER"])
-    model.vocabulary = VOCABULARY
-    with pytest.raises(InputError, match="explain is for classifiers of texts and of pairs. Received: TokenClassifier"):
-        model.export_for_serving(tmp_path / "tagger", explain=True)
+    with pytest.raises(InputError, match="explain is for classifiers, taggers, question .* choice. Received: MaskedLM"):
+        made(CONFIG, MaskedLM).export_for_serving(tmp_path / "masked", explain=True)
     with pytest.raises(InputError, match="needs weights that are not int8"):
         made(CONFIG, labels=["a", "b"]).export_for_serving(tmp_path / "int8", explain=True, weights="int8")
     with pytest.raises(InputError, match="texts in one row. The model has a doc_stride"):

@@ -216,7 +216,7 @@ def test_rows_of_sentences_are_those_of_training(model):
         batch, _ = encode_sentences(sentences, None, tokenizer, max_seq_length)
         flat = tf.constant([word for sentence in sentences for word in sentence])
         splits = tf.constant(np.cumsum([0, *map(len, sentences)]))
-        rows, first_tokens = sentence_rows(flat, splits, tokenizer.tokenize, VOCABULARY, max_seq_length)
+        rows, first_tokens, _ = sentence_rows(flat, splits, tokenizer.tokenize, VOCABULARY, max_seq_length)
         mask = batch["input_mask"].astype(bool)
         np.testing.assert_array_equal(rows.values, batch["input_ids"][mask])
         np.testing.assert_array_equal(rows.row_lengths(), mask.sum(axis=1))

@@ -31,7 +31,6 @@ from keras_bert.serving.portable.portable_models import answer_settings, stored_
 from keras_bert.serving.signatures.classification import classifier_signatures, cross_encoder_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures, sentence_signatures
 from keras_bert.serving.signatures.examples import of_examples
-from keras_bert.serving.signatures.explanation import explain_signature
 from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
 from keras_bert.serving.signatures.multiple_choice import multiple_choice_signatures
 from keras_bert.serving.signatures.question_answering import question_answering_signatures
@@ -63,6 +62,7 @@ _NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), Encoder: ()}
 # TensorFlow Serving's names of the methods that these signatures are for.
 _METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
 _TAKE_PAIRS = (SequenceClassifier, Encoder)
+_EXPLAINED = (SequenceClassifier, TokenClassifier, SpanClassifier, MultipleChoice)
 
 
 def export_for_serving(
@@ -131,8 +131,6 @@ def export_for_serving(
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
         **make_signatures(model, tokenizer, options),
     }
-    if options.explain:
-        signatures["explain"] = explain_signature(model, tokenizer, options)
     signatures["examples"] = of_examples(signatures["serving_default"])
     with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
         write_description(assets, *description)
@@ -256,4 +254,9 @@ def _checked_options(model, given: dict) -> SignatureOptions:
     model.config.check_sequence_length(options.max_seq_length)
     if options.text_pairs and not isinstance(model, _TAKE_PAIRS):
         raise InputError(f"text_pairs is for classifiers and encoders only. Received: {type(model).__name__}")
+    if options.explain and not isinstance(model, _EXPLAINED):
+        raise InputError(
+            "The signature explain is for classifiers, taggers, question answering and multiple choice. Received: "
+            f"{type(model).__name__}. Use model.explain in Python, or leave explain out."
+        )
     return options

@@ -5,7 +5,7 @@ row_groups.py           runs many rows through the model in groups
 examples.py             the same signatures for serialised tf.train.Example
 tokenize.py             the tokenizer as a signature
 classification.py       labels and scores of texts and pairs
-explanation.py          a score for each token of a classifier's answer
+explanation.py          a score for each token of an answer's row
 multiple_choice.py      one of several choices
 text_to_text.py         texts written for texts
 embedding.py            vectors of texts and of tokens

@@ -4,7 +4,9 @@ import dataclasses
 
 import tensorflow as tf
 
+from keras_bert.program.errors import InputError
 from keras_bert.serving.signatures.examples import of_examples
+from keras_bert.serving.signatures.explanation import ExplainedRows, explain_rows, rows_with_offsets
 from keras_bert.serving.signatures.row_groups import run_rows
 from keras_bert.serving.signatures.signature_inputs import (
     IDS,
@@ -13,6 +15,7 @@ from keras_bert.serving.signatures.signature_inputs import (
     check_room,
     model_inputs,
     packer,
+    signature,
     text_signature,
     tokens_signature,
     windows_signature,
@@ -38,6 +41,8 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
 
     For TensorFlow Serving's Classify and Regress: `classify` takes `inputs`, serialised `tf.train.Example`s, and
     returns `classes`, strings `[B, L]`, and `scores`, float32 `[B, L]`; `regress` returns `outputs`, float32 `[B]`.
+
+    With `options.explain` also `explain`, whose inputs are `text` and, for pairs, `text_b`.
     """
     check_room(options, 1 + options.text_pairs, model.vocabulary)
     if options.text_pairs:
@@ -59,6 +64,9 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         return finish(run(*rows))
 
     pack = packer(model.vocabulary, options.max_seq_length)
+    more = {}
+    if options.explain:
+        more["explain"] = _explain_signature(model, tokenizer, pack, run, options.text_pairs)
     if model.doc_stride and not options.text_pairs:
         room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
         of_text = windows_signature(pack, tokenizer.tokenize, run, finish, room, model.doc_stride)
@@ -66,7 +74,31 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         of_text = text_signature(pack, tokenizer.tokenize, answer, options.text_pairs)
     of_tokens = tokens_signature(answer, options.max_seq_length, options.text_pairs)
     apis = _of_serving_apis(of_text, model.problem_type, len(model.labels))
-    return {"serving_default": of_text, "tokens": of_tokens, **apis}
+    return {"serving_default": of_text, "tokens": of_tokens, **apis, **more}
+
+
+def _explain_signature(model, tokenizer, pack, run, text_pairs: bool):
+    """Returns the signature that explains the most probable label, or the score: see `explain_rows`."""
+    if model.doc_stride and not text_pairs:
+        raise InputError(
+            "The signature explain is for texts in one row. The model has a doc_stride: leave explain out."
+        )
+
+    def explain(texts):
+        rows, starts, ends = rows_with_offsets(tokenizer, pack, texts, may_lack_second=text_pairs)
+        best = tf.argmax(run(*rows), axis=1, output_type=tf.int32)
+        labels = tf.gather(tf.constant(list(model.labels)), best)
+        return explain_rows(model, ExplainedRows(rows, starts, ends, best[:, tf.newaxis], labels))
+
+    @signature(text=([None], tf.string))
+    def of_text(text):
+        return explain([text])
+
+    @signature(text=([None], tf.string), text_b=([None], tf.string))
+    def of_text_pair(text, text_b):
+        return explain([text, text_b])
+
+    return of_text_pair if text_pairs else of_text
 
 
 def cross_encoder_signatures(model, tokenizer, options: SignatureOptions) -> dict:

@@ -1,18 +1,14 @@
-"""The signature `explain` of an exported classifier: integrated gradients in the graph."""
+"""The signature `explain` of exported models: integrated gradients in the graph.
+
+The signatures of each kind of model choose rows and outputs; here are the scores of the tokens of these rows.
+"""
+
+from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.program.errors import InputError
-from keras_bert.serving.signatures.row_groups import compute_in_groups, run_rows
-from keras_bert.serving.signatures.signature_inputs import (
-    SignatureOptions,
-    choose_rows,
-    model_inputs,
-    packer,
-    signature,
-    trim,
-)
+from keras_bert.serving.signatures.row_groups import compute_in_groups
+from keras_bert.serving.signatures.signature_inputs import choose_rows, model_inputs, trim
 from keras_bert.tasks.explanation.attributions import quadrature
 from keras_bert.tasks.explanation.gradients import baseline_of, gradient_scores, is_kept
 
@@ -21,96 +17,92 @@ _STEPS = 50
 _MEMORY_OF_GRADIENT = 4
 
 
-def explain_signature(model, tokenizer, options: SignatureOptions):
-    """Returns the signature that explains the most probable label, or the score, as `explain(texts)` does.
+class ExplainedRows(NamedTuple):
+    """B token rows whose outputs are explained.
 
-    Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`.
-
-    Outputs: `tokens`, strings `[B, S]`, and their `scores`, float32 `[B, S]`; `starts` and `ends`, int32 `[B, S]`, the
-    bytes of each token in its text; `texts`, int32 `[B, S]`, 0 for `text` and 1 for `text_b`; [CLS], [SEP] and padding
-    have -1. `label`, strings `[B]`; `output` and `baseline_output`, float32 `[B]`: the logit of the label for the text,
-    and for the baseline of [PAD]s.
-
-    Raises:
-        InputError: the model is no classifier, or cuts texts into windows.
+    Attributes:
+        rows: ids, mask and segment numbers, int32 `[B, S]`.
+        starts, ends: int32 `[B, S]`, the bytes of each token in its text; any number for [CLS], [SEP] and padding.
+        outputs: int32 `[B, K]`, the explained outputs of each row, as for `gradient_scores`.
+        labels: strings `[B]`, the names of the explained answers.
     """
-    _check(model, options)
-    vocabulary = model.vocabulary
-    names, labels = tf.constant(list(vocabulary.tokens)), tf.constant(list(model.labels))
+
+    rows: list
+    starts: tf.Tensor
+    ends: tf.Tensor
+    outputs: tf.Tensor
+    labels: tf.Tensor
+
+
+def explain_rows(model, explained: ExplainedRows) -> dict:
+    """Returns the outputs of a signature `explain`; its scores are those of `model.explain(texts)`.
+
+    `tokens`, strings `[B, S]`, and their `scores`, float32 `[B, S]`; `starts` and `ends`, int32 `[B, S]`, the bytes of
+    each token in its text; `texts`, int32 `[B, S]`, 0 for the first text and 1 for the second; [CLS], [SEP] and padding
+    have -1. `label`, strings `[B]`; `output` and `baseline_output`, float32 `[B]`: the explained number for the text,
+    and for the baseline of [PAD]s.
+    """
+    vocabulary, rows = model.vocabulary, explained.rows
     points, weights = quadrature(_STEPS)
     # The ends of the line give the outputs for the baseline and for the row.
-    points = tf.constant([0.0, *points, 1.0], tf.float32)
-    weights = tf.constant([0.0, *weights, 0.0], tf.float32)
-    num_points = _STEPS + 2
+    points, num_points = tf.constant([0.0, *points, 1.0], tf.float32), _STEPS + 2
+    weights = tf.constant([0.0, *weights, 0.0], tf.float64)
+    baseline = baseline_of(rows[0], vocabulary, "pad")
 
-    def logits_of(*rows):
-        return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
+    def at_points(numbers):  # a row at one of its points
+        row, point = numbers // num_points, tf.gather(points, numbers % num_points)
+        chosen = [tf.gather(values, row) for values in (*rows, baseline, explained.outputs)]
+        inputs = {name: value for name, value in model_inputs(*chosen[:3]).items() if name in model.feature_names}
+        return gradient_scores(model, inputs, *chosen[3:], point)
 
-    def explain(rows, starts, ends):
-        best = tf.argmax(run_rows(logits_of, rows, len(model.labels)), axis=1, output_type=tf.int32)[:, tf.newaxis]
-        baseline = baseline_of(rows[0], vocabulary, "pad")
-
-        def at_points(numbers):  # a row at one of its points
-            row, point = numbers // num_points, tf.gather(points, numbers % num_points)
-            chosen = [tf.gather(values, row) for values in (*rows, baseline, best)]
-            inputs = {name: value for name, value in model_inputs(*chosen[:3]).items() if name in model.feature_names}
-            return gradient_scores(model, inputs, *chosen[3:], point)
-
-        length, size = tf.shape(rows[0])[1], tf.shape(rows[0])[0]
-        specs = [tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([None], tf.float32)]
-        numbers = tf.range(size * num_points)
-        products, outputs = compute_in_groups(at_points, [numbers], length * _MEMORY_OF_GRADIENT, specs)
-        products = tf.reshape(products, tf.stack([size, num_points, length]))
-        outputs = tf.reshape(outputs, [-1, num_points])
-        is_piece = tf.logical_not(is_kept(rows[0], vocabulary))
-        return {
-            "tokens": tf.where(rows[1] > 0, tf.gather(names, rows[0]), ""),
-            "scores": tf.einsum("bps,p->bs", products, weights),
-            "starts": tf.where(is_piece, starts, -1),
-            "ends": tf.where(is_piece, ends, -1),
-            "texts": tf.where(is_piece, rows[2], -1),
-            "label": tf.gather(labels, best[:, 0]),
-            "output": outputs[:, -1],
-            "baseline_output": outputs[:, 0],
-        }
-
-    return _of_texts(tokenizer, packer(vocabulary, options.max_seq_length), explain, options.text_pairs)
+    length, size = tf.shape(rows[0])[1], tf.shape(rows[0])[0]
+    specs = [tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([None], tf.float32)]
+    numbers = tf.range(size * num_points)
+    products, outputs = compute_in_groups(at_points, [numbers], length * _MEMORY_OF_GRADIENT, specs)
+    products = tf.cast(tf.reshape(products, tf.stack([size, num_points, length])), tf.float64)
+    outputs = tf.reshape(outputs, [-1, num_points])
+    is_piece = tf.logical_not(is_kept(rows[0], vocabulary))
+    return {
+        "tokens": tf.where(rows[1] > 0, tf.gather(tf.constant(list(vocabulary.tokens)), rows[0]), ""),
+        "scores": tf.cast(tf.einsum("bps,p->bs", products, weights), tf.float32),
+        "starts": tf.where(is_piece, explained.starts, -1),
+        "ends": tf.where(is_piece, explained.ends, -1),
+        "texts": tf.where(is_piece, rows[2], -1),
+        "label": explained.labels,
+        "output": outputs[:, -1],
+        "baseline_output": outputs[:, 0],
+    }
 
 
-def _of_texts(tokenizer, pack, explain, text_pairs: bool):
-    """Returns the signature of `text`, or of `text` and `text_b`; see `text_signature`."""
+def rows_with_offsets(tokenizer, pack, texts, may_lack_second: bool = False) -> tuple:
+    """Returns the rows of one or two texts, strings `[B]`, and the starts and ends of their tokens, int32 `[B, S]`.
 
-    def rows_of(values, is_pair=None):
-        single = pack(values[:1])
-        return single if is_pair is None else choose_rows(is_pair, pack(values), single)
+    Args:
+        may_lack_second: whether an empty second text means a single text.
+    """
+    tokens = list(zip(*map(tokenizer.tokenize_with_offsets, texts), strict=True))  # ids, starts, ends
 
-    def compute(texts, is_pair_of=lambda ids: None):
-        ids, starts, ends = zip(*map(tokenizer.tokenize_with_offsets, texts), strict=True)
-        is_pair = is_pair_of(ids)
-        # Offsets take the same way as ids, so they stand in the same columns.
-        packed = [rows_of([tf.cast(value, tf.int32) for value in values], is_pair) for values in (ids, starts, ends)]
-        rows = trim(*packed[0])
-        length = tf.shape(rows[0])[1]
-        return explain(rows, packed[1][0][:, :length], packed[2][0][:, :length])
+    def packed(values):
+        values = [tf.cast(value, tf.int32) for value in values]
+        if not may_lack_second:
+            return pack(values)
+        return choose_rows(tokens[0][1].row_lengths() > 0, pack(values), pack(values[:1]))
 
-    @signature(text=([None], tf.string))
-    def of_text(text):
-        return compute([text])
-
-    @signature(text=([None], tf.string), text_b=([None], tf.string))
-    def of_text_pair(text, text_b):
-        return compute([text, text_b], lambda ids: ids[1].row_lengths() > 0)
-
-    return of_text_pair if text_pairs else of_text
+    # Offsets take the same way as ids, so they stand in the same columns.
+    ids, starts, ends = map(packed, tokens)
+    rows = trim(*ids)
+    length = tf.shape(rows[0])[1]
+    return rows, starts[0][:, :length], ends[0][:, :length]
 
 
-def _check(model, options: SignatureOptions) -> None:
-    if not isinstance(model, SequenceClassifier):
-        raise InputError(
-            f"The signature explain is for classifiers of texts and of pairs. Received: {type(model).__name__}. Use "
-            "model.explain in Python, or leave explain out."
-        )
-    if model.doc_stride and not options.text_pairs:
-        raise InputError(
-            "The signature explain is for texts in one row. The model has a doc_stride: leave explain out."
-        )
+def first_best(scores, owners, num_owners):
+    """Returns the index of the highest score of each owner, int64 `[num_owners]`; the first one of equal scores.
+
+    Owners without a score have the largest int64.
+
+    >>> first_best(tf.constant([1.0, 3.0, 3.0, 2.0]), tf.constant([0, 0, 0, 2]), 3).numpy().tolist()
+    [1, 9223372036854775807, 3]
+    """
+    is_best = tf.equal(scores, tf.gather(tf.math.unsorted_segment_max(scores, owners, num_owners), owners))
+    numbers = tf.range(tf.size(scores, tf.int64))
+    return tf.math.unsorted_segment_min(tf.where(is_best, numbers, numbers.dtype.max), owners, num_owners)

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from keras_bert.serving.signatures.explanation import ExplainedRows, explain_rows, rows_with_offsets
 from keras_bert.serving.signatures.row_groups import run_rows
 from keras_bert.serving.signatures.signature_inputs import (
     IDS,
@@ -28,7 +29,8 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
 
     Outputs: `choice`, int32 `[B]`, the number of the most probable choice, -1 if there is none; `text`, strings `[B]`,
     the choice itself (for texts only); its `probability`, float32 `[B]`; and `probabilities`, float32 `[B, C]`, 0 for
-    choices that do not count.
+    choices that do not count. With `options.explain` also `explain`, for `prompt` and `choices`; its texts are the
+    prompt and the most probable choice.
     """
     check_pairs(model)
     check_room(options, 2, model.vocabulary)
@@ -80,7 +82,15 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
         is_real = tf.sequence_mask(lengths, shape[2]) & (input_ids != model.vocabulary.cls_id)
         return choose(*rows, tf.reduce_any(is_real, axis=2))
 
-    return {"serving_default": choose_text, "tokens": choose_tokens}
+    @signature(prompt=([None], tf.string), choices=([None, None], tf.string))
+    def explain(prompt, choices):
+        chosen = choose_text(prompt, choices)
+        rows_and_offsets = rows_with_offsets(tokenizer, pack, [prompt, chosen["text"]])
+        outputs = tf.minimum(chosen["choice"], 0)[:, tf.newaxis]  # the only output of a row; none without a choice
+        return explain_rows(model, ExplainedRows(*rows_and_offsets, outputs, chosen["text"]))
+
+    explained = {"explain": explain} if options.explain else {}
+    return {"serving_default": choose_text, "tokens": choose_tokens, **explained}
 
 
 def _counted(choices):

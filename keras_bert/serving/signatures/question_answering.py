@@ -1,11 +1,13 @@
 """The signatures of an exported `SpanClassifier`."""
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert.models.span_classifier import PADDING_LOGIT
 from keras_bert.serving.signatures.answer_search import ContextTokens, find_answers
-from keras_bert.serving.signatures.answer_windows import graph_windows
-from keras_bert.serving.signatures.row_groups import run_ragged_rows, run_rows
+from keras_bert.serving.signatures.answer_windows import GraphWindows, graph_windows
+from keras_bert.serving.signatures.explanation import ExplainedRows, explain_rows, first_best
+from keras_bert.serving.signatures.row_groups import padded_rows, run_ragged_rows, run_rows
 from keras_bert.serving.signatures.signature_inputs import (
     IDS,
     SignatureOptions,
@@ -31,7 +33,8 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
     float32 `[B]`; there is no answer if it exceeds the model's threshold. An empty question or context has no answer.
 
     `tokens` takes `input_ids` and `segment_ids`, int32 `[B, S]`, one window per row, and `lengths`, int32 `[B]`. It
-    returns `start_logits` and `end_logits`, float32 `[B, S]`, which are far below all others for padding.
+    returns `start_logits` and `end_logits`, float32 `[B, S]`, which are far below all others for padding. With
+    `options.explain` also `explain`, for `question` and `context`: it explains the answer, see `explain_rows`.
     """
     check_pairs(model)
     check_room(options, 2, model.vocabulary)
@@ -45,19 +48,36 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
         outputs = model(model_inputs(input_ids, input_mask, segment_ids), training=False)
         return tf.cast(tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=2), tf.float32)
 
-    @signature(question=([None], tf.string), context=([None], tf.string))
-    def answer(question, context):
-        asked = tokenizer.tokenize(question)
-        # Empty questions have no windows.
-        context = tf.where(asked.row_lengths() > 0, context, "")
-        ids, starts, ends = tokenizer.tokenize_with_offsets(context)
-        windows = graph_windows(asked, ids, vocabulary, window_options)
+    def read(question, context):
+        """Returns windows, and those of the starts and ends of tokens; context tokens, logits, and the answers."""
+        asked = [tf.cast(values, tf.int32) for values in tokenizer.tokenize_with_offsets(question)]
+        # An empty question has no answer.
+        context = tf.where(asked[0].row_lengths() > 0, context, "")
+        told = [tf.cast(values, tf.int32) for values in tokenizer.tokenize_with_offsets(context)]
+        # Offsets take the same way as ids, so they stand in the same columns.
+        windows, *offsets = (graph_windows(*pair, vocabulary, window_options) for pair in zip(asked, told, strict=True))
         logits = run_ragged_rows(logits_of, windows.rows, windows.first_columns, vocabulary.pad_id, 2)
         logits = tf.debugging.check_numerics(
             logits, "The model returns scores that are not finite numbers (NaN or infinite)"
         )
-        tokens = ContextTokens(context, starts, ends)
-        return find_answers(windows, tokens, logits[:, 0], logits[:, 1], answer_options)
+        tokens = ContextTokens(context, *told[1:])
+        answers = find_answers(windows, tokens, logits[:, 0], logits[:, 1], answer_options)
+        return windows, offsets, tokens, logits, answers
+
+    @signature(question=([None], tf.string), context=([None], tf.string))
+    def answer(question, context):
+        return read(question, context)[-1]
+
+    @signature(question=([None], tf.string), context=([None], tf.string))
+    def explain(question, context):
+        windows, offsets, tokens, logits, answers = read(question, context)
+        best, columns = _explained_columns(windows, tokens, logits, answers)
+        rows = padded_rows(tf.gather(windows.rows, best), vocabulary.pad_id, tf.gather(windows.first_columns, best))
+        length = tf.shape(rows[0])[1]
+        starts, ends = (padded_rows(tf.gather(values.rows, best), vocabulary.pad_id)[0] for values in offsets)
+        labels = tf.where(answers["start"] < 0, "no answer", answers["answer"])
+        # The end logits of a row come after its start logits.
+        return explain_rows(model, ExplainedRows(rows, starts, ends, columns + [0, length], labels))
 
     @signature(input_ids=([None, None], tf.int32), segment_ids=([None, None], tf.int32), lengths=([None], tf.int32))
     def token_logits(input_ids, segment_ids, lengths):
@@ -67,4 +87,31 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
         padded = tf.pad(logits, [[0, 0], [0, missing], [0, 0]], constant_values=PADDING_LOGIT)
         return {"start_logits": padded[:, :, 0], "end_logits": padded[:, :, 1]}
 
-    return {"serving_default": answer, "tokens": token_logits}
+    explained = {"explain": explain} if options.explain else {}
+    return {"serving_default": answer, "tokens": token_logits, **explained}
+
+
+def _explained_columns(windows: GraphWindows, tokens: ContextTokens, logits, answers: dict):
+    """Returns the window that explains each answer, int64 `[Q]`, and its columns of start and end, int32 `[Q, 2]`.
+
+    It is the window where the sum of their logits is greatest. Without an answer, it is that of [CLS] where it is
+    least. The rule of `explained_rows` in `tasks/question_answering/task.py`.
+    """
+    context = tokens.starts.value_rowids()
+    has_answer = answers["start"] >= 0
+
+    def count(flags):
+        return tf.math.unsorted_segment_sum(tf.cast(flags, tf.int64), context, tokens.starts.nrows())
+
+    before = count(tokens.ends.values <= tf.gather(answers["start"], context))
+    until = count(tokens.starts.values < tf.gather(answers["end"], context))
+    first, last = (tf.gather(tokens.starts.row_starts() + numbers, windows.question) for numbers in (before, until - 1))
+    is_asked = tf.gather(has_answer, windows.question)
+    is_seen = is_asked & (first >= windows.first_tokens) & (last < windows.first_tokens + windows.num_tokens)
+    shift = windows.first_columns - windows.first_tokens
+    columns = tf.where(is_seen[:, tf.newaxis], tf.stack([first + shift, last + shift], 1), 0)
+    places = columns + windows.rows.row_starts()[:, tf.newaxis]
+    totals = tf.gather(logits[:, 0], places[:, 0]) + tf.gather(logits[:, 1], places[:, 1])
+    totals = tf.where(is_asked, tf.where(is_seen, totals, -np.inf), -totals)
+    best = first_best(totals, windows.question, tokens.starts.nrows())
+    return best, tf.cast(tf.gather(columns, best), tf.int32)

@@ -67,21 +67,27 @@ def run_ragged_rows(forward, rows: tf.RaggedTensor, second_columns, pad_id: int,
     """
 
     def run(rows, second_columns=None):
-        lengths = tf.cast(rows.row_lengths(), tf.int32)
-        columns = tf.range(longest(lengths))
-        is_real = columns < lengths[:, tf.newaxis]
-        input_ids = rows.to_tensor(pad_id, shape=tf.stack([-1, tf.size(columns)]))
-        input_mask = tf.cast(is_real, tf.int32)
-        segment_ids = tf.zeros_like(input_ids)
-        if second_columns is not None:
-            segment_ids = input_mask * tf.cast(columns >= tf.cast(second_columns, tf.int32)[:, tf.newaxis], tf.int32)
-        result = tf.cast(forward(input_ids, input_mask, segment_ids), tf.float32)
-        return [tf.boolean_mask(result, is_real)]
-
-    def longest(lengths):
-        # The model cannot run on rows without columns.
-        return tf.reduce_max(tf.concat([lengths, [1]], 0))
+        padded = padded_rows(rows, pad_id, second_columns)
+        result = tf.cast(forward(*padded), tf.float32)
+        return [tf.boolean_mask(result, padded[1] > 0)]
 
     inputs = [rows] if second_columns is None else [rows, second_columns]
-    row_tokens = longest(tf.cast(rows.row_lengths(), tf.int32))
+    row_tokens = _longest(tf.cast(rows.row_lengths(), tf.int32))
     return compute_in_groups(run, inputs, row_tokens, [tf.TensorSpec([None, num_outputs], tf.float32)])[0]
+
+
+def padded_rows(rows: tf.RaggedTensor, pad_id: int, second_columns=None) -> list:
+    """Returns ids, mask and segment numbers, int32 `[R, S]`, of rows; the arguments are those of `run_ragged_rows`."""
+    lengths = tf.cast(rows.row_lengths(), tf.int32)
+    columns = tf.range(_longest(lengths))
+    input_ids = rows.to_tensor(pad_id, shape=tf.stack([-1, tf.size(columns)]))
+    input_mask = tf.cast(columns < lengths[:, tf.newaxis], tf.int32)
+    segment_ids = tf.zeros_like(input_ids)
+    if second_columns is not None:
+        segment_ids = input_mask * tf.cast(columns >= tf.cast(second_columns, tf.int32)[:, tf.newaxis], tf.int32)
+    return [input_ids, input_mask, segment_ids]
+
+
+def _longest(lengths):
+    # The model cannot run on rows without columns.
+    return tf.reduce_max(tf.concat([lengths, [1]], 0))

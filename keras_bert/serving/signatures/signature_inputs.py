@@ -33,7 +33,7 @@ class SignatureOptions:
             stands for what a `SentenceEncoder` does, and true for a `BertEncoder`.
         prompt: the name of the prompt that a `SentenceEncoder` puts before each text; None for its default.
         num_beams, max_new_tokens, length_penalty: how a `TextToText` writes, see `SearchOptions`.
-        explain: whether a classifier gets the signature `explain` too.
+        explain: whether a classifier, a tagger, a question answerer or a model of choices gets the signature `explain`.
     """
 
     max_seq_length: int | None = None
