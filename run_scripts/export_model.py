@@ -64,7 +64,7 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "pooling", None, POOLINGS, "How an encoder pools token vectors. Default: as its folder says, or the mean."
     )
-    flags.DEFINE_bool("explain", None, "Adds the signature explain to a classifier: a score for each token.")
+    flags.DEFINE_bool("explain", None, "Adds the signature explain: a score for each token of the texts.")
     flags.DEFINE_string("prompt", None, "The name of the prompt of a sentence encoder that is put before each text.")
     flags.DEFINE_bool("normalize", None, "Whether an encoder divides vectors by their length; the default is to do so.")
 

@@ -13,7 +13,6 @@ from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 
-
 SHALLOW = CONFIG.replace(num_hidden_layers=1)
 
 

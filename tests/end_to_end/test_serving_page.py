@@ -104,12 +104,23 @@ EXPLANATION = {
 }
 
 
+def tag_explanation(text, word):
+    """The pieces Zo and ë of the first word and the second word speak for the tag of word `word`; -1 for the second."""
+    import tensorflow as tf
+
+    starts, ends, scores = [-1, 0, 0, 5, -1], [-1, 4, 4, 12, -1], [0.0, 0.5, 0.25, -0.25, 0.0]
+    found = {"scores": scores, "starts": starts, "ends": ends, "texts": [-1, 0, 0, 0, -1], "words": [-1, 0, 0, 1, -1]}
+    label = tf.strings.join(["PER: word ", tf.strings.as_string(tf.where(word < 0, 1, word))])
+    return {"label": label, **{name: tf.constant([values]) for name, values in found.items()}}
+
+
 def save_constant_model(folder: pathlib.Path, inputs, outputs) -> None:
     import tensorflow as tf
 
-    specs = [tf.TensorSpec([None, None] if name == "choices" else [None], tf.string, name=name) for name in inputs]
+    def signature(outputs, inputs=inputs):
+        kinds = {"word": ([None], tf.int32), "choices": ([None, None], tf.string)}
+        specs = [tf.TensorSpec(*kinds.get(name, ([None], tf.string)), name=name) for name in inputs]
 
-    def signature(outputs):
         def answer(*values):
             if callable(outputs):
                 return outputs(*values)
@@ -121,6 +132,8 @@ def save_constant_model(folder: pathlib.Path, inputs, outputs) -> None:
     signatures = {"serving_default": signature(outputs)}
     if folder.parent.name == "explained":
         signatures["explain"] = signature(EXPLANATION)
+    if folder.parent.name == "entities":
+        signatures["explain"] = signature(tag_explanation, ["text", "word"])
     tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)
 
 
@@ -201,8 +214,20 @@ def test_an_explain_signature_is_shown_below_the_answer(browser):
     ]
 
 
+def test_the_word_whose_tag_is_explained_can_be_chosen(browser):
+    assert "Why PER: word 1" in ask(browser, "entities", text=TEXT)
+    explained = "return [...document.querySelectorAll('#answer section mark')].map(m => [m.innerText, m.title])"
+    assert browser.run(explained) == [["Zoë", "0.7500"], ["Müller", "-0.2500"]]
+    options = browser.run("return [...document.querySelectorAll('#word option')].map(o => o.text)")
+    assert options == ["the surest", "Zoë", "Müller"]
+    browser.run("const s = document.getElementById('word'); s.value = 0; s.dispatchEvent(new Event('change'))")
+    browser.wait_for("return document.querySelector('#answer section h2').innerText === 'Why PER: word 0'")
+    assert browser.run("return [document.activeElement.id, document.activeElement.value]") == ["word", "0"]
+    assert browser.run("return document.querySelectorAll('#answer section').length") == 1
+
+
 def marks(browser) -> list[str]:
-    return browser.run("return [...document.querySelectorAll('mark')].map(mark => mark.firstChild.data)")
+    return browser.run("return [...document.querySelectorAll('#answer > p mark')].map(mark => mark.firstChild.data)")
 
 
 def save_picture(browser, name: str) -> None:

@@ -20,6 +20,7 @@ server_metrics.py       metrics for Prometheus
 status.py               status codes and errors
 page.py                 serves the page at /
 page.html               the page
+page_explanations.js    the page's explanations of answers
 page_lines.js           the page's table of many lines
 page_models.js          the page's list of models
 """
