@@ -34,7 +34,7 @@ AT_CALL_TIME = {
     ("keras_bert.models.cross_encoder", "keras_bert.tasks.ranking.task"),
     ("keras_bert.models.masked_lm", "keras_bert.tasks.masked_lm.task"),
     ("keras_bert.models.sentence_classifier", "keras_bert.tasks.classification.few_shot"),
-    ("keras_bert.models.sequence_classifier", "keras_bert.tasks.classification.calibration"),
+    ("keras_bert.models.calibrated_model", "keras_bert.tasks.calibration"),
     ("keras_bert.models.sentence_encoder", "keras_bert.embeddings.text_vectors"),
 }
 # The same inside data_prep: its commands import from every folder.

@@ -4,16 +4,21 @@ import keras
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from served_models import CONFIG, TEXTS, VOCABULARY
+from scipy.special import log_softmax
+from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
 
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.classification.calibration import (
+from keras_bert.tasks.calibration import (
     confidences,
     draw_reliability,
     expected_calibration_error,
     fit_temperature,
 )
+from keras_bert.tasks.question_answering.scores import normalized_answer
 
 GENERATOR = np.random.default_rng(0)
 LOGITS = GENERATOR.normal(size=(400, 3)) * 4
@@ -104,13 +109,97 @@ def test_predictions_and_every_kind_of_file_are_calibrated(calibrated, tmp_path)
     assert f"by the temperature {model.temperature:.4g}, on held-out texts" in card
 
 
-def test_exports_are_calibrated(calibrated, tmp_path):
+FORMATS = ("saved_model", "onnx", pytest.param("litert", marks=pytest.mark.slow))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_exports_are_calibrated(calibrated, tmp_path, format):
     from keras_bert.serving import load
 
-    model, texts, _, _, expected = calibrated
-    for name in ("saved_model", "onnx"):
-        loaded = load(model.export_for_serving(tmp_path / name, format=name))
-        np.testing.assert_allclose(probabilities_of(loaded.predict(texts)), expected, atol=1e-4)
+    model, texts, labels, found, expected = calibrated
+    loaded = load(model.export_for_serving(tmp_path / format, format=format))
+    np.testing.assert_allclose(probabilities_of(loaded.predict(texts)), expected, atol=1e-4)
+    assert loaded.evaluate(texts, labels)["accuracy"] == model.evaluate(texts, labels, verbose=0)["accuracy"]
+
+
+WORDS = [["the", "fox", "walked"], ["a", "тест", "of", "Größe"], ["zoo", "."], ["one", "two", "three", "of", "x"]]
+# Model class, its arguments, what it is asked, and the unnormalised scores in each answer.
+OTHER_TASKS = {
+    "tags": (
+        TokenClassifier,
+        {"labels": ["NOUN", "VERB", "X"]},
+        WORDS,
+        lambda answers: [scores for answer in answers for scores in answer.log_probabilities],
+    ),
+    "answers": (
+        SpanClassifier,
+        {"null_threshold": -3.0, "doc_stride": 8},
+        ([*SECOND_TEXTS[:4], "who?"] * 3, [text for text in (TEXTS[0], TEXTS[1], TEXTS[4]) for _ in range(5)]),
+        lambda answers: [np.array([one.start_logit + one.end_logit for one in answer.nbest]) for answer in answers],
+    ),
+    "choices": (
+        MultipleChoice,
+        {},
+        (TEXTS[:7], (CHOICES * 3)[:7]),
+        lambda answers: [np.log(answer.probabilities) for answer in answers],
+    ),
+}
+
+
+def drawn_gold(name, x, answers, scores):
+    """Draws right answers from the softmax of the scores at half the temperature; returns labels and their numbers."""
+    draw = np.random.default_rng(5)
+    gold = [int((row / 2 + draw.gumbel(size=len(row))).argmax()) for row in scores]
+    if name == "choices":
+        return gold, gold
+    if name == "tags":
+        names = iter(OTHER_TASKS[name][1]["labels"][number] for number in gold)
+        return [[next(names) for _ in words] for words in x], gold
+    labels = [answer.nbest[number] for answer, number in zip(answers, gold, strict=True)]
+    texts = [[normalized_answer(one.text) for one in answer.nbest] for answer in answers]
+    gold = [text.index(normalized_answer(label.text)) for text, label in zip(texts, labels, strict=True)]
+    return [{"text": one.text, "answer_start": one.start} if one.text else None for one in labels], gold
+
+
+@pytest.mark.parametrize("name", OTHER_TASKS)
+def test_tags_answers_and_choices_are_calibrated(name, tmp_path):
+    from keras_bert.serving import load
+
+    keras.utils.set_random_seed(2)
+    model_class, arguments, x, scores_of = OTHER_TASKS[name]
+    model = model_class(CONFIG.replace(num_hidden_layers=1), **arguments)
+    model.vocabulary = VOCABULARY
+    before = model.predict(x)
+    scores = scores_of(before)
+    labels, gold = drawn_gold(name, x, before, scores)
+
+    def loss(temperature):
+        return -sum(log_softmax(row / temperature)[number] for row, number in zip(scores, gold, strict=True))
+
+    found = model.calibrate(x, labels)
+    best = minimize_scalar(loss, bounds=(0.02, 50), method="bounded", options={"xatol": 1e-6}).x
+    assert model.temperature == found.temperature == pytest.approx(best, rel=1e-3)
+    assert abs(np.log(best)) > 0.1
+    expected = [log_softmax(row / best) for row in scores]
+    model.save_pretrained(tmp_path / "folder")
+    folder = model_class.from_pretrained(tmp_path / "folder")
+    assert folder.temperature == model.temperature
+    others = [load(model.export_for_serving(tmp_path / "onnx", format="onnx"))]
+    for answers in (model.predict(x), folder.predict(x), others[0].predict(x)):
+        for one, other in zip(scores_of(answers), expected, strict=True):
+            np.testing.assert_allclose(log_softmax(one), other, atol=2e-3)
+        shown = [[getattr(answer, name, None) for name in ("tags", "text", "choice")] for answer in answers]
+        assert shown == [[getattr(answer, name, None) for name in ("tags", "text", "choice")] for answer in before]
+    if name == "answers":
+        assert {answer.text == "" for answer in before} == {True, False}
+        assert model.null_threshold == pytest.approx(-3.0 / found.temperature)
+
+
+def test_questions_without_a_right_answer_among_the_best_determine_nothing():
+    scores, gold = np.array([[2.0, 1.0], [1.0, 0.0], [4.0, 0.0], [3.0, 0.0]]), np.array([0, 1, 0, -1])
+    assert fit_temperature(scores, gold) == fit_temperature(scores[:3], gold[:3])
+    with pytest.raises(InputError, match="0 examples determine no temperature"):
+        fit_temperature(scores, [-1] * 4)
 
 
 def test_calibrating_twice_changes_nothing_more_and_training_ends_it(calibrated, tmp_path):

@@ -237,7 +237,7 @@ def test_the_page_has_the_texts_escaped_and_nothing_from_elsewhere():
 
 
 def test_the_scripts_of_the_page_run(tmp_path, monkeypatch, capsys):
-    from keras_bert.tasks.classification.calibration import fit_temperature
+    from keras_bert.tasks.calibration import fit_temperature
 
     page = (pathlib.Path(__file__).resolve().parent.parent / "docs" / "explanations.md").read_text("utf-8")
     scripts = re.findall(r"```python\n(.*?)```", page, re.S)

@@ -27,6 +27,7 @@ text_to_text.py              writes a target for a source: translation, summarie
 decoder.py                   its decoder: causal blocks with cross attention and a cache
 beam_search.py               greedy and beam search
 multiple_choice.py           selects one of several choices
+calibrated_model.py          the base class of models whose logits a temperature divides
 base.py                      the base classes: config, saving, loss as a sum of terms
 losses.py                    loss terms: a sum and a weight each
 metrics.py                   metrics that are ratios of sums

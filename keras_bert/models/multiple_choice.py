@@ -8,7 +8,8 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.base import example_weights
+from keras_bert.models.calibrated_model import CalibratedModel
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import SECOND_TEXT
 from keras_bert.models.encoders import make_encoder
@@ -18,7 +19,7 @@ from keras_bert.records import features
 
 
 @stored_class
-class MultipleChoice(TaskModel):
+class MultipleChoice(CalibratedModel):
     """The encoder with a dense layer that computes a score from the pooled output of each choice.
 
     It is trained on texts, see `tasks/multiple_choice/task.py`:
@@ -36,6 +37,7 @@ class MultipleChoice(TaskModel):
 
     Args:
         config: a `BertConfig`.
+        temperature: see `CalibratedModel`.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, C, S]`: a row for each of C choices.
@@ -51,6 +53,7 @@ class MultipleChoice(TaskModel):
     feature_axes = ("batch", "choices", "length")
     text_task = "keras_bert.tasks.multiple_choice.task.MultipleChoiceTask"
     loss_names = ("choice_loss",)
+    logits_layer = "choice_scorer"
     metric_names = ("accuracy",)
 
     def __init__(self, config: BertConfig, **kwargs: Any):

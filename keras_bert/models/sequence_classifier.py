@@ -8,7 +8,8 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.models.base import TaskModel, check_doc_stride, check_labels, example_weights
+from keras_bert.models.base import check_doc_stride, check_labels, example_weights
+from keras_bert.models.calibrated_model import CalibratedModel
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import (
@@ -27,7 +28,7 @@ PROBLEM_TYPES = ("classification", "multi_label", "regression")
 
 
 @stored_class
-class SequenceClassifier(TaskModel):
+class SequenceClassifier(CalibratedModel):
     """The encoder with a dense layer on its pooled output.
 
     It is trained on pairs `(features, label_ids)`, or on one dictionary that holds features and `label_ids`:
@@ -58,7 +59,7 @@ class SequenceClassifier(TaskModel):
         problem_type: `classification`, `multi_label` or `regression`, see above.
         doc_stride: cuts texts that are too long for a row into overlapping windows, each of which begins this many
             tokens after the one before it; the answer is the mean over the windows. None: such texts are cut off.
-        temperature: what `calibrate` has divided the weights of the classifier by; kept for people to read.
+        temperature: see `CalibratedModel`.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -75,6 +76,7 @@ class SequenceClassifier(TaskModel):
     """
 
     loss_names = ("classification_loss",)
+    logits_layer = "classifier"
     text_task = "keras_bert.tasks.classification.task.ClassificationTask"
 
     def __init__(
@@ -83,7 +85,6 @@ class SequenceClassifier(TaskModel):
         labels: Sequence[str] = ("score",),
         problem_type: str = "classification",
         doc_stride: int | None = None,
-        temperature: float = 1.0,
         **kwargs: Any,
     ):
         if problem_type not in PROBLEM_TYPES:
@@ -92,7 +93,6 @@ class SequenceClassifier(TaskModel):
         super().__init__(config, **kwargs)
         self.problem_type = problem_type
         self.doc_stride = check_doc_stride(doc_stride)
-        self.temperature = float(temperature)
         self.labels = check_labels(labels, fewest=1 if problem_type == "regression" else 2)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
@@ -114,22 +114,6 @@ class SequenceClassifier(TaskModel):
     def call(self, inputs: Any, training: bool = False) -> Any:
         pooled = self.encoder.vectors_at(inputs, training=training)["pooled_output"]
         return self.classifier(self.dropout(pooled, training=training))
-
-    def calibrate(self, texts: Any, labels: Any, **options: Any) -> Any:
-        """Calibrates the probabilities on held-out texts; see `tasks/classification/calibration.py`."""
-        from keras_bert.tasks.classification import calibration
-
-        return calibration.calibrate_texts(self, texts, labels, **options)
-
-    def divide_logits(self, temperature: float) -> None:
-        """Divides the weights of the last layer, and so the logits of all exports, by a temperature."""
-        for weight in self.classifier.weights:
-            weight.assign(weight / temperature)
-        self.temperature *= temperature
-
-    def make_train_function(self, force: bool = False) -> Any:
-        self.temperature = 1.0  # training makes the weights uncalibrated
-        return super().make_train_function(force)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
@@ -176,6 +160,4 @@ class SequenceClassifier(TaskModel):
             arguments["problem_type"] = self.problem_type
         if self.doc_stride is not None:
             arguments["doc_stride"] = self.doc_stride
-        if self.temperature != 1.0:
-            arguments["temperature"] = self.temperature
         return {**super().get_config(), **arguments}

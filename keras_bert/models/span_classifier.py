@@ -7,7 +7,8 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.base import example_weights
+from keras_bert.models.calibrated_model import CalibratedModel
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import FIRST_TEXT
 from keras_bert.models.encoders import make_encoder
@@ -20,7 +21,7 @@ PADDING_LOGIT = -30000.0
 
 
 @stored_class
-class SpanClassifier(TaskModel):
+class SpanClassifier(CalibratedModel):
     """The encoder with a dense layer that computes a start logit and an end logit for each token.
 
     It is trained on one dictionary that holds features, `start_positions` and `end_positions`, as the records of
@@ -44,8 +45,9 @@ class SpanClassifier(TaskModel):
             have no answer.
         doc_stride: tokens between the beginnings of two windows of a context.
         max_query_length: longer questions are cut to this many tokens.
+        temperature: see `CalibratedModel`.
 
-    These three arguments are used for texts only. They are saved, and can be changed as attributes.
+    The threshold and the lengths are used for texts only. They are saved, and can be changed as attributes.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). The labels
@@ -63,6 +65,7 @@ class SpanClassifier(TaskModel):
     has_token_outputs = True
     text_task = "keras_bert.tasks.question_answering.task.QuestionAnsweringTask"
     loss_names = ("span_loss",)
+    logits_layer = "span_classifier"
     metric_names = ("start_accuracy", "end_accuracy")
 
     def __init__(
@@ -110,6 +113,11 @@ class SpanClassifier(TaskModel):
                 "see labels that are among the features. Call compile(optimizer=...) without metrics."
             )
         super().compile(optimizer, **kwargs)
+
+    def divide_logits(self, temperature: float) -> None:
+        super().divide_logits(temperature)
+        if self.null_threshold is not None:  # it is compared with differences of logits
+            self.null_threshold /= temperature
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         # Starts and ends have the same weights, so one mean over both equals the mean of the two means.

@@ -9,7 +9,8 @@ from keras import ops
 from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.models.base import TaskModel, check_doc_stride, check_labels, example_weights
+from keras_bert.models.base import check_doc_stride, check_labels, example_weights
+from keras_bert.models.calibrated_model import CalibratedModel
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
@@ -18,7 +19,7 @@ from keras_bert.records import features
 
 
 @stored_class
-class TokenClassifier(TaskModel):
+class TokenClassifier(CalibratedModel):
     """The encoder with a dense layer on the vector of every token: named entities, parts of speech.
 
     It is trained on texts, see `tasks/tagging/task.py`:
@@ -39,6 +40,7 @@ class TokenClassifier(TaskModel):
         labels: names of the classes; label id 0 is the first.
         doc_stride: sentences that are too long are cut into rows that overlap and begin at most this many tokens apart,
             and each word is tagged in the row with the most context. None: the rows do not overlap.
+        temperature: see `CalibratedModel`.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -57,6 +59,7 @@ class TokenClassifier(TaskModel):
     has_token_outputs = True
     text_task = "keras_bert.tasks.tagging.task.TaggingTask"
     loss_names = ("token_classification_loss",)
+    logits_layer = "token_classifier"
     metric_names = ("accuracy",)
 
     def __init__(self, config: BertConfig, labels: Sequence[str], doc_stride: int | None = None, **kwargs: Any):

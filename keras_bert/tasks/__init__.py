@@ -16,6 +16,7 @@ base.py               TextTask: the interface of a task
 encoding.py           the loop that encodes the examples of every task in parts
 fitting.py            fit, evaluate and predict on texts
 held_out.py           the last examples, held out for validation
+calibration.py        the temperature of a model, and how right its probabilities are
 recipe.py             the default optimiser of a fit on texts
 prediction.py         model outputs for many rows, sorted by length
 tokenized_texts.py    tokens of many texts with character offsets, as flat arrays

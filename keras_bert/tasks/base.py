@@ -205,6 +205,17 @@ class TextTask:
         """
         raise InputError(f"{type(self.model).__name__} has no classes to weight. Leave class_weight out.")
 
+    def logits_and_labels(self, examples, encoded: Encoded, outputs) -> tuple[np.ndarray, np.ndarray | None]:
+        """Returns the arguments of `fit_temperature` in `tasks/calibration.py`; None for no labels.
+
+        Args:
+            outputs: the result of `outputs` for `encoded.rows`.
+
+        Raises:
+            InputError: the answers have no probabilities.
+        """
+        raise InputError(f"{type(self.model).__name__} has no probabilities to calibrate.")
+
     def rows_to_explain(
         self, examples, targets: Sequence, max_seq_length: int | None, batch_size: int
     ) -> tuple[list, TokenRows]:

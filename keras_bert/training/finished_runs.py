@@ -7,7 +7,7 @@ from typing import Any
 from keras_bert.models.base import check_doc_stride
 from keras_bert.records.token_rows import row_length
 from keras_bert.tasks.base import Answered
-from keras_bert.tasks.classification.calibration import calibrate_on_outputs
+from keras_bert.tasks.calibration import calibrate_on_outputs
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.best_model import best_step
@@ -125,7 +125,7 @@ def calibrate_run(
     batch_size: int = 8,
     **model: Any,
 ) -> None:
-    """Calibrates the classifier of a run on examples that it was not trained on, and saves it.
+    """Calibrates the model of a run on examples that it was not trained on, and saves it.
 
     Args:
         output_dir, model_class, **model: the arguments of `load_trained_model`.
@@ -137,7 +137,7 @@ def calibrate_run(
     """
     loaded = load_trained_model(output_dir, model_class, **model)
     answered = ask_model(loaded, dev, max_seq_length, batch_size)
-    found = calibrate_on_outputs(loaded, answered.encoded, answered.outputs)
+    found = calibrate_on_outputs(loaded, dev, answered.encoded, answered.outputs)
     loaded.save_pretrained(RunFolder(output_dir).model_path)
     print(
         f"Calibrated on {len(dev)} examples: temperature {found.temperature:.4g}; expected calibration error "

@@ -5,7 +5,6 @@ rows.py              texts and pairs -> token rows
 scores.py            accuracy, F1, Matthews, correlations; the main score of each GLUE task
 task.py              the task for `fit`, `evaluate` and `predict`
 few_shot.py          trains on a few texts per label
-calibration.py       the temperature of a classifier, and how right its probabilities are
 report.py            confusion matrix, scores per label and the worst errors
 glue_submission.py   files for the GLUE leaderboard
 """

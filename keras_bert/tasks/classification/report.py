@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.classification.calibration import confidences, draw_reliability, expected_calibration_error
+from keras_bert.tasks.calibration import confidences, draw_reliability, expected_calibration_error
 from keras_bert.tasks.report_files import BLUE, GREY, ORANGE, aligned, draw, write_table, write_text
 
 # The most labels in a picture; of more labels, those with the most errors are drawn.

@@ -124,6 +124,14 @@ class ClassificationTask(TextTask):
             )
         return self._kind.answers(outputs, self.model.labels)
 
+    def logits_and_labels(self, examples: TextExamples, encoded: Encoded, outputs) -> tuple:
+        if self.model.problem_type == "regression":
+            raise InputError("A regression has no probabilities to calibrate.")
+        gold = encoded.rows.labels.get(features.LABEL_IDS)
+        if gold is not None and encoded.windows is not None:
+            gold = gold[np.unique(encoded.windows, return_index=True)[1]]
+        return encoded.outputs_of_examples(outputs), gold
+
     def explained_rows(
         self, examples: TextExamples, encoded: Encoded, outputs, targets: Sequence
     ) -> list[ExplainedRow]:

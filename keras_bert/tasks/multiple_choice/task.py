@@ -82,6 +82,9 @@ class MultipleChoiceTask(TextTask):
             for number, choices, row in zip(best, examples.choices, probabilities, strict=True)
         ]
 
+    def logits_and_labels(self, examples: ChoiceExamples, encoded: Encoded, outputs) -> tuple:
+        return outputs, None if examples.answers is None else np.asarray(examples.answers)
+
     def explained_rows(
         self, examples: ChoiceExamples, encoded: Encoded, outputs, targets: Sequence
     ) -> list[ExplainedRow]:

@@ -15,8 +15,11 @@ from keras_bert.tasks.question_answering.answer_locations import locate_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, FoundAnswer, find_answers
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples
 from keras_bert.tasks.question_answering.rows import WindowOptions, Windows, make_windows
-from keras_bert.tasks.question_answering.scores import squad_scores
+from keras_bert.tasks.question_answering.scores import normalized_answer, squad_scores
 from keras_bert.tokenization.user_inputs import as_list, as_texts
+
+# The score of an answer that is not there; its probability is 0.
+_NO_ANSWER = -1e9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +96,21 @@ class QuestionAnsweringTask(TextTask):
         logits = (outputs["start_logits"], outputs["end_logits"])
         return find_answers(encoded.windows, examples.contexts, *logits, options)
 
+    def logits_and_labels(self, examples: QuestionExamples, encoded: EncodedQuestions, outputs) -> tuple:
+        """Returns the scores of the n best answers to each question, and the number of the best right one among them,
+        -1 without one. Answers are right by the rules of SQuAD's exact match."""
+        answers = self.answers(examples, encoded, outputs)
+        scores = np.full((len(answers), max(1, *(len(answer.nbest) for answer in answers))), _NO_ANSWER)
+        for row, answer in zip(scores, answers, strict=True):
+            row[: len(answer.nbest)] = [candidate.start_logit + candidate.end_logit for candidate in answer.nbest]
+        if examples.answers is None:
+            return scores, None
+        gold = [
+            next((number for number, found in enumerate(answer.nbest) if normalized_answer(found.text) in right), -1)
+            for answer, right in zip(answers, map(_normalized, examples.answers), strict=True)
+        ]
+        return scores, np.array(gold)
+
     def explained_rows(
         self, examples: QuestionExamples, encoded: EncodedQuestions, outputs, targets: Sequence
     ) -> list[ExplainedRow]:
@@ -140,6 +158,10 @@ class QuestionAnsweringTask(TextTask):
             with_odds = squad_scores(right_answers, best, null_odds=odds)
             scores |= {name: value for name, value in with_odds.items() if name.startswith("best_")}
         return scores
+
+
+def _normalized(answers: Sequence[Answer]) -> set[str]:
+    return {normalized_answer(answer.text) for answer in answers} or {""}
 
 
 def _span_of(target, answer: FoundAnswer, context: str) -> tuple[int, int] | None:

@@ -149,6 +149,11 @@ class TaggingTask(TextTask):
             for number in range(len(examples))
         ]
 
+    def logits_and_labels(self, examples: TaggedSentences, encoded: EncodedSentences, outputs) -> tuple:
+        """Returns the logits and tags of all words."""
+        gold = encoded.rows.tokens[features.LABEL_IDS][encoded.first_tokens]
+        return outputs[encoded.first_tokens], None if examples.tags is None else gold
+
     def explained_rows(
         self, examples: TaggedSentences, encoded: EncodedSentences, outputs, targets: Sequence
     ) -> list[ExplainedRow]:

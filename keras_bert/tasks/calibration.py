@@ -10,10 +10,8 @@ import os
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.records import features
 from keras_bert.tasks.base import Encoded
 from keras_bert.tasks.fitting import batch_size_of, text_task
-from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.report_files import BLUE, GREY, draw
 
 # 1 / temperature is searched between these.
@@ -36,9 +34,11 @@ class Calibration:
 
 
 def calibrate_texts(model, texts, labels, batch_size: int | None = None, max_seq_length: int | None = None):
-    """Calibrates a `SequenceClassifier` by one temperature, see `fit_temperature`. Its answers stay the same.
+    """Calibrates a model by one temperature, see `fit_temperature`. Its answers stay the same.
 
-    With several labels, labels near a probability of 0.5 stay on their side of it too.
+    With several labels, labels near a probability of 0.5 stay on their side of it too. Of a tagger, the words are
+    examples; of a question answerer, the n best answers to a question are its labels, and questions without a right one
+    among them determine no temperature.
 
     Args:
         texts, labels: held-out examples, as for `evaluate`. The model must not have been trained on them.
@@ -48,23 +48,20 @@ def calibrate_texts(model, texts, labels, batch_size: int | None = None, max_seq
         A `Calibration`.
 
     Raises:
-        InputError: the model is a regression, or as `fit_temperature`.
+        InputError: the model has no probabilities, there are no labels, or as `fit_temperature`.
     """
     task = text_task(model)
     examples = task.examples(texts, labels)
     encoded = task.encode(examples, max_seq_length)
-    return calibrate_on_outputs(model, encoded, predict_rows(model, encoded.rows, batch_size_of(batch_size), 0))
+    outputs = task.outputs(encoded.rows, batch_size_of(batch_size), 0)
+    return calibrate_on_outputs(model, examples, encoded, outputs)
 
 
-def calibrate_on_outputs(model, encoded: Encoded, outputs: np.ndarray) -> Calibration:
+def calibrate_on_outputs(model, examples, encoded: Encoded, outputs) -> Calibration:
     """As `calibrate_texts`, for the outputs of the model for examples that have labels."""
-    if model.problem_type == "regression":
-        raise InputError("A regression has no probabilities to calibrate.")
-    if features.LABEL_IDS not in encoded.rows.labels:
+    logits, gold = text_task(model).logits_and_labels(examples, encoded, outputs)
+    if gold is None:
         raise InputError("There are no labels to calibrate on: give calibrate(texts, labels).")
-    gold, logits = encoded.rows.labels[features.LABEL_IDS], encoded.outputs_of_examples(outputs)
-    if encoded.windows is not None:
-        gold = gold[np.unique(encoded.windows, return_index=True)[1]]
     temperature = fit_temperature(logits, gold)
     before, after = (
         expected_calibration_error(*confidences(_probabilities(values, gold), gold))
@@ -89,7 +86,8 @@ def fit_temperature(logits: np.ndarray, gold: np.ndarray) -> float:
 
     Args:
         logits: float `(N, labels)`.
-        gold: int `(N,)`, the right labels; or 0 and 1 `(N, labels)` for labels that are independent (sigmoid).
+        gold: int `(N,)`, the right labels, -1 for examples to leave out; or 0 and 1 `(N, labels)` for labels that are
+            independent (sigmoid).
 
     Raises:
         InputError: there is no finite temperature: all examples are answered right, or the logits tell nothing.
@@ -100,6 +98,7 @@ def fit_temperature(logits: np.ndarray, gold: np.ndarray) -> float:
     if gold.ndim == 2:  # a label is a choice between the logit and 0
         logits = np.stack([np.zeros(logits.size), logits.reshape(-1)], axis=1)
         gold = gold.reshape(-1).astype(np.int64)
+    logits, gold = logits[gold >= 0], gold[gold >= 0]
     logits = logits - logits.max(axis=1, keepdims=True)
     of_gold = logits[np.arange(len(gold)), gold]
 
@@ -108,7 +107,7 @@ def fit_temperature(logits: np.ndarray, gold: np.ndarray) -> float:
         return float(np.mean((weights * logits).sum(axis=1) / weights.sum(axis=1) - of_gold))
 
     low, high = np.log(_LEAST), np.log(_MOST)
-    if slope(_LEAST) >= 0 or slope(_MOST) <= 0:
+    if not len(gold) or slope(_LEAST) >= 0 or slope(_MOST) <= 0:
         raise InputError(
             f"These {len(gold)} examples determine no temperature: the answers to them are all right, or the model is "
             "no better than chance. Calibrate on more held-out examples."
