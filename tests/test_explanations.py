@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from family_shapes import config_of
 from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
 
@@ -34,10 +35,21 @@ SHAPE = {
 }
 
 
-def made(model_class, config=CONFIG, **arguments):
+SHALLOW = CONFIG.replace(num_hidden_layers=1)
+
+
+def made(model_class, config=SHALLOW, **arguments):
     model = model_class(config, **arguments)
     model.vocabulary = VOCABULARY
     return model
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_graphs():
+    """Computes without graphs, which take longer to make than these models to run; the signature `explain` has them."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +69,6 @@ def is_complete(explanation, bound=1e-3):
 
 
 def test_scores_add_up_to_the_logit_less_that_of_the_baseline(classifier):
-    import tensorflow as tf
-
     (explanation,) = classifier.explain("the fox walked", "b", steps=60)
     ids = [VOCABULARY.ids[token.token] for token in explanation.tokens]
     baseline = [ids[0], *[VOCABULARY.pad_id] * (len(ids) - 2), ids[-1]]
@@ -106,7 +116,7 @@ TASKS = {
 def test_every_task_explains_its_answers(name):
     model_class, arguments, x, targets = TASKS[name]
     model = made(model_class, **arguments)
-    for explanation in model.explain(x, targets, steps=100):
+    for explanation in model.explain(x, targets):
         assert is_complete(explanation)
         for token in explanation.tokens:
             if token.text is not None and token.token.isascii() and name != "tags" and token.token != "[UNK]":
@@ -120,9 +130,9 @@ def test_every_task_explains_its_answers(name):
 
 @pytest.mark.parametrize("family", ["bert", "xlnet"])
 def test_a_masked_word_is_explained(family):
-    model = made(MaskedLM, CONFIG if family == "bert" else FAMILIES[family])
+    model = made(MaskedLM, SHALLOW if family == "bert" else FAMILIES[family])
     text = "the [MASK] fox and the [MASK]"
-    likeliest, fox = model.explain([text, text], [None, "fox"], steps=100)
+    likeliest, fox = model.explain([text, text], [None, "fox"], steps=60)
     (filled,) = fill_masks(model, text, top_k=len(VOCABULARY))
     probabilities = {fill.token: fill.score for fill in filled.masks[0].fills}
     assert (likeliest.target, fox.target) == (filled.masks[0].fills[0].token, "fox")
@@ -144,8 +154,9 @@ def test_a_masked_word_is_explained(family):
 def test_the_explained_output_is_the_models_own():
     model = made(SequenceClassifier, labels=["a", "b"], doc_stride=20)
     texts = [TEXTS[0] * 2, TEXTS[1]]
-    answers, explanations = model.predict(texts), model.explain(texts)
-    both = model.explain(texts, ["a", "a"]), model.explain(texts, ["b", "b"])
+    # The outputs do not depend on the steps.
+    answers, explanations = model.predict(texts), model.explain(texts, steps=2)
+    both = model.explain(texts, "a", steps=2), model.explain(texts, "b", steps=2)
     for answer, explanation, a, b in zip(answers, explanations, *both, strict=True):
         assert explanation.target == answer.label
         assert 1 / (1 + np.exp(b.output - a.output)) == pytest.approx(answer.probabilities["a"], abs=1e-5)
@@ -164,7 +175,7 @@ FAMILIES = {
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_kind_of_encoder_is_complete(family):
     model = made(SequenceClassifier, FAMILIES[family], labels=["a", "b"])
-    assert all(is_complete(one, 5e-3) for one in model.explain(TEXTS[:2], baseline="mask", steps=200))
+    assert all(is_complete(one, 5e-3) for one in model.explain("the fox walked, and", baseline="mask", steps=150))
 
 
 def test_a_quadrature_is_exact_for_its_polynomials():
