@@ -127,17 +127,22 @@ def export_for_serving(
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
     assert options.max_seq_length is not None  # `_checked_options` sets it
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
-    signatures = {
-        "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
-        **make_signatures(model, tokenizer, options),
-    }
-    signatures["examples"] = of_examples(signatures["serving_default"])
+    signatures = all_signatures(model, tokenizer, options, make_signatures)
     with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
         write_description(assets, *description)
         tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
         make_canonical(version.folder, _METHOD_NAMES)
         require_servable(version.folder, SERVING_VERSIONS if compute == "int8" else DEFAULT_VERSIONS)
     return str(version.path)
+
+
+def all_signatures(model, tokenizer: GraphForm, options: SignatureOptions, make_signatures) -> dict:
+    """Returns the signatures of a SavedModel, name -> function; `make_signatures` makes those of the kind of model."""
+    signatures = {
+        "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
+        **make_signatures(model, tokenizer, options),
+    }
+    return {**signatures, "examples": of_examples(signatures["serving_default"])}
 
 
 def _export_portable(model, path, format: str, dtype, weights, compute, core_operations, options: dict) -> str:
