@@ -1,6 +1,7 @@
 """ONNX files compute what the Keras models compute, share weights, and have the form that ONNX Runtime fuses."""
 
 import collections
+import functools
 
 import keras
 import numpy as np
@@ -19,8 +20,11 @@ from keras_bert.serving.portable.onnx_model import write_onnx
 # Rows of one token make Keras warn that the softmax of a single score is always 1.
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
 FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra", "modernbert"]
-# The other models of each family are marked slow.
-FEW = ("classifier", "pretrainer", "all poolings")
+ACTIVATIONS = ("gelu", "relu", "linear")  # the slow ones
+# Models of BERT and of each family that `make test` has; the others are slow. These have the network of "classifier".
+SAME_NETWORK = ("pairs", "several labels", "regression", "windows", "few-shot classifier", "cross-encoder")
+FEW = [(family, "classifier") for family in FAMILIES[1:]] + [("modernbert", "pretrainer"), ("albert", "all poolings")]
+OTHERS = [(family, name) for family in FAMILIES[1:] for name in MODELS if (family, name) not in FEW]
 
 
 def features_of(model, length: int, rows: int = 3, seed: int = 1) -> dict[str, np.ndarray]:
@@ -65,20 +69,20 @@ def check_model(model, path) -> None:
     assert {node.domain for node in file.graph.node} == {""}
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SAME_NETWORK else ()) for name in MODELS]
+)
 def test_every_model_computes_as_in_keras(name, tmp_path):
     check_model(make_model(name), tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize("name", FEW)
-@pytest.mark.parametrize("family", FAMILIES[1:])
+@pytest.mark.parametrize(("family", "name"), FEW)
 def test_every_family_computes_as_in_keras(family, name, tmp_path):
     check_model(make_model(name, family), tmp_path / "model.onnx")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in FEW])
-@pytest.mark.parametrize("family", FAMILIES[1:])
+@pytest.mark.parametrize(("family", "name"), OTHERS)
 def test_every_model_of_every_family_computes_as_in_keras(family, name, tmp_path):
     check_model(make_model(name, family), tmp_path / "model.onnx")
 
@@ -102,7 +106,9 @@ def test_a_modern_bert_that_pools_the_mean_and_has_biases_computes_as_in_keras(n
     check_model(model, tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize("act", ["gelu", "gelu_erf", "relu", "tanh", "linear"])
+@pytest.mark.parametrize(
+    "act", ["gelu_erf", "tanh", *(pytest.param(act, marks=pytest.mark.slow) for act in ACTIVATIONS)]
+)
 def test_every_activation_computes_as_in_keras(act, tmp_path):
     model = small_tagger(hidden_act=act)
     assert_computes_like(written(model, tmp_path / "model.onnx"), model, features_of(model, 9))
@@ -121,7 +127,7 @@ def test_models_in_bfloat16_and_with_lora_are_written_as_float32_models(tmp_path
     config = small_tagger().config
     low = TokenClassifier(config, labels=["a", "b"], dtype="bfloat16")
     assert_computes_like(written(low, tmp_path / "low.onnx"), low, features_of(low, 9), tolerance=0.1)
-    adapted = small_tagger()
+    adapted = small_tagger.__wrapped__()  # LoRA changes it
     before = np.asarray(adapted(features_of(adapted, 9)))
     enable_lora(adapted, rank=2)
     for layer in lora_layers(adapted):
@@ -130,6 +136,7 @@ def test_models_in_bfloat16_and_with_lora_are_written_as_float32_models(tmp_path
     assert_computes_like(written(adapted, tmp_path / "adapted.onnx"), adapted, features_of(adapted, 9))
 
 
+@functools.cache
 def small_tagger(model_type="bert", **changes) -> TokenClassifier:
     """A tagger with three layers and weights that are not small."""
     keras.utils.set_random_seed(2)
