@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import keras
 import numpy as np
 from served_models import CONFIG, VOCABULARY
 from test_families_on_texts import VOCABULARIES as VOCABULARIES_OF_FAMILIES
@@ -56,6 +57,7 @@ OPTIONS = {"windows": {"max_seq_length": 20}, "encoder": {"pooling": "max", "nor
 @functools.cache
 def make_model(name: str, family: str = "bert"):
     """Returns the model of this name, with random weights. It is made once."""
+    keras.utils.set_random_seed(1)
     model_class, arguments = MODELS[name]
     config = _config(family)
     model_class = encoder_class(config) if name == "encoder" else model_class
