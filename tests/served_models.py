@@ -19,6 +19,7 @@ from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
+from keras_bert.serving import export
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -108,6 +109,20 @@ class Exports(dict):
         model, options = self._models[name]
         self[name] = model.export_for_serving(self._folder / name, **options)
         return self[name]
+
+
+def made_signatures(model, options):
+    """Returns the signatures of a model as functions of their named inputs, without an export."""
+    make_signatures, options = export._check_model(model), export._checked_options(model, options)
+    made = export.all_signatures(
+        model, export.make_tokenizer(model.vocabulary, model.config.do_lower_case), options, make_signatures
+    )
+    return {name: by_name(function) for name, function in made.items()}
+
+
+def by_name(function):
+    """Lets a signature take its inputs by their names in exports."""
+    return lambda **inputs: function(*(inputs[spec.name] for spec in function.input_signature))
 
 
 def example(**features: list[str]) -> str:

@@ -91,7 +91,9 @@ def test_the_discriminator_of_electra_computes_as_in_keras(tmp_path):
     check_model(ReplacedTokenDetector(make_model("encoder", "electra").config), tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize("name", ["classifier", "pretrainer", "encoder"])
+@pytest.mark.parametrize(
+    "name", ["classifier", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pretrainer", "encoder"))]
+)
 def test_a_modern_bert_that_pools_the_mean_and_has_biases_computes_as_in_keras(name, tmp_path):
     changes = {"classifier_pooling": "mean", "attention_bias": True, "mlp_bias": True, "norm_bias": True}
     # The last layer is local, and its reach is 1.
@@ -232,7 +234,9 @@ def test_large_inputs_of_8_bit_products_are_divided(tmp_path, monkeypatch):
     assert errors[0] < errors[1] / 2
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(one, marks=() if one in ("bert", "modernbert") else pytest.mark.slow) for one in FAMILIES]
+)
 @pytest.mark.parametrize(("weights", "least"), [("float16", 0.99999), ("int8", 0.98)])
 def test_smaller_weights_change_the_vectors_little(family, weights, least, tmp_path):
     model = make_model("encoder", family)

@@ -28,8 +28,8 @@ FEW = [
 # LiteRT holds these too, but conversion takes seconds: each kind of answer is tested with each family.
 FAMILIES = ("roberta", "albert", "distilbert", "electra", "mobilebert", "modernbert")
 OTHERS = [(family, name) for family in FAMILIES for name in MODELS if (family, name) not in FEW]
-SLOW_CELLS = [("litert", family) for family in FAMILIES if family != "albert"]
-# Each kind of answer is loaded from SavedModels, which take longer to export; `make test` has the first and the last.
+SLOW_CELLS = [("litert", family) for family in FAMILIES]
+# Each kind of answer is loaded from SavedModels, which take longer to export; `make test` has the first.
 KINDS_OF_ANSWERS = ("classifier", "tagger", "span", "masked words", "sentence encoder")
 # Families whose layers ONNX files cannot hold.
 WITHOUT_ONNX = ("mobilebert",)
@@ -135,10 +135,7 @@ def saved_model(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=() if name in (KINDS_OF_ANSWERS[0], KINDS_OF_ANSWERS[-1]) else pytest.mark.slow)
-        for name in MODELS
-    ],
+    [pytest.param(name, marks=() if name == KINDS_OF_ANSWERS[0] else pytest.mark.slow) for name in MODELS],
 )
 def test_a_loaded_saved_model_answers_as_in_python(name, saved_model):
     assert_same_answers(ANSWERS[name](load(saved_model(name, "bert"))), ANSWERS[name](make_model(name, "bert")))

@@ -9,7 +9,6 @@ import tensorflow as tf
 from served_models import CHOICES, MASKED_TEXTS, VOCABULARY
 
 from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings
-from keras_bert.serving import export
 from keras_bert.serving.eight_bit_weights import quantize
 from keras_bert.serving.signatures import row_groups
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
@@ -26,19 +25,10 @@ def signatures_of(request, served):
     """Function of the name of a model -> its signatures: operation by operation, which is fast, or of its export."""
     is_eager = request.param == "without a graph"
     tf.config.run_functions_eagerly(is_eager)
-    yield functools.cache((lambda name: made_signatures(*served[0][name])) if is_eager else loader(served))
+    yield functools.cache(
+        (lambda name: served_models.made_signatures(*served[0][name])) if is_eager else loader(served)
+    )
     tf.config.run_functions_eagerly(False)
-
-
-def made_signatures(model, options):
-    make_signatures, options = export._check_model(model), export._checked_options(model, options)
-    made = export.all_signatures(model, export.make_tokenizer(VOCABULARY, True), options, make_signatures)
-    return {name: by_name(function) for name, function in made.items()}
-
-
-def by_name(function):
-    """Lets a signature take its inputs by their names in exports."""
-    return lambda **inputs: function(*(inputs[spec.name] for spec in function.input_signature))
 
 
 def loader(served):
@@ -332,7 +322,7 @@ def test_groups_of_rows_have_the_answers_of_all_at_once(served, ask, name, monke
     questions = [one for one in served_models.questions() if one.model == name and one.signature in asked]
     expected_answers = [ask(name, question.signature, **question.inputs) for question in questions]
     monkeypatch.setattr(row_groups, "TOKENS_AT_ONCE", 1)
-    signatures = made_signatures(*served[0][name])
+    signatures = served_models.made_signatures(*served[0][name])
     for question, expected in zip(questions, expected_answers, strict=True):
         answer = answer_of(signatures[question.signature], question.inputs)
         served_models.assert_same(*map(served_models.as_lists, (answer, expected)))

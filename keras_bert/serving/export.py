@@ -125,7 +125,6 @@ def export_for_serving(
     unpadded, description = _unpadded(model), _description(model, weights, compute, options)
     if "int8" in (weights, compute):
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
-    assert options.max_seq_length is not None  # `_checked_options` sets it
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
     signatures = all_signatures(model, tokenizer, options, make_signatures)
     with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
@@ -138,6 +137,7 @@ def export_for_serving(
 
 def all_signatures(model, tokenizer: GraphForm, options: SignatureOptions, make_signatures) -> dict:
     """Returns the signatures of a SavedModel, name -> function; `make_signatures` makes those of the kind of model."""
+    assert options.max_seq_length is not None  # `_checked_options` sets it
     signatures = {
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
         **make_signatures(model, tokenizer, options),
