@@ -3,6 +3,7 @@
 The expected rows and the row of each word are found here by trying all of them, in plain Python.
 """
 
+import keras
 import loaded_commands
 import numpy as np
 import pytest
@@ -158,6 +159,7 @@ def test_sentences_that_fit_are_tagged_as_without_a_stride(eagerly, folder):
 def test_the_loss_counts_each_word_once(eagerly, folder, capsys):
     words = ["the", "quick", "brown", "fox"] * 5
     tags = ["O", "B-PER", "I-PER", "B-LOC"] * 5
+    keras.utils.set_random_seed(1)
     model = TokenClassifier.from_pretrained(folder, doc_stride=2)
     scores = model.evaluate([words], [tags], max_seq_length=8, verbose=0)
     assert "1 of 1 sentences are longer than 8 tokens and were cut between words into several rows that overlap" in (
@@ -176,8 +178,8 @@ def test_the_loss_counts_each_word_once(eagerly, folder, capsys):
         tf.data.Dataset.from_tensors(batch), verbose=0, return_dict=True
     )
     assert in_training["loss"] == pytest.approx(scores["loss"], rel=1e-5)
-    history = model.fit([words], [tags], max_seq_length=8, epochs=3, batch_size=8, verbose=0).history["loss"]
-    assert history[2] < history[0]
+    history = model.fit([words], [tags], max_seq_length=8, epochs=20, batch_size=8, verbose=0).history["loss"]
+    assert history[-1] < history[0] - 0.005
 
 
 def test_the_stride_is_saved(folder, tmp_path):
