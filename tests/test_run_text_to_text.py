@@ -33,7 +33,7 @@ def flags(tmp_path):
 
 
 def test_a_file_is_trained_on_evaluated_and_predicted(flags, tmp_path):
-    result = run(*flags, "--do_train", "--do_eval", "--do_predict", "--num_beams=2")
+    result = run(*flags, "--do_train", "--do_eval", "--do_predict", "--num_beams=2", "--num_train_epochs=1")
     assert result.returncode == 0, result.stderr
     written = ["checkpoints", "eval_report", "eval_results.txt", "history.jsonl", "model", "run.json"]
     found = sorted(os.listdir(tmp_path / "out"))
