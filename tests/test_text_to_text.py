@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from keras_bert import AdamW, BertConfig, Encoder, InputError, TextToText, Vocabulary
+from keras_bert.checkpoints.checkpoint import StoredTensor
+from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.model_weights import model_weights
+from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.models.beam_search import SearchOptions
 from keras_bert.models.decoder import Decoder
 from keras_bert.tasks.fitting import text_task
@@ -18,53 +21,31 @@ GOLDEN = np.load(pathlib.Path(__file__).with_name("family_golden") / "text_to_te
 END, NEW_TOKENS = 3, 14
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(chr(ord("a") + n) for n in range(26)), *"012345"]
 SOURCES, TARGETS = ["a b c", "d e", "f g h a"], ["c b a", "e d", "a h g f"]
-LAYER_PARTS = {
-    "attention/query": "attention.self.query",
-    "attention/key": "attention.self.key",
-    "attention/value": "attention.self.value",
-    "attention/output_dense": "attention.output.dense",
-    "attention_layer_norm": "attention.output.LayerNorm",
-    "intermediate_dense": "intermediate.dense",
-    "output_dense": "output.dense",
-    "output_layer_norm": "output.LayerNorm",
-    "layer_norm": "attention.output.LayerNorm",
-}
-TABLES = {"token_embeddings": "word", "position_embeddings": "position", "segment_embeddings": "token_type"}
-
-
-def their_name(name):
-    """ "cross_attention/layer_0/attention/query/kernel" -> its name in EncoderDecoderModel."""
-    part, _, rest = name.partition("/")
-    module, _, kind = rest.rpartition("/")
-    prefix = "encoder" if part == "encoder" else "decoder.bert"
-    suffix = {"kernel": "weight", "gamma": "weight"}.get(kind, "bias")
-    if part == "masked_lm_head":
-        transform = {"dense": "transform.dense.", "layer_norm": "transform.LayerNorm.", "": ""}[module]
-        return f"decoder.cls.predictions.{transform}{suffix}"
-    if kind in TABLES:
-        return f"{prefix}.embeddings.{TABLES[kind]}_embeddings.weight"
-    if module.startswith("embeddings"):
-        return f"{prefix}.embeddings.LayerNorm.{suffix}"
-    layer, _, inside = module.partition("/")
-    theirs = LAYER_PARTS[inside]
-    theirs = theirs.replace("attention.", "crossattention.", 1) if part == "cross_attention" else theirs
-    return f"{prefix}.encoder.layer.{layer.removeprefix('layer_')}.{theirs}.{suffix}"
 
 
 @pytest.fixture(scope="module")
-def theirs():
-    return model_of_theirs("float32")
+def folder(tmp_path_factory):
+    """The recorded model as `EncoderDecoderModel.save_pretrained` writes it."""
+    path = tmp_path_factory.mktemp("theirs")
+    shape = {**json.loads(str(GOLDEN["config"])), "model_type": "bert"}
+    decoder = {**shape, "is_decoder": True, "add_cross_attention": True}
+    (path / "config.json").write_text(
+        json.dumps({"model_type": "encoder-decoder", "encoder": shape, "decoder": decoder})
+    )
+    weights = {name: StoredTensor.of(array) for name, array in recorded_weights().items()}
+    with open(path / "model.safetensors", "wb") as file:
+        write_safetensors(file, weights, {"format": "pt"})
+    (path / "vocab.txt").write_text("\n".join(TOKENS) + "\n")
+    return path
 
 
-def model_of_theirs(dtype):
-    config = BertConfig.from_dict({**json.loads(str(GOLDEN["config"])), "hidden_act": "gelu_erf"})
-    model = TextToText(config, dtype=dtype)
-    for name, weight in model_weights(model).items():
-        if "pooler" not in name:
-            array = GOLDEN[f"weights/{their_name(name)}"]
-            weight.assign(array.T if name.endswith("kernel") else array)
-    model.vocabulary = Vocabulary(TOKENS)
-    return model
+def recorded_weights():
+    return {name.removeprefix("weights/"): GOLDEN[name] for name in GOLDEN.files if name.startswith("weights/")}
+
+
+@pytest.fixture(scope="module")
+def theirs(folder):
+    return TextToText.from_pretrained(folder)
 
 
 def features(ids):
@@ -91,8 +72,8 @@ def small(num_blocks=1, **arguments):
     return model
 
 
-def test_logits_equal_those_of_transformers():
-    theirs, real = model_of_theirs("float64"), GOLDEN["targets"][:, 1:] > 0
+def test_logits_equal_those_of_transformers(folder):
+    theirs, real = TextToText.from_pretrained(folder, dtype="float64"), GOLDEN["targets"][:, 1:] > 0
     np.testing.assert_allclose(np.asarray(theirs(batch()))[real], GOLDEN["logits"][real], atol=1e-5, rtol=1e-5)
 
 
@@ -121,6 +102,44 @@ def test_generated_tokens_equal_those_of_transformers(theirs, name, options):
 def up_to_end(ids):
     ids = ids.tolist()
     return ids[: ids.index(END) + 1] if END in ids else ids
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_model_is_written_as_transformers_writes_it(theirs, shared, tmp_path):
+    model = theirs if not shared else TextToText(theirs.config, shared=True)
+    model.save_pretrained(tmp_path / "saved", Vocabulary(TOKENS), format="huggingface")
+    written = {
+        name: tensor.read() for name, tensor in read_safetensors(tmp_path / "saved" / "model.safetensors").items()
+    }
+    wanted = recorded_weights()
+    assert {name for name in written if "pooler" not in name} == set(wanted)
+    if shared:
+        for name in written:
+            same = name.replace("decoder.bert.", "encoder.")
+            np.testing.assert_array_equal(written[name], written.get(same, written[name]))
+    else:
+        for name, array in wanted.items():
+            np.testing.assert_array_equal(written[name], array)
+        assert read_checkpoint(tmp_path / "saved").config == theirs.config
+    tokens = json.loads((tmp_path / "saved" / "generation_config.json").read_text())
+    assert (tokens["decoder_start_token_id"], tokens["eos_token_id"], tokens["pad_token_id"]) == (2, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "message"),
+    [
+        ("decoder", {"add_cross_attention": False}, "needs is_decoder and add_cross_attention, both true"),
+        ("decoder", {"num_hidden_layers": 1}, "They differ in num_hidden_layers"),
+        ("encoder", {"model_type": "vit"}, "the encoder is 'vit'. Only an encoder and a decoder of the model type"),
+    ],
+)
+def test_other_encoders_and_decoders_of_transformers_are_refused(folder, tmp_path, part, changes, message):
+    values = json.loads((folder / "config.json").read_text())
+    values[part] |= changes
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    (tmp_path / "model.safetensors").symlink_to(folder / "model.safetensors")
+    with pytest.raises(InputError, match=message):
+        read_checkpoint(tmp_path)
 
 
 def test_steps_with_the_cache_equal_the_whole_target(theirs):
