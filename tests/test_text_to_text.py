@@ -249,6 +249,10 @@ def test_a_model_trains_in_bfloat16(without_graphs):
         (lambda: small().fit(["a"], ["a " * 12]), "the target of example 1 has more than 11 tokens"),
         (lambda: small().fit(["a", " "], ["a", "b"]), "the source of example 2 must be a text that is not empty"),
         (lambda: small().fit(["a"], ["a", "b"]), "1 sources but targets for 2"),
+        (
+            lambda: small().fit(["a", "b"], ["a", "b"], sample_weight=np.array([1.0, -1.0])),
+            "the weight of example 2 must be a number of 0 or more. Received: -1.0",
+        ),
         (lambda: small().fit(["a"]), "There are no labels to train on"),
         (lambda: small(label_smoothing=1.0), "label_smoothing must be at least 0 and below 1. Received: 1.0"),
         (lambda: small().predict(["a"], beams=3), "predict on texts has no option beams"),
