@@ -16,6 +16,7 @@ from keras_bert.models.beam_search import SearchOptions
 from keras_bert.models.decoder import Decoder
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.text_to_text import task
+from keras_bert.tf_serving.readable_answers import readable_answers
 
 GOLDEN = np.load(pathlib.Path(__file__).with_name("family_golden") / "text_to_text.npz")
 END, NEW_TOKENS = 3, 14
@@ -285,7 +286,7 @@ def test_an_export_writes_what_the_model_writes(tmp_path):
     import tensorflow as tf
 
     model = small()
-    options = {"num_beams": 3, "max_new_tokens": 7, "length_penalty": 0.5}
+    options = {"num_beams": 3, "max_new_tokens": 7, "length_penalty": 0.5, "num_answers": 2}
     wanted = model.predict(SOURCES, **options)
     path = model.export_for_serving(tmp_path / "export", core_operations=True, **options)
     signature = tf.saved_model.load(path).signatures["serving_default"]
@@ -294,3 +295,6 @@ def test_an_export_writes_what_the_model_writes(tmp_path):
         answers = [wanted[SOURCES.index(source)] for source in sources]
         assert [text.decode() for text in found["written"].numpy()] == [answer.text for answer in answers]
         np.testing.assert_allclose(found["score"].numpy(), [answer.score for answer in answers], atol=1e-5)
+        shown = readable_answers({name: values.numpy() for name, values in found.items()}, {"text": sources})
+        for lines, answer in zip(shown, answers, strict=True):
+            assert lines.split("\n") == [f"  {text}  {score:.4f}" for text, score in answer.alternatives]

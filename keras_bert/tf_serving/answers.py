@@ -123,13 +123,16 @@ class Embedding:
 
 @dataclasses.dataclass(frozen=True)
 class WrittenText:
-    """The text that a model wrote for a source, and its score."""
+    """The text that a model wrote for a source, its score, and further texts with theirs, the best first."""
 
     text: str
     score: float
+    others: list[tuple[str, float]]
 
     def __str__(self) -> str:
-        return f"  {self.text or '(no text)'}  {self.score:.4f}"
+        return "\n".join(
+            f"  {text or '(no text)'}  {score:.4f}" for text, score in [(self.text, self.score), *self.others]
+        )
 
 
 def can_read(outputs) -> bool:
@@ -171,7 +174,8 @@ def _several_labels(row, _) -> SeveralLabels:
 
 
 def _written(row, _) -> WrittenText:
-    return WrittenText(_text(row["written"]), float(row["score"]))
+    others = _pairs(row["alternatives"], row["alternative_scores"])[1:] if "alternatives" in row else []
+    return WrittenText(_text(row["written"]), float(row["score"]), others)
 
 
 def _one_score(row, _) -> Scores:
