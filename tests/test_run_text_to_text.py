@@ -82,9 +82,9 @@ def test_the_programs_of_the_page_run(num_programs, tmp_path, monkeypatch, capsy
     for program in programs[:num_programs]:
         exec(compile(program, "text_to_text.md", "exec"), names)
     assert "token_accuracy" in capsys.readouterr().out
-    wanted = names["model"].predict(["a dog runs"], num_beams=4, max_new_tokens=40)[0]
-    assert TextToText.from_pretrained("my_translator").predict(["a dog runs"], max_new_tokens=40) == [wanted]
     if num_programs == 2:
+        wanted = names["model"].predict(["a dog runs"], num_beams=4, max_new_tokens=40)[0]
+        assert TextToText.from_pretrained("my_translator").predict(["a dog runs"], max_new_tokens=40) == [wanted]
         asked = loaded_commands.run(
             "run_scripts.ask_saved_model", "--saved_model=exports/translator", "--text=a dog runs"
         )

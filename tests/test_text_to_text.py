@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import AdamW, BertConfig, Encoder, InputError, TextToText, Vocabulary
+from keras_bert import AdamW, BertConfig, Encoder, InputError, MaskedLM, TextToText, Vocabulary
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.model_weights import model_weights
@@ -164,10 +164,9 @@ def test_a_later_token_of_the_target_changes_no_earlier_logits():
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_the_decoder_starts_as_the_encoder(shared, tmp_path, without_graphs):
-    config = BertConfig(len(TOKENS), 16, 2, 2, 24, max_position_embeddings=12)
-    encoder = Encoder.from_pretrained(saved(config, tmp_path / "bert"))
-    model = TextToText.from_pretrained(tmp_path / "bert", shared=shared)
+def test_the_decoder_starts_as_the_encoder(shared, bert, tmp_path, without_graphs):
+    encoder = Encoder.from_pretrained(bert)
+    model = TextToText.from_pretrained(bert, shared=shared)
     own = {name: np.asarray(weight) for name, weight in model_weights(model).items()}
     for name, weight in model_weights(encoder).items():
         np.testing.assert_array_equal(own[name], np.asarray(weight))
@@ -177,18 +176,23 @@ def test_the_decoder_starts_as_the_encoder(shared, tmp_path, without_graphs):
     assert "cross_attention" in model.new_parts.untrained()
     model.fit(SOURCES, TARGETS, epochs=1, verbose=0)
     model.save_pretrained(tmp_path / "saved")
-    model.save(tmp_path / "saved.keras")
+    loaded = [TextToText.from_pretrained(tmp_path / "saved")]
+    if shared:
+        model.save(tmp_path / "saved.keras")
+        loaded.append(keras.saving.load_model(tmp_path / "saved.keras"))
     options = {"num_beams": 1, "max_new_tokens": 4}
     wanted = model.predict(SOURCES, **options)
-    for loaded in (TextToText.from_pretrained(tmp_path / "saved"), keras.saving.load_model(tmp_path / "saved.keras")):
-        assert loaded.shared == shared
-        assert loaded.predict(SOURCES, **options) == wanted
+    for other in loaded:
+        assert other.shared == shared
+        assert other.predict(SOURCES, **options) == wanted
 
 
-def saved(config, path):
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    """The folder of an encoder."""
     keras.utils.set_random_seed(1)
-    from keras_bert import MaskedLM
-
+    path = tmp_path_factory.mktemp("bert") / "bert"
+    config = BertConfig(len(TOKENS), 16, 1, 2, 24, max_position_embeddings=12)
     MaskedLM(config).save_pretrained(path, Vocabulary(TOKENS))
     return path
 
@@ -269,9 +273,8 @@ def test_bad_input_is_refused(call, message):
     assert message in str(error.value)
 
 
-def test_an_encoder_has_no_decoder(tmp_path):
-    config = BertConfig(len(TOKENS), 16, 1, 2, 24, max_position_embeddings=12)
-    model = TextToText.from_pretrained(saved(config, tmp_path / "bert"))
+def test_an_encoder_has_no_decoder(bert, without_graphs):
+    model = TextToText.from_pretrained(bert)
     with pytest.warns(UserWarning, match="has no cross_attention"):
         model.predict(["a"], max_new_tokens=2)
 
@@ -282,7 +285,7 @@ def test_words_are_joined_from_pieces():
     assert text_task(model).text_of([2, 5, len(TOKENS) - 1, 6, 3, 0]) == "as b"
 
 
-def test_an_export_writes_what_the_model_writes(tmp_path):
+def test_an_export_writes_what_the_model_writes(tmp_path, without_graphs):
     import tensorflow as tf
 
     model = small()
