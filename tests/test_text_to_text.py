@@ -126,6 +126,14 @@ def test_a_model_is_written_as_transformers_writes_it(theirs, shared, tmp_path):
     assert (tokens["decoder_start_token_id"], tokens["eos_token_id"], tokens["pad_token_id"]) == (2, 3, 0)
 
 
+def test_new_tokens_and_positions_leave_the_decoder_as_it_is(theirs, folder):
+    larger = TextToText.from_pretrained(folder, new_tokens=["dog"], max_position_embeddings=30)
+    assert not larger.new_parts.untrained()
+    found = np.asarray(larger(batch()))
+    assert found.shape[-1] == len(TOKENS) + 1
+    np.testing.assert_allclose(found[..., :-1], np.asarray(theirs(batch())), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("part", "changes", "message"),
     [
