@@ -30,6 +30,7 @@ from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.text_to_text import TextToText
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.models.trainable_parts import freeze
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
@@ -100,6 +101,14 @@ def embedding_data() -> tf.data.Dataset:
     x["text_numbers"] = np.random.default_rng(2).integers(0, 60, (rows, 3)).astype(np.int32)
     x["example_weights"] = np.random.default_rng(3).random(rows).astype(np.float32)
     return tf.data.Dataset.from_tensor_slices(x).batch(BATCH)
+
+
+def text_to_text_data() -> tf.data.Dataset:
+    """Sources, and targets of very different lengths; the last batch is smaller."""
+    x = features()
+    mask = (np.arange(LENGTH) < np.random.default_rng(4).integers(2, LENGTH + 1, len(x["input_ids"]))[:, None]) * 1
+    x = {name: x[name] for name in names_for("bert")} | {"target_ids": x["input_ids"][::-1], "target_mask": mask}
+    return tf.data.Dataset.from_tensor_slices({name: values[:-3] for name, values in x.items()}).batch(BATCH)
 
 
 def schedule():
@@ -177,6 +186,7 @@ SETTINGS = {
         embedding_data,
         {},
     ),
+    "text_to_text": (lambda: TextToText(config()), lambda: AdamW(schedule()), text_to_text_data, {}),
     "distilled": (distilled_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
     "electra_argmax": (
         lambda: ElectraPretrainer(config(family="electra"), generator_hidden_size=0.5, temperature=0.0),

@@ -77,6 +77,7 @@ def assert_all_are_as_one_device(one, others, tolerance):
                 ("regularised", ["parts2"]),
                 ("frozen", ["parts2", "mirrored2"]),
                 ("tagging", ["parts3", "mirrored2"]),
+                ("text_to_text", ["parts3", "mirrored2"]),
                 ("xla", ["parts2", "mirrored2"]),
                 ("metrics", ["mirrored2"]),
             ]

@@ -3,21 +3,25 @@
 import os
 import pathlib
 import re
+import signal
+import time
 
 import loaded_commands
 import pytest
+from test_resumable_fit import assert_same_run
 
-from keras_bert import BertConfig, TextToText, Vocabulary
+from keras_bert import BertConfig, MaskedLM, TextToText, Vocabulary
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.text_to_text import scores
+from keras_bert.tasks.text_to_text import scores, task
 
+MODULE = "run_scripts.run_text_to_text"
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "runs", "ein", "hund", "rennt"])
 LINES = ["en\tde", *["a dog runs\tein hund rennt", "a dog\tein hund"] * 4]
 
 
 def run(*flags):
-    return loaded_commands.run("run_scripts.run_text_to_text", *flags)
+    return loaded_commands.run(MODULE, *flags)
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ def flags(tmp_path):
 
 
 def test_a_file_is_trained_on_evaluated_and_predicted(flags, tmp_path):
-    result = run(*flags, "--do_train", "--do_eval", "--do_predict", "--num_beams=2")
+    result = run(*flags, "--do_train", "--do_eval", "--do_predict", "--num_beams=2", "--num_train_epochs=1")
     assert result.returncode == 0, result.stderr
     written = ["checkpoints", "eval_report", "eval_results.txt", "history.jsonl", "model", "run.json"]
     found = sorted(os.listdir(tmp_path / "out"))
@@ -45,6 +49,46 @@ def test_a_file_is_trained_on_evaluated_and_predicted(flags, tmp_path):
     assert len(lines) == len(LINES)
     assert TextToText.from_pretrained(tmp_path / "out" / "model").label_smoothing == 0.1
     assert ("test_results.txt" in found) == scores.has_text_scores()
+
+
+@pytest.mark.slow
+def test_a_killed_run_ends_like_an_undisturbed_one(flags, tmp_path):
+    flags = [*flags, "--do_train", "--num_train_epochs=100", "--save_checkpoints_steps=10", "--learning_rate=1e-3"]
+    assert run(*flags).returncode == 0
+    killed = [*flags, f"--output_dir={tmp_path}/killed"]
+    command = loaded_commands.Command(MODULE, *killed)
+    while not (tmp_path / "killed" / "checkpoints" / "step-00000010").exists() and command.returncode is None:
+        time.sleep(0.01)
+    command.send_signal(signal.SIGKILL)
+    command.communicate(timeout=60)
+    assert command.returncode == -signal.SIGKILL
+    result = run(*killed)
+    assert result.returncode == 0, result.stderr
+    assert "going on from step" in result.stdout
+    assert_same_run(tmp_path / "out", tmp_path / "killed", last_step=200)
+
+
+@pytest.mark.parametrize("num_programs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_programs_of_the_page_run(num_programs, tmp_path, monkeypatch, capsys, eagerly):
+    programs = re.findall(r"```python\n(.*?)```", (DOCS / "text_to_text.md").read_text("utf-8"), re.S)
+    assert [len(program.splitlines()) for program in programs] == [9, 1]
+    monkeypatch.chdir(tmp_path)
+    MaskedLM(BertConfig(len(VOCABULARY), 8, 1, 2, 16, max_position_embeddings=40)).save_pretrained(
+        "my_bert", VOCABULARY
+    )
+    if num_programs == 1:
+        monkeypatch.setattr(task, "_compiled", lambda model, names, key, function: function)
+    names = {}
+    for program in programs[:num_programs]:
+        exec(compile(program, "text_to_text.md", "exec"), names)
+    assert "token_accuracy" in capsys.readouterr().out
+    if num_programs == 2:
+        wanted = names["model"].predict(["a dog runs"], num_beams=4, max_new_tokens=40)[0]
+        assert TextToText.from_pretrained("my_translator").predict(["a dog runs"], max_new_tokens=40) == [wanted]
+        asked = loaded_commands.run(
+            "run_scripts.ask_saved_model", "--saved_model=exports/translator", "--text=a dog runs"
+        )
+        assert asked.stdout.split("\n")[:2] == ["a dog runs", f"  {wanted.text}  {wanted.score:.4f}"]
 
 
 def test_beams_below_1_are_refused_before_the_training(flags, tmp_path):

@@ -14,6 +14,7 @@ model_folder.py             our format: bert_config.json, vocab.txt, model.weigh
 google.py                   google-research/bert, TensorFlow 1
 model_garden.py             TF Model Garden, TensorFlow 2
 hugging_face.py             transformers: config and weights
+encoder_decoder_folder.py   transformers: EncoderDecoderModel, an encoder and a decoder
 modern_bert_keys.py         transformers: the keys of ModernBERT's config
 xlnet_files.py              keys and layouts of XLNet's files that have another form than ours
 family_names.py             names of each family's weights in transformers and in TensorFlow 1

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from keras_bert.checkpoints import (
+    encoder_decoder_folder,
     google,
     hugging_face,
     hugging_face_tokenizer,
@@ -16,7 +17,14 @@ from keras_bert.checkpoints import (
     static_embedding,
 )
 from keras_bert.checkpoints.casing import with_casing
-from keras_bert.checkpoints.checkpoint import GENERATOR, SPAN_BOUNDARY, BertCheckpoint, check_no_pointer, part_of
+from keras_bert.checkpoints.checkpoint import (
+    CROSS_ATTENTION,
+    GENERATOR,
+    SPAN_BOUNDARY,
+    BertCheckpoint,
+    check_no_pointer,
+    part_of,
+)
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.model_card import write_model_card
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
@@ -94,6 +102,8 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
     if checkpoint.config.is_static and format != "keras_bert":
         static_embedding.check_format(checkpoint, format)
         write = static_embedding.write_static_embedding
+    if CROSS_ATTENTION in checkpoint.heads and format == "huggingface":
+        write = encoder_decoder_folder.write_encoder_decoder
     with atomic_folder(path) as folder:
         left_out = write(checkpoint, folder)
         if format != "google":
@@ -133,6 +143,8 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
         return keras_hub.read_keras_hub(path)
     if static_embedding.is_static_embedding(path):
         return static_embedding.read_static_embedding(path, trust_pickle)
+    if encoder_decoder_folder.is_encoder_decoder(path):
+        return encoder_decoder_folder.read_encoder_decoder(path, trust_pickle)
     if os.path.isfile(os.path.join(path, hugging_face.CONFIG_FILE)):
         return hugging_face.read_hugging_face(path, trust_pickle)
     prefixes = sorted(file.removesuffix(".index") for file in glob.glob(os.path.join(glob.escape(path), "*.index")))

@@ -90,12 +90,7 @@ _THEIR_DEFAULTS = {
     "longformer": {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
     "big_bird": {"hidden_act": "gelu_new"},
     "mobilebert": {},
-    "xlnet": {
-        "hidden_size": 1024,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 16,
-        "intermediate_size": 4096,
-    },
+    "xlnet": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
     "modernbert": {"num_hidden_layers": 22, "intermediate_size": 1152, "pooler_act": "gelu"},
 }
 # Settings of BigBird and MobileBERT that no published model has.
@@ -133,17 +128,17 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     file = os.path.join(path, CONFIG_FILE)
     values = read_json_object(file)
     architecture = (strings(values, "architectures", file) or [""])[0]
-    config = _config(path, values)
+    config = config_from(path, values)
     sentence = read_sentence_modules(path, config, trust_pickle)
     if sentence.pooling != "mean":
         config = config.replace(extra={SENTENCE_POOLING: sentence.pooling})
-    weights_path, stored = _read_weights(path, trust_pickle)
+    weights_path, stored = read_weights(path, trust_pickle)
     names = NAMES[config.model_type]
     head = _head_of(architecture)
     if head == form.CLASSIFIER and names.classifier_has_hidden_act:
         config = config.replace(pooler_act=config.hidden_act)
     table = names.hugging_face(config, head)
-    tensors, ignored = _named(stored, names, table)
+    tensors, ignored = named_as_ours(stored, names, table)
     head = head or form.CLASSIFIER
     xlnet_files.without_unused_embedding(tensors, ignored)
     if form.TOKEN_EMBEDDINGS not in tensors:
@@ -216,7 +211,7 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     if form.OUTPUT_EMBEDDINGS in checkpoint.tensors and names.decoder_bias:
         written[names.decoder_bias] = checkpoint.tensors[form.OUTPUT_BIAS]
     with atomic_file(os.path.join(folder, CONFIG_FILE)) as file:
-        values = _config_values(checkpoint, architecture)
+        values = config_values(checkpoint, architecture)
         file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
     with atomic_file(os.path.join(folder, SAFETENSORS_FILE)) as file:
         write_safetensors(file, written, {"format": "pt"})
@@ -228,7 +223,8 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     return left_out
 
 
-def _config(path: str, values: Mapping) -> BertConfig:
+def config_from(path: str, values: Mapping) -> BertConfig:
+    """Returns the config of a model in a folder. Raises `InputError` if one of its settings is not supported."""
     file = os.path.join(path, CONFIG_FILE)
     model_type = values.get("model_type", "bert")
     if not isinstance(model_type, str) or model_type not in NAMES:
@@ -277,7 +273,8 @@ def _config(path: str, values: Mapping) -> BertConfig:
         raise InputError(f"{file}: {error}") from None
 
 
-def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
+def config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
+    """Returns the values of transformers' config for a checkpoint."""
     config = checkpoint.config
     values = {name: value for name, value in config.replace(extra={}).to_dict().items() if name not in _NOT_THEIRS}
     if config.model_type in ("albert", "electra", "mobilebert"):
@@ -349,7 +346,7 @@ def _problem_type(values: Mapping, labels: tuple[str, ...] | None) -> str:
     return "regression" if labels and len(labels) == 1 else "classification"
 
 
-def _read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:
+def read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:
     """Returns the weights file and its tensors. Prefers safetensors to pickles, and single files to shards."""
     for name in WEIGHTS_FILES:
         file = os.path.join(path, name)
@@ -377,7 +374,7 @@ def _read_file(path: str, trust_pickle: bool) -> dict[str, StoredTensor]:
     return read_safetensors(path) if path.endswith(".safetensors") else read_torch_file(path, trust_pickle)
 
 
-def _named(
+def named_as_ours(
     stored: Mapping[str, StoredTensor], names: FamilyNames, table: NameTable
 ) -> tuple[dict[str, StoredTensor], list[str]]:
     """Returns our name -> tensor in our layout, and the unknown names."""

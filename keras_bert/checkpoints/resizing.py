@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.checkpoints.checkpoint import (
+    DECODER,
+    ENCODER,
     EXTRA_OUTPUT_EMBEDDINGS,
     OUTPUT_BIAS,
     OUTPUT_EMBEDDINGS,
@@ -22,6 +24,10 @@ from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 # The family that a family is extended to, see `extended_to_long_rows`.
 _LONG_FAMILIES = {"roberta": "longformer", "bert": "big_bird"}
+# A decoder with weights of its own has these tables too.
+_DECODER_TOKENS, _DECODER_POSITIONS = (
+    name.replace(ENCODER, DECODER, 1) for name in (TOKEN_EMBEDDINGS, POSITION_EMBEDDINGS)
+)
 _LAYER = re.compile(r"(.*/layer_)(\d+)(/.*)")
 
 
@@ -58,14 +64,16 @@ def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:
     if POSITION_EMBEDDINGS not in checkpoint.tensors:
         raise InputError(f"{checkpoint.path} has no table of positions. Leave out max_position_embeddings.")
     config = checkpoint.config.replace(max_position_embeddings=count)
-    if POSITION_EMBEDDINGS not in checkpoint.tensors:  # rotary positions have no table
-        return checkpoint.replace(config=config)
     offset = config.position_offset  # the rows before the first position are kept
-    table = checkpoint.tensors[POSITION_EMBEDDINGS].changed(
-        (count, config.embedding_size),
-        lambda rows: rows[np.r_[:offset, offset + np.arange(count - offset) % (len(rows) - offset)]],
-    )
-    return checkpoint.replace(config=config, tensors={**checkpoint.tensors, POSITION_EMBEDDINGS: table})
+    tables = {
+        name: checkpoint.tensors[name].changed(
+            (count, config.embedding_size),
+            lambda rows: rows[np.r_[:offset, offset + np.arange(count - offset) % (len(rows) - offset)]],
+        )
+        for name in (POSITION_EMBEDDINGS, _DECODER_POSITIONS)
+        if name in checkpoint.tensors
+    }
+    return checkpoint.replace(config=config, tensors={**checkpoint.tensors, **tables})
 
 
 def extended_to_long_rows(checkpoint: BertCheckpoint, max_positions: int) -> BertCheckpoint:
@@ -181,7 +189,7 @@ def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCh
         return np.concatenate([table, np.asarray(rows).astype(table.dtype)])
 
     tensors = dict(checkpoint.tensors)
-    for name in (TOKEN_EMBEDDINGS, OUTPUT_BIAS, OUTPUT_EMBEDDINGS, EXTRA_OUTPUT_EMBEDDINGS):
+    for name in (TOKEN_EMBEDDINGS, _DECODER_TOKENS, OUTPUT_BIAS, OUTPUT_EMBEDDINGS, EXTRA_OUTPUT_EMBEDDINGS):
         if name in tensors:
             tensors[name] = tensors[name].changed((len(vocabulary), *tensors[name].shape[1:]), extended)
     config = checkpoint.config.replace(vocab_size=len(vocabulary))

@@ -121,6 +121,20 @@ class Embedding:
         return f"  {shown}{' ...' if len(self.vector) > 8 else ''}  ({len(self.vector)} numbers)"
 
 
+@dataclasses.dataclass(frozen=True)
+class WrittenText:
+    """The text that a model wrote for a source, its score, and further texts with theirs, the best first."""
+
+    text: str
+    score: float
+    others: list[tuple[str, float]]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"  {text or '(no text)'}  {score:.4f}" for text, score in [(self.text, self.score), *self.others]
+        )
+
+
 def can_read(outputs) -> bool:
     """Returns whether `read_answers` can read outputs with these names."""
     return _reader(set(outputs)) is not None
@@ -157,6 +171,11 @@ def _several_labels(row, _) -> SeveralLabels:
     probabilities = _likeliest_first(row["labels"], row["probabilities"])
     given = {_text(label) for label in row["labels"][row["is_given"].astype(bool)]}
     return SeveralLabels(probabilities, [label for label, _ in probabilities if label in given])
+
+
+def _written(row, _) -> WrittenText:
+    others = _pairs(row["alternatives"], row["alternative_scores"])[1:] if "alternatives" in row else []
+    return WrittenText(_text(row["written"]), float(row["score"]), others)
 
 
 def _one_score(row, _) -> Scores:
@@ -201,6 +220,7 @@ _READERS = (
     ({"labels", "probabilities", "is_given"}, _several_labels),
     ({"label", "labels", "probabilities"}, _classification),
     ({"labels", "scores"}, _scores),
+    ({"written", "score"}, _written),
     ({"score"}, _one_score),
     ({"choice", "probabilities"}, _choice),
     ({"tokens", "probabilities", "positions"}, _masks),

@@ -32,7 +32,7 @@ class SignatureOptions:
         normalize: whether an encoder divides the vector of a text by its length, so that products are cosines. None
             stands for what a `SentenceEncoder` does, and true for a `BertEncoder`.
         prompt: the name of the prompt that a `SentenceEncoder` puts before each text; None for its default.
-        num_beams, max_new_tokens, length_penalty: how a `TextToText` writes, see `SearchOptions`.
+        num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
         explain: whether a classifier, a tagger, a question answerer or a model of choices gets the signature `explain`.
     """
 
@@ -45,6 +45,7 @@ class SignatureOptions:
     num_beams: int = 4
     max_new_tokens: int = 64
     length_penalty: float = 1.0
+    num_answers: int = 1
     explain: bool = False
 
 

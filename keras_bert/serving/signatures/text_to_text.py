@@ -23,7 +23,8 @@ def text_to_text_signatures(model, tokenizer, options: SignatureOptions) -> dict
     Inputs: `text`, strings `[B]`; or `input_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`.
 
     Outputs: `written`, strings `[B]`, the best text, and its `score`, float32 `[B]`; and `target_ids`, int32
-    `[B, max_new_tokens]`. `num_beams`, `max_new_tokens` and `length_penalty` are fixed in the export.
+    `[B, max_new_tokens]`. With `num_answers` above 1, also `alternatives`, strings `[B, num_answers]`, the best first,
+    and their `alternative_scores`. The options of the search are fixed in the export.
     """
     if isinstance(model, EightBitModel):
         raise InputError("A TextToText is exported without 8 bits. Leave out weights and compute.")
@@ -33,15 +34,24 @@ def text_to_text_signatures(model, tokenizer, options: SignatureOptions) -> dict
             "Only models with a WordPiece vocabulary can write texts in an export. Received: "
             f"{type(model.vocabulary).__name__}. Use model.predict."
         )
-    search = SearchOptions(options.num_beams, options.max_new_tokens, length_penalty=options.length_penalty)
+    search = SearchOptions(
+        options.num_beams,
+        options.max_new_tokens,
+        length_penalty=options.length_penalty,
+        num_answers=options.num_answers,
+    )
     model.check_target_length(search.max_new_tokens)
     pieces = tf.constant(model.vocabulary.tokens)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def write(input_ids, input_mask, segment_ids):
         found = model.generate(model_inputs(input_ids, input_mask, segment_ids), search)
-        best = found.ids[:, 0]
-        return {"written": _text_of(best, pieces, model.vocabulary), "score": found.scores[:, 0], "target_ids": best}
+        texts = tf.reshape(
+            _text_of(tf.reshape(found.ids, [-1, search.max_new_tokens]), pieces, model.vocabulary),
+            tf.shape(found.scores),
+        )
+        best = {"written": texts[:, 0], "score": found.scores[:, 0], "target_ids": found.ids[:, 0]}
+        return best if search.num_answers == 1 else best | {"alternatives": texts, "alternative_scores": found.scores}
 
     pack = packer(model.vocabulary, options.max_seq_length)
     return {

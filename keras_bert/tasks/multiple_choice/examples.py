@@ -1,11 +1,13 @@
 """Examples with a prompt and N choices, one of which is right."""
 
 import dataclasses
-import math
 from collections.abc import Iterable, Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.example_checks import check_examples
 from keras_bert.tasks.held_out import part_of
+
+_COLUMNS = ("prompts", "choices", "answers", "weights")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,12 +32,7 @@ class ChoiceExamples:
     weights: Sequence[float] | None = None
 
     def __post_init__(self):
-        if not self.prompts:
-            raise InputError(f"{self.source}: there is no example.")
-        for name in ("choices", "answers", "weights"):
-            values = getattr(self, name)
-            if values is not None and len(values) != len(self.prompts):
-                raise InputError(f"{self.source}: {len(self.prompts)} prompts but {name} for {len(values)}.")
+        check_examples(self, _COLUMNS)
         for number, (prompt, choices) in enumerate(zip(self.prompts, self.choices, strict=True), start=1):
             self._check_choices(number, choices)
             for text in (prompt, *choices):
@@ -49,11 +46,6 @@ class ChoiceExamples:
                 raise InputError(
                     f"{self.source}: the answer of example {number} must be the number of a choice, from 0 to "
                     f"{self.num_choices - 1}. Received: {answer!r}"
-                )
-        for number, weight in enumerate(self.weights or (), start=1):
-            if not 0 <= weight < math.inf:
-                raise InputError(
-                    f"{self.source}: the weight of example {number} must be a number of 0 or more. Received: {weight}"
                 )
 
     def _check_choices(self, number: int, choices: Sequence[str]) -> None:
@@ -76,7 +68,7 @@ class ChoiceExamples:
 
     def part(self, first: int, stop: int) -> "ChoiceExamples":
         """Returns the examples `first:stop`."""
-        return part_of(self, ("prompts", "choices", "answers", "weights"), first, stop)
+        return part_of(self, _COLUMNS, first, stop)
 
     @property
     def num_choices(self) -> int:

@@ -1,11 +1,13 @@
 """Examples with a source text and a target text."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.example_checks import check_examples
 from keras_bert.tasks.held_out import part_of
+
+_COLUMNS = ("sources", "targets", "weights")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,12 +30,7 @@ class TextToTextExamples:
     weights: Sequence[float] | None = None
 
     def __post_init__(self):
-        if not self.sources:
-            raise InputError(f"{self.source}: there is no example.")
-        for name in ("targets", "weights"):
-            values = getattr(self, name)
-            if values is not None and len(values) != len(self.sources):
-                raise InputError(f"{self.source}: {len(self.sources)} sources but {name} for {len(values)}.")
+        check_examples(self, _COLUMNS)
         for name, texts in (("source", self.sources), ("target", self.targets or ())):
             for number, text in enumerate(texts, start=1):
                 if not isinstance(text, str) or not text.strip():
@@ -41,15 +38,10 @@ class TextToTextExamples:
                         f"{self.source}: the {name} of example {number} must be a text that is not empty. Received: "
                         f"{text!r:.100}"
                     )
-        for number, weight in enumerate(self.weights or (), start=1):
-            if not 0 <= weight < math.inf:
-                raise InputError(
-                    f"{self.source}: the weight of example {number} must be a number of 0 or more. Received: {weight}"
-                )
 
     def __len__(self):
         return len(self.sources)
 
     def part(self, first: int, stop: int) -> "TextToTextExamples":
         """Returns the examples `first:stop`."""
-        return part_of(self, ("sources", "targets", "weights"), first, stop)
+        return part_of(self, _COLUMNS, first, stop)

@@ -1,0 +1,165 @@
+"""Folders of transformers' `EncoderDecoderModel` with two BERTs of the same shape: the checkpoints of `TextToText`.
+
+Reference: huggingface/transformers 5.23, `models/encoder_decoder/` and `BertLMHeadModel` with `add_cross_attention`.
+"""
+
+import json
+import os
+import reprlib
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
+from keras_bert.checkpoints.checkpoint import BertCheckpoint
+from keras_bert.checkpoints.family_names import NAMES
+from keras_bert.checkpoints.hugging_face import (
+    CONFIG_FILE,
+    SAFETENSORS_FILE,
+    config_from,
+    config_values,
+    named_as_ours,
+    read_weights,
+)
+from keras_bert.checkpoints.name_table import NameTable, to_theirs
+from keras_bert.checkpoints.safetensors_file import write_safetensors
+from keras_bert.checkpoints.same_family import check_same_family
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import member, read_json_object
+
+MODEL_TYPE = "encoder-decoder"
+GENERATION_FILE = "generation_config.json"
+_OF_DECODER = {"is_decoder": True, "add_cross_attention": True}
+_CROSS, _SELF = ".crossattention.", ".attention."
+
+
+def is_encoder_decoder(path: str) -> bool:
+    """Returns whether a folder has the config of an `EncoderDecoderModel`."""
+    file = os.path.join(path, CONFIG_FILE)
+    return os.path.isfile(file) and read_json_object(file).get("model_type") == MODEL_TYPE
+
+
+def read_encoder_decoder(path: str, trust_pickle: bool = False) -> BertCheckpoint:
+    """Reads a folder that `EncoderDecoderModel.save_pretrained` wrote.
+
+    Raises:
+        InputError: a file is missing or damaged, the models are no BERTs, their configs differ, or the second one is no
+            decoder with cross attention.
+    """
+    file = os.path.join(path, CONFIG_FILE)
+    values = read_json_object(file)
+    of_encoder, of_decoder = (dict(member(values, part, dict, file, {})) for part in ("encoder", "decoder"))
+    for part, config in (("encoder", of_encoder), ("decoder", of_decoder)):
+        if config.get("model_type") != "bert":
+            raise InputError(
+                f"{file}: the {part} is {reprlib.repr(config.get('model_type'))}. Only an encoder and a decoder of the "
+                "model type 'bert' can be read."
+            )
+    if any(of_decoder.pop(name, False) is not value for name, value in _OF_DECODER.items()):
+        raise InputError(f"{file}: the decoder needs is_decoder and add_cross_attention, both true.")
+    config, config_of_decoder = (config_from(path, part) for part in (of_encoder, of_decoder))
+    pairs = zip(config.to_dict().items(), config_of_decoder.to_dict().items(), strict=True)
+    different = [one[0] for one, other in pairs if one != other]
+    if different:
+        raise InputError(f"{file}: encoder and decoder need the same config. They differ in {', '.join(different)}.")
+    _, stored = read_weights(path, trust_pickle)
+    names = NAMES[config.model_type]
+    table = names.hugging_face(config, None)
+    tensors, ignored = {}, []
+    for part in (form.ENCODER, form.DECODER, form.CROSS_ATTENTION):
+        prefix = "encoder." if part == form.ENCODER else "decoder."
+        theirs = {
+            name.removeprefix(prefix).replace(_CROSS, _SELF): tensor
+            for name, tensor in stored.items()
+            if name.startswith(prefix) and (_CROSS in name) == (part == form.CROSS_ATTENTION)
+        }
+        found, unknown = named_as_ours(theirs, names, table)
+        tensors |= {_of_part(name, part): tensor for name, tensor in found.items()}
+        ignored += [prefix + name for name in unknown]
+    tensors.pop(form.OUTPUT_EMBEDDINGS, None)  # a second copy of the decoder's table
+    ignored += [name for name in stored if not name.startswith(("encoder.", "decoder."))]
+    vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
+    return BertCheckpoint(
+        path=path,
+        kind="Hugging Face EncoderDecoderModel",
+        config=config.replace(**casing),
+        vocabulary=vocabulary,
+        tensors=tensors,
+        ignored=tuple(ignored),
+        remarks=tuple(remarks),
+        says_casing=bool(casing),
+    )
+
+
+def write_encoder_decoder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
+    """Writes configs, `model.safetensors` and the tokenizer's files into an existing folder; see `write_hugging_face`.
+
+    A decoder that shares the encoder's weights is written with a copy of them: transformers cannot share them.
+    """
+    config, vocabulary = checkpoint.config, checkpoint.vocabulary
+    if config.model_type != "bert":
+        raise InputError(
+            f"{checkpoint.path}: only a TextToText of the family bert can be written for transformers. Received: "
+            f"{config.model_type}. Write it with format='keras_bert'."
+        )
+    check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=True)
+    table = NAMES[config.model_type].hugging_face(config, None)
+    tensors = dict(checkpoint.tensors)
+    if form.DECODER not in checkpoint.heads:
+        tensors |= {
+            form.DECODER + name.removeprefix(form.ENCODER): tensor
+            for name, tensor in checkpoint.tensors.items()
+            if form.part_of(name) == form.ENCODER
+        }
+    written, left_out = {}, []
+    for name, tensor in tensors.items():
+        theirs = _their_name(name, table)
+        if theirs is None:
+            left_out.append(name)
+        else:
+            written[theirs[0]] = to_theirs(tensor, theirs[1])
+    with atomic_file(os.path.join(folder, SAFETENSORS_FILE)) as file:
+        write_safetensors(file, written, {"format": "pt"})
+    tokens = {"pad_token_id": 0}
+    if vocabulary is not None:
+        tokens = {"decoder_start_token_id": vocabulary.cls_id, "bos_token_id": vocabulary.cls_id}
+        tokens |= {"eos_token_id": vocabulary.sep_id, "pad_token_id": vocabulary.pad_id}
+        tokenizer.write_tokenizer(folder, vocabulary, config)
+    values = {
+        "architectures": ["EncoderDecoderModel"],
+        "model_type": MODEL_TYPE,
+        "is_encoder_decoder": True,
+        "encoder": config_values(checkpoint, "BertModel"),
+        "decoder": config_values(checkpoint, "BertLMHeadModel") | _OF_DECODER,
+        "tie_word_embeddings": True,
+        **tokens,
+    }
+    for name, content in ((CONFIG_FILE, values), (GENERATION_FILE, tokens)):
+        with atomic_file(os.path.join(folder, name)) as file:
+            file.write((json.dumps(content, indent=2) + "\n").encode())
+    return left_out
+
+
+def _of_part(name: str, part: str) -> str:
+    """Returns the name of a weight of a BERT as that of the part it belongs to here."""
+    if form.part_of(name) != form.ENCODER:
+        return name
+    if part == form.CROSS_ATTENTION:
+        name = name.replace("/attention_layer_norm/", "/layer_norm/")
+    return part + name.removeprefix(form.ENCODER)
+
+
+def _their_name(name: str, table: NameTable) -> tuple[str, str] | None:
+    """Returns the name of one of our weights in an `EncoderDecoderModel`, and its layout there; None if it has none."""
+    part, _, rest = name.partition("/")
+    of_encoder = name
+    if part in (form.DECODER, form.CROSS_ATTENTION):
+        of_encoder = f"{form.ENCODER}/{rest}"
+        if part == form.CROSS_ATTENTION:
+            of_encoder = of_encoder.replace("/layer_norm/", "/attention_layer_norm/")
+    theirs = table.theirs(of_encoder)
+    if theirs is None:
+        return None
+    if part == form.ENCODER:
+        return "encoder." + theirs[0].removeprefix("bert."), theirs[1]
+    key = theirs[0].replace(_SELF, _CROSS, 1) if part == form.CROSS_ATTENTION else theirs[0]
+    return f"decoder.{key}", theirs[1]

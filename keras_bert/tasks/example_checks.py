@@ -1,0 +1,31 @@
+"""Checks of examples that do not depend on their kind."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from keras_bert.program.errors import InputError
+
+
+def check_examples(examples: Any, names: Sequence[str]) -> None:
+    """Checks the columns of examples.
+
+    Args:
+        examples: a dataclass with `source`, for messages, and `weights`, N numbers or None.
+        names: its attributes that have a value for each example, or are None; the first one determines N.
+
+    Raises:
+        InputError: there is no example, a column has fewer or more values, or a weight is below 0 or infinite.
+    """
+    count = len(getattr(examples, names[0]))
+    if not count:
+        raise InputError(f"{examples.source}: there is no example.")
+    for name in names[1:]:
+        values = getattr(examples, name)
+        if values is not None and len(values) != count:
+            raise InputError(f"{examples.source}: {count} {names[0]} but {name} for {len(values)}.")
+    for number, weight in enumerate(() if examples.weights is None else examples.weights, start=1):
+        if not 0 <= weight < math.inf:
+            raise InputError(
+                f"{examples.source}: the weight of example {number} must be a number of 0 or more. Received: {weight}"
+            )
