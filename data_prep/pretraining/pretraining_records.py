@@ -112,6 +112,8 @@ class PretrainingOptions:
             )
         if self.reuse_len:
             self._check_permutation()
+        elif self.num_streams:
+            raise InputError("num_streams are for XLNet's rows. Add reuse_len, or leave out num_streams.")
 
     def _check_permutation(self) -> None:
         most = self.max_seq_length - NUM_SPECIAL - 2

@@ -150,8 +150,8 @@ def _check_use(form: RecordForm, path: str, config: BertConfig | None, num_strea
             f"order. Make records with num_streams={num_streams}, or leave out mem_len."
         )
     raise InputError(
-        f"{path}: its rows continue in batches of {form.num_streams} rows (num_streams), but a batch has {num_streams}. "
-        "Use batches of that size."
+        f"{path}: its rows continue in batches of {form.num_streams} rows (num_streams), but a batch has "
+        f"{num_streams}. Use batches of that size."
     )
 
 

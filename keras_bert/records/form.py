@@ -21,18 +21,18 @@ class RecordForm:
         max_sequences_per_row: above 1, rows are packed with up to this many sequences.
         has_sentence_weights: whether next-sentence labels have weights. Packed records have them. So do records without
             a next-sentence task, where all weights are 0.
+        aliases: our name -> the name in the records, where they differ (TF Model Garden).
         has_order: whether tokens have ranks in the order of predictions (XLNet).
         num_streams: above 0, the rows of one batch, each of which continues in the next batch.
-        aliases: our name -> the name in the records, where they differ (TF Model Garden).
     """
 
     max_seq_length: int
     max_predictions_per_seq: int
     max_sequences_per_row: int
     has_sentence_weights: bool
-    has_order: bool
-    num_streams: int
     aliases: Mapping[str, str]
+    has_order: bool = False
+    num_streams: int = 0
 
     @classmethod
     def of_record(cls, serialized: bytes) -> "RecordForm":
