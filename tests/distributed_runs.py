@@ -68,6 +68,17 @@ def pretraining_data() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices(features()).batch(BATCH, drop_remainder=True)
 
 
+def stream_data() -> tf.data.Dataset:
+    """As `pretraining_data`, in rows of XLNet that continue in the next batch, from the 12th on in new streams."""
+    x = features()
+    draw = np.random.default_rng(4)
+    x["input_mask"] = np.ones_like(x["input_mask"])
+    x["prediction_order"] = draw.integers(0, LENGTH, x["input_ids"].shape).astype(np.int32)
+    x["stream_row"] = np.repeat(np.arange(STEPS) % 11, BATCH)[:, None].astype(np.int32)
+    x["reuse_len"] = np.full((BATCH * STEPS, 1), 5, np.int32)
+    return tf.data.Dataset.from_tensor_slices(x).batch(BATCH, drop_remainder=True)
+
+
 def electra_data() -> tf.data.Dataset:
     """As `pretraining_data`, with four different positions in each row."""
     x = features()
@@ -153,6 +164,12 @@ SETTINGS = {
     "frozen": (frozen_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
     "float64": (lambda: BertPretrainer(config(), dtype="float64"), lambda: AdamW(schedule()), pretraining_data, {}),
     "xla": (lambda: BertPretrainer(config()), lambda: AdamW(schedule()), pretraining_data, {"jit_compile": True}),
+    "memory": (
+        lambda: BertPretrainer(config(family="xlnet")),
+        lambda: AdamW(schedule(), bias_correction=False),
+        stream_data,
+        {"mem_len": 7, "num_streams": BATCH},
+    ),
     "tagging": (
         lambda: TokenClassifier(config(), labels=["a", "b", "c"]),
         lambda: AdamW(schedule()),

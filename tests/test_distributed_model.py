@@ -64,6 +64,7 @@ def assert_all_are_as_one_device(one, others, tolerance):
     ("setting", "layouts"),
     [
         ("regularised", ["mirrored2"]),
+        ("memory", ["mirrored2"]),
         ("embedding", ["mirrored2_parts2"]),
         ("electra_argmax", ["parts2", "mirrored2"]),
         *(
@@ -113,7 +114,9 @@ def start_workers(setting, folder, count=2):
     return workers
 
 
-@pytest.mark.parametrize("setting", ["regularised", pytest.param("adamw", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "setting", ["regularised", *(pytest.param(name, marks=pytest.mark.slow) for name in ("adamw", "memory"))]
+)
 def test_two_processes_compute_what_one_device_computes(trained, tmp_path, setting):
     finish(*start_workers(setting, tmp_path))
     workers = {index: result(tmp_path / index, "workers") for index in ("0", "1")}
