@@ -30,6 +30,7 @@ from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.stream_memory import StreamMemory
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.models.trainable_parts import freeze
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
@@ -259,6 +260,25 @@ def train(setting: str, layout: str) -> dict:
     logs = {name: float(values[-1]) for name, values in history.items()}
     logs |= {f"evaluated_{name}": float(value) for name, value in evaluated.items()}
     return {"logs": logs, "before": before, "after": [variable.numpy() for variable in model.weights]}
+
+
+def memory_of_two_devices():
+    """Returns the memory after two steps in which each device adds its number, and after all rows are assigned."""
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    memory = StreamMemory(strategy, 4, (1, 2, 3), "float32")
+
+    def step():
+        number = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.float32)
+        x = memory.recall({"stream_row": tf.constant([[0], [1]])})
+        memory.keep({"memory": x["memory"] + number, "memory_mask": x["memory_mask"] + 1})
+
+    for _ in range(2):
+        tf.function(lambda: strategy.run(step), autograph=False)()
+    found = [variable.value.numpy() for variable in memory.variables]
+    assert [variable.shape for variable in memory.variables] == [(4, 1, 2, 3), (4, 2)]
+    for variable, values in zip(memory.variables, found, strict=True):
+        variable.assign(np.flip(values, 0))
+    return found, [variable.value.numpy() for variable in memory.variables]
 
 
 def write(path: pathlib.Path, result: dict) -> None:

@@ -64,7 +64,7 @@ def assert_all_are_as_one_device(one, others, tolerance):
     ("setting", "layouts"),
     [
         ("regularised", ["mirrored2"]),
-        ("memory", ["mirrored2"]),
+        pytest.param("memory", ["mirrored2"], marks=pytest.mark.slow),
         ("embedding", ["mirrored2_parts2"]),
         ("electra_argmax", ["parts2", "mirrored2"]),
         *(
@@ -93,6 +93,14 @@ def test_every_layout_computes_what_one_device_computes(trained, setting, layout
 def test_in_float64_layouts_are_equal_to_the_last_digits(trained):
     others = {layout: trained("float64", layout) for layout in ("parts4", "mirrored2")}
     assert_all_are_as_one_device(trained("float64", "one"), others, tolerance=1e-12)
+
+
+def test_each_device_keeps_the_memory_of_its_rows(on_four_devices):
+    (vectors, mask), after = on_four_devices(distributed_runs.memory_of_two_devices)
+    np.testing.assert_array_equal(vectors[:, 0, 0, 0], [0, 0, 2, 2])
+    np.testing.assert_array_equal(mask[:, 0], [1, 2, 1, 2])  # that of a row that begins a stream is forgotten
+    np.testing.assert_array_equal(after[0], np.flip(vectors, 0))
+    np.testing.assert_array_equal(after[1], np.flip(mask, 0))
 
 
 def free_ports(count):

@@ -17,6 +17,7 @@ from test_pretraining import assert_same_weights, train_until_killed
 from keras_bert import BertPretrainer, InputError
 from keras_bert.optimization import AdamW
 from keras_bert.training.pretraining_options import PretrainingRunOptions
+from keras_bert.training.run_folder import RunFolder
 
 REUSE, LAYERS, WIDTH = OPTIONS.reuse_len, 2, 8
 CONFIG = config_of(
@@ -142,16 +143,34 @@ RUN = {
 }
 
 
+def trained(path, batches):
+    """Trains on batches, from the checkpoint of a folder on, and writes the next checkpoint."""
+    pretrainer = model()
+    pretrainer.compile(AdamW(1e-2), mem_len=24, num_streams=3)
+    folder = RunFolder(path)
+    step = folder.restore_checkpoint(pretrainer)
+    for batch in batches:
+        pretrainer.train_on_batch(batch)
+    folder.save_checkpoint(pretrainer, step + len(batches))
+    return np.load(path / "checkpoints" / f"step-{step + len(batches):08d}" / "state.npz")
+
+
+def test_a_checkpoint_has_the_memory(tmp_path, eagerly):
+    whole = trained(tmp_path / "whole", steps(2))
+    assert whole["memory/00000"].shape == (3, LAYERS, 24, WIDTH)
+    assert whole["memory/00001"].all()
+    trained(tmp_path / "stopped", steps(1))
+    resumed = trained(tmp_path / "stopped", steps(2)[1:])
+    for name in whole.files:
+        np.testing.assert_array_equal(whole[name], resumed[name], err_msg=name)
+
+
+@pytest.mark.slow
 def test_a_killed_run_goes_on_with_its_memory(records, tmp_path, monkeypatch, eagerly):
     pretrain(tmp_path / "whole", records, CONFIG, **RUN)
     train_until_killed(monkeypatch, 5, tmp_path / "killed", records, CONFIG, **RUN)
     pretrain(tmp_path / "killed", records, CONFIG, **RUN)
     assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
-    states = [np.load(tmp_path / name / "checkpoints" / "step-00000006" / "state.npz") for name in ("whole", "killed")]
-    assert states[0]["memory/00000"].shape == (3, LAYERS, 24, WIDTH)
-    assert states[0]["memory/00001"].all()
-    for name in states[0].files:
-        np.testing.assert_array_equal(states[0][name], states[1][name], err_msg=name)
     # It matters: without a memory, the same run ends with other weights.
     pretrain(tmp_path / "without", records, CONFIG, **{**RUN, "mem_len": 0})
     with pytest.raises(AssertionError):
