@@ -33,8 +33,8 @@ CONFIG = config_of(
 )
 
 
-def model():
-    result = BertPretrainer(CONFIG)
+def model(**arguments):
+    result = BertPretrainer(CONFIG, **arguments)
     scatter_weights(result)
     return result
 
@@ -74,13 +74,13 @@ def long_row(batches):
 
 @pytest.mark.parametrize("mem_len", [2 * REUSE, 3 * REUSE])
 def test_rows_with_a_memory_compute_what_one_long_row_computes(mem_len):
-    pretrainer, batches = model(), steps()
+    pretrainer, batches = model(dtype="float64"), steps()
     assert all((batch["masked_lm_positions"][:, 3] <= REUSE).all() for batch in batches)  # four in each first part
     found = np.concatenate(
         [np.asarray(outputs["masked_lm_logits"])[:, :4] for outputs in run(pretrainer, batches, mem_len)], axis=1
     )
     expected = np.asarray(pretrainer(long_row(batches))["masked_lm_logits"])
-    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     alone = np.asarray(pretrainer(batches[2])["masked_lm_logits"])[:, :4]
     assert np.abs(alone - expected[:, 8:]).max() > 1e-3
 
