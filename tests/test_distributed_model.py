@@ -64,12 +64,12 @@ def assert_all_are_as_one_device(one, others, tolerance):
     ("setting", "layouts"),
     [
         ("regularised", ["mirrored2"]),
-        pytest.param("memory", ["mirrored2"], marks=pytest.mark.slow),
         ("embedding", ["mirrored2_parts2"]),
-        ("electra_argmax", ["parts2", "mirrored2"]),
         *(
             pytest.param(setting, layouts, marks=pytest.mark.slow)
             for setting, layouts in [
+                ("electra_argmax", ["parts2", "mirrored2"]),
+                ("memory", ["mirrored2"]),
                 ("embedding", ["parts3", "mirrored2"]),
                 ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
                 ("clipped", ["parts2", "mirrored2"]),
@@ -122,9 +122,8 @@ def start_workers(setting, folder, count=2):
     return workers
 
 
-@pytest.mark.parametrize(
-    "setting", ["regularised", *(pytest.param(name, marks=pytest.mark.slow) for name in ("adamw", "memory"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", ["regularised", "adamw", "memory"])
 def test_two_processes_compute_what_one_device_computes(trained, tmp_path, setting):
     finish(*start_workers(setting, tmp_path))
     workers = {index: result(tmp_path / index, "workers") for index in ("0", "1")}
