@@ -252,14 +252,22 @@ def train(setting: str, layout: str) -> dict:
     with strategy.scope() if strategy else contextlib.nullcontext():
         keras.utils.set_random_seed(3)
         model = make_model()
-        before = [variable.numpy() for variable in model.weights]
         arguments = {"jit_compile": False, **arguments}
         model.compile(make_optimizer(), gradient_accumulation_steps=parts, **arguments)
+        before = _state(model)
     history = model.fit(make_data(), verbose=0).history
     evaluated = model.evaluate(make_data(), verbose=0, return_dict=True)
     logs = {name: float(values[-1]) for name, values in history.items()}
     logs |= {f"evaluated_{name}": float(value) for name, value in evaluated.items()}
-    return {"logs": logs, "before": before, "after": [variable.numpy() for variable in model.weights]}
+    return {"logs": logs, "before": before, "after": _state(model)}
+
+
+def _state(model) -> list[np.ndarray]:
+    """Returns the weights and the memory between batches, which is assigned too, as from a checkpoint."""
+    memory = model.stream_memory.variables if getattr(model, "stream_memory", None) else []
+    for variable in memory:
+        variable.assign(variable.value.numpy())
+    return [variable.numpy() for variable in model.weights] + [variable.value.numpy() for variable in memory]
 
 
 def memory_of_two_devices():
