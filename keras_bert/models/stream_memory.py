@@ -4,7 +4,6 @@ It is part of the state of a run, not of the model: checkpoints of a run have it
 keeps the memory of its own rows, so no memory travels between devices.
 """
 
-import dataclasses
 from typing import Any
 
 import keras
@@ -24,6 +23,9 @@ class StreamMemory:
         shape: `(L, M, H)`: layers, tokens and hidden size.
         dtype: dtype of the vectors.
 
+    Attributes:
+        variables: the rows of all devices, as a checkpoint stores them.
+
     Raises:
         InputError: the devices cannot share the rows evenly.
     """
@@ -34,8 +36,7 @@ class StreamMemory:
                 f"{num_streams} streams cannot be divided evenly among {strategy.num_replicas_in_sync} devices. Use a "
                 f"multiple of {strategy.num_replicas_in_sync}."
             )
-        self._strategy = strategy
-        shapes = {features.MEMORY: (*shape,), features.MEMORY_MASK: (shape[1],)}
+        shapes = {features.MEMORY: shape, features.MEMORY_MASK: (shape[1],)}
         dtypes = {features.MEMORY: dtype, features.MEMORY_MASK: "float32"}
         num_local = num_streams // strategy.num_replicas_in_sync
         with strategy.scope():
@@ -48,6 +49,7 @@ class StreamMemory:
                 )
                 for name, of_row in shapes.items()
             }
+        self.variables = [_RowsOfAllDevices(strategy, variable) for variable in self._local.values()]
 
     def recall(self, data: Any) -> Any:
         """Adds the memory to a device's share of a batch. Rows that begin a stream have none."""
@@ -66,40 +68,30 @@ class StreamMemory:
         for name, variable in self._local.items():
             variable.assign(tf.cast(predictions[name], variable.dtype))
 
-    @property
-    def variables(self) -> "list[_RowsOfAllDevices]":
-        """The rows of all devices, as a checkpoint stores them."""
-        return [_RowsOfAllDevices(self._strategy, variable) for variable in self._local.values()]
 
-
-@dataclasses.dataclass(frozen=True)
 class _RowsOfAllDevices:
     """A variable of which each device has some rows, with the interface of one variable with all rows."""
 
-    strategy: tf.distribute.Strategy
-    local: tf.Variable
-
-    @property
-    def path(self) -> str:
-        return self.local.name.partition(":")[0]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        num_local, *of_row = self.local.shape
-        return (num_local * self.strategy.num_replicas_in_sync, *of_row)
+    def __init__(self, strategy: tf.distribute.Strategy, local: tf.Variable):
+        self._strategy = strategy
+        self._local = local
+        self.path = local.name.partition(":")[0]
+        num_local, *of_row = local.shape
+        self.shape = (num_local * strategy.num_replicas_in_sync, *of_row)
+        # One function for all reads, because each is traced once.
+        self._gather = tf.function(
+            lambda: strategy.gather(strategy.run(lambda: tf.identity(local)), axis=0), autograph=False
+        )
 
     @property
     def value(self) -> tf.Tensor:
-        gather = tf.function(
-            lambda: self.strategy.gather(self.strategy.run(lambda: tf.identity(self.local)), axis=0), autograph=False
-        )
-        return gather()
+        return self._gather()
 
     def assign(self, values: np.ndarray) -> None:
-        num_local = len(values) // self.strategy.num_replicas_in_sync
+        num_local = len(values) // self._strategy.num_replicas_in_sync
 
         def assign_own_rows():
             first = tf.distribute.get_replica_context().replica_id_in_sync_group * num_local
-            self.local.assign(tf.constant(values)[first : first + num_local])
+            self._local.assign(tf.constant(values)[first : first + num_local])
 
-        self.strategy.run(assign_own_rows)
+        self._strategy.run(assign_own_rows)
