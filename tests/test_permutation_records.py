@@ -11,6 +11,7 @@ from example_bytes import serialize
 from family_shapes import config_of
 from numpy_bert import scatter_weights
 
+from data_prep import create_pretraining_data as create_pretraining_data_command
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.document_block import DocumentBlock
 from data_prep.pretraining.permutation_rows import draw_permutation_rows, tokens_that_begin_words
@@ -252,15 +253,21 @@ def test_batches_have_the_rows_in_the_order_of_the_streams(folder):
         pretraining_dataset(files, 3, config=config_of("bert", vocab_size=11))
 
 
-def test_a_memory_needs_rows_that_continue(folder):
+def test_a_memory_needs_rows_that_continue(folder, run_here):
     options = {"options": dataclasses.replace(OPTIONS, num_streams=0), "num_shards": 1}
     text, vocabulary, shuffled = str(folder / "text.txt"), folder / "vocab.txt", folder / "shuffled"
     create_pretraining_data(text, vocabulary, output_dir=shuffled, **options)
     with pytest.raises(InputError, match="its rows do not continue in the next batch, as a memory .mem_len. needs"):
         pretraining_dataset(str(shuffled), 3, in_streams=True)
-    options["options"] = dataclasses.replace(OPTIONS, num_streams=100)
-    with pytest.raises(InputError, match=r"has 1800 tokens of text, but 100 stream\(s\) of rows of 32 need at least"):
-        create_pretraining_data(text, vocabulary, output_dir=folder / "short", **options)
+    flags = (f"--input_file={text}", f"--vocab_file={vocabulary}", f"--output_dir={folder}/short", "--num_shards=1")
+    flags += ("--max_seq_length=32", "--reuse_len=16", "--num_streams=100", "--num_processes=1")
+    code, printed = run_here(create_pretraining_data_command, *flags)
+    assert code == 1
+    assert "has 1800 tokens of text, but 100 stream(s) of rows of 32 need at least 2900" in printed.err
+    code, printed = run_here(create_pretraining_data_command, *flags, "--max_ngram_size=3")
+    assert "With reuse_len, rows are XLNet's, which have no max_ngram_size" in printed.err
+    code, printed = run_here(create_pretraining_data_command, *flags, "--masked_lm_prob=0.1")
+    assert "--masked_lm_prob has no effect with --reuse_len" in printed.err
 
 
 def test_a_rank_outside_the_order_is_named(tmp_path):

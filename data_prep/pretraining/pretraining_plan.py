@@ -113,7 +113,7 @@ def describe_request(
     """Returns everything that determines the bytes of the records. Runs with equal requests write equal bytes."""
     return {
         **text,
-        "options": dataclasses.asdict(options),
+        "options": options.in_effect(),
         "compression": compression,
         "use_v2_feature_names": use_v2_feature_names,
         "num_files": num_files,

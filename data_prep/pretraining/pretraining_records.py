@@ -149,6 +149,11 @@ class PretrainingOptions:
         names = [field.name for field in dataclasses.fields(MaskingOptions) if hasattr(self, field.name)]
         return MaskingOptions(**{name: getattr(self, name) for name in names})
 
+    def in_effect(self) -> dict[str, object]:
+        """Returns name -> value, without the options of XLNet's rows where there are none."""
+        without = () if self.reuse_len else ("reuse_len", "perm_size", "mask_alpha", "mask_beta", "num_streams")
+        return {name: value for name, value in dataclasses.asdict(self).items() if name not in without}
+
     @property
     def has_sentence_task(self) -> bool:
         return self.sentence_task != "none"
