@@ -349,6 +349,20 @@ def define_record_flags() -> None:
         "Random second segments (BERT), swapped segments (ALBERT), or none: full sentences (RoBERTa).",
     )
     flags.DEFINE_integer("max_sequences_per_row", 1, "Above 1: pack up to this many examples into a record.")
+    flags.DEFINE_integer(
+        "reuse_len",
+        0,
+        "Above 0: rows of XLNet, whose first so many tokens are continued by the next row, with a random order of the "
+        "predictions.",
+    )
+    flags.DEFINE_integer("perm_size", 0, "XLNet: the tokens that are permuted together (default: --reuse_len).")
+    flags.DEFINE_integer("mask_alpha", 6, "XLNet: of so many tokens, --mask_beta are predicted.")
+    flags.DEFINE_integer("mask_beta", 1, "XLNet: the number of tokens to predict of every --mask_alpha.")
+    flags.DEFINE_integer(
+        "num_streams",
+        0,
+        "XLNet, above 0: the order for training with a memory (run_pretraining --mem_len) and batches of so many rows.",
+    )
     flags.DEFINE_integer("max_seq_length", 128, "Tokens in a record, special tokens included.")
     flags.DEFINE_integer("max_predictions_per_seq", 20, "The largest number of masks in a record.")
     flags.DEFINE_integer("random_seed", 12345, "Seed of every draw.")
@@ -384,6 +398,14 @@ def check_record_flags() -> None:
         not FLAGS.dynamic_masking,
         "with --dynamic_masking: masks are made when the records are read",
         *("masked_lm_prob", "max_predictions_per_seq"),
+    )
+    refuse_flags_without_effect(
+        FLAGS.reuse_len, "without --reuse_len", "perm_size", "mask_alpha", "mask_beta", "num_streams"
+    )
+    refuse_flags_without_effect(
+        not FLAGS.reuse_len,
+        "with --reuse_len",
+        *("masked_lm_prob", "short_seq_prob", "whole_word_actions", "replacement_tokens"),
     )
     refuse_flags_without_effect(FLAGS.input_file, "without --input_file", "split_sentences", "language", "text_field")
 

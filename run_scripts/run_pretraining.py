@@ -115,6 +115,13 @@ def define_flags() -> None:
         "generator_layers", None, "ELECTRA: the number of layers of the generator, as a fraction (default: 1)."
     )
     flags.DEFINE_float("disc_weight", None, "ELECTRA: the weight of the discriminator's loss (default: 50).")
+    flags.DEFINE_integer(
+        "mem_len",
+        0,
+        "XLNet, above 0: the tokens of the rows before that a row attends to, on records with --num_streams equal to "
+        "--train_batch_size.",
+        lower_bound=0,
+    )
     flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
     define_optimizer_flags()
     define_distillation_flags("distill_from")
@@ -250,6 +257,7 @@ def _train_and_evaluate() -> None:
             steps_per_execution=FLAGS.iterations_per_loop,
             gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
             gradient_checkpointing=FLAGS.gradient_checkpointing,
+            mem_len=FLAGS.mem_len,
             objective=FLAGS.objective,
             model_arguments={name: FLAGS[name].value for name in _ELECTRA_FLAGS if FLAGS[name].value is not None},
             seed=FLAGS.random_seed,

@@ -30,6 +30,7 @@ from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.stream_memory import StreamMemory
 from keras_bert.models.text_to_text import TextToText
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.models.trainable_parts import freeze
@@ -67,6 +68,17 @@ def features() -> dict[str, np.ndarray]:
 
 def pretraining_data() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices(features()).batch(BATCH, drop_remainder=True)
+
+
+def stream_data() -> tf.data.Dataset:
+    """As `pretraining_data`, in rows of XLNet that continue in the next batch, from the 12th on in new streams."""
+    x = features()
+    draw = np.random.default_rng(4)
+    x["input_mask"] = np.ones_like(x["input_mask"])
+    x["prediction_order"] = draw.integers(0, LENGTH, x["input_ids"].shape).astype(np.int32)
+    x["stream_row"] = np.repeat(np.arange(STEPS) % 11, BATCH)[:, None].astype(np.int32)
+    x["reuse_len"] = np.full((BATCH * STEPS, 1), 5, np.int32)
+    return tf.data.Dataset.from_tensor_slices(x).batch(BATCH, drop_remainder=True)
 
 
 def electra_data() -> tf.data.Dataset:
@@ -162,6 +174,12 @@ SETTINGS = {
     "frozen": (frozen_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
     "float64": (lambda: BertPretrainer(config(), dtype="float64"), lambda: AdamW(schedule()), pretraining_data, {}),
     "xla": (lambda: BertPretrainer(config()), lambda: AdamW(schedule()), pretraining_data, {"jit_compile": True}),
+    "memory": (
+        lambda: BertPretrainer(config(family="xlnet")),
+        lambda: AdamW(schedule(), bias_correction=False),
+        stream_data,
+        {"mem_len": 7, "num_streams": BATCH},
+    ),
     "tagging": (
         lambda: TokenClassifier(config(), labels=["a", "b", "c"]),
         lambda: AdamW(schedule()),
@@ -244,14 +262,41 @@ def train(setting: str, layout: str) -> dict:
     with strategy.scope() if strategy else contextlib.nullcontext():
         keras.utils.set_random_seed(3)
         model = make_model()
-        before = [variable.numpy() for variable in model.weights]
         arguments = {"jit_compile": False, **arguments}
         model.compile(make_optimizer(), gradient_accumulation_steps=parts, **arguments)
+        before = _state(model)
     history = model.fit(make_data(), verbose=0).history
     evaluated = model.evaluate(make_data(), verbose=0, return_dict=True)
     logs = {name: float(values[-1]) for name, values in history.items()}
     logs |= {f"evaluated_{name}": float(value) for name, value in evaluated.items()}
-    return {"logs": logs, "before": before, "after": [variable.numpy() for variable in model.weights]}
+    return {"logs": logs, "before": before, "after": _state(model)}
+
+
+def _state(model) -> list[np.ndarray]:
+    """Returns the weights and the memory between batches, which is assigned too, as from a checkpoint."""
+    memory = model.stream_memory.variables if getattr(model, "stream_memory", None) else []
+    for variable in memory:
+        variable.assign(variable.value.numpy())
+    return [variable.numpy() for variable in model.weights] + [variable.value.numpy() for variable in memory]
+
+
+def memory_of_two_devices():
+    """Returns the memory after two steps in which each device adds its number, and after all rows are assigned."""
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    memory = StreamMemory(strategy, 4, (1, 2, 3), "float32")
+
+    def step():
+        number = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.float32)
+        x = memory.recall({"stream_row": tf.constant([[0], [1]])})
+        memory.keep({"memory": x["memory"] + number, "memory_mask": x["memory_mask"] + 1})
+
+    for _ in range(2):
+        tf.function(lambda: strategy.run(step), autograph=False)()
+    found = [variable.value.numpy() for variable in memory.variables]
+    assert [variable.shape for variable in memory.variables] == [(4, 1, 2, 3), (4, 2)]
+    for variable, values in zip(memory.variables, found, strict=True):
+        variable.assign(np.flip(values, 0))
+    return found, [variable.value.numpy() for variable in memory.variables]
 
 
 def write(path: pathlib.Path, result: dict) -> None:

@@ -49,7 +49,9 @@ HEAVY_PLACES = ("accelerate", "layers", "optimization", "models", "checkpoints")
 # These run on every Keras backend.
 CORE = ("config", "layers", "models", "optimization")
 # Keras on TensorFlow only; imported when a model is made or trained there.
-TENSORFLOW_ONLY = ("keras_bert/models/distributed_model.py", "keras_bert/models/cached_batch.py")
+TENSORFLOW_ONLY = tuple(
+    f"keras_bert/models/{name}.py" for name in ("distributed_model", "cached_batch", "stream_memory")
+)
 
 
 def source_files(package: str):

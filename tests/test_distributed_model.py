@@ -69,6 +69,7 @@ def assert_all_are_as_one_device(one, others, tolerance):
             pytest.param(setting, layouts, marks=pytest.mark.slow)
             for setting, layouts in [
                 ("electra_argmax", ["parts2", "mirrored2"]),
+                ("memory", ["mirrored2"]),
                 ("embedding", ["parts3", "mirrored2"]),
                 ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
                 ("clipped", ["parts2", "mirrored2"]),
@@ -95,6 +96,14 @@ def test_in_float64_layouts_are_equal_to_the_last_digits(trained):
     assert_all_are_as_one_device(trained("float64", "one"), others, tolerance=1e-12)
 
 
+def test_each_device_keeps_the_memory_of_its_rows(on_four_devices):
+    (vectors, mask), after = on_four_devices(distributed_runs.memory_of_two_devices)
+    np.testing.assert_array_equal(vectors[:, 0, 0, 0], [0, 0, 2, 2])
+    np.testing.assert_array_equal(mask[:, 0], [1, 2, 1, 2])  # that of a row that begins a stream is forgotten
+    np.testing.assert_array_equal(after[0], np.flip(vectors, 0))
+    np.testing.assert_array_equal(after[1], np.flip(mask, 0))
+
+
 def free_ports(count):
     sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
     ports = [opened.getsockname()[1] for opened in sockets]
@@ -115,7 +124,7 @@ def start_workers(setting, folder, count=2):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ["regularised", "adamw"])
+@pytest.mark.parametrize("setting", ["regularised", "adamw", "memory"])
 def test_two_processes_compute_what_one_device_computes(trained, tmp_path, setting):
     finish(*start_workers(setting, tmp_path))
     workers = {index: result(tmp_path / index, "workers") for index in ("0", "1")}

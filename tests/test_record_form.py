@@ -16,6 +16,8 @@ KINDS = {
     "no_task": {"has_sentence_task": False},
     "unmasked_packed": {"max_predictions_per_seq": 0, "max_sequences_per_row": 3},
     "no_task_packed": {"max_sequences_per_row": 3, "has_sentence_task": False},
+    "order": {"has_sentence_task": False, "has_order": True},
+    "streams": {"has_sentence_task": False, "has_order": True, "has_streams": True},
 }
 
 
@@ -49,7 +51,7 @@ def test_the_names_of_tf_model_garden_are_noticed(tmp_path):
 
 def test_files_of_different_kinds_are_not_mixed(tmp_path):
     different = {"google": write(tmp_path / "google.tfrecord")}
-    for kind in ("unmasked", "packed", "no_task", "unmasked_packed"):
+    for kind in ("unmasked", "packed", "no_task", "unmasked_packed", "order", "streams"):
         different[kind] = write(tmp_path / f"{kind}.tfrecord", **KINDS[kind])
     for kind, path in different.items():
         for other_kind, other_path in different.items():
@@ -85,10 +87,12 @@ def test_an_incomplete_record_is_refused_with_the_missing_feature(tmp_path, name
 
 def test_the_kind_names_every_difference():
     kinds = {
-        RecordForm(8, predictions, places, weights, aliases).kind
+        RecordForm(8, predictions, places, weights, aliases, order, streams).kind
         for predictions in (0, 2)
         for places in (1, 3)
         for weights in (False, True)
         for aliases in ({}, {"input_ids": "input_word_ids"})
+        for order in (False, True)
+        for streams in (0, 4)
     }
-    assert len(kinds) == 16
+    assert len(kinds) == 64

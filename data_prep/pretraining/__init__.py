@@ -8,6 +8,7 @@ sentence_pairs.py        documents -> pairs of segments
 full_sentences.py        documents -> full sequences without pairs
 sequence_packing.py      packs several sequences into one row
 token_sequences.py       ranges of tokens -> rows
+permutation_rows.py      documents -> rows for XLNet
 pretraining_records.py   one block of documents -> finished records; a pure function
 record_writer.py         writes TFRecord files: plain, gzip or zstd
 shard_pool.py            distributes shards over processes

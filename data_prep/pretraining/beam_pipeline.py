@@ -385,7 +385,7 @@ def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> No
     columns = [[getattr(report, name) for report in reports] for name in _COUNTED[:3]]
     folder = RecordFolder(plan.output_prefix(None, job.output_dir), job.request, files)
     try:
-        plan.check_shards(layout.corpus, plan.ShardSizes(*map(np.array, columns)), job.options.sentence_task)
+        plan.check_shards(layout.corpus, plan.ShardSizes(*map(np.array, columns)), job.options)
     except InputError:
         files.remove([*layout.paths, *map(_note_path, layout.paths)])
         raise

@@ -12,6 +12,7 @@ import numpy as np
 from data_prep.pretraining.disk_space import announce_disk_use, readable_bytes
 from data_prep.pretraining.document_block import DocumentBlock, count_tokens
 from data_prep.pretraining.document_dealing import Dealing
+from data_prep.pretraining.permutation_rows import NUM_SPECIAL
 from data_prep.pretraining.pretraining_records import PretrainingOptions, block_batches
 from data_prep.pretraining.record_writer import write_records
 from data_prep.text.corpus import as_patterns, input_size
@@ -112,7 +113,7 @@ def describe_request(
     """Returns everything that determines the bytes of the records. Runs with equal requests write equal bytes."""
     return {
         **text,
-        "options": dataclasses.asdict(options),
+        "options": options.in_effect(),
         "compression": compression,
         "use_v2_feature_names": use_v2_feature_names,
         "num_files": num_files,
@@ -165,7 +166,7 @@ def plan_dealing(corpus: TokenizedCorpus, options: PretrainingOptions, num_shard
     dealing = choose_dealing(corpus, sizes, options)
     if dealing.num_sentences is not None:
         sizes = shard_sizes(corpus, dealing)
-    check_shards(corpus, sizes, options.sentence_task)
+    check_shards(corpus, sizes, options)
     return dealing, sizes
 
 
@@ -228,8 +229,12 @@ def _has_records(sizes: ShardSizes, sentence_task: str) -> np.ndarray:
     return sizes.num_sentences > (sizes.num_documents if sentence_task == "sentence_order" else 0)
 
 
-def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str) -> None:
+def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, options: PretrainingOptions) -> None:
     """Warns about an uneven distribution of records. Raises `InputError` if a file has no record."""
+    if options.reuse_len:
+        _check_streams(sizes, options)
+        return
+    sentence_task = options.sentence_task
     has_records = _has_records(sizes, sentence_task)
     if sentence_task == "next_sentence" and not has_records.any():
         raise InputError(
@@ -248,6 +253,18 @@ def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str)
         _logger.warning(
             "The text is a single document (a blank line begins a new one), so random next sentences come from other "
             "places of the same document."
+        )
+
+
+def _check_streams(sizes: ShardSizes, options: PretrainingOptions) -> None:
+    """Raises `InputError` if the text of a file does not fill one row in each of its streams."""
+    num_streams = max(1, options.num_streams)
+    needed, fewest = num_streams * (options.max_seq_length - NUM_SPECIAL), int(sizes.num_tokens.min())
+    if fewest < needed:
+        raise InputError(
+            f"A file has {fewest} tokens of text, but {num_streams} stream(s) of rows of {options.max_seq_length} need "
+            f"at least {needed}. Give more text, or write fewer files, use fewer num_streams or a smaller "
+            "max_seq_length."
         )
 
 
@@ -302,7 +319,7 @@ class DiskNeeds:
 
 def warn_about_too_few_predictions(options: PretrainingOptions) -> None:
     needed = round(options.masked_lm_prob * options.max_seq_length)
-    if options.max_predictions_per_seq < needed and not options.dynamic_masking:
+    if options.max_predictions_per_seq < needed and not options.dynamic_masking and not options.reuse_len:
         _logger.warning(
             "max_predictions_per_seq=%d is less than masked_lm_prob * max_seq_length = %d: full records get only %d "
             "masks, %.1f %% of their tokens.",
@@ -324,7 +341,7 @@ def _warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOpti
 
 def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions, special_tokens: SpecialTokens) -> int:
     """Returns the number of tokens lost by cutting sentences, int (num_sentences,), to the length that fits a pair."""
-    if not options.has_sentence_task:
+    if not options.has_sentence_task or options.reuse_len:
         return 0
     return int(np.maximum(sentence_lengths - (options.max_seq_length - special_tokens.num_special(2)), 0).sum())
 

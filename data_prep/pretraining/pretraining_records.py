@@ -9,6 +9,13 @@ import numpy as np
 from data_prep.pretraining.document_block import DocumentBlock, count_shard_tokens, shard_blocks
 from data_prep.pretraining.document_dealing import Dealing
 from data_prep.pretraining.full_sentences import draw_full_sentences
+from data_prep.pretraining.permutation_rows import (
+    NUM_SPECIAL,
+    draw_permutation_rows,
+    lay_out_permutation_rows,
+    tokens_that_begin_words,
+    with_shuffled_documents,
+)
 from data_prep.pretraining.sentence_pairs import draw_sentence_pairs
 from data_prep.pretraining.sequence_packing import pack_sequences
 from data_prep.pretraining.token_sequences import TokenSequences, lay_out_rows
@@ -40,6 +47,13 @@ class PretrainingOptions:
         max_sequences_per_row: above 1, sequences are packed.
         replacement_tokens: the source of random tokens: "text", or the whole "vocabulary", as in Google's code.
         dynamic_masking: whether to write records without masks, which are masked while they are read.
+        reuse_len: above 0, rows are XLNet's, see `permutation_rows.py`: so many of their tokens are context that the
+            next row continues, and all `max_predictions_per_seq` tokens are predicted in a random order.
+        perm_size: the number of tokens that are permuted together; 0: `reuse_len`.
+        mask_alpha, mask_beta: about `mask_beta` of every `mask_alpha` tokens are predicted, as long as there are
+            predictions left.
+        num_streams: above 0, rows come in the order for batches of this size, in which each row continues that of the
+            batch before.
 
     Raises:
         InputError: a value is out of range, or two values contradict each other.
@@ -60,6 +74,11 @@ class PretrainingOptions:
     max_sequences_per_row: int = 1
     replacement_tokens: str = "text"
     dynamic_masking: bool = False
+    reuse_len: int = 0
+    perm_size: int = 0
+    mask_alpha: int = 6
+    mask_beta: int = 1
+    num_streams: int = 0
 
     def __post_init__(self):
         for name, lowest in (
@@ -67,6 +86,10 @@ class PretrainingOptions:
             ("dupe_factor", 1),
             ("random_seed", 0),
             ("max_sequences_per_row", 1),
+            ("reuse_len", 0),
+            ("perm_size", 0),
+            ("mask_beta", 1),
+            ("num_streams", 0),
         ):
             if getattr(self, name) < lowest:
                 raise InputError(f"{name} must be {lowest} or more. Received: {getattr(self, name)}")
@@ -87,12 +110,49 @@ class PretrainingOptions:
                 "With dynamic_masking, records are masked while they are read, so do_whole_word_mask, max_ngram_size "
                 "and replacement_tokens have no effect here. Leave them out, and give them when reading."
             )
+        if self.reuse_len:
+            self._check_permutation()
+        elif self.num_streams:
+            raise InputError("num_streams are for XLNet's rows. Add reuse_len, or leave out num_streams.")
+
+    def _check_permutation(self) -> None:
+        most = self.max_seq_length - NUM_SPECIAL - 2
+        if self.reuse_len > most:
+            raise InputError(
+                f"reuse_len must be at most {most}, so that a pair and its special tokens fit behind it in "
+                f"max_seq_length={self.max_seq_length}. Received: {self.reuse_len}"
+            )
+        size, parts = self.perm_size or self.reuse_len, (self.reuse_len, self.max_seq_length - self.reuse_len)
+        if size > self.reuse_len or any(part % size for part in parts):
+            raise InputError(
+                f"perm_size must be at most reuse_len={self.reuse_len} and divide both parts of a row, {parts[0]} and "
+                f"{parts[1]} tokens. Received: {size}"
+            )
+        if self.mask_alpha < self.mask_beta:
+            raise InputError(
+                "mask_beta of every mask_alpha tokens are predicted, so mask_alpha must be at least mask_beta. "
+                f"Received: mask_alpha={self.mask_alpha}, mask_beta={self.mask_beta}"
+            )
+        if self.max_predictions_per_seq > 2 * min(parts):
+            raise InputError(
+                f"Half of max_predictions_per_seq={self.max_predictions_per_seq} predictions do not fit into a part of "
+                f"{min(parts)} tokens. Use at most {2 * min(parts)}."
+            )
+        others = ("dynamic_masking", "do_whole_word_mask", "max_ngram_size", "max_sequences_per_row", "sentence_task")
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        if given := [name for name in others if getattr(self, name) != defaults[name]]:
+            raise InputError(f"With reuse_len, rows are XLNet's, which have no {' and no '.join(given)}. Leave it out.")
 
     @property
     def masking(self) -> MaskingOptions:
         """The subset of the options that masking uses."""
         names = [field.name for field in dataclasses.fields(MaskingOptions) if hasattr(self, field.name)]
         return MaskingOptions(**{name: getattr(self, name) for name in names})
+
+    def in_effect(self) -> dict[str, object]:
+        """Returns name -> value, without the options of XLNet's rows where there are none."""
+        without = () if self.reuse_len else ("reuse_len", "perm_size", "mask_alpha", "mask_beta", "num_streams")
+        return {name: value for name, value in dataclasses.asdict(self).items() if name not in without}
 
     @property
     def has_sentence_task(self) -> bool:
@@ -105,7 +165,9 @@ class PretrainingOptions:
             self.max_seq_length,
             0 if self.dynamic_masking else self.max_predictions_per_seq,
             self.max_sequences_per_row,
-            has_sentence_task=self.has_sentence_task,
+            has_sentence_task=self.has_sentence_task and not self.reuse_len,
+            has_order=self.reuse_len > 0,
+            has_streams=self.num_streams > 0,
         )
 
 
@@ -157,15 +219,36 @@ def pass_batches(
         feature name -> array (batch, length), int32 and float32, for each of `options.features`; and the share of the
         pass's records that the batch has.
     """
-    masking_vocabulary = _masking_vocabulary(vocabulary, options.replacement_tokens)
     names = [feature.name for feature in options.features]
-    batch_rows = max(min(_BATCH_ROWS, _BATCH_TOKENS // options.max_seq_length), 1)
     rng = np.random.Generator(np.random.PCG64([options.random_seed, pass_number, shard, block_number]))
+    make = _permutation_batches if options.reuse_len else _masked_batches
+    for rows, share in make(block, options, vocabulary, rng):
+        yield {name: rows[name] for name in names}, share
+
+
+def _permutation_batches(block, options, vocabulary, rng) -> Iterator[tuple[dict[str, np.ndarray], float]]:
+    begins_word = tokens_that_begin_words(vocabulary)
+    block = with_shuffled_documents(block, rng)
+    rows = draw_permutation_rows(block, options, rng)
+    for start in range(0, len(rows), size := _batch_rows(options)):
+        batch = rows.take(slice(start, start + size))
+        yield (
+            lay_out_permutation_rows(block.tokens, batch, options, vocabulary, begins_word, rng),
+            len(batch) / len(rows),
+        )
+
+
+def _batch_rows(options: PretrainingOptions) -> int:
+    return max(min(_BATCH_ROWS, _BATCH_TOKENS // options.max_seq_length), 1)
+
+
+def _masked_batches(block, options, vocabulary, rng) -> Iterator[tuple[dict[str, np.ndarray], float]]:
+    masking_vocabulary = _masking_vocabulary(vocabulary, options.replacement_tokens)
     sequences = _draw_sequences(block, options, vocabulary.special_tokens, rng)
     order, row_offsets = pack_sequences(sequences.lengths(), options.max_seq_length, options.max_sequences_per_row, rng)
     num_rows = len(row_offsets) - 1
-    for start in range(0, num_rows, batch_rows):
-        offsets = row_offsets[start : start + batch_rows + 1]
+    for start in range(0, num_rows, size := _batch_rows(options)):
+        offsets = row_offsets[start : start + size + 1]
         rows, is_text = lay_out_rows(
             block.tokens,
             sequences.take(order[offsets[0] : offsets[-1]]),
@@ -177,7 +260,7 @@ def pass_batches(
         if not options.dynamic_masking:
             input_ids, input_mask = rows[features.INPUT_IDS], rows[features.INPUT_MASK]
             rows.update(mask_batch(input_ids, is_text, input_mask, options.masking, masking_vocabulary, rng))
-        yield {name: rows[name] for name in names}, (len(offsets) - 1) / num_rows
+        yield rows, (len(offsets) - 1) / num_rows
 
 
 @functools.lru_cache(maxsize=1)

@@ -32,10 +32,13 @@ class DistributedModel(keras.Model):
     """
 
     gradient_accumulation_steps = 1
+    stream_memory: Any = None  # a `StreamMemory`, if rows continue in the next batch
 
     @property
     def _needs_own_step(self) -> bool:
         if self.distribute_strategy.num_replicas_in_sync > 1 or self.gradient_accumulation_steps > 1:
+            return True
+        if self.stream_memory is not None:
             return True
         # The gradient of an embedding has one slice for every lookup. For a row that is looked up twice, Keras'
         # optimisers clip the two slices separately instead of their sum, which gives a wrong gradient.
@@ -160,6 +163,8 @@ class DistributedModel(keras.Model):
 
     def _divided_step(self, data) -> None:
         device = tf.distribute.get_replica_context()
+        if self.stream_memory is not None:
+            data = self.stream_memory.recall(data)
         parts = BatchParts(data, self.gradient_accumulation_steps)
         weights = device.all_reduce(tf.distribute.ReduceOp.SUM, parts.sum(self._loss_weights))
         values = [tf.convert_to_tensor(variable.value) for variable in self.trainable_variables]
@@ -169,12 +174,15 @@ class DistributedModel(keras.Model):
         def gradients_and_sums(part, number):
             return self._part_function(values, self._seeds(first_number + number), part, weights, scale)
 
-        if self._compile_metrics is None:
+        if not self._needs_predictions:
             gradients, sums = parts.sum(gradients_and_sums)
-        else:  # `compile` allows them with one part only
+        else:  # `compile` allows this with one part only
             gradients, sums, predictions = gradients_and_sums(data, 0)
+        if self._compile_metrics is not None:
             x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
             self.compute_metrics(x, y, predictions, sample_weight)
+        if self.stream_memory is not None:
+            self.stream_memory.keep(predictions)
         for name, (numerator, weight) in sums.items():
             self._reports[name].update_state(numerator, weight)
         gradients = device.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
@@ -182,6 +190,10 @@ class DistributedModel(keras.Model):
             variable for variable, is_used in zip(self.trainable_variables, self._is_used, strict=True) if is_used
         ]
         self.optimizer.apply(gradients, variables)
+
+    @property
+    def _needs_predictions(self) -> bool:
+        return self._compile_metrics is not None or self.stream_memory is not None
 
     def _loss_weights(self, part, number) -> tf.Tensor:
         """Returns the weights of the loss terms, float (terms,).
@@ -237,7 +249,7 @@ class DistributedModel(keras.Model):
         if self._compile_metrics is None:
             terms += self.metric_terms(x, y, predictions, sample_weight)
         sums = {term.name: (term.numerator, term.weight) for term in terms}
-        return (gradients, sums) if self._compile_metrics is None else (gradients, sums, predictions)
+        return (gradients, sums, predictions) if self._needs_predictions else (gradients, sums)
 
 
 def _inner(optimizer):

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.models.base import TaskModel
 from keras_bert.models.class_names import stored_class
@@ -80,18 +81,60 @@ class BertPretrainer(TaskModel):
         masked_lm_logits = self.masked_lm_head(
             encoded["sequence_output"], ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         )
+        memory = {name: encoded[name] for name in (features.MEMORY, features.MEMORY_MASK) if name in encoded}
         return {
             "masked_lm_logits": masked_lm_logits,
             "next_sentence_logits": self.next_sentence_head(encoded["pooled_output"]),
+            **memory,
         }
 
-    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
+    def compile(
+        self,
+        optimizer: Any,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        mem_len: int = 0,
+        num_streams: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        """Configures training; see `TaskModel.compile`.
+
+        Args:
+            mem_len: above 0, the tokens before a row that it attends to while an XLNet is trained. They are those that
+                the row at its place in the batch before has left. Give batches of
+                `pretraining_dataset(..., in_streams=True)`. Evaluation has no memory.
+            num_streams: with `mem_len`, the rows in a batch.
+
+        Raises:
+            InputError: metrics are given, or a memory where there can be none.
+        """
         if metrics is not None or weighted_metrics is not None:
             raise InputError(
                 f"BertPretrainer reports {', '.join((*self.loss_names, *self.metric_names))}; Keras' metrics cannot "
                 "see its labels, which are among the features. Call compile(optimizer=...) without metrics."
             )
         super().compile(optimizer, **kwargs)
+        self.stream_memory = self._new_memory(mem_len, num_streams) if mem_len else None
+
+    def _new_memory(self, mem_len: int, num_streams: int) -> Any:
+        if not on_tensorflow() or not self.config.family.predicts_from_queries or type(self) is not BertPretrainer:
+            raise InputError(
+                f"Only a BertPretrainer of XLNet on TensorFlow has a memory. Received: mem_len={mem_len} for a "
+                f"{type(self).__name__} of {self.config.model_type}."
+            )
+        if mem_len < 0 or num_streams < 1:
+            raise InputError(
+                f"mem_len must be 0 or more, and num_streams with it 1 or more. Received: {mem_len} and {num_streams}"
+            )
+        if self.gradient_accumulation_steps > 1:
+            raise InputError(
+                "gradient_accumulation_steps does not work with mem_len. Leave out one of the two, or use smaller "
+                "batches (num_streams)."
+            )
+        from keras_bert.models.stream_memory import StreamMemory
+
+        shape = (self.config.num_hidden_layers, mem_len, self.config.hidden_size)
+        return StreamMemory(self.distribute_strategy, num_streams, shape, self.encoder.compute_dtype)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         masked, next_sentence = self._labels(x, sample_weight)

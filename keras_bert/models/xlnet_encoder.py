@@ -9,7 +9,7 @@ from keras_bert.config.xlnet_config import XLNetConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.heads import Pooler
-from keras_bert.layers.numbered_mask import attention_bias, columns_with_first_last
+from keras_bert.layers.numbered_mask import MASKED, attention_bias, columns_with_first_last
 from keras_bert.layers.prediction_order import order_bias, with_own_token
 from keras_bert.layers.relative_attention import distance_vectors
 from keras_bert.layers.relative_block import RelativeBlock
@@ -137,9 +137,14 @@ class XLNetEncoder(Encoder):
 
         Args:
             inputs, columns: as for `vectors_at`. With `prediction_order`, int `[B, S]` (see `order_bias`), a token also
-                knows the selected tokens of lower ranks. By default no token knows the selected ones.
+                knows the selected tokens of lower ranks. By default no token knows the selected ones. With `memory`,
+                float `[B, L, M, H]`, the inputs of all layers for the M tokens before the row, all tokens know those
+                where `memory_mask`, `[B, M]`, is 1; the first `reuse_len` tokens, int `[B, 1]`, go into the next one.
             head: a `QueryHead`.
             training: whether to apply dropout.
+
+        Returns:
+            as `vectors_at`; with a memory, also the `memory` and `memory_mask` of the rows that follow.
         """
         self._check_inputs(inputs)
         row, columns = self._read(inputs), ops.cast(columns, "int32")
@@ -158,10 +163,15 @@ class XLNetEncoder(Encoder):
             row.sequences, query_mask=ops.take_along_axis(row.sequences, query_columns, axis=1)
         ) + ops.take_along_axis(hidden_tokens, ops.expand_dims(query_columns, (1, 3)), axis=2)
         start = ops.cast(head.mask_embedding, self.compute_dtype)
+        bias, memory = attention_bias(row.sequences) + with_own_token(hidden_tokens), None
+        if features.MEMORY in inputs:
+            memory = _Memory(ops.cast(inputs[features.MEMORY], self.compute_dtype), inputs[features.MEMORY_MASK])
+            bias, query_bias = memory.before(bias), memory.before(query_bias)
         streams = self.run(
             row.ids,
             row.segments,
-            attention_bias(row.sequences) + with_own_token(hidden_tokens),
+            bias,
+            memory=memory and memory.of_layers(),
             queries=ops.zeros((*ops.shape(columns), self.config.hidden_size), self.compute_dtype) + start,
             query_columns=query_columns,
             query_bias=query_bias,
@@ -170,7 +180,8 @@ class XLNetEncoder(Encoder):
             token_vectors=row.vectors,
         )
         first = ops.reshape(streams.states[-1], (*ops.shape(row.first), self.config.hidden_size))
-        return {"sequence_output": streams.queries, "pooled_output": self._pooled(first, row)}
+        outputs = {"sequence_output": streams.queries, "pooled_output": self._pooled(first, row)}
+        return outputs | memory.following(streams.states, inputs[features.REUSE_LEN]) if memory else outputs
 
     def run(
         self,
@@ -299,6 +310,38 @@ class _Row(NamedTuple):
     first: Any
     is_packed: bool
     vectors: Any
+
+
+class _Memory(NamedTuple):
+    """The inputs of all layers for M tokens before a row, `[B, L, M, H]`, and which of them are known, `[B, M]`."""
+
+    vectors: Any
+    mask: Any
+
+    def of_layers(self) -> list:
+        return [self.vectors[:, layer] for layer in range(self.vectors.shape[1])]
+
+    def before(self, bias):
+        """Returns a bias `[B, 1, F, S]` with that of the memory before it: `[B, 1, F, M + S]`."""
+        of_memory = ops.expand_dims((1.0 - ops.cast(self.mask, bias.dtype)) * MASKED, (1, 2))
+        shape = (*ops.shape(bias)[:3], ops.shape(self.mask)[1])
+        return ops.concatenate([ops.broadcast_to(of_memory, shape), bias], axis=3)
+
+    def following(self, states: list, reuse_len) -> dict:
+        """Returns the memory after the first `reuse_len` tokens, `[B, 1]`, of a row with these layers' inputs.
+
+        Reference: zihangdai/xlnet `modeling.py`, `_cache_mem`.
+        """
+        columns = ops.cast(reuse_len, "int32") + ops.arange(ops.shape(self.mask)[1], dtype="int32")
+        known = ops.concatenate([self.mask, ops.ones_like(states[0][:, :, 0], dtype=self.mask.dtype)], axis=1)
+        vectors = [
+            vectors_at(ops.concatenate([old, ops.stop_gradient(new)], axis=1), columns)
+            for old, new in zip(self.of_layers(), states, strict=False)
+        ]
+        return {
+            features.MEMORY: ops.stack(vectors, axis=1),
+            features.MEMORY_MASK: ops.take_along_axis(known, columns, axis=1),
+        }
 
 
 class _Streams(NamedTuple):

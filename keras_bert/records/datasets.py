@@ -45,6 +45,7 @@ def pretraining_dataset(
     shard_index: int = 0,
     num_shards: int = 1,
     index_path: str | os.PathLike | None = None,
+    in_streams: bool = False,
 ) -> tf.data.Dataset:
     """Makes batches of pre-training records, those of google-research/bert and TF Model Garden included.
 
@@ -77,6 +78,8 @@ def pretraining_dataset(
             batch, because each shard reads all records and masks whole batches.
         index_path: with `shuffle`, a file that keeps the number and the offsets of the records, so that they are
             counted only once.
+        in_streams: whether each row continues the row at its place in the batch before, as a memory between batches
+            needs. The records are then read in their order, whatever `shuffle` is.
 
     Returns:
         A dataset of dicts name -> tensor `(batch, length)` with all pre-training features: int32, and float32 for
@@ -87,7 +90,8 @@ def pretraining_dataset(
         InputError: nothing matches; a file has no records or is cut off; its records lack a feature, have other lengths
             than requested, another form than the other files, ids outside the config's vocabulary, or were made with
             another vocabulary; the shard does not exist; the vocabulary is missing; `masking` is given for records that
-            have masks.
+            have masks; the records are XLNet's but the config is not; with `in_streams`, their rows do not continue, or
+            continue in batches of another size.
 
     Example:
         dataset = pretraining_dataset("records", batch_size=32)
@@ -98,6 +102,7 @@ def pretraining_dataset(
     if vocabulary is not None:
         check_vocabulary(first_records, vocabulary)
     ranges = _ranges(form, config)
+    _check_use(form, next(iter(first_records)), config, batch_size if in_streams else None)
     for path, record in first_records.items():
         check_is_whole(path, record)
         if config is not None:
@@ -109,7 +114,7 @@ def pretraining_dataset(
     rows = _rows_of_shard(batch_size, shard_index, num_shards)
     # The masks of a row depend on those of the whole batch.
     read_rows = (0, batch_size) if masks else rows
-    if shuffle:
+    if shuffle and not in_streams:
         order = RecordOrder(list(first_records), seed, index_path)
         batches = _shuffled_batches(order, batch_size, read_rows, start_step, repeat)
     else:
@@ -128,6 +133,26 @@ def pretraining_dataset(
         if num_shards > 1:
             batches = batches.map(lambda batch: {name: values[slice(*rows)] for name, values in batch.items()})
     return _prefetched(batches)
+
+
+def _check_use(form: RecordForm, path: str, config: BertConfig | None, num_streams: int | None) -> None:
+    """Raises `InputError` if the records are for another model, or for a memory in batches of another size."""
+    if form.has_order and config is not None and not config.family.predicts_from_queries:
+        raise InputError(
+            f"{path}: its records are XLNet's, whose predicted tokens are not masked, but the model is a "
+            f"{config.model_type}. Make records without reuse_len."
+        )
+    if num_streams is None or form.num_streams == num_streams:
+        return
+    if not form.num_streams:
+        raise InputError(
+            f"{path}: its rows do not continue in the next batch, as a memory (mem_len) needs: they are in random "
+            f"order. Make records with num_streams={num_streams}, or leave out mem_len."
+        )
+    raise InputError(
+        f"{path}: its rows continue in batches of {form.num_streams} rows (num_streams), but a batch has "
+        f"{num_streams}. Use batches of that size."
+    )
 
 
 def _ranges(form: RecordForm, config: BertConfig | None) -> list[Range]:

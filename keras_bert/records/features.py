@@ -24,6 +24,11 @@ POSITION_IDS = "position_ids"
 TOKEN_VECTORS = "token_vectors"
 GLOBAL_MASK = "global_mask"
 PREDICTION_ORDER = "prediction_order"
+REUSE_LEN = "reuse_len"
+NUM_STREAMS = "num_streams"
+STREAM_ROW = "stream_row"
+MEMORY = "memory"
+MEMORY_MASK = "memory_mask"
 LABEL_IDS = "label_ids"
 TARGET_IDS = "target_ids"
 TARGET_MASK = "target_mask"
@@ -67,6 +72,8 @@ def pretraining_features(
     max_sequences_per_row: int = 1,
     *,
     has_sentence_task: bool = True,
+    has_order: bool = False,
+    has_streams: bool = False,
 ) -> list[Feature]:
     """Returns the features of google-research/bert `create_pretraining_data.py`, and those that this project adds.
 
@@ -76,6 +83,9 @@ def pretraining_features(
         max_sequences_per_row: above 1, a row has several sequences. `input_mask` numbers them, `cls_positions` has
             their first columns, and each has a next-sentence label and weight. Unused entries are 0.
         has_sentence_task: False for records without a next-sentence task. Their next-sentence weights are all 0.
+        has_order: whether each token has a rank in the order of predictions, as for XLNet. 0: all others know it.
+        has_streams: whether a row continues in the next batch. Then it has the number of streams, which is the number
+            of rows in a batch, its number in its stream, and how many of its tokens are the memory of the next row.
     """
     result = token_features(max_seq_length)
     if max_predictions_per_seq:
@@ -89,6 +99,10 @@ def pretraining_features(
         result.append(Feature(CLS_POSITIONS, max_sequences_per_row))
     if max_sequences_per_row > 1 or not has_sentence_task:
         result.append(Feature(NEXT_SENTENCE_WEIGHTS, max_sequences_per_row, "float32"))
+    if has_order:
+        result.append(Feature(PREDICTION_ORDER, max_seq_length))
+    if has_streams:
+        result += [Feature(NUM_STREAMS, 1), Feature(STREAM_ROW, 1), Feature(REUSE_LEN, 1)]
     return result
 
 

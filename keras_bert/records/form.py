@@ -22,6 +22,8 @@ class RecordForm:
         has_sentence_weights: whether next-sentence labels have weights. Packed records have them. So do records without
             a next-sentence task, where all weights are 0.
         aliases: our name -> the name in the records, where they differ (TF Model Garden).
+        has_order: whether tokens have ranks in the order of predictions (XLNet).
+        num_streams: above 0, the rows of one batch, each of which continues in the next batch.
     """
 
     max_seq_length: int
@@ -29,6 +31,8 @@ class RecordForm:
     max_sequences_per_row: int
     has_sentence_weights: bool
     aliases: Mapping[str, str]
+    has_order: bool = False
+    num_streams: int = 0
 
     @classmethod
     def of_record(cls, serialized: bytes) -> "RecordForm":
@@ -38,6 +42,7 @@ class RecordForm:
             InputError: the bytes are not a `tf.train.Example`.
         """
         lengths = features.lengths_in_record(serialized)
+        streams = features.numbers_in_record(serialized).get(features.NUM_STREAMS)
         has_masks = bool(_MASKS & set(lengths))
         return cls(
             max_seq_length=lengths.get(features.INPUT_IDS, 0),
@@ -45,6 +50,8 @@ class RecordForm:
             max_predictions_per_seq=max(1, lengths.get(features.MASKED_LM_POSITIONS, 0)) if has_masks else 0,
             max_sequences_per_row=lengths.get(features.CLS_POSITIONS, 1),
             has_sentence_weights=features.NEXT_SENTENCE_WEIGHTS in lengths,
+            has_order=features.PREDICTION_ORDER in lengths,
+            num_streams=int(streams[0]) if streams is not None and len(streams) else 0,
             aliases=features.aliases_in_record(serialized),
         )
 
@@ -56,6 +63,8 @@ class RecordForm:
             self.max_predictions_per_seq,
             self.max_sequences_per_row,
             has_sentence_task=not self.has_sentence_weights,
+            has_order=self.has_order,
+            has_streams=self.num_streams > 0,
         )
 
     @property
@@ -65,7 +74,9 @@ class RecordForm:
         masks = "with masks" if self.max_predictions_per_seq else "without masks"
         weights = "with" if self.has_sentence_weights else "without"
         names = "TF Model Garden's" if self.aliases else "Google's"
-        return f"{rows} {masks}, {weights} next_sentence_weights, under {names} names"
+        order = ", with an order of predictions" if self.has_order else ""
+        streams = f", in {self.num_streams} streams" if self.num_streams else ""
+        return f"{rows} {masks}, {weights} next_sentence_weights{order}{streams}, under {names} names"
 
 
 def read_form(

@@ -16,7 +16,9 @@ from keras_bert.records import features
 # The text of TensorFlow's error when `check_batch` fails.
 OUT_OF_RANGE = "A record holds a number that its feature cannot have."
 _LOWEST = -(1 << 63)
-_DTYPES = {feature.name: feature.dtype for feature in features.pretraining_features(1, 1, 2)}
+_DTYPES = {
+    feature.name: feature.dtype for feature in features.pretraining_features(1, 1, 2, has_order=True, has_streams=True)
+}
 
 
 class Range(NamedTuple):
@@ -55,6 +57,12 @@ def value_ranges(max_seq_length: int, num_tokens: int | None = None, num_segment
             f"these labels are 0 and 1. {again}",
         ),
     ]
+    order = f"ranks go from 0 to {max_seq_length + 1}. {again}"
+    result.append(Range(features.PREDICTION_ORDER, 0, max_seq_length + 2, "a rank is outside the order", order))
+    reused = f"a row of {max_seq_length} tokens cannot lend more to the next. {again}"
+    result.append(Range(features.REUSE_LEN, 0, max_seq_length, "reuse_len is outside the row", reused))
+    for name in (features.STREAM_ROW, features.NUM_STREAMS):
+        result.append(Range(name, 0, math.inf, f"{name} is negative", f"it counts from 0. {again}"))
     for name in (features.MASKED_LM_WEIGHTS, features.NEXT_SENTENCE_WEIGHTS):
         weights = f"weights are finite and not negative. {again}"
         result.append(Range(name, 0, math.inf, f"{name} are negative, infinite or NaN", weights))

@@ -84,6 +84,7 @@ def train_pretrainer(
     # XLA is possible, since all batches of a phase have one shape. The choice depends on the length of the whole run,
     # so that a resumed run computes the same.
     trained = options.distillation.distiller(model, MaskedLM) if options.distillation else model
+    memory = {"mem_len": options.mem_len, "num_streams": phases[0].train_batch_size} if options.mem_len else {}
     compile_for_training(
         trained,
         options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=False),
@@ -91,6 +92,7 @@ def train_pretrainer(
         steps_per_execution=options.steps_per_execution,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
+        **memory,
     )
     best = _train(trained, model, phases, make_datasets, folder, options)
     _save_trained(trained, model, folder, best)
@@ -178,6 +180,7 @@ def _dataset_maker(phase: PretrainingPhase, model: TaskModel, options: Pretraini
         vocabulary=model.vocabulary,
         masking=options.masking,
         default_masking=model.masking,
+        in_streams=options.mem_len > 0,
     )
 
 

@@ -32,6 +32,7 @@ class PretrainingRunOptions:
         steps_per_execution: number of updates between two returns to Python.
         gradient_accumulation_steps: the number of parts in which each batch is computed.
         gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
+        mem_len: above 0, for XLNet: the tokens of the rows before that a row attends to, see `BertPretrainer.compile`.
         objective: one of `objectives.OBJECTIVES`.
         model_arguments: constructor arguments of its pre-trainer besides the config.
         seed: seed of new weights, dropout, masks and the order of the records.
@@ -61,6 +62,7 @@ class PretrainingRunOptions:
     steps_per_execution: int = 1
     gradient_accumulation_steps: int = 1
     gradient_checkpointing: bool = False
+    mem_len: int = 0
     objective: str = DEFAULT_OBJECTIVE
     model_arguments: Mapping[str, object] = dataclasses.field(default_factory=dict)
     seed: int = 12345
@@ -79,6 +81,11 @@ class PretrainingRunOptions:
             raise InputError(
                 f"A teacher needs the objective {DEFAULT_OBJECTIVE}. Received: {self.objective}. Leave out one of "
                 "the two."
+            )
+        if self.mem_len and (self.distillation or self.objective != DEFAULT_OBJECTIVE):
+            raise InputError(
+                f"mem_len needs the objective {DEFAULT_OBJECTIVE} and no teacher. Received: {self.objective}, "
+                f"{'a' if self.distillation else 'no'} teacher. Leave out mem_len or the other."
             )
 
     @property
@@ -105,6 +112,8 @@ class PretrainingRunOptions:
             self.max_predictions_per_seq,
         )
         phases = [first, self.second_phase.like(first)] if self.second_phase else [first]
+        if self.mem_len and len({phase.train_batch_size for phase in phases}) > 1:
+            raise InputError("mem_len needs the same train_batch_size in both phases: each row of a batch is a stream.")
         for phase in phases:
             check_batch_size(phase.train_batch_size, self.gradient_accumulation_steps)
         return phases
@@ -119,6 +128,8 @@ class PretrainingRunOptions:
         }
         if self.objective != DEFAULT_OBJECTIVE:
             settings |= {"objective": self.objective, "model_arguments": dict(self.model_arguments)}
+        if self.mem_len:
+            settings["mem_len"] = self.mem_len
         if self.keep_best:
             settings |= {"keep_best": self.keep_best.settings(), "eval_steps": self.steps_between_evaluations}
         if self.distillation:

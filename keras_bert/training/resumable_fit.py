@@ -131,6 +131,7 @@ def compile_for_training(
     steps_per_execution: int = 1,
     gradient_accumulation_steps: int = 1,
     gradient_checkpointing: bool = False,
+    **arguments,
 ) -> None:
     """Compiles a task model, which has its own loss and metrics.
 
@@ -141,6 +142,7 @@ def compile_for_training(
         steps_per_execution: number of updates between two returns to Python.
         gradient_accumulation_steps: the number of parts in which each batch is computed.
         gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
+        **arguments: further arguments of the model's `compile`.
 
     Raises:
         InputError: `steps_per_execution` is below 1.
@@ -153,4 +155,5 @@ def compile_for_training(
         gradient_accumulation_steps=gradient_accumulation_steps,
         gradient_checkpointing=gradient_checkpointing,
         jit_compile=with_xla,
+        **arguments,
     )

@@ -321,6 +321,9 @@ def _state(model) -> dict:
     if not model.optimizer.built:  # otherwise Keras' LossScaleOptimizer would make its variables twice
         model.optimizer.build(model.trainable_variables)
     variables = {"model": model.variables, "optimizer": model.optimizer.variables, "metrics": model.metrics_variables}
+    memory = getattr(model, "stream_memory", None)
+    if memory is not None:
+        variables["memory"] = memory.variables
     # Named by number, because Keras' paths depend on the models that the process has made before.
     return {
         f"{owner}/{number:05d}": variable

@@ -40,6 +40,7 @@ CONFIG = BertConfig(
     intermediate_size=32,
     max_position_embeddings=64,
 )
+XLNET = BertConfig.from_dict({**CONFIG.to_dict(), "model_type": "xlnet"})
 FORMS = {
     "packed": ({"max_sequences_per_row": 4}, {"compression": "gzip", "use_v2_feature_names": True}),
     "sentence order, unmasked": ({"sentence_task": "sentence_order", "dynamic_masking": True}, {}),
@@ -48,6 +49,7 @@ FORMS = {
         {"sentence_task": "none", "max_sequences_per_row": 4, "dynamic_masking": True},
         {"compression": "zstd"},
     ),
+    "XLNet's, in streams": ({"reuse_len": 20, "num_streams": 8}, {}),
 }
 
 
@@ -84,8 +86,9 @@ def test_records_of_any_form_are_trained_on_evaluated_and_exported(text, tmp_pat
     model = pretrain(
         tmp_path / "run",
         records,
-        config=CONFIG,
+        config=XLNET if "reuse_len" in options else CONFIG,
         vocabulary=VOCABULARY,
+        mem_len=options.get("reuse_len", 0),
         train_batch_size=8,
         learning_rate=1e-3,
         num_train_steps=4,
@@ -95,7 +98,7 @@ def test_records_of_any_form_are_trained_on_evaluated_and_exported(text, tmp_pat
     written = dict(line.split(" = ") for line in (tmp_path / "run" / "eval_results.txt").read_text().splitlines())
     assert math.isfinite(results["loss"])
     assert results["masked_lm_loss"] == pytest.approx(math.log(len(VOCABULARY)), abs=0.3)
-    has_task = options.get("sentence_task") != "none"
+    has_task = options.get("sentence_task") != "none" and "reuse_len" not in options
     assert math.isfinite(results["next_sentence_accuracy"]) == has_task
     assert (written["next_sentence_accuracy"] == "n/a") != has_task
     assert all(("next_sentence_accuracy" in line) == has_task for line in read_history(tmp_path / "run/history.jsonl"))
