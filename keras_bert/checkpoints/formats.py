@@ -14,6 +14,7 @@ from keras_bert.checkpoints import (
     model_folder,
     model_garden,
     static_embedding,
+    transformer_xl_files,
 )
 from keras_bert.checkpoints.casing import with_casing
 from keras_bert.checkpoints.checkpoint import GENERATOR, SPAN_BOUNDARY, BertCheckpoint, check_no_pointer, part_of
@@ -21,6 +22,7 @@ from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.model_card import write_model_card
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
 from keras_bert.checkpoints.weight_shapes import check_tensors
+from keras_bert.families import TRANSFORMER_XL
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 
@@ -94,12 +96,14 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
     if checkpoint.config.is_static and format != "keras_bert":
         static_embedding.check_format(checkpoint, format)
         write = static_embedding.write_static_embedding
+    if checkpoint.config.model_type == TRANSFORMER_XL and format != "keras_bert":
+        write = transformer_xl_files.writer(format)
     with atomic_folder(path) as folder:
         left_out = write(checkpoint, folder)
         if format != "google":
             write_model_card(checkpoint, folder)
     notes = []
-    if format == "google":
+    if format == "google" and checkpoint.config.model_type != TRANSFORMER_XL:
         notes = google.warnings_for_google(checkpoint.config)
     elif format == "keras_hub":
         notes = keras_hub_preset.notes_for_keras_hub(checkpoint)
@@ -133,9 +137,14 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
         return keras_hub.read_keras_hub(path)
     if static_embedding.is_static_embedding(path):
         return static_embedding.read_static_embedding(path, trust_pickle)
-    if os.path.isfile(os.path.join(path, hugging_face.CONFIG_FILE)):
-        return hugging_face.read_hugging_face(path, trust_pickle)
+    if transformer_xl_files.is_hugging_face(path):
+        return transformer_xl_files.read_hugging_face(path, trust_pickle)
     prefixes = sorted(file.removesuffix(".index") for file in glob.glob(os.path.join(glob.escape(path), "*.index")))
+    # A config.json beside a TensorFlow checkpoint alone is that of a Transformer-XL.
+    if os.path.isfile(os.path.join(path, hugging_face.CONFIG_FILE)) and not (
+        prefixes and not hugging_face.has_weights(path)
+    ):
+        return hugging_face.read_hugging_face(path, trust_pickle)
     if len(prefixes) > 1:
         raise InputError(f"{path} has several checkpoints. Give one of: {', '.join(prefixes)}")
     if prefixes:
@@ -150,6 +159,8 @@ def _read_tensorflow(prefix: str) -> BertCheckpoint:
     variables = read_tensorflow_checkpoint(prefix)
     if OBJECT_GRAPH in variables:
         return model_garden.model_garden_checkpoint(prefix, variables)
+    if transformer_xl_files.is_official(variables):
+        return transformer_xl_files.read_official(prefix, variables)
     return google.google_checkpoint(prefix, variables)
 
 

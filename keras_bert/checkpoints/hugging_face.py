@@ -137,7 +137,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     sentence = read_sentence_modules(path, config, trust_pickle)
     if sentence.pooling != "mean":
         config = config.replace(extra={SENTENCE_POOLING: sentence.pooling})
-    weights_path, stored = _read_weights(path, trust_pickle)
+    weights_path, stored = read_weights(path, trust_pickle)
     names = NAMES[config.model_type]
     head = _head_of(architecture)
     if head == form.CLASSIFIER and names.classifier_has_hidden_act:
@@ -349,7 +349,7 @@ def _problem_type(values: Mapping, labels: tuple[str, ...] | None) -> str:
     return "regression" if labels and len(labels) == 1 else "classification"
 
 
-def _read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:
+def read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:
     """Returns the weights file and its tensors. Prefers safetensors to pickles, and single files to shards."""
     for name in WEIGHTS_FILES:
         file = os.path.join(path, name)
@@ -367,6 +367,11 @@ def _read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredT
         f"{path} has a {CONFIG_FILE} but neither {SAFETENSORS_FILE} nor {TORCH_FILE}. Copy one of them there."
         + (f" {', '.join(others)} cannot be read." if others else "")
     )
+
+
+def has_weights(path: str) -> bool:
+    """Returns whether a folder has a file of weights that `read_weights` reads."""
+    return any(os.path.isfile(os.path.join(path, name)) for name in WEIGHTS_FILES)
 
 
 def _is_other_weights(path: str) -> bool:
