@@ -39,9 +39,9 @@ _KEYS = {
     "dropout": "hidden_dropout_prob",
     "dropatt": "attention_probs_dropout_prob",
     "layer_norm_epsilon": "layer_norm_eps",
-    "share_proj": "tie_projs",
+    "share_proj": "tie_projs",  # in keras-transformer-xl
 }
-_SAME_KEYS = ("vocab_size", "cutoffs", "div_val", "mem_len", "clamp_len", "same_length", "proj_same_dim")
+_SAME_KEYS = ("vocab_size", "tie_projs", "cutoffs", "div_val", "mem_len", "clamp_len", "same_length", "proj_same_dim")
 # Settings of the published models; others would be computed differently.
 _FIXED = {
     "pre_lnorm": False,
@@ -148,12 +148,10 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     """
     file = os.path.join(path, CONFIG_FILE)
     values = {**_HUGGING_FACE_DEFAULTS, **read_json_object(file)}
-    is_narrowing = values["div_val"] != 1
-    cutoffs = member(values, "cutoffs", list, file, [])
-    tied = member(values, "proj_share_all_but_first", bool, file, True)
-    values |= {"proj_same_dim": is_narrowing, "share_proj": [False] + [tied] * len(_without_ends(values))}
-    values["cutoffs"] = cutoffs
-    config = _config(values, file)
+    if "tie_projs" not in values:
+        tied = member(values, "proj_share_all_but_first", bool, file, True)
+        values["tie_projs"] = [False] + [tied] * len(_cutoffs(values, file))
+    config = _config({**values, "proj_same_dim": values["div_val"] != 1}, file)
     weights_path, stored = hugging_face.read_weights(path, trust_pickle)
     tensors, ignored = _named(weights_path, stored, _hugging_face_table(config), config)
     return _checkpoint(path, "Hugging Face TransfoXLLMHeadModel", config, tensors, ignored)
@@ -199,18 +197,16 @@ def _write_official(checkpoint: BertCheckpoint, folder: str) -> list[str]:
 
 def _write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     config = checkpoint.config
-    tied = {True} if not config.cutoffs else set(config.tie_projs[1:])
-    if len(tied) > 1 or config.tie_projs[0] or config.proj_same_dim != (config.div_val > 1):
+    if config.proj_same_dim != (config.div_val > 1):
         raise InputError(
-            "transformers projects all embeddings if div_val is above 1, and shares these projections for all clusters "
-            f"but the first, or for none. This model has tie_projs={list(config.tie_projs)} and proj_same_dim="
-            f"{config.proj_same_dim}. Use format='keras_bert' or 'google'."
+            "transformers projects all embeddings if div_val is above 1, else none. This model has proj_same_dim="
+            f"{config.proj_same_dim} and div_val={config.div_val}. Use format='keras_bert' or 'google'."
         )
     table = _hugging_face_table(config)
     tensors = _joined(checkpoint.tensors, config, joins_bias=config.div_val == 1, joins_layers=False)
     written = {theirs[0]: to_theirs(tensor, theirs[1]) for name, tensor in tensors.items() if (theirs := table.theirs(name))}
     values = {"architectures": ["TransfoXLLMHeadModel"], "model_type": TRANSFORMER_XL, "untie_r": True}
-    _write_config(checkpoint, folder, {**values, "proj_share_all_but_first": tied == {True}})
+    _write_config(checkpoint, folder, values)
     with atomic_file(os.path.join(folder, hugging_face.SAFETENSORS_FILE)) as file:
         write_safetensors(file, written, {"format": "pt"})
     return []
@@ -218,7 +214,7 @@ def _write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
 
 def _write_config(checkpoint: BertCheckpoint, folder: str, others: dict) -> None:
     config = checkpoint.config
-    values = {theirs: getattr(config, ours) for theirs, ours in _KEYS.items()}
+    values = {theirs: getattr(config, ours) for theirs, ours in _KEYS.items() if theirs != "share_proj"}
     values |= {name: getattr(config, name) for name in _SAME_KEYS}
     values = {**values, "d_head": config.head_size, **others}
     with atomic_file(os.path.join(folder, CONFIG_FILE)) as file:
@@ -227,10 +223,10 @@ def _write_config(checkpoint: BertCheckpoint, folder: str, others: dict) -> None
         checkpoint.vocabulary.save(folder)
 
 
-def _without_ends(values: Mapping) -> list:
+def _cutoffs(values: Mapping, file: str) -> list:
     """Returns the cutoffs without 0 and the size of the vocabulary, which some files add."""
-    size = values.get("vocab_size", values.get("n_token"))
-    return [cutoff for cutoff in values["cutoffs"] if cutoff not in (0, size)]
+    ends = (0, values.get("vocab_size", values.get("n_token")))
+    return [cutoff for cutoff in member(values, "cutoffs", list, file, []) if cutoff not in ends]
 
 
 def _config(values: Mapping, file: str) -> TransformerXLConfig:
@@ -238,7 +234,7 @@ def _config(values: Mapping, file: str) -> TransformerXLConfig:
         found = values.get(name, value)
         if found != value and not (name == "sample_softmax" and found == 0):
             raise InputError(f"{file}: {name} is {reprlib.repr(found)}. Only {value} is supported.")
-    cutoffs = _without_ends({**values, "cutoffs": member(values, "cutoffs", list, file, [])})
+    cutoffs = _cutoffs(values, file)
     ours = {"model_type": TRANSFORMER_XL, **FAMILIES[TRANSFORMER_XL].defaults}
     ours |= {_KEYS.get(name, name): value for name, value in values.items() if name in _KEYS or name in _SAME_KEYS}
     ours["cutoffs"] = cutoffs

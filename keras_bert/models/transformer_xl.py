@@ -53,7 +53,6 @@ class TransformerXL(TaskModel):
 
     feature_names = (features.INPUT_IDS,)
     has_token_outputs = True
-    uses_pooler = False
     loss_names = ("next_token_loss",)
 
     def __init__(
@@ -106,6 +105,10 @@ class TransformerXL(TaskModel):
         for block in self.blocks:
             block.build((None, None, self.config.hidden_size))
         self.softmax.build()
+
+    def blocks_in_order(self) -> list[RelativeBlock]:
+        """Returns the blocks, as an `Encoder` does: for freezing and LoRA."""
+        return list(self.blocks)
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         ids = ops.cast(inputs[features.INPUT_IDS], "int32")
