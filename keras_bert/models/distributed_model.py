@@ -34,6 +34,11 @@ class DistributedModel(keras.Model):
     gradient_accumulation_steps = 1
 
     @property
+    def _keeps_predictions(self) -> bool:
+        """Whether `compute_metrics` needs the predictions of each step. `compile` allows this with one part only."""
+        return self._compile_metrics is not None
+
+    @property
     def _needs_own_step(self) -> bool:
         if self.distribute_strategy.num_replicas_in_sync > 1 or self.gradient_accumulation_steps > 1:
             return True
@@ -169,9 +174,9 @@ class DistributedModel(keras.Model):
         def gradients_and_sums(part, number):
             return self._part_function(values, self._seeds(first_number + number), part, weights, scale)
 
-        if self._compile_metrics is None:
+        if not self._keeps_predictions:
             gradients, sums = parts.sum(gradients_and_sums)
-        else:  # `compile` allows them with one part only
+        else:
             gradients, sums, predictions = gradients_and_sums(data, 0)
             x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
             self.compute_metrics(x, y, predictions, sample_weight)
@@ -234,10 +239,10 @@ class DistributedModel(keras.Model):
         gradients = tape.gradient(loss, values)
         self._is_used = [gradient is not None for gradient in gradients]
         gradients = [dense_gradient(gradient) for gradient in gradients if gradient is not None]
-        if self._compile_metrics is None:
+        if not self._keeps_predictions:
             terms += self.metric_terms(x, y, predictions, sample_weight)
         sums = {term.name: (term.numerator, term.weight) for term in terms}
-        return (gradients, sums) if self._compile_metrics is None else (gradients, sums, predictions)
+        return (gradients, sums, predictions) if self._keeps_predictions else (gradients, sums)
 
 
 def _inner(optimizer):

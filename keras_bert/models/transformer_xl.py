@@ -64,6 +64,11 @@ class TransformerXL(TaskModel):
         same_length: bool | None = None,
         **kwargs: Any,
     ):
+        if not isinstance(config, TransformerXLConfig):
+            raise InputError(
+                f"A TransformerXL is made from a TransformerXLConfig. Received: a {type(config).__name__}. Use a config "
+                "or a checkpoint with model_type transfo-xl."
+            )
         changes = {"mem_len": mem_len, "clamp_len": clamp_len, "same_length": same_length}
         changes = {name: value for name, value in changes.items() if value is not None}
         super().__init__(config.replace(**changes) if changes else config, **kwargs)
@@ -105,6 +110,13 @@ class TransformerXL(TaskModel):
         for block in self.blocks:
             block.build((None, None, self.config.hidden_size))
         self.softmax.build()
+
+    def empty_memory(self, batch_size: int) -> dict[str, Any]:
+        """Returns the features `memory` and `memory_mask` before the first segment; nothing for `mem_len` 0."""
+        config = self.config
+        shape = (batch_size, config.num_hidden_layers, config.mem_len, config.hidden_size)
+        mask = ops.zeros((batch_size, config.mem_len), "int32")
+        return {features.MEMORY: ops.zeros(shape, self.compute_dtype), features.MEMORY_MASK: mask} if shape[2] else {}
 
     def blocks_in_order(self) -> list[RelativeBlock]:
         """Returns the blocks, as an `Encoder` does: for freezing and LoRA."""

@@ -15,5 +15,6 @@ masked_positions.py   selects single tokens, whole words or spans
 dynamic_masking.py    masks records while they are read
 segments.py           joins segments in the graph: [CLS] a [SEP] b [SEP]
 segment_rows.py       the same with NumPy
+streams.py            running text as one stream of tokens, cut into rows that continue from batch to batch
 token_rows.py         token rows without padding, grouped into batches
 """
