@@ -22,7 +22,7 @@ def define_flags() -> None:
     flags.DEFINE_list("input_file", None, "Text files: names, folders and patterns, separated by commas.")
     flags.DEFINE_string("output_dir", None, "The folder of the stream: new or empty.")
     flags.DEFINE_enum("kind", None, KINDS, "Make a vocabulary of this kind from the text.")
-    flags.DEFINE_string("vocab_file", None, "The folder of a stream or a model whose vocabulary to use, instead of --kind.")
+    flags.DEFINE_string("vocab_file", None, "A stream or model whose vocabulary to use, instead of --kind.")
     flags.DEFINE_integer("vocab_size", 0, "With --kind: the number of tokens, the most frequent ones; 0: all.")
     flags.DEFINE_integer("min_count", 1, "With --kind: rarer tokens become <unk>.", lower_bound=1)
     flags.mark_flags_as_required(["input_file", "output_dir"])

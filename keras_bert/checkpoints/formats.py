@@ -22,7 +22,6 @@ from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.model_card import write_model_card
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
 from keras_bert.checkpoints.weight_shapes import check_tensors
-from keras_bert.families import TRANSFORMER_XL
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 
@@ -96,14 +95,14 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
     if checkpoint.config.is_static and format != "keras_bert":
         static_embedding.check_format(checkpoint, format)
         write = static_embedding.write_static_embedding
-    if checkpoint.config.model_type == TRANSFORMER_XL and format != "keras_bert":
+    if checkpoint.config.is_language_model and format != "keras_bert":
         write = transformer_xl_files.writer(format)
     with atomic_folder(path) as folder:
         left_out = write(checkpoint, folder)
         if format != "google":
             write_model_card(checkpoint, folder)
     notes = []
-    if format == "google" and checkpoint.config.model_type != TRANSFORMER_XL:
+    if format == "google" and not checkpoint.config.is_language_model:
         notes = google.warnings_for_google(checkpoint.config)
     elif format == "keras_hub":
         notes = keras_hub_preset.notes_for_keras_hub(checkpoint)

@@ -204,7 +204,8 @@ def _write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         )
     table = _hugging_face_table(config)
     tensors = _joined(checkpoint.tensors, config, joins_bias=config.div_val == 1, joins_layers=False)
-    written = {theirs[0]: to_theirs(tensor, theirs[1]) for name, tensor in tensors.items() if (theirs := table.theirs(name))}
+    found = ((*table.theirs(name), tensor) for name, tensor in tensors.items())
+    written = {theirs: to_theirs(tensor, layout) for theirs, layout, tensor in found}
     values = {"architectures": ["TransfoXLLMHeadModel"], "model_type": TRANSFORMER_XL, "untie_r": True}
     _write_config(checkpoint, folder, values)
     with atomic_file(os.path.join(folder, hugging_face.SAFETENSORS_FILE)) as file:
@@ -326,9 +327,7 @@ def _joined(
         found = [joined.pop(part) for part in parts]
         shapes = [np.broadcast_to(np.int8(0), tensor.shape) for tensor in found]  # no memory
         shape = stack(shapes, **axis).shape
-        joined[name] = StoredTensor(
-            shape, found[0].dtype, lambda: stack([tensor.read() for tensor in found], **axis)
-        )
+        joined[name] = StoredTensor(shape, found[0].dtype, lambda: stack([tensor.read() for tensor in found], **axis))
 
     for number in range(config.num_hidden_layers):
         attention = f"encoder/layer_{number}/attention"

@@ -39,8 +39,8 @@ class _Clusters(keras.layers.Layer):
         ]
 
     def _projections(self):
-        widths = zip(self.widths, self.is_projected, strict=True)
-        return self._weights("projection", [(width, self.hidden_size) if is_here else None for width, is_here in widths])
+        pairs = zip(self.widths, self.is_projected, strict=True)
+        return self._weights("projection", [(width, self.hidden_size) if has else None for width, has in pairs])
 
     def get_config(self):
         return {

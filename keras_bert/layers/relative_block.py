@@ -24,8 +24,8 @@ class RelativeBlock(TransformerBlock):
     Returns:
         as `TransformerBlock`.
 
-    Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; Yang et al., 2019, arXiv 1906.08237; zihangdai/xlnet `modeling.py`, `two_stream_rel_attn`,
-    `rel_multihead_attn` and `positionwise_ffn`.
+    Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; Yang et al., 2019, arXiv 1906.08237; zihangdai/xlnet
+    `modeling.py`, `two_stream_rel_attn`, `rel_multihead_attn` and `positionwise_ffn`.
     """
 
     attention_class = RelativeAttention

@@ -3,7 +3,6 @@
 import importlib
 
 from keras_bert.config import BertConfig
-from keras_bert.families import TRANSFORMER_XL
 from keras_bert.program.errors import InputError
 
 
@@ -20,7 +19,7 @@ def make_encoder(config: BertConfig, **arguments):
         config: the config.
         **arguments: keyword arguments of the encoder class, such as `dtype` and `name`.
     """
-    if config.model_type == TRANSFORMER_XL:
+    if config.is_language_model:
         raise InputError(
             "A Transformer-XL reads a text from left to right, so it is no encoder for tasks. Use "
             "TransformerXL.from_pretrained, or a checkpoint of another family."

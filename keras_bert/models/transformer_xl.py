@@ -66,8 +66,8 @@ class TransformerXL(TaskModel):
     ):
         if not isinstance(config, TransformerXLConfig):
             raise InputError(
-                f"A TransformerXL is made from a TransformerXLConfig. Received: a {type(config).__name__}. Use a config "
-                "or a checkpoint with model_type transfo-xl."
+                f"A TransformerXL is made from a TransformerXLConfig. Received: a {type(config).__name__}. Use a "
+                "config or a checkpoint with model_type transfo-xl."
             )
         changes = {"mem_len": mem_len, "clamp_len": clamp_len, "same_length": same_length}
         changes = {name: value for name, value in changes.items() if value is not None}
@@ -187,7 +187,9 @@ class TransformerXL(TaskModel):
             batch_size = inputs[features.INPUT_IDS].shape[0]
             expected = (batch_size, self.config.num_hidden_layers, None, self.config.hidden_size)
             shape = tuple(memory.shape)
-            if len(shape) != 4 or any(None not in pair and pair[0] != pair[1] for pair in zip(shape, expected)):
+            if len(shape) != 4 or any(
+                None not in pair and pair[0] != pair[1] for pair in zip(shape, expected, strict=True)
+            ):
                 raise InputError(
                     f"{features.MEMORY} must be an array [batch, layers, tokens, hidden size], here {list(expected)}. "
                     f"Received the shape {list(shape)}"

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -56,7 +57,7 @@ class StreamVocabulary(TokenTable):
             raise InputError("A vocabulary of characters must have one character in each token but <unk>.")
 
     @classmethod
-    def of_lines(cls, lines: Iterable[str], kind: str, most_tokens: int = 0, least_count: int = 1) -> "StreamVocabulary":
+    def of_lines(cls, lines: Iterable[str], kind: str, most_tokens: int = 0, least_count: int = 1) -> Self:
         """Returns the vocabulary of a text.
 
         Args:
@@ -77,7 +78,7 @@ class StreamVocabulary(TokenTable):
         return cls([UNKNOWN, *needed, *kept], kind)
 
     @classmethod
-    def find(cls, folder: str | os.PathLike) -> "StreamVocabulary | None":
+    def find(cls, folder: str | os.PathLike) -> Self | None:
         """Reads `stream_vocab.json`, or a `vocab.txt` with a word per line; None if there is neither."""
         file, words = (os.path.join(folder, name) for name in (VOCABULARY_JSON, VOCABULARY_FILE))
         if os.path.isfile(file):
