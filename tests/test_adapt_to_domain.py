@@ -189,6 +189,7 @@ def test_a_killed_run_ends_like_an_undisturbed_one(text, model, tmp_path):
         np.testing.assert_array_equal(weight, same)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("python_tokenizer", "eagerly")
 def test_a_family_without_wordpiece_keeps_its_tokens(tmp_path, capsys):
     tokenizer = byte_pairs()

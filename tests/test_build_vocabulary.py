@@ -92,6 +92,7 @@ def test_counts_beyond_the_limit_are_scaled_down_together(monkeypatch):
     assert learn(large, min_frequency=2000) == small
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_documents", "vocab_size"), [(100, 2000), pytest.param(None, 8000, marks=pytest.mark.slow)]
 )

@@ -16,6 +16,7 @@ import subprocess
 import numpy as np
 import pytest
 from fake_tf_serving import FakeTfServing
+from slow_parameters import slow_except
 
 from keras_bert.tf_serving.client import (
     AsyncGrpcClient,
@@ -119,7 +120,10 @@ def real_server(classifier):
             process.wait(timeout=60)
 
 
-@pytest.fixture(scope="module", params=["fake", "development", "development with batching", "real"])
+@pytest.fixture(
+    scope="module",
+    params=slow_except(["fake", "development", "real"], ["fake", "development", "development with batching", "real"]),
+)
 def place(request):
     """A server, with a classifier that is available."""
     if request.param == "real" and not MODEL_SERVER:

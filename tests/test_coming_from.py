@@ -16,6 +16,7 @@ PAGE = (PROJECT / "docs" / "coming_from.md").read_text("utf-8")
 CHECKPOINTS = (PROJECT / "docs" / "checkpoints.md").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_snippets_run_one_after_the_other(eagerly, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), "bert-base-uncased", "huggingface")

@@ -25,11 +25,8 @@ def exports(served, tmp_path_factory):
     return served_models.Exports(models, tmp_path_factory.mktemp("core"))
 
 
-@pytest.mark.parametrize(
-    # `make test` tests one model.
-    "model",
-    [pytest.param(name, marks=[] if name == "single" else pytest.mark.slow) for name in MODELS],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
 def test_the_c_api_gives_the_usual_answers_without_any_library_of_text_operations(served, exports, model):
     questions = [question for question in served_models.questions() if question.model == model]
     result = serve(questions, exports, [])

@@ -70,7 +70,13 @@ def test_the_losses_are_binary_cross_entropy_and_softmax(eagerly, new_model):
     np.testing.assert_allclose(history["accuracy"][0], np.mean(both[:, 0] > both[:, 1]))
 
 
-@pytest.mark.parametrize(("x", "y"), [((QUERIES, TEXTS), [1, 0, 1, 0]), ((QUERIES, TEXTS, OTHERS, QUERIES), None)])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        pytest.param((QUERIES, TEXTS), [1, 0, 1, 0], marks=pytest.mark.slow),
+        ((QUERIES, TEXTS, OTHERS, QUERIES), None),
+    ],
+)
 def test_training_lowers_the_loss(x, y, new_model):
     model = new_model
     model.compile(AdamW(1e-2), jit_compile=False)

@@ -65,10 +65,10 @@ def assert_all_are_as_one_device(one, others, tolerance):
     [
         ("regularised", ["mirrored2"]),
         ("embedding", ["mirrored2_parts2"]),
-        ("electra_argmax", ["parts2", "mirrored2"]),
         *(
             pytest.param(setting, layouts, marks=pytest.mark.slow)
             for setting, layouts in [
+                ("electra_argmax", ["parts2", "mirrored2"]),
                 ("embedding", ["parts3", "mirrored2"]),
                 ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
                 ("clipped", ["parts2", "mirrored2"]),
@@ -113,7 +113,8 @@ def start_workers(setting, folder, count=2):
     return workers
 
 
-@pytest.mark.parametrize("setting", ["regularised", pytest.param("adamw", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", ["regularised", "adamw"])
 def test_two_processes_compute_what_one_device_computes(trained, tmp_path, setting):
     finish(*start_workers(setting, tmp_path))
     workers = {index: result(tmp_path / index, "workers") for index in ("0", "1")}

@@ -152,6 +152,7 @@ def test_sigterm_ends_all_workers_at_one_step_and_one_process_goes_on(files, tmp
     alone.wait()
 
 
+@pytest.mark.slow
 def test_workers_with_other_settings_are_refused_at_the_start(files, tmp_path):
     worker = [str(part) for part in command(files, tmp_path / "run", num_workers=1)]
     worker.append("--distribution_strategy=multi_worker_mirrored")

@@ -41,8 +41,12 @@ def common(files, *arguments):
     [
         (["--text_columns=a,b"], "eval_ndcg@10"),
         pytest.param(["--text_columns=a,b,c", "--loss=triplet", "--margin=1"], "eval_mrr@10", marks=pytest.mark.slow),
-        (["--text_columns=a,b", "--score_column=score", "--score_scale=5", "--loss=cosine"], "eval_spearman"),
-        (["--text_columns=a", "--label_column=label"], "eval_neighbour_accuracy"),
+        pytest.param(
+            ["--text_columns=a,b", "--score_column=score", "--score_scale=5", "--loss=cosine"],
+            "eval_spearman",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(["--text_columns=a", "--label_column=label"], "eval_neighbour_accuracy", marks=pytest.mark.slow),
         pytest.param(
             ["--text_columns=a,b", "--temperature=0.1", "--matryoshka_dimensions=8,4", "--pooling=cls,mean"],
             "eval_map@100",
@@ -97,6 +101,7 @@ def test_a_search_ranks_what_it_finds(files, run_here, eagerly):
     assert printed.out.splitlines()[-3:] == ["fox", *(f"  {one.score:.4f}  {one.text}" for one in ranked)]
 
 
+@pytest.mark.slow
 def test_a_few_texts_train_a_classifier(files, run_here, eagerly):
     arguments = ["--text_column=a", "--label_column=label", "--few_shot"]
     code, printed = run_here(run_classifier, *common(files, *arguments, "--do_predict"))

@@ -71,6 +71,8 @@ VARIANTS = {
     "big_bird": ("big_bird", {"block_size": 1, "num_random_blocks": 1}),
 }
 
+# The variants of a family are slow tests.
+SHORT = [name if name in FAMILIES else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS]
 WAYS = {"graph": {}, "recomputing": {"gradient_checkpointing": True}}
 
 
@@ -114,7 +116,7 @@ def test_published_sizes_have_their_published_numbers_of_parameters(size, count)
     assert sum(int(np.prod(shape)) for shape in shapes) == count
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", SHORT)
 def test_every_family_keeps_the_contract_of_encoders(variant):
     encoder = make_encoder(small_config(variant))
     scatter_weights(encoder)
@@ -143,7 +145,7 @@ def test_padding_on_the_left_does_not_move_the_positions_of_a_roberta():
     np.testing.assert_allclose(np.asarray(moved)[:, 2:], np.asarray(alone), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", SHORT)
 @pytest.mark.parametrize("format", ["keras_bert", "huggingface"])
 def test_all_tensors_survive_writing_and_reading(tmp_path, variant, format):
     config = small_config(variant)
@@ -160,7 +162,7 @@ def test_the_google_format_is_for_bert_only(tmp_path):
         write_checkpoint(checkpoint, tmp_path / "written", "google")
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", SHORT)
 @pytest.mark.parametrize("way", ["eager", *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS)])
 def test_every_family_trains(variant, way):
     config = small_config(variant)

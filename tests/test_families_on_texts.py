@@ -143,7 +143,7 @@ def test_windows_of_a_context_have_two_separators():
     assert windows.first_column.tolist() == [4, 4]
 
 
-@with_families(short="roberta")
+@with_families(short=None)
 def test_a_classifier_of_pairs(family, tmp_path, eagerly):
     model = new(SequenceClassifier, family, labels=["dog", "fox"])
     model.fit((TEXTS, TEXTS[::-1]), LABELS, epochs=1, batch_size=2, verbose=0)
@@ -157,7 +157,7 @@ def test_a_classifier_of_pairs(family, tmp_path, eagerly):
     np.testing.assert_allclose(found["probability"].numpy(), [answer.probability for answer in answers], atol=1e-5)
 
 
-@with_families(short="albert")
+@with_families(short=None)
 def test_a_regression_and_the_embeddings_of_an_encoder(family, tmp_path, eagerly):
     from keras_bert import sentence_embeddings
 

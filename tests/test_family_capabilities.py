@@ -60,7 +60,7 @@ WITHOUT |= {(family, "ONNX export"): "no: its attention is not written" for fami
 WITHOUT[("mobilebert", "ONNX export")] = "no: its layers are not written"
 
 
-def check_packing_and_unpadding(family, tmp_path, on_four_devices):
+def check_packing_and_unpadding(family, tmp_path, request):
     encoder = make_encoder(config(family))
     scatter_weights(encoder)
     if (family, "packed rows, no padding") in WITHOUT:
@@ -73,27 +73,28 @@ def check_packing_and_unpadding(family, tmp_path, on_four_devices):
     check_encoder(encoder)
 
 
-def check_two_devices(family, tmp_path, on_four_devices):
+def check_two_devices(family, tmp_path, request):
+    on_four_devices = request.getfixturevalue("on_four_devices")
     one, two = (on_four_devices(distributed_runs.train, family, layout) for layout in ("one", "mirrored2"))
     differences = [np.abs(a - b).max() for a, b in zip(one["after"], two["after"], strict=True)]
     assert max(differences) <= 1e-6
     assert max(np.abs(a - b).max() for a, b in zip(one["before"], one["after"], strict=True)) > 1e-3
 
 
-def check_bfloat16(family, tmp_path, on_four_devices):
+def check_bfloat16(family, tmp_path, request):
     model, losses = trained(family, dtype="mixed_bfloat16")
     assert model.encoder.blocks_in_order()[0].compute_dtype == "bfloat16"
     np.testing.assert_allclose(losses, trained(family, run_eagerly=True)[1], atol=0.05)
 
 
-def check_xla(family, tmp_path, on_four_devices):
+def check_xla(family, tmp_path, request):
     (compiled, losses), (plain, expected) = trained(family, jit_compile=True), trained(family, run_eagerly=True)
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     for one, other in zip(compiled.weights, plain.weights, strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-4)
 
 
-def check_lora(family, tmp_path, on_four_devices):
+def check_lora(family, tmp_path, request):
     model = new_classifier(family)
     frozen = [model.encoder.embeddings, *model.encoder.blocks_in_order()]
     before = [(weight, np.asarray(weight)) for part in frozen for weight in part.weights]
@@ -108,7 +109,7 @@ def check_lora(family, tmp_path, on_four_devices):
     assert np.abs(found - np.asarray(new_classifier(family)(batch_of(family)))).max() > 1e-2
 
 
-def check_8_bit(family, tmp_path, on_four_devices):
+def check_8_bit(family, tmp_path, request):
     import tensorflow as tf
 
     model = new_classifier(family)
@@ -119,7 +120,7 @@ def check_8_bit(family, tmp_path, on_four_devices):
     assert 0 < np.abs(found.numpy() - np.array(expected)).max() < 0.05
 
 
-def check_pretraining(family, tmp_path, on_four_devices):
+def check_pretraining(family, tmp_path, request):
     keras.utils.set_random_seed(5)
     model = BertPretrainer(distributed_runs.config(family=family))
     model.compile(optimizer=AdamW(1e-2))
@@ -158,9 +159,9 @@ SHORT = {
     ("electra", "packed rows, no padding"),
     ("modernbert", "packed rows, no padding"),
     ("mobilebert", "packed rows, no padding"),
-    ("longformer", "XLA"),
+    ("longformer", "packed rows, no padding"),
     ("big_bird", "packed rows, no padding"),
-    ("xlnet", "pre-training"),
+    ("xlnet", "packed rows, no padding"),
 }
 
 
@@ -171,8 +172,8 @@ def cells():
 
 
 @pytest.mark.parametrize(("family", "name"), list(cells()))
-def test_a_family_can_do_it(family, name, tmp_path, on_four_devices):
-    CHECKS[name](family, tmp_path, on_four_devices)
+def test_a_family_can_do_it(family, name, tmp_path, request):
+    CHECKS[name](family, tmp_path, request)
 
 
 def table() -> list[str]:

@@ -128,6 +128,7 @@ def test_the_model_folder_has_vocabulary_and_labels(trained):
     assert model.vocabulary.tokens == VOCABULARY.tokens
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_ends_with_the_same_weights(finished, tmp_path, monkeypatch, capsys):
     class Killed(Exception):
         pass

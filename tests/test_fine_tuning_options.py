@@ -166,6 +166,7 @@ def test_a_student_learns_from_its_teacher_and_asks_it_once(teacher, tmp_path, m
     assert type(loaded) is SequenceClassifier
 
 
+@pytest.mark.slow
 def test_texts_without_labels_are_enough_for_a_teacher(teacher):
     keras.utils.set_random_seed(1)
     model = SequenceClassifier.from_pretrained(teacher)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
@@ -29,6 +30,7 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 def test_every_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
     letters = [chr(number) for number in range(ord("a"), ord("z") + 1)]
     tokens = [*WORDS, *letters[1:], *(f"##{letter}" for letter in letters), *".,?!"]

@@ -49,7 +49,7 @@ def part(column, first, stop):
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in ("classes", "tags", "vectors") else pytest.param(name, marks=pytest.mark.slow) for name in TASKS],
+    [name if name in ("classes", "tags") else pytest.param(name, marks=pytest.mark.slow) for name in TASKS],
 )
 def test_a_validation_split_is_the_last_examples(eagerly, name):
     _, x, y = TASKS[name]
@@ -98,7 +98,7 @@ def test_validation_data_win_over_a_split_as_in_keras(eagerly):
     assert one == {key: pytest.approx(values, rel=1e-5) for key, values in other.items()}
 
 
-@pytest.mark.parametrize("name", ["classes", "masks"])
+@pytest.mark.parametrize("name", ["classes", pytest.param("masks", marks=pytest.mark.slow)])
 def test_epochs_of_a_few_steps_continue_the_pass(eagerly, name):
     """Four batches in a pass: three epochs of three updates train on the same batches as one epoch of nine."""
     _, x, y = TASKS[name]

@@ -136,6 +136,7 @@ def test_a_layer_keeps_its_window():
     assert with_layers(checkpoint, [0, 2]).config.windows == (2, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["longformer", pytest.param("big_bird", marks=pytest.mark.slow)])
 def test_a_classifier_of_texts_and_its_export(family, tmp_path, eagerly):
     model = new(SequenceClassifier, family, labels=["dog", "fox"])

@@ -58,7 +58,8 @@ def test_the_vector_of_a_long_text_is_the_weighted_mean_of_its_windows(folder, t
     assert served["embed"](text=tf.constant([], tf.string))["embedding"].shape == (0, CONFIG.hidden_size)
 
 
-@pytest.mark.parametrize("problem_type", ["classification", pytest.param("multi_label", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("problem_type", ["classification", "multi_label"])
 def test_the_label_of_a_long_text_comes_from_all_its_windows(problem_type, folder, tmp_path):
     arguments = {"problem_type": problem_type, "labels": ["no", "yes"]}
     model = SequenceClassifier.from_pretrained(folder, doc_stride=STRIDE, **arguments)

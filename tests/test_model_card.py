@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from slow_parameters import slow_except
 from tiny_checkpoints import CONFIG, VOCABULARY
 
 import keras_bert
@@ -29,7 +30,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", slow_except(["classifier", "answers", "sentences"], MODELS))
 def test_the_script_of_the_card_runs(name, tmp_path, capsys):
     MODELS[name]().save_pretrained(tmp_path / "model", VOCABULARY)
     card = (tmp_path / "model" / "README.md").read_text("utf-8")

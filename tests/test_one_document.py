@@ -4,9 +4,12 @@ import doctest
 import pathlib
 import re
 
+import pytest
+
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "one_document.md"
 
 
+@pytest.mark.slow
 def test_every_output_on_the_page_is_that_of_the_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text("utf-8")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from example_bytes import serialize
+from slow_parameters import slow_except
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -84,7 +85,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", slow_except(["gzip", "packed"], FORMS))
 def test_training_begins_at_any_step(tmp_path, form):
     folder = write_files(tmp_path / "records", **FORMS[form])
     whole = batches(folder, 80, seed=3)  # two epochs and a half

@@ -102,6 +102,7 @@ def checkpoints(run):
     return sorted(os.listdir(run / "checkpoints"))
 
 
+@pytest.mark.slow
 def test_the_newest_checkpoints_are_kept(records, tmp_path, monkeypatch):
     train(monkeypatch, tmp_path / "run", records, num_train_steps=10, save_checkpoints_steps=2, keep_checkpoint_max=3)
     assert checkpoints(tmp_path / "run") == ["step-00000006", "step-00000008", "step-00000010"]

@@ -137,9 +137,9 @@ SIMILAR = (TEXTS, OTHERS)
         (SIMILAR, None, None),
         pytest.param((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, None, marks=pytest.mark.slow),
         pytest.param((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, "triplet", marks=pytest.mark.slow),
-        (SIMILAR, [0.1, 0.5, 0.9, 1.0], None),
+        pytest.param(SIMILAR, [0.1, 0.5, 0.9, 1.0], None, marks=pytest.mark.slow),
         pytest.param(SIMILAR, [0.1, 0.5, 0.9, 1.0], "cosine", marks=pytest.mark.slow),
-        (TEXTS, ["a", "b", "a", "b"], None),
+        pytest.param(TEXTS, ["a", "b", "a", "b"], None, marks=pytest.mark.slow),
         pytest.param(SIMILAR, None, Matryoshka(InBatchNegatives(symmetric=True), [8, 4]), marks=pytest.mark.slow),
     ],
 )

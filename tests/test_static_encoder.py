@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import tensorflow as tf
+from slow_parameters import slow_except
 from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
@@ -120,7 +121,7 @@ def test_principal_components_keep_distances_at_full_size():
     assert np.all(np.diff(found.var(axis=0)) <= 0)
 
 
-@pytest.mark.parametrize("format", ["keras_bert", "huggingface"])
+@pytest.mark.parametrize("format", slow_except(["keras_bert"], ["keras_bert", "huggingface"]))
 def test_a_saved_model_gives_the_same_vectors(format, tmp_path):
     model = static_model(dense=[{"units": 3}], prompts={"query": "the "}, normalize=False)
     model.save_pretrained(tmp_path / "saved", format=format)
@@ -166,7 +167,8 @@ def test_it_searches_and_mines():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"weights": "int8"}, pytest.param({"dtype": "bfloat16"}, marks=pytest.mark.slow)]
+    "options",
+    [{}, *(pytest.param(options, marks=pytest.mark.slow) for options in ({"weights": "int8"}, {"dtype": "bfloat16"}))],
 )
 def test_an_export_looks_tokens_up(options, tmp_path):
     model = static_model(prompts={"query": "quick "})

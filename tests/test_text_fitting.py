@@ -132,7 +132,9 @@ def new_masked_lm():
     return model
 
 
-@pytest.mark.parametrize(("make", "columns"), [(new_model, (TEXTS, LABELS)), (new_masked_lm, (TEXTS,))])
+@pytest.mark.parametrize(
+    ("make", "columns"), [(new_model, (TEXTS, LABELS)), pytest.param(new_masked_lm, (TEXTS,), marks=pytest.mark.slow)]
+)
 def test_every_fit_on_texts_has_a_schedule_of_its_own(eagerly, make, columns):
     model = make()
     model.fit(*columns, batch_size=8, verbose=0)

@@ -140,7 +140,7 @@ def test_where_there_is_no_answer_the_model_says_so(reader):
     assert not reader.predict((["who?"], ["ada was born in 1906."]), null_threshold=-1e6)[0].has_answer
 
 
-def test_questions_without_an_answer_make_a_model_that_may_give_none():
+def test_questions_without_an_answer_make_a_model_that_may_give_none(eagerly):
     for answers, threshold in (([Answer("ada", 0)], None), ([None], 0.0)):
         model = new_model()
         model.compile("sgd")

@@ -47,10 +47,10 @@ def changed_parts(model, before):
 @pytest.mark.parametrize(
     ("frozen", "trained"),
     [
-        ({}, ["classifier", "embeddings", "layer_0", "layer_1", "pooler"]),
-        ({"embeddings": True}, ["classifier", "layer_0", "layer_1", "pooler"]),
+        pytest.param({}, ["classifier", "embeddings", "layer_0", "layer_1", "pooler"], marks=pytest.mark.slow),
+        pytest.param({"embeddings": True}, ["classifier", "layer_0", "layer_1", "pooler"], marks=pytest.mark.slow),
         ({"num_layers": 1}, ["classifier", "layer_1", "pooler"]),
-        ({"num_layers": 2}, ["classifier", "pooler"]),
+        pytest.param({"num_layers": 2}, ["classifier", "pooler"], marks=pytest.mark.slow),
         ({"whole_encoder": True}, ["classifier"]),
     ],
 )

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from numpy_bert import scatter_weights
+from slow_parameters import slow_except
 from tensorflow.python.eager import context
 from test_encoder import MASKS, features, small_config
 
@@ -110,7 +111,7 @@ def encoders(unpadded=True, **arguments):
         [[0, 0, 0], [1, 2, 2], [0, 0, 0]],
     ],
 )
-@pytest.mark.parametrize("unpadded", [True, "few_shapes"])
+@pytest.mark.parametrize("unpadded", slow_except(["few_shapes"], [True, "few_shapes"]))
 def test_real_tokens_get_the_vectors_of_padded_rows(masks, unpadded):
     padded, unpadded = encoders(unpadded, output_hidden_states=True)
     inputs = features(masks)
@@ -145,7 +146,7 @@ def test_padding_gets_no_vector_of_another_row():
         np.testing.assert_allclose(outputs[row], np.asarray(alone)[0], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("unpadded", [True, "few_shapes"])
+@pytest.mark.parametrize("unpadded", slow_except(["few_shapes"], [True, "few_shapes"]))
 def test_a_batch_without_rows(unpadded):
     _, unpadded = encoders(unpadded)
     inputs = {name: tf.constant(values[:0]) for name, values in features([[1, 1]]).items()}
@@ -282,7 +283,7 @@ def operations_that_run(function, *arguments):
 
 
 @pytest.mark.parametrize(("activation", "fused"), [("gelu", "GeluApproximate"), ("gelu_erf", "GeluExact")])
-@pytest.mark.parametrize("unpadded", [False, True])
+@pytest.mark.parametrize("unpadded", slow_except([True], [False, True]))
 def test_tensorflow_fuses_the_operations_of_a_layer(activation, fused, unpadded):
     """Guards the speed: a change that breaks a fusion, or adds a change of layout, changes these numbers."""
     config = small_config(hidden_act=activation)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from pretraining_runs import pretrain
+from slow_parameters import slow_except
 from tiny_pretraining import CONFIG, LENGTH, VOCABULARY, write_records
 
 from keras_bert.models.pretrainer import BertPretrainer
@@ -192,7 +193,7 @@ def test_sigterm_ends_a_run_whose_input_is_stuck(records, tmp_path):
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-00000003"]
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 4])
+@pytest.mark.parametrize("steps_per_execution", slow_except([4], [1, 4]))
 def test_the_batch_of_a_loss_that_is_not_a_number_can_be_replayed(tmp_path, steps_per_execution):
     path = tmp_path / "train.tfrecord"
     write_records(path)

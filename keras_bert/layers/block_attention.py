@@ -168,16 +168,26 @@ class WindowAttention(BlockSelfAttention):
     def _with_global_queries(self, gathered, hidden, pattern: Windows, training):
         batch_size, length, _ = ops.shape(hidden)
         num_global = ops.shape(pattern.global_columns)[1]
-        flat = ops.reshape(hidden, (-1, self.hidden_size))
         at_global = ops.reshape(vectors_at(hidden, pattern.global_columns), (-1, self.hidden_size))
         query = self._split(self.query_global(at_global) * self.head_size**-0.5, batch_size, num_global, training)
-        key = self._split(self.key_global(flat), batch_size, length, training)
-        value = self._split(self.value_global(flat), batch_size, length, training)
-        found = self._attention(training)(query, key, value, pattern.key_bias)  # [B, N, G, D]
+        # q (x W) = (q W') x, and P (x W) = (P x) W. There are few global tokens, so these are projected and not the row.
+        rows = ops.concatenate([hidden, ops.ones((batch_size, length, 1), hidden.dtype)], axis=2)  # [B, S, H + 1]
+        rows = ops.expand_dims(rows, 1)
+        query = ops.matmul(query, ops.swapaxes(self._weights_of_heads(self.key_global), 1, 2))  # [B, N, G, H + 1]
+        query = ops.reshape(query, (batch_size, 1, -1, self.hidden_size + 1))
+        found = self._attention(training)(query, rows, rows, pattern.key_bias)  # [B, 1, N G, H + 1]
+        found = ops.reshape(found, (batch_size, self.num_heads, num_global, self.hidden_size + 1))
+        found = ops.matmul(found, self._weights_of_heads(self.value_global))  # [B, N, G, D]
         found = layouts_for(training).swap_middle_axes(found, (batch_size, self.num_heads, num_global))
         found = ops.reshape(found, (batch_size, num_global, self.hidden_size))
         is_global = ops.expand_dims(pattern.global_numbers >= 0, 2)
         return ops.where(is_global, vectors_at(found, ops.maximum(pattern.global_numbers, 0)), gathered)
+
+    def _weights_of_heads(self, dense):
+        """Returns the kernel of a dense layer, and its bias as the last row, for each head: `[N, H + 1, D]`."""
+        weights = ops.concatenate([ops.convert_to_tensor(dense.kernel), ops.expand_dims(dense.bias, 0)], axis=0)
+        weights = ops.reshape(ops.cast(weights, self.compute_dtype), (-1, self.num_heads, self.head_size))
+        return ops.swapaxes(weights, 0, 1)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -222,9 +232,9 @@ class WindowBlock(TransformerBlock):
     attention_class = WindowAttention
 
     def dense_layers(self) -> dict[str, tuple[keras.layers.Dense, ...]]:
-        layers, attention = super().dense_layers(), self.attention
-        of_global = (attention.query_global, attention.key_global, attention.value_global)
-        return {**layers, "attention": (*layers["attention"], *of_global)}
+        # The other two global layers are not called: their weights multiply the global tokens.
+        layers = super().dense_layers()
+        return {**layers, "attention": (*layers["attention"], self.attention.query_global)}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

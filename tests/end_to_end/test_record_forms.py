@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from pretraining_runs import pretrain
+from slow_parameters import slow_except
 
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions
@@ -64,9 +65,7 @@ def text(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    "form", [pytest.param(name, marks=pytest.mark.slow if name.startswith("no task") else []) for name in FORMS]
-)
+@pytest.mark.parametrize("form", slow_except(["packed"], FORMS))
 def test_records_of_any_form_are_trained_on_evaluated_and_exported(text, tmp_path, form):
     options, arguments = FORMS[form]
     if arguments.get("compression") == "zstd":

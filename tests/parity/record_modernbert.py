@@ -15,7 +15,7 @@ import transformers
 
 SHAPE = {"vocab_size": 31, "hidden_size": 8, "num_hidden_layers": 5, "num_attention_heads": 2, "intermediate_size": 12}
 SHAPE |= {"max_position_embeddings": 16, "pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2, "num_labels": 2}
-SHAPE |= {"bos_token_id": 1, "eos_token_id": 2, "initializer_range": 0.02}
+SHAPE |= {"bos_token_id": 1, "eos_token_id": 2, "initializer_range": 0.3}
 BIASES = {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "classifier_bias": True}
 CONFIGS = (
     {"local_attention": 4},
@@ -58,7 +58,7 @@ def run(head, config, ids, mask, weights):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             key = f"choice.{name}" if is_choice and name.startswith("classifier") else name  # it has one output
-            parameter.copy_(weights.setdefault(key, parameter.detach() + 0.02 * torch.randn_like(parameter)))
+            parameter.copy_(weights.setdefault(key, parameter.detach() + 0.1 * torch.randn_like(parameter)))
         found = model(**inputs, output_hidden_states=True)
     outputs = {f"{head}/{key}": values.numpy() for key, values in found.items() if key.endswith("logits")}
     if head == "ForMaskedLM":

@@ -33,7 +33,7 @@ def write_model(class_name, config, folder, lengths=(9, 6, 4), train=False, num_
     model = model_class(model_class.config_class(**config)).train(train)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.02)
+            parameter.add_(torch.randn_like(parameter) * 0.1)
         if model.config.model_type == "mobilebert":  # our padding is zeros, whatever was trained
             model.get_input_embeddings().weight[model.config.pad_token_id] = 0
     model.save_pretrained(folder)
