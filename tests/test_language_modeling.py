@@ -6,6 +6,7 @@ import json
 import math
 import pathlib
 import shutil
+import types
 
 import keras
 import loaded_commands
@@ -169,7 +170,18 @@ def states_on_devices(path, num_devices, changes):
         return logs["loss"], [variable.numpy() for variable in trainer.variables]
 
 
-@pytest.mark.parametrize("changes", [{}, pytest.param(CLUSTERS, marks=pytest.mark.slow)])
+def test_a_replica_gets_the_memory_of_its_rows(stream, monkeypatch):
+    trainer = trainer_of(stream, 1)
+    second = types.SimpleNamespace(replica_id_in_sync_group=1, num_replicas_in_sync=2)
+    monkeypatch.setattr(tf.distribute, "get_replica_context", lambda: second)
+    share = {name: values[2:] for name, values in next(stream.dataset(4, 8, 1).as_numpy_iterator()).items()}
+    given = trainer._with_memory(share)
+    for name, weight in trainer.remembered.items():
+        np.testing.assert_array_equal(given[name], np.asarray(weight)[2:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{}, CLUSTERS])
 def test_two_replicas_keep_their_own_streams(stream, on_four_devices, changes):
     run = functools.partial(on_four_devices, states_on_devices, stream.path)
     (loss, one), (other_loss, two) = (run(count, changes) for count in (1, 2))
@@ -182,7 +194,6 @@ def test_two_replicas_keep_their_own_streams(stream, on_four_devices, changes):
 
 def test_the_commands_make_streams_train_and_evaluate(tmp_path):
     (tmp_path / "text.txt").write_text("".join(LINES))
-    (tmp_path / "other.txt").write_text("".join(LINES[::3]) + "ß\n")
     made = loaded_commands.run(
         "data_prep.create_language_model_data",
         f"--input_file={tmp_path}/text.txt",
@@ -193,13 +204,8 @@ def test_the_commands_make_streams_train_and_evaluate(tmp_path):
     assert made.returncode == 0, made.stderr
     stream = TokenStream.open(tmp_path / "train")
     assert f"{len(stream.tokens):,}" in made.stdout
-    made = loaded_commands.run(
-        "data_prep.create_language_model_data",
-        f"--input_file={tmp_path}/other.txt",
-        f"--vocab_file={tmp_path}/train",
-        f"--output_dir={tmp_path}/test",
-    )
-    assert made.returncode == 0, made.stderr
+    lines = [*LINES[::3], "ß\n"]
+    write_stream(tmp_path / "test", lines, StreamVocabulary.find(tmp_path / "train"), ["other.txt"])
     config(stream).save(tmp_path / "config.json")
     ran = loaded_commands.run(
         "run_scripts.run_language_model",
@@ -224,9 +230,10 @@ def test_the_commands_make_streams_train_and_evaluate(tmp_path):
     assert int(results["num_tokens"]) == count
 
 
-def test_characters_are_evaluated_in_bits(stream, tmp_path, capsys):
+def test_characters_are_evaluated_in_bits(stream, tmp_path):
     TransformerXL(config(stream)).save_pretrained(tmp_path / "model", vocabulary=stream.vocabulary)
-    results = evaluate_language_model(tmp_path / "out", stream.path, init_checkpoint=tmp_path / "model", max_seq_length=9)
+    start = {"init_checkpoint": tmp_path / "model", "max_seq_length": 9}
+    results = evaluate_language_model(tmp_path / "out", stream.path, **start)
     assert results["bits_per_character"] == pytest.approx(results["loss"] / math.log(2))
     assert results["bits_per_character"] == pytest.approx(math.log2(len(stream.vocabulary)), abs=1)
 
@@ -298,8 +305,7 @@ def test_flags_that_contradict_each_other_are_refused(tmp_path, flags, message):
 
 
 def test_a_vocabulary_must_be_made_or_given(tmp_path):
-    for flags in ([], ["--kind=words", "--vocab_file=x"]):
-        arguments = [f"--input_file={__file__}", f"--output_dir={tmp_path}/stream", *flags]
-        ran = loaded_commands.run("data_prep.create_language_model_data", *arguments)
-        assert ran.returncode
-        assert "Give --kind, to make a vocabulary, or --vocab_file, to use one" in ran.stderr
+    flags = ["--kind=words", "--vocab_file=x", f"--input_file={__file__}", f"--output_dir={tmp_path}/stream"]
+    ran = loaded_commands.run("data_prep.create_language_model_data", *flags)
+    assert ran.returncode
+    assert "Give --kind, to make a vocabulary, or --vocab_file, to use one" in ran.stderr

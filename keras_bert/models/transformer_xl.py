@@ -51,6 +51,7 @@ class TransformerXL(TaskModel):
     Reference: Dai et al., 2019, arXiv 1901.02860; kimiyoung/transformer-xl `tf/model.py`.
     """
 
+    config: TransformerXLConfig
     feature_names = (features.INPUT_IDS,)
     has_token_outputs = True
     loss_names = ("next_token_loss",)

@@ -175,7 +175,7 @@ def evaluate_language_model(
 def stream_loss(model: TransformerXL, stream: TokenStream, batch_size: int, length: int) -> tuple[float, int]:
     """Returns the mean of -log p of the tokens of a stream, in nats, and how many tokens it is of."""
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def step(batch):
         outputs = model(batch, training=False)
         term = model.loss_terms(batch, None, outputs, None)[0]
