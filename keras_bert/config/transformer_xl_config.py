@@ -10,7 +10,7 @@ from keras_bert.config.bert_config import BertConfig
 _FIXED = {"type_vocab_size": 0, "position_offset": 0, "inner_group_num": 1, "tie_word_embeddings": True}
 # Limits for files from strangers.
 _MOST_CUTOFFS = 15
-_LONGEST_MEMORY = 65_536
+_LONGEST_MEMORY = 16_384
 
 
 class Cluster(NamedTuple):
