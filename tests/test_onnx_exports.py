@@ -210,6 +210,21 @@ def test_products_of_8_bit_numbers_are_fused(tmp_path):
     assert (nodes["DynamicQuantizeMatMul"], nodes["SkipLayerNormalization"], nodes["FastGelu"]) == (4 * 3, 7, 3)
 
 
+def test_large_inputs_of_8_bit_products_are_divided(tmp_path, monkeypatch):
+    model = small_tagger()
+    norm = model.encoder.blocks_in_order()[0].attention_layer_norm
+    gamma = np.asarray(norm.gamma)
+    gamma[3] = 50
+    norm.gamma.assign(gamma)
+    features = features_of(model, 9)
+    errors = []
+    for _ in range(2):
+        found = written(model, tmp_path / "model.onnx", "int8").run(features)
+        errors.append(np.abs(found - np.asarray(model(features))).mean())
+        monkeypatch.setattr("keras_bert.serving.portable.onnx_model._divisors", lambda model: None)
+    assert errors[0] < errors[1] / 2
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("weights", "least"), [("float16", 0.99999), ("int8", 0.98)])
 def test_smaller_weights_change_the_vectors_little(family, weights, least, tmp_path):

@@ -117,9 +117,7 @@ def test_hidden_states_and_attentions_are_those_of_each_layer(shared):
     assert np.abs(outputs[0]["hidden_states"][2] - outputs[0]["hidden_states"][3]).max() > 1e-3
 
 
-@pytest.mark.parametrize(
-    "program", [pytest.param("xla", marks=pytest.mark.slow), "inside xla", "eager"]
-)
+@pytest.mark.parametrize("program", [pytest.param("xla", marks=pytest.mark.slow), "inside xla", "eager"])
 def test_without_a_benefit_every_layer_is_called(shared, calls, program):
     shared(True)
     model = BertEncoder(config(0.3).replace(num_hidden_layers=LAYERS))

@@ -170,7 +170,7 @@ class WindowAttention(BlockSelfAttention):
         num_global = ops.shape(pattern.global_columns)[1]
         at_global = ops.reshape(vectors_at(hidden, pattern.global_columns), (-1, self.hidden_size))
         query = self._split(self.query_global(at_global) * self.head_size**-0.5, batch_size, num_global, training)
-        # q (x W) = (q W') x, and P (x W) = (P x) W. There are few global tokens, so these are projected and not the row.
+        # q (x W) = (q W') x, and P (x W) = (P x) W. Global tokens are few, so they are projected instead of the row.
         rows = ops.concatenate([hidden, ops.ones((batch_size, length, 1), hidden.dtype)], axis=2)  # [B, S, H + 1]
         rows = ops.expand_dims(rows, 1)
         query = ops.matmul(query, ops.swapaxes(self._weights_of_heads(self.key_global), 1, 2))  # [B, N, G, H + 1]

@@ -124,11 +124,7 @@ def eight_bit_dense_layers(model) -> list[tuple]:
     """Returns the dense layers of a model's transformer blocks, each with the `EightBitDense` made from it."""
     encoder = encoder_of(model)
     blocks = list(dict.fromkeys(encoder.blocks_in_order()))  # ALBERT's layers share blocks
-    feed_forward = [layer for block in blocks for layer in block.dense_layers()["feed_forward"]]
-    shrinking = {
-        id(layer): outlier_sizes(sizes)
-        for layer, sizes in zip(feed_forward, _input_sizes(encoder, feed_forward), strict=True)
-    }
+    shrinking = {id(layer): sizes for layer, sizes in input_divisors(encoder)}
     pairs = []
     for number, block in enumerate(blocks):
         for part, layers in block.dense_layers().items():
@@ -138,6 +134,13 @@ def eight_bit_dense_layers(model) -> list[tuple]:
                 name = f"layer_{number}_{prefix}{dense.name}"
                 pairs.append((dense, EightBitDense(name, dense, activation, shrinking.get(id(dense)))))
     return pairs
+
+
+def input_divisors(encoder) -> list[tuple]:
+    """Returns the dense layers of an encoder's feed-forward parts, each with its `outlier_sizes`."""
+    blocks = list(dict.fromkeys(encoder.blocks_in_order()))  # ALBERT's layers share blocks
+    layers = [layer for block in blocks for layer in block.dense_layers()["feed_forward"]]
+    return [(layer, outlier_sizes(sizes)) for layer, sizes in zip(layers, _input_sizes(encoder, layers), strict=True)]
 
 
 def outlier_sizes(largest: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ attribute, so LayerNorm and GELU, which are operations of later opsets, are writ
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -27,12 +27,14 @@ class OnnxGraph:
     Args:
         weights: how matrices are stored: None (float32), "float16" or "int8". Vectors are float32. Except for products
             of "int8", everything is computed in float32.
+        divisors: name of a dense layer -> float32 `[inputs]`: what its inputs are divided by before they are rounded to
+            8 bits, see `eight_bit_products.outlier_sizes`.
 
     Attributes:
         weights: as given.
     """
 
-    def __init__(self, weights: str | None = None):
+    def __init__(self, weights: str | None = None, divisors: Mapping[str, np.ndarray] | None = None):
         import onnx  # only those who export need it
 
         self.weights = weights
@@ -40,6 +42,7 @@ class OnnxGraph:
         self._check = onnx.checker.check_model
         self._nodes, self._initializers, self._shapes = [], {}, []
         self._rounded = {}
+        self._divisors = divisors or {}
 
     def node(self, operation: str, *inputs: str, num_outputs: int = 1, **attributes):
         """Adds a node. Returns the name of its output, or a list of names if `num_outputs` is not 1."""
@@ -94,6 +97,9 @@ class OnnxGraph:
         elif self.weights == "float16":
             product = self.node("MatMul", values, self.to_float(self._half(f"{name}/kernel", kernel)))
         else:
+            if (divisors := self._divisors.get(name)) is not None:
+                values = self.node("Mul", values, self.weight(f"{name}/factors", 1 / divisors))
+                kernel = kernel * divisors[:, None]
             numbers, scales = self._eight_bits(f"{name}/kernel", kernel, axis=0)
             product = self._product_of_integers(values, numbers, scales)
         return product if bias is None else self.node("Add", product, self.weight(f"{name}/bias", bias))

@@ -6,7 +6,9 @@ from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.serving.eight_bit_products import input_divisors
 from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.onnx_encoder import stored_name
 from keras_bert.serving.portable.onnx_encoders import check_encoder
 from keras_bert.serving.portable.onnx_graph import OPSET, OnnxGraph
 from keras_bert.serving.portable.onnx_heads import MODELS, PREDICTIONS, outputs_of
@@ -32,7 +34,7 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
     """
     _check(model, weights)
     try:
-        graph = OnnxGraph(weights)
+        graph = OnnxGraph(weights, _divisors(model) if weights == "int8" else None)
     except ImportError as error:
         raise missing_package("onnx", error) from error
     inputs = {name: model.feature_axes for name in model.feature_names}
@@ -48,6 +50,10 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
         )
     with atomic_file(file_path) as file:
         file.write(written.SerializeToString(deterministic=True))
+
+
+def _divisors(model) -> dict:
+    return {stored_name(layer): divisors for layer, divisors in input_divisors(encoder_of(model))}
 
 
 def _check(model, weights: str | None) -> None:
