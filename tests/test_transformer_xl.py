@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy_bert import scatter_weights
 
-from keras_bert import BertConfig, InputError, SequenceClassifier
+from keras_bert import BertConfig, InputError, SequenceClassifier, enable_lora
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.safetensors_file import write_safetensors
@@ -281,6 +281,22 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path):
         SequenceClassifier.from_pretrained(tmp_path / "model", labels=["a", "b"])
     with pytest.raises(InputError, match="The keras_hub format cannot hold a Transformer-XL"):
         model.save_pretrained(tmp_path / "other", format="keras_hub")
+
+
+def test_low_rank_matrices_are_trained_and_merged_and_the_card_says_how_to_use_the_model(tmp_path):
+    model, ids = small_model(), ids_of((1, 4))
+    enable_lora(model, 2)
+    changed = [weight for weight in model.trainable_variables if "lora" in weight.path]
+    assert len(changed) == len(model.trainable_variables) == 2 * 2 * 5  # layers, matrices, kernels
+    for weight in changed:
+        weight.assign(np.full(weight.shape, 0.1))
+    expected = model({"input_ids": ids})["log_probabilities"]
+    model.save_pretrained(tmp_path / "model")
+    loaded = TransformerXL.from_pretrained(tmp_path / "model")
+    np.testing.assert_allclose(loaded({"input_ids": ids})["log_probabilities"], expected, rtol=0, atol=1e-5)
+    card = (tmp_path / "model" / "README.md").read_text("utf-8")
+    assert 'keras_bert.TransformerXL.from_pretrained("path/of/this/folder")' in card
+    assert "import numpy as np" in card
 
 
 def test_vocabularies_of_words_and_characters(tmp_path):
