@@ -260,6 +260,10 @@ def test_streams_that_are_too_short_or_damaged_are_refused(stream, tmp_path):
     (huge / "manifest.json").write_text(json.dumps(manifest | {"num_tokens": 2**62}))
     with pytest.raises(InputError, match="huge is damaged"):
         TokenStream.open(huge)
+    wrong = copy("wrong")
+    (wrong / "tokens.bin").write_bytes((wrong / "tokens.bin").read_bytes()[:-2] + b"\xff\xff")
+    with pytest.raises(InputError, match="tokens.bin has the id 65535, but the vocabulary has"):
+        TokenStream.open(wrong)
     other = copy("other")
     StreamVocabulary(["<unk>", "a"], "characters").save(other)
     with pytest.raises(InputError, match="the vocabulary is missing or was changed"):

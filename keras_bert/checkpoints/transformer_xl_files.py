@@ -72,7 +72,7 @@ _HUGGING_FACE_DEFAULTS = {
 _OFFICIAL_DEFAULTS = {"cutoffs": [], "div_val": 1, "layer_norm_epsilon": 1e-12, "proj_same_dim": True}
 
 _IN_LAYERS = [
-    # ours, official, Hugging Face, layout there
+    # ours, official, Hugging Face
     ("attention/qkv/kernel", "rel_attn/qkv/kernel", "dec_attn.qkv_net.weight"),
     ("attention/distance/kernel", "rel_attn/r/kernel", "dec_attn.r_net.weight"),
     ("attention/output_dense/kernel", "rel_attn/o/kernel", "dec_attn.o_net.weight"),
@@ -105,9 +105,7 @@ _BIASES = ("content_bias", "distance_bias")
 
 def _hugging_face_table(config: TransformerXLConfig) -> NameTable:
     # With div_val 1 there is one table, and one bias, for all clusters.
-    kind = "" if config.div_val == 1 else "_*"
-    layer = "" if config.div_val == 1 else ".*"
-    first = ".0" if config.div_val == 1 else layer
+    kind, number = ("", ".0") if config.div_val == 1 else ("_*", ".*")
     in_layers = [
         (f"encoder/layer_*/{ours}", f"transformer.layers.*.{theirs}", TRANSPOSED if "kernel" in ours else "same")
         for ours, _, theirs in _IN_LAYERS
@@ -119,9 +117,9 @@ def _hugging_face_table(config: TransformerXLConfig) -> NameTable:
             ("encoder/layer_*/attention/distance_bias", "transformer.layers.*.dec_attn.r_r_bias"),
             ("encoder/content_bias", "transformer.r_w_bias"),
             ("encoder/distance_bias", "transformer.r_r_bias"),
-            (f"encoder/embeddings/table{kind}", f"transformer.word_emb.emb_layers{first}.weight"),
+            (f"encoder/embeddings/table{kind}", f"transformer.word_emb.emb_layers{number}.weight"),
             ("encoder/embeddings/projection_*", "transformer.word_emb.emb_projs.*", TRANSPOSED),
-            (f"encoder/softmax/bias{kind}", f"crit.out_layers{first}.bias"),
+            (f"encoder/softmax/bias{kind}", f"crit.out_layers{number}.bias"),
             ("encoder/softmax/cluster_table_0", "crit.cluster_weight"),
             ("encoder/softmax/cluster_bias", "crit.cluster_bias"),
             ("encoder/softmax/projection_*", "crit.out_projs.*", TRANSPOSED),
@@ -323,11 +321,17 @@ def _joined(
     """Reverses `_divided`: joins kernels always, tables if all have one width, and the biases if wanted."""
     joined, clusters = dict(tensors), range(len(config.clusters))
 
-    def join(name, parts, stack=np.concatenate, **axis):
+    def join(name, parts, axis=0, stacks=False):
         found = [joined.pop(part) for part in parts]
-        shapes = [np.broadcast_to(np.int8(0), tensor.shape) for tensor in found]  # no memory
-        shape = stack(shapes, **axis).shape
-        joined[name] = StoredTensor(shape, found[0].dtype, lambda: stack([tensor.read() for tensor in found], **axis))
+        shape = list(found[0].shape)
+        if stacks:
+            shape.insert(0, len(found))
+        else:
+            shape[axis] = sum(tensor.shape[axis] for tensor in found)
+        put = np.stack if stacks else np.concatenate
+        joined[name] = StoredTensor(
+            tuple(shape), found[0].dtype, lambda: put([tensor.read() for tensor in found], axis=axis)
+        )
 
     for number in range(config.num_hidden_layers):
         attention = f"encoder/layer_{number}/attention"
@@ -338,5 +342,5 @@ def _joined(
         join("encoder/softmax/bias", [f"encoder/softmax/bias_{number}" for number in clusters])
     for bias in _BIASES if joins_layers else ():
         layers = range(config.num_hidden_layers)
-        join(f"encoder/{bias}", [f"encoder/layer_{number}/attention/{bias}" for number in layers], stack=np.stack)
+        join(f"encoder/{bias}", [f"encoder/layer_{number}/attention/{bias}" for number in layers], stacks=True)
     return joined

@@ -67,6 +67,11 @@ class TokenStream:
                 f"of {dtype or 'no dtype'}. Make the stream again."
             )
         tokens = np.memmap(tokens_file, dtype, mode="r")
+        if (largest := int(tokens.max())) >= len(vocabulary):
+            raise InputError(
+                f"{path} is damaged: {TOKENS_FILE} has the id {largest}, but the vocabulary has {len(vocabulary)} "
+                "tokens. Make the stream again."
+            )
         return cls(tokens, vocabulary, member(values, "sha256", str, file, ""), path)
 
     def tokens_per_row(self, batch_size: int, length: int) -> int:
