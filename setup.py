@@ -14,6 +14,7 @@ COMMANDS = {
         "build_vocabulary",
         "tokenize_corpus",
         "create_pretraining_data",
+        "create_language_model_data",
         "beam_pretraining_data",
         "inspect_records",
         "create_finetuning_data",
@@ -21,6 +22,7 @@ COMMANDS = {
     "run_scripts": [
         "documentation_corpus",
         "run_pretraining",
+        "run_language_model",
         "adapt_to_domain",
         "launch_workers",
         "run_classifier",

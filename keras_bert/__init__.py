@@ -46,6 +46,7 @@ _PUBLIC = {
     "TokenClassifier": "keras_bert.models.token_classifier",
     "SpanClassifier": "keras_bert.models.span_classifier",
     "ReplacedTokenDetector": "keras_bert.models.replaced_token_detector",
+    "TransformerXL": "keras_bert.models.transformer_xl",
     "TextToText": "keras_bert.models.text_to_text",
     "MultipleChoice": "keras_bert.models.multiple_choice",
     "fill_masks": "keras_bert.tasks.masked_lm.mask_filling",

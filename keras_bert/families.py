@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 WORD_PIECE, BYTE_PAIR, SENTENCE_PIECE = "wordpiece", "byte_pair", "sentence_piece"
+STREAM = "stream"  # words or characters
 STATIC = "static"
+TRANSFORMER_XL = "transfo-xl"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Family:
 
     Attributes:
         defaults: values of the config that all its published models share, where they differ from BERT's.
-        tokenizer: `WORD_PIECE`, `BYTE_PAIR` or `SENTENCE_PIECE`.
+        tokenizer: `WORD_PIECE`, `BYTE_PAIR`, `SENTENCE_PIECE` or `STREAM`.
         pairs_need_segments: whether its models tell the two texts of a pair apart by segments only.
         masked_lm_act: activation of the masked-LM head; None: the config's `hidden_act`.
         pooler_is_masked_lm_head: whether the pooler of a task starts as the head of the masked LM.
@@ -142,6 +144,21 @@ FAMILIES: dict[str, Family] = {
         config="keras_bert.config.xlnet_config.XLNetConfig",
         encoder="keras_bert.models.xlnet_encoder.XLNetEncoder",
     ),
+    # Dai et al., 2019. A language model: `encoder` is the whole model, and no task is built on it.
+    TRANSFORMER_XL: Family(
+        defaults={
+            "vocab_size": 267735,
+            "hidden_act": "relu",
+            "attention_probs_dropout_prob": 0.0,
+            "max_position_embeddings": 32_768,
+            "type_vocab_size": 0,
+            "layer_norm_eps": 1e-5,
+            "do_lower_case": False,
+        },
+        tokenizer=STREAM,
+        config="keras_bert.config.transformer_xl_config.TransformerXLConfig",
+        encoder="keras_bert.models.transformer_xl.TransformerXL",
+    ),
     # A vector for each token and no layers, so the sizes of layers mean nothing. Only `SentenceEncoder` computes it.
     STATIC: Family(
         defaults={
@@ -187,6 +204,23 @@ SIZES: dict[str, tuple[str, dict[str, Any]]] = {
     "mobilebert": ("mobilebert", {"classifier_activation": False}),
     "xlnet-base": ("xlnet", _size(12, 768, 12)),
     "xlnet-large": ("xlnet", _size(24, 1024, 16)),
+    "transformer-xl-wt103-base": (
+        TRANSFORMER_XL,
+        _size(16, 410, 10, 2100, cutoffs=[20000, 40000, 200000], mem_len=150),
+    ),
+    "transformer-xl-wt103-large": (
+        TRANSFORMER_XL,
+        _size(
+            *(18, 1024, 16),
+            cutoffs=[20000, 40000, 200000],
+            div_val=4,
+            proj_same_dim=True,
+            mem_len=1600,
+            clamp_len=1000,
+            same_length=True,
+        ),
+    ),
+    "transformer-xl-enwik8": (TRANSFORMER_XL, _size(12, 512, 8, vocab_size=204, mem_len=512)),
     "modernbert-base": ("modernbert", _size(22, 768, 12, 1152)),
     "modernbert-large": ("modernbert", _size(28, 1024, 16, 2624)),
 }

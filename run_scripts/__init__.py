@@ -3,6 +3,7 @@
 quickstart.sh             the whole pipeline on real text
 quickstart.py             keras-bert-quickstart: runs quickstart.sh without a clone
 run_pretraining.py        records -> model folder
+run_language_model.py     streams of text -> language model with a memory
 adapt_to_domain.py        a pre-trained model and the text of a domain -> the model adapted to the domain
 launch_workers.py         starts several training workers on one machine
 run_classifier.py         labelled texts -> classifier

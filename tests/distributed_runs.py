@@ -227,7 +227,7 @@ def names_for(family: str) -> list[str]:
     return names if config(family=family).type_vocab_size > 1 else names[:2]
 
 
-for _family in FAMILIES.keys() - {"static"}:
+for _family in FAMILIES.keys() - {"static", "transfo-xl"}:
     SETTINGS[_family] = (
         lambda family=_family: SequenceClassifier(config(family=family), labels=["a", "b"]),
         lambda: AdamW(schedule()),

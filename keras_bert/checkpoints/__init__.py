@@ -17,6 +17,7 @@ hugging_face.py             transformers: config and weights
 encoder_decoder_folder.py   transformers: EncoderDecoderModel, an encoder and a decoder
 modern_bert_keys.py         transformers: the keys of ModernBERT's config
 xlnet_files.py              keys and layouts of XLNet's files that have another form than ours
+transformer_xl_files.py     Transformer-XL in the official code's and in Hugging Face's form
 family_names.py             names of each family's weights in transformers and in TensorFlow 1
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
 sentence_transformers.py    modules.json: the pooling of sentence-transformers

@@ -15,6 +15,7 @@ from keras_bert.checkpoints import (
     model_folder,
     model_garden,
     static_embedding,
+    transformer_xl_files,
 )
 from keras_bert.checkpoints.casing import with_casing
 from keras_bert.checkpoints.checkpoint import (
@@ -104,12 +105,14 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
         write = static_embedding.write_static_embedding
     if CROSS_ATTENTION in checkpoint.heads and format == "huggingface":
         write = encoder_decoder_folder.write_encoder_decoder
+    if checkpoint.config.is_language_model and format != "keras_bert":
+        write = transformer_xl_files.writer(format)
     with atomic_folder(path) as folder:
         left_out = write(checkpoint, folder)
         if format != "google":
             write_model_card(checkpoint, folder)
     notes = []
-    if format == "google":
+    if format == "google" and not checkpoint.config.is_language_model:
         notes = google.warnings_for_google(checkpoint.config)
     elif format == "keras_hub":
         notes = keras_hub_preset.notes_for_keras_hub(checkpoint)
@@ -145,9 +148,14 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
         return static_embedding.read_static_embedding(path, trust_pickle)
     if encoder_decoder_folder.is_encoder_decoder(path):
         return encoder_decoder_folder.read_encoder_decoder(path, trust_pickle)
-    if os.path.isfile(os.path.join(path, hugging_face.CONFIG_FILE)):
-        return hugging_face.read_hugging_face(path, trust_pickle)
+    if transformer_xl_files.is_hugging_face(path):
+        return transformer_xl_files.read_hugging_face(path, trust_pickle)
     prefixes = sorted(file.removesuffix(".index") for file in glob.glob(os.path.join(glob.escape(path), "*.index")))
+    # A config.json beside a TensorFlow checkpoint alone is that of a Transformer-XL.
+    if os.path.isfile(os.path.join(path, hugging_face.CONFIG_FILE)) and not (
+        prefixes and not hugging_face.has_weights(path)
+    ):
+        return hugging_face.read_hugging_face(path, trust_pickle)
     if len(prefixes) > 1:
         raise InputError(f"{path} has several checkpoints. Give one of: {', '.join(prefixes)}")
     if prefixes:
@@ -162,6 +170,8 @@ def _read_tensorflow(prefix: str) -> BertCheckpoint:
     variables = read_tensorflow_checkpoint(prefix)
     if OBJECT_GRAPH in variables:
         return model_garden.model_garden_checkpoint(prefix, variables)
+    if transformer_xl_files.is_official(variables):
+        return transformer_xl_files.read_official(prefix, variables)
     return google.google_checkpoint(prefix, variables)
 
 

@@ -366,6 +366,11 @@ def read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTe
     )
 
 
+def has_weights(path: str) -> bool:
+    """Returns whether a folder has a file of weights that `read_weights` reads."""
+    return any(os.path.isfile(os.path.join(path, name)) for name in WEIGHTS_FILES)
+
+
 def _is_other_weights(path: str) -> bool:
     return path.endswith((".h5", ".msgpack", ".onnx", ".ot", ".gguf", ".safetensors", ".bin"))
 

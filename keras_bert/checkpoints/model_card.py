@@ -17,6 +17,7 @@ _USES = {
     "SpanClassifier": ("question-answering", 'model.predict((["a question"], ["a text that has the answer"]))'),
     "MultipleChoice": ("multiple-choice", 'model.predict((["a prompt"], [["a choice", "another choice"]]))'),
     "MaskedLM": ("fill-mask", 'model.predict(["a [MASK]"])'),
+    "TransformerXL": ("text-generation", 'model({"input_ids": np.array([[1, 2, 3]])})["log_probabilities"]'),
     "SentenceEncoder": ("sentence-similarity", 'model.predict(["a text"])'),
 }
 _ENCODER_USE = ("feature-extraction", 'keras_bert.sentence_embeddings(model, ["a text"])')
@@ -50,6 +51,7 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
         "",
         "```python",
         "import keras_bert",
+        *(["import numpy as np"] if "np." in ask else []),
         "",
         f'model = keras_bert.{name if name in _USES else "Encoder"}.from_pretrained("path/of/this/folder")',
         f"print({ask})",

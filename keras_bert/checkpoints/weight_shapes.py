@@ -201,20 +201,44 @@ def _mobile_bert_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
 
 
 def _xlnet_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    width, heads = config.hidden_size, (config.num_attention_heads, config.head_size)
+    shapes = {TOKEN_EMBEDDINGS: (config.vocab_size, width)} | _relative_layers(config)
+    for number in range(config.num_hidden_layers):
+        layer = f"encoder/layer_{number}"
+        shapes[f"{layer}/attention/segment_bias"] = heads
+        shapes[f"{layer}/attention/segment_embeddings"] = (2, *heads)
+    return shapes | _dense(f"{POOLER}/dense", width, width)
+
+
+def _transformer_xl(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    shapes, clusters = _relative_layers(config), config.clusters
+    for number, cluster in enumerate(clusters):
+        shapes[f"encoder/embeddings/table_{number}"] = (cluster.size, cluster.width)
+        shapes[f"encoder/softmax/bias_{number}"] = (cluster.size,)
+        projection = {f"projection_{number}": (cluster.width, config.hidden_size)}
+        for part, is_here in (("embeddings", cluster.is_projected), ("softmax", not cluster.is_tied)):
+            if cluster.is_projected and is_here:
+                shapes |= {f"encoder/{part}/{name}": shape for name, shape in projection.items()}
+    if len(clusters) > 1:
+        shapes["encoder/softmax/cluster_table_0"] = (len(clusters) - 1, clusters[0].width)
+        shapes["encoder/softmax/cluster_bias"] = (len(clusters) - 1,)
+    return shapes
+
+
+def _relative_layers(config: BertConfig) -> dict[str, tuple[int, ...]]:
     width, inner, heads = config.hidden_size, config.intermediate_size, (config.num_attention_heads, config.head_size)
-    shapes = {TOKEN_EMBEDDINGS: (config.vocab_size, width)}
+    shapes: dict[str, tuple[int, ...]] = {}
     for number in range(config.num_hidden_layers):
         layer = f"encoder/layer_{number}"
         for dense in ("query", "key", "value", "distance", "output_dense"):
             shapes |= _dense(f"{layer}/attention/{dense}", width, width, has_bias=False)
-        for bias in ("content_bias", "distance_bias", "segment_bias"):
+        for bias in ("content_bias", "distance_bias"):
             shapes[f"{layer}/attention/{bias}"] = heads
-        shapes[f"{layer}/attention/segment_embeddings"] = (2, *heads)
         shapes |= _layer_norm(f"{layer}/attention_layer_norm", width)
         shapes |= _dense(f"{layer}/intermediate_dense", width, inner)
         shapes |= _dense(f"{layer}/output_dense", inner, width)
         shapes |= _layer_norm(f"{layer}/output_layer_norm", width)
-    return shapes | _dense(f"{POOLER}/dense", width, width)
+    return shapes
 
 
 # Families whose encoder has other weights than BERT's.
@@ -223,5 +247,6 @@ _SHAPES_OF_FAMILY = {
     "mobilebert": _mobile_bert_encoder,
     "modernbert": _modern_bert_encoder,
     "static": _static_encoder,
+    "transfo-xl": _transformer_xl,
     "xlnet": _xlnet_encoder,
 }

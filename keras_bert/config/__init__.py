@@ -4,6 +4,7 @@ bert_config.py           BertConfig: BERT, the families that differ from it by v
 long_config.py           LongConfig: Longformer and BigBird
 mobile_bert_config.py    MobileBertConfig: MobileBERT
 modern_bert_config.py    ModernBertConfig: ModernBERT
+transformer_xl_config.py   TransformerXLConfig: Transformer-XL
 xlnet_config.py          XLNetConfig: XLNet
 """
 

@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_bert.families import FAMILIES, STATIC, Family
+from keras_bert.families import FAMILIES, STATIC, TRANSFORMER_XL, Family
 from keras_bert.families import SIZES as FAMILY_SIZES
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -214,6 +214,11 @@ class BertConfig:
     def is_static(self) -> bool:
         """Whether the model is a table of token vectors, without layers."""
         return self.model_type == STATIC
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether the model reads a text from left to right, so that it is no encoder for tasks."""
+        return self.model_type == TRANSFORMER_XL
 
     @property
     def max_sequence_length(self) -> int:

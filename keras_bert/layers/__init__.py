@@ -14,7 +14,8 @@ bottleneck_block.py     one layer of MobileBERT
 rotary_attention.py     multi-head self-attention with rotary positions
 rotary_block.py         one layer of ModernBERT
 relative_attention.py   multi-head self-attention with relative positions, segments and a memory
-relative_block.py       one layer of XLNet
+relative_block.py       one layer of XLNet or Transformer-XL
+adaptive_softmax.py     token embeddings and softmax in clusters of the vocabulary: Transformer-XL
 prediction_order.py     the order in which tokens are predicted: who knows whom
 prediction_head.py      the head before the last layer of ModernBERT's tasks
 activations.py          exact GELU, its tanh approximation, and the other activations

@@ -70,12 +70,14 @@ class RelativeAttention(SelfAttention):
 
     Args:
         num_heads, dropout, initializer_range: as for `SelfAttention`.
+        uses_segments: whether there is the third product; Transformer-XL has the first two.
 
     Call arguments:
         hidden: float `[B, S, H]`.
         attention_bias: float `[B, 1, F, K]` or `[B, 1, 1, K]`, for K = M + S keys: the memory, then the row.
         distances: float `[K + S, H]`, see `distance_vectors`.
-        is_other_segment: float `[B, 1, F, K]`, 1 where query and key have different segments, else 0.
+        is_other_segment: float `[B, 1, F, K]`, 1 where query and key have different segments, else 0; None without
+            segments.
         memory: float `[B, M, H]`: inputs of this layer for the tokens before the row. It gets no gradient.
         query_tokens: float `[B, F, H]`, the tokens that attend; all of `hidden` by default, so F = S.
         query_columns: int `[B, F]`, the columns where the query tokens stand; needed with `query_tokens`.
@@ -88,6 +90,10 @@ class RelativeAttention(SelfAttention):
 
     Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; Yang et al., 2019, arXiv 1906.08237, section 2.5.
     """
+
+    def __init__(self, num_heads, dropout=0.1, initializer_range=0.02, uses_segments=True, **kwargs):
+        super().__init__(num_heads, dropout, initializer_range, **kwargs)
+        self.uses_segments = uses_segments
 
     def build(self, hidden_shape, *other_shapes):
         self._set_sizes(hidden_shape[-1])
@@ -108,6 +114,8 @@ class RelativeAttention(SelfAttention):
         heads = (self.num_heads, self.head_size)
         self.content_bias = self.add_weight(name="content_bias", shape=heads, initializer=initializer())
         self.distance_bias = self.add_weight(name="distance_bias", shape=heads, initializer=initializer())
+        if not self.uses_segments:
+            return
         self.segment_bias = self.add_weight(name="segment_bias", shape=heads, initializer=initializer())
         # For equal segments, then for different ones.
         self.segment_embeddings = self.add_weight(
@@ -146,13 +154,11 @@ class RelativeAttention(SelfAttention):
         else:
             first = length - ops.expand_dims(ops.cast(query_columns, "int32"), (1, 3))  # [B, 1, F, 1]
             scores = ops.take_along_axis(scores, first + ops.arange(num_keys, dtype="int32"), axis=3)
-        # The same number for all keys would change nothing, so only the difference of the two products is added.
-        same, other = ops.split(ops.convert_to_tensor(self.segment_embeddings), 2)
-        change = ops.expand_dims(other - same, 3)  # [1, N, D, 1]
-        change = ops.matmul(query + self._scaled(self.segment_bias), ops.cast(change, self.compute_dtype))
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        scores, change = ops.cast(scores, dtype), ops.cast(change, dtype)
-        bias = scores + change * ops.cast(is_other_segment, dtype) + ops.cast(attention_bias, dtype)
+        bias = ops.cast(scores, dtype)
+        if self.uses_segments:
+            bias = bias + self._score_of_change(query, dtype) * ops.cast(is_other_segment, dtype)
+        bias = bias + ops.cast(attention_bias, dtype)
 
         query = query + self._scaled(self.content_bias)
         sizes = (batch_size, self.num_heads, num_queries, num_keys)
@@ -160,6 +166,14 @@ class RelativeAttention(SelfAttention):
         shape = (batch_size, num_queries, self.hidden_size)
         output = self._project(gathered, sizes, shape, flat_indices, training)
         return (output, probabilities) if return_attention else output
+
+    def _score_of_change(self, query, dtype):
+        """Returns what a change of the segment adds to the scores of a query: `[B, N, F, D]` -> `[B, N, F, 1]`."""
+        # The same number for all keys would change nothing, so only the difference of the two products is added.
+        same, other = ops.split(ops.convert_to_tensor(self.segment_embeddings), 2)
+        change = ops.expand_dims(other - same, 3)  # [1, N, D, 1]
+        change = ops.matmul(query + self._scaled(self.segment_bias), ops.cast(change, self.compute_dtype))
+        return ops.cast(change, dtype)
 
     def _scaled(self, bias):
         """Returns a bias of the queries, scaled as these are: `[N, D]` -> `[N, 1, D]`."""
@@ -172,6 +186,9 @@ class RelativeAttention(SelfAttention):
         # The kernels give no gradient to the bias, which has the scores of distances here.
         outputs = formulas.attention(query, key, value, bias, *dropout, return_probabilities=return_attention)
         return outputs if return_attention else (outputs, None)
+
+    def get_config(self):
+        return {**super().get_config(), "uses_segments": self.uses_segments}
 
     def compute_output_shape(
         self,

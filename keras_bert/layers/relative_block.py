@@ -1,4 +1,4 @@
-"""One layer of XLNet."""
+"""One layer of XLNet or Transformer-XL."""
 
 import keras
 from keras import ops
@@ -13,7 +13,8 @@ class RelativeBlock(TransformerBlock):
     """A `TransformerBlock` with `RelativeAttention`, and with dropout between the two dense layers too.
 
     Args:
-        as for `TransformerBlock`.
+        uses_segments: as for `RelativeAttention`.
+        others: as for `TransformerBlock`.
 
     Call arguments:
         hidden, attention_bias, distances, is_other_segment, memory, query_tokens, query_columns: as for
@@ -23,11 +24,15 @@ class RelativeBlock(TransformerBlock):
     Returns:
         as `TransformerBlock`.
 
-    Reference: Yang et al., 2019, arXiv 1906.08237; zihangdai/xlnet `modeling.py`, `two_stream_rel_attn`,
-    `rel_multihead_attn` and `positionwise_ffn`.
+    Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; Yang et al., 2019, arXiv 1906.08237; zihangdai/xlnet
+    `modeling.py`, `two_stream_rel_attn`, `rel_multihead_attn` and `positionwise_ffn`.
     """
 
     attention_class = RelativeAttention
+
+    def __init__(self, *sizes, uses_segments=True, **kwargs):
+        super().__init__(*sizes, **kwargs)
+        self.attention.uses_segments = uses_segments
 
     def dense_layers(self) -> dict[str, tuple[keras.layers.Dense, ...]]:
         attention = self.attention
@@ -91,3 +96,6 @@ class RelativeBlock(TransformerBlock):
         flat_indices_shape=None,
     ):
         return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else query_tokens_shape or hidden_shape
+
+    def get_config(self):
+        return {**super().get_config(), "uses_segments": self.attention.uses_segments}

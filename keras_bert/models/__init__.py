@@ -5,6 +5,7 @@ long_encoder.py              LongEncoder: Longformer and BigBird, in time linear
 mobile_bert_encoder.py       MobileBertEncoder: narrow layers between wide vectors
 modern_bert_encoder.py       ModernBertEncoder: rotary positions, global and local attention
 xlnet_encoder.py             XLNetEncoder: relative attention with memory, [CLS] last, two streams
+transformer_xl.py            TransformerXL: a language model with relative attention and a memory
 static_encoder.py            StaticEncoder: a vector for each token, without layers
 encoder_base.py              Encoder: the contract that every encoder keeps
 encoders.py                  selects the encoder class of a model family

@@ -3,6 +3,7 @@
 import importlib
 
 from keras_bert.config import BertConfig
+from keras_bert.program.errors import InputError
 
 
 def encoder_class(config: BertConfig) -> type:
@@ -18,4 +19,9 @@ def make_encoder(config: BertConfig, **arguments):
         config: the config.
         **arguments: keyword arguments of the encoder class, such as `dtype` and `name`.
     """
+    if config.is_language_model:
+        raise InputError(
+            "A Transformer-XL reads a text from left to right, so it is no encoder for tasks. Use "
+            "TransformerXL.from_pretrained, or a checkpoint of another family."
+        )
     return encoder_class(config)(config, **arguments)

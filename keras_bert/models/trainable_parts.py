@@ -94,7 +94,7 @@ def enable_lora(
     if not 1 <= rank <= widest:
         raise InputError(f"The rank of LoRA must be between 1 and {widest}, the width of the kernels. Received: {rank}")
     encoder = encoder_of(model)
-    for part in (layer for layer in encoder.layers if layer is not encoder.pooler):
+    for part in (layer for layer in encoder.layers if layer is not getattr(encoder, "pooler", None)):
         # Not `part.trainable = False`, which would freeze the new matrices too.
         for weight in part.weights:
             weight.trainable = False

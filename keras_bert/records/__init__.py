@@ -16,5 +16,6 @@ dynamic_masking.py    masks records while they are read
 permutation.py        draws what XLNet predicts in a row, and in which order
 segments.py           joins segments in the graph: [CLS] a [SEP] b [SEP]
 segment_rows.py       the same with NumPy
+streams.py            running text as one stream of tokens, cut into rows that continue from batch to batch
 token_rows.py         token rows without padding, grouped into batches
 """

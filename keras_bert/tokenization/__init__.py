@@ -17,6 +17,7 @@ graph_byte_pair.py         the same in the TensorFlow graph, with byte offsets
 graph_added_tokens.py      finds added tokens, such as runs of spaces, in the graph
 nfc.py                     Unicode's normalisation form C in Python
 graph_nfc.py               the same in the TensorFlow graph
+stream_vocabulary.py       words or characters of running text, for language models
 sentence_piece.py          SentencePiece in Python, with character offsets, as ALBERT uses it
 sentence_piece_model.py    its model file: pieces, and the rules that normalise texts
 graph_sentence_piece.py    the same in the TensorFlow graph, with byte offsets

@@ -7,6 +7,7 @@ from keras_bert.program.json_files import member, read_json_object
 from keras_bert.tokenization import byte_pair, sentence_piece
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
+from keras_bert.tokenization.stream_vocabulary import VOCABULARY_JSON, StreamVocabulary
 from keras_bert.tokenization.tokenizer import GraphForm, Tokenizer, TokenTable
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
@@ -39,7 +40,7 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
     Returns:
         a `Vocabulary` if there is a `vocab.txt`; a `SentencePieceTokenizer` if there is a `spiece.model`; a
         `BytePairTokenizer` if there are a `vocab.json` and a `merges.txt`, or a `tokenizer.json` with a model of BPE;
-        None if the folder has none of these.
+        a `StreamVocabulary` if there is a `stream_vocab.json`; None if the folder has none of these.
 
     Raises:
         InputError: a file is damaged, or one of a pair is missing.
@@ -50,6 +51,8 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
     wordpiece, vocabulary, merges = (
         os.path.join(path, name) for name in (VOCABULARY_FILE, byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE)
     )
+    if os.path.isfile(os.path.join(path, VOCABULARY_JSON)):
+        return StreamVocabulary.find(path)
     if os.path.isfile(wordpiece):
         return Vocabulary.from_file(wordpiece)
     if os.path.isfile(os.path.join(path, sentence_piece.MODEL_FILE)):
@@ -90,5 +93,5 @@ def save_vocabulary(vocabulary: TokenTable, folder: str | os.PathLike) -> None:
     """Writes the files that `find_vocabulary` reads into an existing folder."""
     if isinstance(vocabulary, Vocabulary):
         vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
-    elif isinstance(vocabulary, Tokenizer):
+    elif isinstance(vocabulary, (Tokenizer, StreamVocabulary)):
         vocabulary.save(folder)

@@ -44,7 +44,7 @@ class InputProbe:
         """Returns the totals so far.
 
         `batches`; `wait_seconds`; `tokens` without padding; `attended_pairs`: each token times the columns of its row;
-        `predictions`: masked tokens.
+        `predictions`: masked tokens, or all of a stream.
         """
         return dict(zip(_SUMS, self._sums.numpy().tolist(), strict=True))
 
@@ -72,12 +72,14 @@ class InputProbe:
     @tf.autograph.experimental.do_not_convert
     def _count(self, requested_at: tf.Tensor, batch):
         tokens = columns = predictions = tf.zeros([], tf.float64)
-        if isinstance(batch, Mapping) and features.INPUT_MASK in batch:
-            mask = batch[features.INPUT_MASK]
+        is_stream = isinstance(batch, Mapping) and features.STREAM_STARTS in batch  # whose rows have no padding
+        if is_stream or isinstance(batch, Mapping) and features.INPUT_MASK in batch:
+            mask = tf.ones_like(batch[features.INPUT_IDS]) if is_stream else batch[features.INPUT_MASK]
             tokens = tf.math.count_nonzero(mask, dtype=tf.float64)
             columns = tf.cast(tf.shape(mask)[-1], tf.float64)
             if features.MASKED_LM_WEIGHTS in batch:
                 predictions = tf.math.count_nonzero(batch[features.MASKED_LM_WEIGHTS], dtype=tf.float64)
+            predictions = tokens if is_stream else predictions
         one = tf.ones([], tf.float64)
         amounts = tf.stack([one, tf.timestamp() - requested_at, tokens, tokens * columns, predictions])
         with tf.control_dependencies([self._sums.assign_add(amounts)]):

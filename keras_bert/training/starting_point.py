@@ -66,8 +66,12 @@ class StartingPoint:
         self._give_vocabulary(model)
         return model
 
-    def make_trained(self, model_class: type):
+    def make_trained(self, model_class: type, **arguments):
         """Returns the model of the checkpoint, which must already have the heads of `model_class`.
+
+        Args:
+            model_class: the class of the model.
+            **arguments: constructor arguments besides the config, instead of those that were saved.
 
         Raises:
             InputError: the checkpoint lacks a head, or config, vocabulary and checkpoint disagree.
@@ -79,7 +83,7 @@ class StartingPoint:
                 f"{checkpoint.path} holds a {checkpoint.kind}, but a {model_class.__name__} is needed here: it has no "
                 f"{' and no '.join(missing)}. Train one from it first (do_train)."
             )
-        model = model_of(model_class, checkpoint)
+        model = model_of(model_class, checkpoint, **arguments)
         self._check_loaded(model)
         self._give_vocabulary(model)
         return model
@@ -96,8 +100,10 @@ class StartingPoint:
         check_same_vocabulary(vocabulary, model.vocabulary, path)
 
 
-def trained_model(model_class: type, folder: RunFolder, start: StartingPoint):
+def trained_model(model_class: type, folder: RunFolder, start: StartingPoint, **arguments):
     """Returns the trained model of the run in `folder`, or else the model of `start.init_checkpoint`.
+
+    `arguments` are as for `StartingPoint.make_trained`.
 
     Raises:
         InputError: there is no model, or it was trained for another task.
@@ -109,7 +115,7 @@ def trained_model(model_class: type, folder: RunFolder, start: StartingPoint):
             f"{folder.path} has no trained model. Finish its training first (do_train), or give a checkpoint of a "
             "trained model as init_checkpoint."
         )
-    return start.make_trained(model_class)
+    return start.make_trained(model_class, **arguments)
 
 
 def check_same_vocabulary(vocabulary: TokenTable | None, saved: TokenTable | None, path: str | os.PathLike) -> None:

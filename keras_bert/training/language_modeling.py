@@ -1,0 +1,192 @@
+"""The run of a language model on streams of text, and its evaluation as perplexity or bits per character."""
+
+import dataclasses
+import math
+import os
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bert.accelerate.backend import require_tensorflow
+from keras_bert.models.transformer_xl import TransformerXL
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.streams import TokenStream
+from keras_bert.tokenization.stream_vocabulary import CHARACTERS
+from keras_bert.training.optimizer_choice import OptimizerChoice, take_averages
+from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
+from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, exclusive_training
+from keras_bert.training.seeds import check_seed
+from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
+from keras_bert.training.strategies import check_batch_size
+from keras_bert.training.stream_trainer import StreamTrainer
+from keras_bert.training.trackers import check_trackers
+
+# Compiling a step takes as long as some dozens of steps.
+_MIN_STEPS_FOR_XLA = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModelOptions:
+    """The options of `train_language_model`.
+
+    Attributes:
+        max_seq_length: tokens of a segment. A token knows those before it in its segment, and the memory.
+        train_batch_size: rows of a batch: the number of streams that are read side by side.
+        learning_rate, num_train_steps, num_warmup_steps, adam_beta_2, optimizer: as in `PretrainingRunOptions`.
+        save_checkpoints_steps, keep_checkpoint_max, steps_per_execution, track: likewise.
+        gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
+        seed: seed of new weights and of dropout.
+    """
+
+    max_seq_length: int = 128
+    train_batch_size: int = 32
+    learning_rate: float = 2.5e-4
+    adam_beta_2: float = 0.999
+    num_train_steps: int = 100_000
+    num_warmup_steps: int = 0
+    save_checkpoints_steps: int = 1000
+    keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX
+    steps_per_execution: int = 1
+    gradient_checkpointing: bool = False
+    seed: int = 12345
+    track: tuple[str, ...] = ()
+    optimizer: OptimizerChoice = OptimizerChoice(learning_rate_schedule="cosine")
+
+    def __post_init__(self):
+        check_seed(self.seed)
+        check_trackers(self.track)
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the settings that must not change when a run is resumed."""
+        names = ("max_seq_length", "train_batch_size", "learning_rate", "adam_beta_2", "num_train_steps")
+        values = {name: getattr(self, name) for name in (*names, "num_warmup_steps")}
+        return {**values, "random_seed": self.seed, **self.optimizer.settings()}
+
+
+@exclusive_training
+def train_language_model(
+    output_dir: str | os.PathLike,
+    train_stream: str | os.PathLike,
+    start: StartingPoint,
+    options: LanguageModelOptions | None = None,
+) -> TransformerXL:
+    """Trains a `TransformerXL` to predict the next token of a stream.
+
+    Called again with the same arguments, it continues from the newest checkpoint in `output_dir`, with the memory of
+    each row. In the scope of a tf.distribute strategy it computes the same as on one device.
+
+    Args:
+        output_dir: the folder of the run, see `RunFolder`. The trained model is in its `model` folder.
+        train_stream: a folder that `write_stream` wrote.
+        start: a checkpoint, or the config of a model to train from scratch.
+        options: the options of the run; `LanguageModelOptions()` by default.
+
+    Returns:
+        The trained model, with averaged weights if `ema_momentum` is set.
+
+    Raises:
+        InputError: the stream is too short for a batch; stream, config and folder do not fit together; or another
+            process trains in the folder.
+    """
+    require_tensorflow("Training a language model")
+    options = options or LanguageModelOptions()
+    check_batch_size(options.train_batch_size, 1)
+    schedule = options.optimizer.schedule(options.learning_rate, options.num_train_steps, options.num_warmup_steps)
+    stream = TokenStream.open(train_stream)
+    stream.tokens_per_row(options.train_batch_size, options.max_seq_length)
+    keras.utils.set_random_seed(options.seed)
+    model = dataclasses.replace(start, vocabulary=stream.vocabulary).make(TransformerXL)
+    settings = {
+        "run": "language_model",
+        "config": model.config.to_dict(),
+        "stream": stream.sha256,
+        "init_checkpoint": os.path.abspath(start.init_checkpoint) if start.init_checkpoint else None,
+        "dtype": keras.mixed_precision.dtype_policy().name,
+        **options.settings(),
+    }
+    folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
+    trainer = StreamTrainer(model, options.train_batch_size)
+    compile_for_training(
+        trainer,
+        options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=True),
+        # The number of targets in a cluster differs from batch to batch, and XLA needs fixed shapes.
+        with_xla=options.num_train_steps >= _MIN_STEPS_FOR_XLA and not model.config.cutoffs,
+        steps_per_execution=options.steps_per_execution,
+        gradient_checkpointing=options.gradient_checkpointing,
+    )
+    resumable_fit(
+        trainer,
+        lambda step: stream.dataset(options.train_batch_size, options.max_seq_length, step),
+        folder,
+        num_train_steps=options.num_train_steps,
+        batch_size=options.train_batch_size,
+        save_checkpoints_steps=options.save_checkpoints_steps,
+        track=options.track,
+        source=f"the stream {stream.path}",
+    )
+    take_averages(trainer)
+    folder.save_model(model)
+    return model
+
+
+def evaluate_language_model(
+    output_dir: str | os.PathLike,
+    eval_stream: str | os.PathLike,
+    *,
+    init_checkpoint: str | os.PathLike | None = None,
+    max_seq_length: int = 128,
+    eval_batch_size: int = 8,
+    **memory: Any,
+) -> dict[str, float]:
+    """Evaluates a language model on a stream, with memory, and writes `eval_results.txt`.
+
+    Each row begins without a memory, so a batch size of 1 gives the best and slowest result.
+
+    Args:
+        output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
+        eval_stream: a folder that `write_stream` wrote, with the vocabulary of the model.
+        init_checkpoint: a checkpoint in any format, for when `output_dir` has no model.
+        max_seq_length: tokens of a segment.
+        eval_batch_size: rows of a batch.
+        **memory: `mem_len`, `clamp_len` and `same_length` replace those of the model's config.
+
+    Returns:
+        `loss` (nats per token), `perplexity` of a token, `bits_per_character` if the tokens are characters,
+        `num_tokens`, and `global_step`.
+
+    Raises:
+        InputError: there is no model, the stream is too short, or its vocabulary is not the model's.
+    """
+    folder, stream = RunFolder(output_dir), TokenStream.open(eval_stream)
+    model = trained_model(TransformerXL, folder, StartingPoint(init_checkpoint=init_checkpoint), **memory)
+    check_same_vocabulary(stream.vocabulary, model.vocabulary, folder.path)
+    model.config.check_vocabulary(len(stream.vocabulary))
+    loss, num_tokens = stream_loss(model, stream, eval_batch_size, max_seq_length)
+    results = {"loss": loss, "perplexity": math.exp(min(loss, 700)), "num_tokens": num_tokens}
+    if stream.vocabulary.kind == CHARACTERS:
+        results["bits_per_character"] = loss / math.log(2)
+    results["global_step"] = folder.latest_step()
+    print(folder.write_results(results), end="")
+    return results
+
+
+def stream_loss(model: TransformerXL, stream: TokenStream, batch_size: int, length: int) -> tuple[float, int]:
+    """Returns the mean of -log p of the tokens of a stream, in nats, and how many tokens it is of."""
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def step(batch):
+        outputs = model(batch, training=False)
+        term = model.loss_terms(batch, None, outputs, None)[0]
+        return term.numerator, {name: outputs[name] for name in memory}
+
+    memory, total, num_tokens = model.empty_memory(batch_size), 0.0, 0
+    for batch in stream.segments(batch_size, length):
+        batch = {name: tf.constant(batch[name]) for name in (features.INPUT_IDS, features.TARGET_IDS)}
+        loss, memory = step({**batch, **memory})
+        total += float(loss)
+        num_tokens += int(tf.size(batch[features.TARGET_IDS]))
+    if not math.isfinite(total):
+        raise InputError(f"The loss on {stream.path} is not a number. Train again with a lower learning rate.")
+    return total / num_tokens, num_tokens

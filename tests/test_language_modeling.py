@@ -1,0 +1,315 @@
+"""Language models are trained on streams: rows continue, a memory passes from update to update, runs resume exactly."""
+
+import contextlib
+import functools
+import json
+import math
+import pathlib
+import shutil
+import types
+
+import keras
+import loaded_commands
+import numpy as np
+import pytest
+import tensorflow as tf
+from numpy_bert import scatter_weights
+
+from keras_bert import BertConfig, InputError
+from keras_bert.models.transformer_xl import TransformerXL
+from keras_bert.optimization import AdamW
+from keras_bert.records.streams import TokenStream, write_stream
+from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
+from keras_bert.training.language_modeling import (
+    LanguageModelOptions,
+    evaluate_language_model,
+    stream_loss,
+    train_language_model,
+)
+from keras_bert.training.resumable_fit import resumable_fit
+from keras_bert.training.run_folder import read_arrays
+from keras_bert.training.starting_point import StartingPoint
+from keras_bert.training.stream_trainer import StreamTrainer
+
+LINES = [f"line {number} of {number % 7} says {number * number}\n" for number in range(20)]
+OPTIONS = {"max_seq_length": 8, "train_batch_size": 4, "num_train_steps": 6, "learning_rate": 1e-2}
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("streams") / "stream"
+    vocabulary = StreamVocabulary.of_lines(LINES, "characters")
+    write_stream(folder, LINES, vocabulary, ["lines.txt"])
+    return TokenStream.open(folder)
+
+
+CLUSTERS = {"num_hidden_layers": 2, "cutoffs": (9, 15), "div_val": 2}
+
+
+def config(stream, **changes):
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "mem_len": 6}
+    sizes |= {"vocab_size": len(stream.vocabulary), "hidden_dropout_prob": 0.1}
+    return BertConfig.from_size("transformer-xl-enwik8", **{**sizes, **changes})
+
+
+def test_a_stream_is_the_text(stream):
+    assert stream.vocabulary.decode(stream.tokens) == "".join(LINES)
+
+
+@pytest.mark.parametrize("start_step", [0, 3, 1000])
+def test_row_r_of_a_batch_continues_row_r_of_the_batch_before(stream, start_step):
+    per_row = (len(stream.tokens) - 1) // 4
+    steps_per_pass = per_row // 8
+    batches = list(stream.dataset(4, 8, start_step).take(2 * steps_per_pass).as_numpy_iterator())
+    for step, batch in enumerate(batches, start=start_step):
+        first = step % steps_per_pass * 8
+        for row in range(4):
+            begin = row * per_row + first
+            np.testing.assert_array_equal(batch["input_ids"][row], stream.tokens[begin : begin + 8])
+            np.testing.assert_array_equal(batch["target_ids"][row], stream.tokens[begin + 1 : begin + 9])
+        assert (batch["stream_starts"] == (first == 0)).all()
+
+
+def test_evaluation_reads_every_token_once(stream):
+    targets = [batch["target_ids"] for batch in stream.segments(4, 9)]
+    per_row = (len(stream.tokens) - 1) // 4
+    rows = np.concatenate(targets, axis=1)
+    np.testing.assert_array_equal(rows.ravel(), stream.tokens[1 : 4 * per_row + 1])
+
+
+def test_the_loss_of_a_stream_is_that_of_one_long_segment(stream):
+    model = TransformerXL(config(stream, mem_len=200, **CLUSTERS))
+    scatter_weights(model)
+    tokens = stream.tokens[:101].astype("int32")
+    short = TokenStream(tokens, stream.vocabulary, "", "short")
+    scores = np.asarray(model({"input_ids": tokens[None, :-1]})["log_probabilities"])[0]
+    expected = -scores[np.arange(100), tokens[1:]].mean()
+    loss, count = stream_loss(model, short, 1, 30)
+    assert count == 100
+    assert loss == pytest.approx(expected, abs=1e-6)
+
+
+def trainer_of(stream, steps, **changes):
+    keras.utils.set_random_seed(1)
+    trainer = StreamTrainer(TransformerXL(config(stream, hidden_dropout_prob=0.0, **changes)), 4)
+    trainer.compile(AdamW(1e-2), run_eagerly=True)
+    trainer.fit(stream.dataset(4, 8).take(steps), verbose=0)
+    return trainer
+
+
+def test_training_passes_the_memory_from_update_to_update(stream):
+    trainer = trainer_of(stream, 1)
+    batch = next(stream.dataset(4, 8, 1).as_numpy_iterator())
+    memory = {name: np.asarray(weight) for name, weight in trainer.remembered.items()}
+    expected = trainer.language_model({"input_ids": batch["input_ids"], **memory})
+    assert np.abs(memory["memory"]).max() > 0
+    trainer.fit(stream.dataset(4, 8, 1).take(1), verbose=0)
+    for name, weight in trainer.remembered.items():
+        np.testing.assert_allclose(weight, expected[name], rtol=0, atol=1e-6, err_msg=name)
+    # A new pass begins without a memory.
+    assert np.asarray(trainer._with_memory(batch)["memory_mask"]).all()
+    first = next(stream.dataset(4, 8, 12).as_numpy_iterator())
+    assert first["stream_starts"].all()
+    assert not np.asarray(trainer._with_memory(first)["memory_mask"]).any()
+
+
+class KilledAt(keras.callbacks.Callback):
+    """Ends a run behind an update whose checkpoint is not saved yet."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def on_train_batch_end(self, batch, logs=None):
+        if int(self.model.optimizer.iterations) == self.step:
+            raise RuntimeError("killed")
+
+
+def train(folder, stream, config, **changes):
+    train_language_model(folder, stream.path, StartingPoint(config), LanguageModelOptions(**OPTIONS | changes))
+
+
+def states_of(folder, step):
+    state = read_arrays(folder / "checkpoints" / f"step-{step:08d}" / "state.npz")
+    assert any(array.shape == (4, 1, 6, 8) and array.any() for array in state.values())  # the memory
+    return state
+
+
+def test_a_killed_run_resumes_bit_by_bit_with_its_memory(stream, tmp_path, monkeypatch):
+    options = {"save_checkpoints_steps": 2}
+    train(tmp_path / "whole", stream, config(stream), **options)
+    with monkeypatch.context() as patched:
+        callbacks = {"first_callbacks": [KilledAt(4)]}
+        patched.setattr(
+            "keras_bert.training.language_modeling.resumable_fit",
+            lambda *arguments, **keywords: resumable_fit(*arguments, **keywords, **callbacks),
+        )
+        with pytest.raises(RuntimeError, match="killed"):
+            train(tmp_path / "killed", stream, config(stream), **options)
+    assert sorted(path.name for path in (tmp_path / "killed" / "checkpoints").iterdir()) == ["step-00000002"]
+    train(tmp_path / "killed", stream, config(stream), **options)
+    one, other = (states_of(tmp_path / run, 6) for run in ("whole", "killed"))
+    assert list(one) == list(other)
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    with pytest.raises(InputError, match="max_seq_length was 8 and is now 9"):
+        train(tmp_path / "killed", stream, config(stream), **options, max_seq_length=9)
+
+
+def states_on_devices(path, num_devices, changes):
+    """Trains on logical devices of one CPU and returns the losses, the weights and the memory."""
+    import distributed_runs
+
+    stream = TokenStream.open(path)
+    strategy, _ = distributed_runs.strategy_and_parts(f"mirrored{num_devices}" if num_devices > 1 else "one")
+    with strategy.scope() if strategy else contextlib.nullcontext():
+        keras.utils.set_random_seed(1)
+        trainer = StreamTrainer(TransformerXL(config(stream, hidden_dropout_prob=0.0, **changes)), 4)
+        trainer.compile(AdamW(1e-2), jit_compile=False)
+        logs = trainer.fit(stream.dataset(4, 8).take(3), verbose=0).history
+        return logs["loss"], [variable.numpy() for variable in trainer.variables]
+
+
+def test_a_replica_gets_the_memory_of_its_rows(stream, monkeypatch):
+    trainer = trainer_of(stream, 1)
+    second = types.SimpleNamespace(replica_id_in_sync_group=1, num_replicas_in_sync=2)
+    monkeypatch.setattr(tf.distribute, "get_replica_context", lambda: second)
+    share = {name: values[2:] for name, values in next(stream.dataset(4, 8, 1).as_numpy_iterator()).items()}
+    given = trainer._with_memory(share)
+    for name, weight in trainer.remembered.items():
+        np.testing.assert_array_equal(given[name], np.asarray(weight)[2:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{}, CLUSTERS])
+def test_two_replicas_keep_their_own_streams(stream, on_four_devices, changes):
+    run = functools.partial(on_four_devices, states_on_devices, stream.path)
+    (loss, one), (other_loss, two) = (run(count, changes) for count in (1, 2))
+    assert other_loss == pytest.approx(loss, abs=1e-6)
+    assert len(one) == len(two)
+    assert sum(array.ndim == 4 and bool(array.any()) for array in one) == 1  # the memory
+    for left, right in zip(one, two, strict=True):
+        np.testing.assert_allclose(left, right, rtol=0, atol=1e-6)
+
+
+def test_the_commands_make_streams_train_and_evaluate(tmp_path):
+    (tmp_path / "text.txt").write_text("".join(LINES))
+    made = loaded_commands.run(
+        "data_prep.create_language_model_data",
+        f"--input_file={tmp_path}/text.txt",
+        "--kind=words",
+        "--min_count=2",
+        f"--output_dir={tmp_path}/train",
+    )
+    assert made.returncode == 0, made.stderr
+    stream = TokenStream.open(tmp_path / "train")
+    assert f"{len(stream.tokens):,}" in made.stdout
+    lines = [*LINES[::3], "ß\n"]
+    write_stream(tmp_path / "test", lines, StreamVocabulary.find(tmp_path / "train"), ["other.txt"])
+    config(stream).save(tmp_path / "config.json")
+    ran = loaded_commands.run(
+        "run_scripts.run_language_model",
+        "--do_train",
+        "--do_eval",
+        f"--input_file={tmp_path}/train",
+        f"--eval_input_file={tmp_path}/test",
+        f"--bert_config_file={tmp_path}/config.json",
+        f"--output_dir={tmp_path}/run",
+        "--num_train_steps=3",
+        "--train_batch_size=2",
+        "--max_seq_length=5",
+        "--eval_mem_len=9",
+    )
+    assert ran.returncode == 0, ran.stderr
+    results = dict(line.split(" = ") for line in (tmp_path / "run" / "eval_results.txt").read_text().splitlines())
+    assert math.exp(float(results["loss"])) == pytest.approx(float(results["perplexity"]))
+    assert "bits_per_character" not in results
+    model = TransformerXL.from_pretrained(tmp_path / "run" / "model", mem_len=9)
+    loss, count = stream_loss(model, TokenStream.open(tmp_path / "test"), 8, 5)
+    assert float(results["loss"]) == pytest.approx(loss, abs=1e-6)
+    assert int(results["num_tokens"]) == count
+
+
+def test_characters_are_evaluated_in_bits(stream, tmp_path):
+    TransformerXL(config(stream)).save_pretrained(tmp_path / "model", vocabulary=stream.vocabulary)
+    start = {"init_checkpoint": tmp_path / "model", "max_seq_length": 9}
+    results = evaluate_language_model(tmp_path / "out", stream.path, **start)
+    assert results["bits_per_character"] == pytest.approx(results["loss"] / math.log(2))
+    assert results["bits_per_character"] == pytest.approx(math.log2(len(stream.vocabulary)), abs=1)
+
+
+def test_streams_that_are_too_short_or_damaged_are_refused(stream, tmp_path):
+    with pytest.raises(InputError, match="tokens, too few for 300 rows with segments of 8 and the token that follows"):
+        train(tmp_path / "run", stream, config(stream), train_batch_size=300)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(InputError, match="at least 1. Received: 4, 0"):
+        train(tmp_path / "run", stream, config(stream), max_seq_length=0)
+    (tmp_path / "records").mkdir()
+    with pytest.raises(InputError, match="records is not a token stream.*Records of create_pretraining_data are shuff"):
+        TokenStream.open(tmp_path / "records")
+
+    def copy(name):
+        return pathlib.Path(shutil.copytree(stream.path, tmp_path / name))
+
+    cut = copy("cut")
+    (cut / "tokens.bin").write_bytes((cut / "tokens.bin").read_bytes()[:-2])
+    with pytest.raises(InputError, match="cut is damaged: tokens.bin has .* bytes, but manifest.json says"):
+        TokenStream.open(cut)
+    huge = copy("huge")
+    manifest = json.loads((huge / "manifest.json").read_text())
+    (huge / "manifest.json").write_text(json.dumps(manifest | {"num_tokens": 2**62}))
+    with pytest.raises(InputError, match="huge is damaged"):
+        TokenStream.open(huge)
+    wrong = copy("wrong")
+    (wrong / "tokens.bin").write_bytes((wrong / "tokens.bin").read_bytes()[:-2] + b"\xff\xff")
+    with pytest.raises(InputError, match="tokens.bin has the id 65535, but the vocabulary has"):
+        TokenStream.open(wrong)
+    other = copy("other")
+    StreamVocabulary(["<unk>", "a"], "characters").save(other)
+    with pytest.raises(InputError, match="the vocabulary is missing or was changed"):
+        TokenStream.open(other)
+    with pytest.raises(InputError, match="There is no text in nothing.txt"):
+        write_stream(tmp_path / "empty", [], stream.vocabulary, ["nothing.txt"])
+
+
+def test_a_memory_with_shuffled_segments_is_refused(stream):
+    trainer = StreamTrainer(TransformerXL(config(stream)), 4)
+    trainer.compile(AdamW(1e-2))
+    message = "A memory needs segments that continue those of the batch before. Received: shuffled segments, or records"
+    ids = np.zeros((8, 5), "int32")
+    with pytest.raises(InputError, match=message):
+        trainer.fit({"input_ids": ids, "target_ids": ids})
+    with pytest.raises(InputError, match=message):
+        trainer.fit(stream.dataset(4, 8).take(2), shuffle=True)
+    records = tf.data.Dataset.from_tensor_slices({"input_ids": ids, "target_ids": ids}).shuffle(8).batch(4)
+    with pytest.raises(InputError, match=message):
+        trainer.fit(records)
+
+
+def test_models_that_do_not_fit_are_refused(stream, tmp_path):
+    with pytest.raises(InputError, match="tokens but bert_config.json says vocab_size=50"):
+        train(tmp_path / "run", stream, config(stream, vocab_size=50))
+    with pytest.raises(InputError, match="A TransformerXL is made from a TransformerXLConfig. Received: a BertConfig"):
+        train(tmp_path / "run", stream, BertConfig.from_size("tiny", vocab_size=len(stream.vocabulary)))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "Nothing to do"),
+        (["--do_train"], "--do_train needs a stream. Give --input_file"),
+        (["--do_eval"], "--do_eval needs a stream. Give --eval_input_file"),
+        (["--do_train", "--input_file=x", "--gradient_accumulation_steps=2"], "does not work with a memory"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused(tmp_path, flags, message):
+    ran = loaded_commands.run("run_scripts.run_language_model", f"--output_dir={tmp_path}/run", *flags)
+    assert ran.returncode
+    assert message in ran.stderr
+
+
+def test_a_vocabulary_must_be_made_or_given(tmp_path):
+    flags = ["--kind=words", "--vocab_file=x", f"--input_file={__file__}", f"--output_dir={tmp_path}/stream"]
+    ran = loaded_commands.run("data_prep.create_language_model_data", *flags)
+    assert ran.returncode
+    assert "Give --kind, to make a vocabulary, or --vocab_file, to use one" in ran.stderr
