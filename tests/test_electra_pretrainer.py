@@ -7,6 +7,8 @@ from pretraining_runs import pretrain
 from test_pretraining import train_until_killed
 
 from keras_bert.checkpoints.formats import read_checkpoint
+from keras_bert.checkpoints.keras_weights_file import keras_layout
+from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint
 from keras_bert.config import BertConfig
 from keras_bert.layers.token_replacement import put_tokens
@@ -317,3 +319,14 @@ def test_the_generator_has_the_official_sizes():
     ]
     assert found == [(128, 64, 12, 256), (768, 256, 12, 1024)]
     assert (small.num_attention_heads, base.num_attention_heads) == (1, 4)
+
+
+@pytest.mark.parametrize("embedding_size", [8, 16])
+@pytest.mark.parametrize("fraction", [0.5, 1.0])
+@pytest.mark.parametrize("layers", [0.3, 1.0])
+def test_a_folder_holds_every_weight_of_both_models(embedding_size, fraction, layers):
+    config = micro_config(hidden_size=16, num_hidden_layers=3, embedding_size=embedding_size)
+    arguments = {"generator_hidden_size": fraction, "generator_layers": layers}
+    assert set(keras_layout(ElectraPretrainer, config, arguments)) == set(
+        model_weights(ElectraPretrainer(config, **arguments))
+    )

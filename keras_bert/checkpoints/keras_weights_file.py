@@ -110,17 +110,20 @@ def write_keras_weights(path: str | os.PathLike, tensors: Mapping[str, StoredTen
 def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> dict[str, str]:
     """Returns our name of every weight of a model -> Keras' name in its weights file.
 
-    To find the names, a tiny model of width 1 is saved, in which the value of each weight is the weight's number. It
-    has at most two encoder layers; the names of the others differ in the number only.
+    To find the names, a tiny model is saved, in which the value of each weight is the weight's number. It has at most
+    two encoder layers; the names of the others differ in the number only.
     """
     import keras
 
     if arguments.get("dense"):  # of a TextPooling; the arguments may come from a stranger
         arguments = {**arguments, "dense": [{**settings, "units": 1} for settings in arguments["dense"]]}
+    narrow = config.narrowest()
+    if hasattr(model_class, "narrowest"):
+        narrow, arguments = model_class.narrowest(config, arguments)
     # An explicit name keeps Keras from numbering later models. float32, whatever the global policy is, represents all
     # the numbers exactly.
     with keras_as_before_on_error():
-        model = model_class(config.narrowest(), **arguments, name="layout", dtype="float32")
+        model = model_class(narrow, **arguments, name="layout", dtype="float32")
     weights = model_weights(model)
     for number, variable in enumerate(weights.values()):
         variable.assign(np.full(variable.shape, number))

@@ -1,6 +1,7 @@
 """`ElectraPretrainer`: a generator replaces tokens, a discriminator finds them."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from keras import ops, random
@@ -19,6 +20,8 @@ from keras_bert.records import features
 
 # Evaluations always draw the same tokens, and leave the random state of the training as it is.
 _EVALUATION_SEED = 0
+# The sizes of the generator, as fractions of the discriminator's.
+_FRACTIONS = {"generator_hidden_size": 0.25, "generator_layers": 1.0}
 
 
 @stored_class
@@ -91,8 +94,8 @@ class ElectraPretrainer(TaskModel):
         self,
         config: BertConfig,
         *,
-        generator_hidden_size: float = 0.25,
-        generator_layers: float = 1.0,
+        generator_hidden_size: float = _FRACTIONS["generator_hidden_size"],
+        generator_layers: float = _FRACTIONS["generator_layers"],
         disc_weight: float = 50.0,
         temperature: float = 1.0,
         **kwargs: Any,
@@ -138,6 +141,23 @@ class ElectraPretrainer(TaskModel):
         for model in (getattr(self, name, None) for name in ("discriminator", "generator")):
             if model is not None:  # they do not exist yet when the base class sets None
                 model.vocabulary = vocabulary
+
+    @staticmethod
+    def narrowest(config: BertConfig, arguments: Mapping) -> tuple[BertConfig, dict]:
+        """Returns the config and the arguments of the smallest model whose weights have the same names.
+
+        Projections follow from unequal widths, so widths are 1 or 2.
+        """
+        hidden_size, layers = (arguments.get(name, default) for name, default in _FRACTIONS.items())
+        generator = generator_config(config, hidden_size, layers)
+        is_narrower = generator.hidden_size != config.hidden_size
+        narrow = config.narrowest().replace(
+            hidden_size=1 + is_narrower,
+            embedding_size=1 + (generator.hidden_size != config.embedding_size),
+            embedding_projection=config.embedding_projection,
+        )
+        fractions = (0.5 if is_narrower else 1.0, 0.5 if generator.num_hidden_layers == 1 else 1.0)
+        return narrow, {**arguments, **dict(zip(_FRACTIONS, fractions, strict=True))}
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         masked_lm_logits = self.generator(inputs, training=training)["masked_lm_logits"]
