@@ -11,7 +11,7 @@ from keras_bert.checkpoints.keras_weights_file import keras_layout
 from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint
 from keras_bert.config import BertConfig
-from keras_bert.layers.token_replacement import put_tokens
+from keras_bert.layers.token_replacement import draw_tokens, put_tokens
 from keras_bert.models.electra_pretrainer import ElectraPretrainer, generator_config
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
@@ -330,3 +330,10 @@ def test_a_folder_holds_every_weight_of_both_models(embedding_size, fraction, la
     assert set(keras_layout(ElectraPretrainer, config, arguments)) == set(
         model_weights(ElectraPretrainer(config, **arguments))
     )
+
+
+def test_the_temperature_divides_the_logits():
+    logits = np.random.default_rng(0).normal(0, 3, (4, 50, 7)).astype("float32")
+    drawn = [np.asarray(draw_tokens(*draw, seed=7)) for draw in ((logits, 2.0), (logits / 2, 1.0), (logits, 1.0))]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert np.any(drawn[0] != drawn[2])
