@@ -352,8 +352,8 @@ def define_record_flags() -> None:
     flags.DEFINE_integer(
         "reuse_len",
         0,
-        "Above 0: rows for XLNet. Each row begins so many tokens after the row before it, and tokens are predicted in "
-        "a random order.",
+        "Above 0: rows for XLNet. Each row begins this number of tokens after the row before it. Tokens are predicted "
+        "in a random order.",
     )
     flags.DEFINE_integer("perm_size", 0, "XLNet: the tokens that are permuted together (default: --reuse_len).")
     flags.DEFINE_integer("mask_alpha", 6, "XLNet: --mask_beta of every --mask_alpha tokens are predicted.")
@@ -361,8 +361,8 @@ def define_record_flags() -> None:
     flags.DEFINE_integer(
         "num_streams",
         0,
-        "XLNet: above 0, rows come in the order for training with a memory (run_pretraining --mem_len). Each batch has "
-        "so many rows.",
+        "XLNet: above 0, rows come in the order for training with a memory (run_pretraining --mem_len). This is "
+        "the number of rows in a batch.",
     )
     flags.DEFINE_integer("max_seq_length", 128, "Tokens in a record, special tokens included.")
     flags.DEFINE_integer("max_predictions_per_seq", 20, "The largest number of masks in a record.")

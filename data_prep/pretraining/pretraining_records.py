@@ -47,8 +47,8 @@ class PretrainingOptions:
         max_sequences_per_row: above 1, sequences are packed.
         replacement_tokens: the source of random tokens: "text", or the whole "vocabulary", as in Google's code.
         dynamic_masking: whether to write records without masks, which are masked while they are read.
-        reuse_len: above 0, rows are XLNet's, see `permutation_rows.py`: so many of their tokens are context that the
-            next row continues, and all `max_predictions_per_seq` tokens are predicted in a random order.
+        reuse_len: above 0, rows are XLNet's, see `permutation_rows.py`. Each row begins `reuse_len` tokens after the
+            row before it, and its `max_predictions_per_seq` tokens are predicted in a random order.
         perm_size: the number of tokens that are permuted together; 0: `reuse_len`.
         mask_alpha, mask_beta: about `mask_beta` of every `mask_alpha` tokens are predicted, as long as there are
             predictions left.

@@ -34,7 +34,7 @@ losses.py                    loss terms: a sum and a weight each
 metrics.py                   metrics that are ratios of sums
 class_names.py               the names of model classes in saved files, today's and earlier ones
 distributed_model.py         the training step for several devices and for gradient accumulation
-stream_memory.py             what the rows of a batch leave for those of the next batch
+stream_memory.py             the memory that a batch leaves to the next one
 distiller.py                 trains a small model on what a large one computes
 observed_encoder.py          gives the vectors and attention scores of all layers of a task model's encoder
 trainable_parts.py           freezing and LoRA

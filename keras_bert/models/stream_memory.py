@@ -1,4 +1,4 @@
-"""`StreamMemory`: what the rows of a batch leave for the rows that continue them in the next batch.
+"""`StreamMemory`: the memory that the rows of a batch leave to their continuations in the next batch.
 
 It is part of the state of a run, not of the model: checkpoints of a run have it, model folders do not. Each device
 keeps the memory of its own rows, so no memory travels between devices.
