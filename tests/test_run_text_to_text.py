@@ -36,8 +36,10 @@ def flags(tmp_path):
     return [f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out", *files, *columns]
 
 
-def test_a_file_is_trained_on_evaluated_and_predicted(flags, tmp_path):
-    result = run(*flags, "--do_train", "--do_eval", "--do_predict", "--num_beams=2", "--num_train_epochs=1")
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_file_is_trained_on_evaluated_and_predicted(shared, flags, tmp_path):
+    steps = ["--do_train", "--do_eval", "--do_predict", "--num_beams=2", "--num_train_epochs=1"]
+    result = run(*flags, *steps, f"--shared={str(shared).lower()}")
     assert result.returncode == 0, result.stderr
     written = ["checkpoints", "eval_report", "eval_results.txt", "history.jsonl", "model", "run.json"]
     found = sorted(os.listdir(tmp_path / "out"))
@@ -47,7 +49,8 @@ def test_a_file_is_trained_on_evaluated_and_predicted(flags, tmp_path):
     lines = (tmp_path / "out" / "test_predictions.tsv").read_text().splitlines()
     assert lines[0] == "source\ttext\tscore"
     assert len(lines) == len(LINES)
-    assert TextToText.from_pretrained(tmp_path / "out" / "model").label_smoothing == 0.1
+    trained = TextToText.from_pretrained(tmp_path / "out" / "model")
+    assert (trained.label_smoothing, trained.shared) == (0.1, shared)
     assert ("test_results.txt" in found) == scores.has_text_scores()
 
 

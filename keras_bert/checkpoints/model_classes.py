@@ -22,7 +22,7 @@ _CLASSES = {
     "ReplacedTokenDetector": ("keras_bert.models.replaced_token_detector", (form.REPLACED_TOKEN,)),
     "ElectraPretrainer": ("keras_bert.models.electra_pretrainer", (form.REPLACED_TOKEN, form.GENERATOR)),
     "MaskedLM": ("keras_bert.models.masked_lm", (form.MASKED_LM,)),
-    "TextToText": ("keras_bert.models.text_to_text", (form.DECODER, form.CROSS_ATTENTION, form.MASKED_LM)),
+    "TextToText": ("keras_bert.models.text_to_text", (form.CROSS_ATTENTION, form.MASKED_LM)),
     "BertPretrainer": ("keras_bert.models.pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE)),
     "SpanPretrainer": ("keras_bert.models.span_pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE, form.SPAN_BOUNDARY)),
 }

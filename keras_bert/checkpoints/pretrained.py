@@ -227,7 +227,7 @@ def _with_pooler(model_class: type, checkpoint: BertCheckpoint) -> BertCheckpoin
 
 def _with_decoder(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> BertCheckpoint:
     """Returns the checkpoint of an encoder with a copy of its embeddings and blocks as the decoder, if it is needed."""
-    needs_decoder = DECODER in heads_of(model_class) and not arguments.get("shared")
+    needs_decoder = CROSS_ATTENTION in heads_of(model_class) and not arguments.get("shared")
     if not needs_decoder or {DECODER, CROSS_ATTENTION} & set(checkpoint.heads):
         return checkpoint
     copied = {
