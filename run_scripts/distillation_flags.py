@@ -8,9 +8,9 @@ from keras_bert.program.errors import InputError
 FLAGS = flags.FLAGS
 
 
-def define_distillation_flags(teacher: str) -> None:
-    """Defines the flags. `teacher` is the name of the flag that names the teacher."""
-    flags.DEFINE_string(teacher, None, "The teacher: the folder of a trained model, for distillation.")
+def define_distillation_flags() -> None:
+    """Defines the flags."""
+    flags.DEFINE_string("teacher", None, "The teacher: the folder of a trained model, for distillation.")
     flags.DEFINE_list(
         "distill_terms",
         ["soft_targets:0.5", "labels:0.5"],
@@ -26,23 +26,21 @@ def define_distillation_flags(teacher: str) -> None:
     flags.DEFINE_float("temperature", 2.0, "The temperature that softens the teacher's probabilities.")
 
 
-def check_distillation_flags(teacher: str) -> None:
+def check_distillation_flags() -> None:
     """Raises `InputError` if a flag has no effect."""
-    refuse_flags_without_effect(
-        FLAGS[teacher].value, f"without --{teacher}", "distill_terms", "distill_layers", "temperature"
-    )
-    if FLAGS[teacher].value and not FLAGS.do_train:
-        raise InputError(f"--{teacher} is for training. Add --do_train.")
+    refuse_flags_without_effect(FLAGS.teacher, "without --teacher", "distill_terms", "distill_layers", "temperature")
+    if FLAGS.teacher and not FLAGS.do_train:
+        raise InputError("--teacher is for training. Add --do_train.")
 
 
-def distillation_of_flags(teacher: str):
+def distillation_of_flags():
     """Returns the `Distillation` of the flags, or None without a teacher."""
     from keras_bert.training.distillation import Distillation
 
-    if not FLAGS[teacher].value:
+    if not FLAGS.teacher:
         return None
     layers = layer_numbers("distill_layers")
-    return Distillation(FLAGS[teacher].value, FLAGS.distill_terms, layers, FLAGS.temperature)
+    return Distillation(FLAGS.teacher, FLAGS.distill_terms, layers, FLAGS.temperature)
 
 
 def layer_numbers(name: str) -> list[int] | None:

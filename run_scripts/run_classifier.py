@@ -83,7 +83,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
     define_fine_tuning_flags()
-    define_distillation_flags("teacher")
+    define_distillation_flags()
     flags.DEFINE_boolean(
         "calibrate", False, "Calibrate the probabilities on dev_file before evaluating: temperature scaling."
     )
@@ -93,7 +93,7 @@ def define_flags() -> None:
 def main() -> None:
     # All files are read before TensorFlow is loaded, so that errors appear early.
     task_name, problem_type = _task()
-    check_distillation_flags("teacher")
+    check_distillation_flags()
     refuse_flags_without_effect(problem_type == "multi_label", "without --problem_type=multi_label", "label_separator")
     refuse_flags_without_effect(problem_type != "regression", "with --problem_type=regression", "labels")
     refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate")
@@ -103,7 +103,7 @@ def main() -> None:
     if FLAGS.few_shot:
         _check_few_shot_flags(problem_type)
 
-    options = fine_tuning_options(distillation=distillation_of_flags("teacher"))
+    options = fine_tuning_options(distillation=distillation_of_flags())
     if FLAGS.few_shot:
         defaults = {"num_train_epochs": 1.0, "train_batch_size": 16, "learning_rate": 2e-5}
         options = dataclasses.replace(options, **{name: defaults[name] for name in defaults if not FLAGS[name].present})

@@ -124,7 +124,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
     define_optimizer_flags()
-    define_distillation_flags("distill_from")
+    define_distillation_flags()
     flags.DEFINE_list("keep_layers", None, "Keep only these layers of init_checkpoint, numbered from 0.")
     define_strategy_flags()
     _define_flags_of_the_second_phase()
@@ -192,7 +192,7 @@ def main() -> None:
     refuse_flags_without_effect(
         FLAGS.ngram_distribution != "inverse", "with --ngram_distribution=inverse", "ngram_geometric_p"
     )
-    check_distillation_flags("distill_from")
+    check_distillation_flags()
     refuse_flags_without_effect(
         FLAGS.objective == "replaced_tokens", "without --objective=replaced_tokens", *_ELECTRA_FLAGS
     )
@@ -267,7 +267,7 @@ def _train_and_evaluate() -> None:
             stuck_input_seconds=FLAGS.stuck_input_seconds,
             keep_best=PretrainingEvaluation(eval_files, **evaluated) if FLAGS.keep_best or FLAGS.eval_steps else None,
             eval_steps=FLAGS.eval_steps,
-            distillation=distillation_of_flags("distill_from"),
+            distillation=distillation_of_flags(),
         )
         config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
         layers = layer_numbers("keep_layers")

@@ -279,7 +279,7 @@ def test_an_encoder_cannot_teach_logits(records, tmp_path):
 def test_the_command_starts_a_student_from_layers_of_its_teacher(records, teacher, tmp_path):
     flags = [f"--input_file={records}", f"--output_dir={tmp_path / 'run'}", "--do_train", "--num_train_steps=1"]
     flags += ["--num_warmup_steps=0", "--learning_rate=1e-9", f"--init_checkpoint={teacher}", "--keep_layers=1"]
-    process = run_command(*flags, f"--distill_from={teacher}", "--distill_terms=soft_targets:5,labels:2,cosine")
+    process = run_command(*flags, f"--teacher={teacher}", "--distill_terms=soft_targets:5,labels:2,cosine")
     _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["distillation"]
@@ -289,8 +289,8 @@ def test_the_command_starts_a_student_from_layers_of_its_teacher(records, teache
     for one, other in zip(kept.weights, whole.encoder.blocks[1].weights, strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-7)
     process = run_command(*flags, "--distill_layers=0")
-    assert "--distill_layers has no effect without --distill_from." in process.communicate(timeout=60)[1]
-    process = run_command(*flags, f"--distill_from={teacher}", "--distill_layers=last")
+    assert "--distill_layers has no effect without --teacher." in process.communicate(timeout=60)[1]
+    process = run_command(*flags, f"--teacher={teacher}", "--distill_layers=last")
     assert (
         "--distill_layers must be whole numbers separated by commas. Received: last"
         in process.communicate(timeout=60)[1]
