@@ -85,7 +85,8 @@ with open("/proc/self/maps") as file:
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/maps").exists(), reason="reads the libraries of a process from /proc")
-@pytest.mark.parametrize("family", ["bert", pytest.param("roberta", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_where_tensorflow_text_is_missing_models_are_exported_and_asked(served, tmp_path, family):
     program = [sys.executable, "-c", WITHOUT_TEXT, family, str(tmp_path), served[1]["single"]]
     result = subprocess.run(program, capture_output=True, text=True, cwd=PROJECT)

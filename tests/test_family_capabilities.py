@@ -151,9 +151,10 @@ CHECKS = {
 }
 WITHOUT[("xlnet", "ONNX export")] = "no: its attention is not written"
 # The short run tests nearly every capability with ALBERT, whose layers are shared, and one with each other family.
-# Its other tests compare two devices (test_distributed_model.py) and train every family (test_families.py).
+# Its other tests compare two devices (test_distributed_model.py), compile with XLA (test_shared_trace.py), and train
+# every family (test_families.py).
 SHORT = {
-    *(("albert", name) for name, check in CHECKS.items() if check not in (checked_elsewhere, check_two_devices)),
+    *(("albert", name) for name in CHECKS if name not in ("two devices = one", "XLA")),
     ("roberta", "packed rows, no padding"),
     ("distilbert", "packed rows, no padding"),
     ("electra", "packed rows, no padding"),

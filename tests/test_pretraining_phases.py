@@ -156,6 +156,7 @@ def test_invalid_numbers_of_a_phase_are_refused():
         PretrainingPhase("long", 1, train_batch_size=0)
 
 
+@pytest.mark.slow
 def test_the_command_trains_in_two_phases_with_lamb_in_float16(short, long, tmp_path):
     CONFIG.save(tmp_path / "bert_config.json")
     VOCABULARY.save(tmp_path / "vocab.txt")

@@ -301,7 +301,8 @@ def with_graphs():
     tf.config.run_functions_eagerly(was_eager)
 
 
-@pytest.mark.parametrize("name", ["int8", pytest.param("bfloat16", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["int8", "bfloat16"])
 def test_variants_are_smaller_and_nearly_as_right(served, with_graphs, name):
     size, full_size = (variables_size(served[1][one]) for one in (name, "single"))
     assert size < 0.6 * full_size, "the vectors of a tiny model are much of it"

@@ -192,6 +192,7 @@ def test_the_stride_is_saved(folder, tmp_path):
         TokenClassifier(CONFIG, LABELS, doc_stride=0)
 
 
+@pytest.mark.slow
 def test_the_command_trains_and_predicts_with_overlapping_rows(folder, tmp_path):
     lines = "".join(f"{word} {tag}\n" for word, tag in zip(["the", "fox"] * 10, ["O", "B-PER"] * 10, strict=True))
     (tmp_path / "train.conll").write_text(lines + "\n" + lines)
