@@ -69,7 +69,7 @@ OTHERS = ("keras_hub", "transformers", "onnxruntime")
 def config_of_size(size: str, hidden_act: str = "") -> BertConfig:
     """Returns the config of a published size, of `minilm` (MiniLM-L6, exact GELU), or of `smoke`, for tests.
 
-    The name of a family is that family with four layers of BASE's width.
+    The name of a family is that family with four layers of BASE's width, MobileBERT with its own width.
     """
     changes = {"hidden_act": hidden_act} if hidden_act else {}
     if size == "minilm":
@@ -77,8 +77,10 @@ def config_of_size(size: str, hidden_act: str = "") -> BertConfig:
     if size == "smoke":
         return BertConfig.from_size("tiny", 1000, hidden_size=32, intermediate_size=64, **changes)
     if size in FAMILIES:
-        inner = 1152 if size == "modernbert" else 3072
-        shape = {"num_hidden_layers": 4, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": inner}
+        shape = {"num_hidden_layers": 4}
+        if size != "mobilebert":
+            inner = 1152 if size == "modernbert" else 3072
+            shape |= {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": inner}
         values = {"vocab_size": VOCAB_SIZE} | dict(FAMILIES[size].defaults) | shape
         return BertConfig.from_dict({**values, **changes, "model_type": size})
     return BertConfig.from_size(size, VOCAB_SIZE, **changes)

@@ -51,6 +51,12 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
     flags.mark_flag_as_required("output_dir")
 
 
+def define_calibration_flag() -> None:
+    flags.DEFINE_boolean(
+        "calibrate", False, "Calibrate the probabilities on the dev examples before evaluating: temperature scaling."
+    )
+
+
 def _define_flags_of_the_best_model() -> None:
     flags.DEFINE_boolean("keep_best", False, "Evaluate on the dev examples while training, and keep the best model.")
     flags.DEFINE_integer("eval_steps", 0, "Updates between these evaluations (default: one epoch).")

@@ -32,6 +32,7 @@ from run_scripts.distillation_flags import (
 )
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
+    define_calibration_flag,
     define_fine_tuning_flags,
     fine_tuning_options,
     starting_point,
@@ -84,9 +85,7 @@ def define_flags() -> None:
     flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
     define_fine_tuning_flags()
     define_distillation_flags()
-    flags.DEFINE_boolean(
-        "calibrate", False, "Calibrate the probabilities on dev_file before evaluating: temperature scaling."
-    )
+    define_calibration_flag()
     flags.DEFINE_string("explain", None, "Also explain the predictions by integrated gradients, in this new HTML file.")
 
 
@@ -186,12 +185,10 @@ class _Data:
         )
 
     def evaluate_in(self, output_dir: str) -> dict[str, float]:
-        from keras_bert.training.finished_runs import calibrate_run, evaluate_run
+        from keras_bert.training.finished_runs import evaluate_run
 
         settings = {"batch_size": FLAGS.eval_batch_size, **trained_model_flags()}
-        if FLAGS.calibrate:
-            calibrate_run(output_dir, self.model_class, self.dev["eval"], **settings)
-        return evaluate_run(output_dir, self.model_class, self.dev, **settings)
+        return evaluate_run(output_dir, self.model_class, self.dev, calibrate=FLAGS.calibrate, **settings)
 
     def predict_in(self, output_dir: str) -> None:
         from keras_bert.tasks.classification.glue_submission import submission_name, write_submission

@@ -16,11 +16,12 @@ import dataclasses
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
+    define_calibration_flag,
     define_fine_tuning_flags,
     fine_tuning_options,
     starting_point,
@@ -62,9 +63,11 @@ def define_flags() -> None:
         "labels", None, "The names of the choices in that column, in order (default: 0,1,2,... or A,B,C,...)."
     )
     define_fine_tuning_flags()
+    define_calibration_flag()
 
 
 def main() -> None:
+    refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate")
     # All files are read before TensorFlow is loaded, so that errors appear early.
     columns, files = _columns(), data_files()
     train, dev = (_read(files[part], columns) if part in files else None for part in ("train", "eval"))
@@ -85,7 +88,8 @@ def main() -> None:
         fine_tune(folder, MultipleChoice, train, dev, start=starting_point(), options=options)
 
     def evaluate_in(folder):
-        return evaluate_run(folder, MultipleChoice, dev, batch_size=FLAGS.eval_batch_size, **model)
+        settings = {"batch_size": FLAGS.eval_batch_size, "calibrate": FLAGS.calibrate}
+        return evaluate_run(folder, MultipleChoice, dev, **settings, **model)
 
     def predict_in(folder):
         predict_run(folder, MultipleChoice, test, batch_size=FLAGS.predict_batch_size, **model)

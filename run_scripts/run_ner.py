@@ -17,10 +17,11 @@ import logging
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
+    define_calibration_flag,
     define_fine_tuning_flags,
     fine_tuning_options,
     starting_point,
@@ -48,11 +49,13 @@ def define_flags() -> None:
         "model, at first none: the rows do not overlap.",
     )
     define_fine_tuning_flags()
+    define_calibration_flag()
 
 
 def main() -> None:
     from data_prep.finetuning.tagging_records import Tagging
 
+    refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate")
     # All files are read before TensorFlow is loaded, so that errors appear early.
     files = data_files(Tagging.endings)
     train, dev = (_read(files[part], has_tags=True) if part in files else None for part in ("train", "eval"))
@@ -82,7 +85,8 @@ def main() -> None:
         fine_tune(folder, TokenClassifier, train, dev, start=start, options=options, model_arguments=arguments)
 
     def evaluate_in(folder):
-        return evaluate_run(folder, TokenClassifier, dev, batch_size=FLAGS.eval_batch_size, **model)
+        settings = {"batch_size": FLAGS.eval_batch_size, "calibrate": FLAGS.calibrate}
+        return evaluate_run(folder, TokenClassifier, dev, **settings, **model)
 
     def predict_in(folder):
         predict_run(folder, TokenClassifier, test, batch_size=FLAGS.predict_batch_size, **model)

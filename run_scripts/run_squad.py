@@ -13,10 +13,11 @@ import dataclasses
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
+    define_calibration_flag,
     define_fine_tuning_flags,
     fine_tuning_options,
     starting_point,
@@ -55,17 +56,20 @@ def define_flags() -> None:
     flags.DEFINE_integer("n_best_size", 20, "The number of answers in nbest_predictions.json.")
     flags.DEFINE_integer("max_answer_length", 30, "The largest number of tokens in an answer.")
     define_fine_tuning_flags(max_seq_length=384)
+    define_calibration_flag()
 
 
 def main() -> None:
     if not (FLAGS.do_train or FLAGS.do_predict):
         raise InputError("Nothing to do. Give --do_train, --do_predict or both.")
+    refuse_flags_without_effect(FLAGS.do_predict, "without --do_predict", "calibrate")
     # All files are read before TensorFlow is loaded, so that errors appear early.
     train = _read("train_file", "do_train") if FLAGS.do_train else None
     asked = _read("predict_file", "do_predict") if FLAGS.do_predict else None
     if asked and not any(asked.answers):
-        if FLAGS.tune_null_threshold:
-            raise InputError(f"--tune_null_threshold needs answers, but {FLAGS.predict_file} has none.")
+        for name in ("tune_null_threshold", "calibrate"):
+            if FLAGS[name].value:
+                raise InputError(f"--{name} needs answers, but {FLAGS.predict_file} has none.")
         asked = dataclasses.replace(asked, answers=None)
     _check(train)
     check_training_flags(
@@ -96,6 +100,7 @@ def main() -> None:
             asked,
             questions=questions,
             tune_null_threshold=FLAGS.tune_null_threshold,
+            calibrate=FLAGS.calibrate,
             predict_batch_size=FLAGS.predict_batch_size,
             **trained_model_flags(),
         )

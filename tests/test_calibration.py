@@ -6,6 +6,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
+from slow_parameters import slow_except
 
 from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.sequence_classifier import SequenceClassifier
@@ -18,7 +19,10 @@ from keras_bert.tasks.calibration import (
     expected_calibration_error,
     fit_temperature,
 )
+from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.scores import normalized_answer
+from keras_bert.training.finished_runs import evaluate_run
+from keras_bert.training.question_answering import predict_answers
 
 GENERATOR = np.random.default_rng(0)
 LOGITS = GENERATOR.normal(size=(400, 3)) * 4
@@ -161,8 +165,9 @@ def drawn_gold(name, x, answers, scores):
     return [{"text": one.text, "answer_start": one.start} if one.text else None for one in labels], gold
 
 
+@pytest.mark.parametrize("format", slow_except(["onnx"], ["onnx", "litert", "saved_model"]))
 @pytest.mark.parametrize("name", OTHER_TASKS)
-def test_tags_answers_and_choices_are_calibrated(name, tmp_path):
+def test_tags_answers_and_choices_are_calibrated(name, format, tmp_path):
     from keras_bert.serving import load
 
     keras.utils.set_random_seed(2)
@@ -184,8 +189,8 @@ def test_tags_answers_and_choices_are_calibrated(name, tmp_path):
     model.save_pretrained(tmp_path / "folder")
     folder = model_class.from_pretrained(tmp_path / "folder")
     assert folder.temperature == model.temperature
-    others = [load(model.export_for_serving(tmp_path / "onnx", format="onnx"))]
-    for answers in (model.predict(x), folder.predict(x), others[0].predict(x)):
+    exported = load(model.export_for_serving(tmp_path / format, format=format))
+    for answers in (model.predict(x), folder.predict(x), exported.predict(x)):
         for one, other in zip(scores_of(answers), expected, strict=True):
             np.testing.assert_allclose(log_softmax(one), other, atol=2e-3)
         shown = [[getattr(answer, name, None) for name in ("tags", "text", "choice")] for answer in answers]
@@ -223,7 +228,9 @@ def _saved(model, tmp_path):
 def test_a_score_cannot_be_calibrated():
     model = SequenceClassifier(CONFIG, problem_type="regression")
     model.vocabulary = VOCABULARY
-    with pytest.raises(InputError, match="A regression has no probabilities to calibrate"):
+    with pytest.raises(
+        InputError, match="This SequenceClassifier gives no probabilities"
+    ):
         model.calibrate(["the fox"], [0.5])
 
 
@@ -231,6 +238,38 @@ def test_the_reliability_is_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     assert draw_reliability(tmp_path / "reliability.png", *confidences(softmax(LOGITS), GOLD))
     assert (tmp_path / "reliability.png").read_bytes().startswith(b"\x89PNG")
+
+
+def reported_error(folder):
+    text, _, table = (folder / "reliability.txt").read_text("utf-8").partition("\n\n")
+    name, _, count = text.removeprefix("expected calibration error ").partition(" on ")
+    assert sum(int(line.split()[0]) for line in table.splitlines()[1:]) == int(count.split()[0])
+    return float(name)
+
+
+@pytest.mark.parametrize("name", OTHER_TASKS)
+def test_the_model_of_a_run_is_calibrated_in_its_place(name, tmp_path, capsys):
+    keras.utils.set_random_seed(2)
+    model_class, arguments, x, scores_of = OTHER_TASKS[name]
+    model = model_class(CONFIG.replace(num_hidden_layers=1), **arguments)
+    model.vocabulary = VOCABULARY
+    model.save_pretrained(tmp_path / "model")
+    before = model.predict(x)
+    labels, _ = drawn_gold(name, x, before, scores_of(before))
+    examples = text_task(model).examples(x, labels)
+    if name == "answers":
+        answers = predict_answers(tmp_path, examples, calibrate=True)
+        reports = tmp_path
+    else:
+        evaluate_run(tmp_path, model_class, examples, calibrate=True)
+        reports = tmp_path / "eval_report"
+    saved = model_class.from_pretrained(tmp_path / "model")
+    assert saved.temperature != 1.0
+    after = float(capsys.readouterr().out.split(" before and ")[1].split()[0])
+    assert reported_error(reports) == pytest.approx(after, abs=2e-4)
+    if name == "answers":  # they have the probabilities of the calibrated model
+        for one, other in zip(scores_of(answers), scores_of(saved.predict(x)), strict=True):
+            np.testing.assert_allclose(log_softmax(one), log_softmax(other), atol=1e-4)
 
 
 def test_the_command_calibrates_the_model_of_a_run_and_explains_it(tmp_path, run_here, calibrated):
@@ -250,8 +289,7 @@ def test_the_command_calibrates_the_model_of_a_run_and_explains_it(tmp_path, run
     assert code == 0, output.err
     assert "Calibrated on 8 examples: temperature" in output.out
     after = float(output.out.split(" before and ")[1].split()[0])
-    report = (tmp_path / "run" / "eval_report" / "report.txt").read_text("utf-8")
-    assert float(report.split("expected calibration error ")[1].split(":")[0]) == pytest.approx(after, abs=2e-4)
+    assert reported_error(tmp_path / "run" / "eval_report") == pytest.approx(after, abs=2e-4)
     saved = SequenceClassifier.from_pretrained(tmp_path / "run" / "model")
     assert saved.temperature not in (1.0, model.temperature)
     assert (tmp_path / "why.html").read_text("utf-8").count("<section>") == 8

@@ -85,13 +85,9 @@ def test_without_matplotlib_there_are_the_tables_and_one_line_that_says_so(tmp_p
         "report.txt",
     ]
     expected = "was not drawn: pictures need matplotlib (pip install"
-    messages = [record.getMessage() for record in caplog.records]
-    assert {message.split()[0].rpartition("/")[2] for message in messages} == {
-        "confusion_matrix.png",
-        "reliability.png",
-    }
-    assert len(messages) == 2
-    assert all(expected in message for message in messages)
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.split()[0].endswith("/confusion_matrix.png")
+    assert expected in message
 
 
 def test_many_labels_with_strange_names_are_drawn(tmp_path):

@@ -128,6 +128,14 @@ def test_every_task_explains_its_answers(name):
         assert explanation.output is None
 
 
+def test_a_word_with_more_pieces_than_a_row_does_not_move_the_others():
+    model = made(TokenClassifier, labels=["O", "B-PER", "I-PER"])
+    (explanation,) = model.explain([["fox", "abcdefgh", "of"]], [(0, "O")], max_seq_length=6, steps=2)
+    tokens = [token for token in explanation.tokens if token.text is not None]
+    shown = [(token.token, explanation.texts[0][token.start : token.end]) for token in tokens]
+    assert shown == [("fox", "fox"), ("[UNK]", "abcdefgh"), ("of", "of")]
+
+
 @pytest.mark.parametrize("family", ["bert", "xlnet"])
 def test_a_masked_word_is_explained(family):
     model = made(MaskedLM, SHALLOW if family == "bert" else FAMILIES[family])

@@ -69,7 +69,8 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
     assert not undocumented_keys(output / "eval_results.txt", "tagging.md")
     assert "eval_f1 = 1.0\n" in (output / "eval_results.txt").read_text()
     assert "test_f1 = 1.0\n" in (output / "test_results.txt").read_text()
-    assert sorted(os.listdir(output / "eval_report")) == ["entities.png", "entities.tsv", "errors.tsv", "report.txt"]
+    reports = ["entities.png", "entities.tsv", "errors.tsv", "reliability.png", "reliability.txt", "report.txt"]
+    assert sorted(os.listdir(output / "eval_report")) == reports
     lines = (output / "test_predictions.conll").read_text().splitlines()
     assert lines[:8] == [
         "-DOCSTART- O O",

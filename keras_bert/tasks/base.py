@@ -205,16 +205,14 @@ class TextTask:
         """
         raise InputError(f"{type(self.model).__name__} has no classes to weight. Leave class_weight out.")
 
-    def logits_and_labels(self, examples, encoded: Encoded, outputs) -> tuple[np.ndarray, np.ndarray | None]:
-        """Returns the arguments of `fit_temperature` in `tasks/calibration.py`; None for no labels.
+    def logits_and_labels(self, examples, encoded: Encoded, outputs) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Returns the arguments of `fit_temperature` in `tasks/calibration.py`: None for logits if the answers have no
+        probabilities, and for labels if there are none.
 
         Args:
             outputs: the result of `outputs` for `encoded.rows`.
-
-        Raises:
-            InputError: the answers have no probabilities.
         """
-        raise InputError(f"{type(self.model).__name__} has no probabilities to calibrate.")
+        return None, None
 
     def rows_to_explain(
         self, examples, targets: Sequence, max_seq_length: int | None, batch_size: int

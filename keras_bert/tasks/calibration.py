@@ -10,9 +10,9 @@ import os
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.base import Encoded
+from keras_bert.tasks.base import Answered
 from keras_bert.tasks.fitting import batch_size_of, text_task
-from keras_bert.tasks.report_files import BLUE, GREY, draw
+from keras_bert.tasks.report_files import BLUE, GREY, aligned, draw, write_text
 
 # 1 / temperature is searched between these.
 _LEAST, _MOST = 1e-2, 1e2
@@ -54,12 +54,14 @@ def calibrate_texts(model, texts, labels, batch_size: int | None = None, max_seq
     examples = task.examples(texts, labels)
     encoded = task.encode(examples, max_seq_length)
     outputs = task.outputs(encoded.rows, batch_size_of(batch_size), 0)
-    return calibrate_on_outputs(model, examples, encoded, outputs)
+    return calibrate_on_outputs(Answered(model, examples, encoded, outputs, []))
 
 
-def calibrate_on_outputs(model, examples, encoded: Encoded, outputs) -> Calibration:
-    """As `calibrate_texts`, for the outputs of the model for examples that have labels."""
-    logits, gold = text_task(model).logits_and_labels(examples, encoded, outputs)
+def calibrate_on_outputs(answered: Answered) -> Calibration:
+    """As `calibrate_texts`, for the outputs of a model for examples that have labels."""
+    logits, gold = _logits_and_labels(answered)
+    if logits is None:
+        raise InputError(f"This {type(answered.model).__name__} gives no probabilities, so they cannot be calibrated.")
     if gold is None:
         raise InputError("There are no labels to calibrate on: give calibrate(texts, labels).")
     temperature = fit_temperature(logits, gold)
@@ -67,8 +69,12 @@ def calibrate_on_outputs(model, examples, encoded: Encoded, outputs) -> Calibrat
         expected_calibration_error(*confidences(_probabilities(values, gold), gold))
         for values in (logits, logits / temperature)
     )
-    model.divide_logits(temperature)
+    answered.model.divide_logits(temperature)
     return Calibration(temperature, before, after)
+
+
+def _logits_and_labels(answered: Answered) -> tuple[np.ndarray | None, np.ndarray | None]:
+    return text_task(answered.model).logits_and_labels(answered.examples, answered.encoded, answered.outputs)
 
 
 def _probabilities(logits: np.ndarray, gold: np.ndarray) -> np.ndarray:
@@ -150,6 +156,26 @@ def expected_calibration_error(confidence: np.ndarray, is_right: np.ndarray, num
     """
     rows = reliability(confidence, is_right, num_bins)
     return sum(number * abs(mean - accuracy) for number, mean, accuracy in rows) / len(confidence)
+
+
+def write_reliability(folder: str | os.PathLike, answered: Answered) -> None:
+    """Writes how often answers are right, beside how probable they are, if they have probabilities.
+
+        reliability.txt   the expected calibration error, and a line for each bin
+        reliability.png   the bins as a picture
+
+    Args:
+        folder: the folder to write to. Existing files are replaced.
+        answered: examples with labels, and the model's outputs.
+    """
+    logits, gold = _logits_and_labels(answered)
+    if logits is None or gold is None:
+        return
+    sure = confidences(_probabilities(logits, gold), gold)
+    text = f"expected calibration error {expected_calibration_error(*sure):.4f} on {len(sure[0])} answers\n\n"
+    text += aligned(["answers", "confidence", "accuracy"], [list(row) for row in reliability(*sure)])
+    write_text(os.path.join(folder, "reliability.txt"), text)
+    draw_reliability(os.path.join(folder, "reliability.png"), *sure)
 
 
 def draw_reliability(path: str | os.PathLike, confidence: np.ndarray, is_right: np.ndarray) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from keras_bert.models.base import check_doc_stride
 from keras_bert.records.token_rows import row_length
 from keras_bert.tasks.base import Answered
-from keras_bert.tasks.calibration import calibrate_on_outputs
+from keras_bert.tasks.calibration import Calibration, calibrate_on_outputs, write_reliability
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.best_model import best_step
@@ -77,27 +77,33 @@ def evaluate_run(
     *,
     max_seq_length: int | None = None,
     batch_size: int = 8,
+    calibrate: bool = False,
     **model: Any,
 ) -> dict[str, float]:
     """Evaluates the model of a run. Writes `eval_results.txt`, and a readable report into `eval_report`.
+
+    If the answers have probabilities, the report says how often they are right: see `write_reliability`.
 
     Args:
         output_dir, model_class, **model: the arguments of `load_trained_model`.
         dev: examples with labels that the model knows, or several sets of them by name: `eval`, whose results come
             first, and for example `eval_mismatched`.
         max_seq_length, batch_size: see `ask_model`.
+        calibrate: whether to calibrate the model on the set `eval` first, and to save it in the folder of the run.
 
     Returns:
         The content of `eval_results.txt`: the official scores and the scores of guessing, prefixed with the name of
         their set (`eval_accuracy`), `global_step`, and `loss` as in google-research/bert.
 
     Raises:
-        InputError: there is no such model, or it does not know a label.
+        InputError: there is no such model, it does not know a label, or the examples determine no temperature.
     """
     loaded = load_trained_model(output_dir, model_class, **model)
     task, folder = text_task(loaded), RunFolder(output_dir)
     sets = dict(dev) if isinstance(dev, Mapping) else {"eval": dev}
     first, *others = sorted(sets, key=lambda name: name != "eval")
+    if calibrate:
+        calibrate_answered(ask_model(loaded, sets[first], max_seq_length, batch_size), folder)
     further = {}
     for name in (*others, first):
         answered = ask_model(loaded, sets[name], max_seq_length, batch_size)
@@ -108,6 +114,7 @@ def evaluate_run(
             further |= {f"{name}_{score}": value for score, value in scores.items()}
         os.makedirs(folder.file(f"{name}_report"), exist_ok=True)
         task.write_report(folder.file(f"{name}_report"), answered, scores)
+        write_reliability(folder.file(f"{name}_report"), answered)
     results = write_eval_results(folder, scores, **further)
     print(f"{folder.file(f'{first}_report')}: the report")
     comparison = task.comparison(sets[first], scores)
@@ -116,33 +123,19 @@ def evaluate_run(
     return results
 
 
-def calibrate_run(
-    output_dir: str | os.PathLike,
-    model_class: type,
-    dev: Any,
-    *,
-    max_seq_length: int | None = None,
-    batch_size: int = 8,
-    **model: Any,
-) -> None:
-    """Calibrates the model of a run on examples that it was not trained on, and saves it.
-
-    Args:
-        output_dir, model_class, **model: the arguments of `load_trained_model`.
-        dev: examples with labels that the model knows.
-        max_seq_length, batch_size: see `ask_model`.
+def calibrate_answered(answered: Answered, folder: RunFolder) -> Calibration:
+    """Calibrates a model on the outputs for examples that it was not trained on, and saves it as the model of a run.
 
     Raises:
-        InputError: there is no such model, or the examples do not determine a temperature.
+        InputError: the examples do not determine a temperature.
     """
-    loaded = load_trained_model(output_dir, model_class, **model)
-    answered = ask_model(loaded, dev, max_seq_length, batch_size)
-    found = calibrate_on_outputs(loaded, dev, answered.encoded, answered.outputs)
-    loaded.save_pretrained(RunFolder(output_dir).model_path)
+    found = calibrate_on_outputs(answered)
+    folder.replace_model(answered.model)
     print(
-        f"Calibrated on {len(dev)} examples: temperature {found.temperature:.4g}; expected calibration error "
-        f"{found.error_before:.4f} before and {found.error_after:.4f} after, on the same examples."
+        f"Calibrated on {len(answered.examples)} examples: temperature {found.temperature:.4g}; expected calibration "
+        f"error {found.error_before:.4f} before and {found.error_after:.4f} after, on the same examples."
     )
+    return found
 
 
 def predict_run(

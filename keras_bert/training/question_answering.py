@@ -8,6 +8,7 @@ from keras_bert.checkpoints.model_folder import set_model_arguments
 from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import Answered
+from keras_bert.tasks.calibration import write_reliability
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.answer_locations import check_training_questions
 from keras_bert.tasks.question_answering.answer_spans import FoundAnswer
@@ -15,7 +16,7 @@ from keras_bert.tasks.question_answering.examples import QuestionExamples
 from keras_bert.tasks.question_answering.predictions import write_answers, write_errors
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.fine_tuning import FineTuningOptions, fine_tune
-from keras_bert.training.finished_runs import ask_model, load_trained_model, write_eval_results
+from keras_bert.training.finished_runs import ask_model, calibrate_answered, load_trained_model, write_eval_results
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint
 
@@ -94,6 +95,7 @@ def predict_answers(
     *,
     questions: QuestionAnsweringOptions | None = None,
     tune_null_threshold: bool = False,
+    calibrate: bool = False,
     init_checkpoint: str | os.PathLike | None = None,
     vocabulary: TokenTable | None = None,
     do_lower_case: bool | None = None,
@@ -112,6 +114,8 @@ def predict_answers(
         questions: the options for questions and contexts.
         tune_null_threshold: whether to choose the threshold with the best F1 on these examples, which must have
             answers, and store it in the run's model folder.
+        calibrate: whether to calibrate the model on these examples first, to save it in the folder of the run, and to
+            write how often its answers are right, see `write_reliability`.
         init_checkpoint, vocabulary, do_lower_case: see `StartingPoint`; for when `output_dir` has no model.
         max_seq_length: see `FineTuningOptions`.
         predict_batch_size: number of windows that are computed together.
@@ -120,7 +124,7 @@ def predict_answers(
         The answers in the order of the examples.
 
     Raises:
-        InputError: there is no model, or the threshold cannot be tuned.
+        InputError: there is no model, the threshold cannot be tuned, or the examples determine no temperature.
     """
     questions = questions or QuestionAnsweringOptions()
     folder = RunFolder(output_dir)
@@ -139,14 +143,10 @@ def predict_answers(
             "To tune the threshold for no answer, the questions must have answers, and the model must be able to give "
             "none. Train it with --version_2_with_negative, and give a --predict_file with answers."
         )
-    answered = ask_model(
-        model,
-        examples,
-        max_seq_length,
-        predict_batch_size,
-        n_best_size=questions.n_best_size,
-        max_answer_length=questions.max_answer_length,
-    )
+    sizes = {"n_best_size": questions.n_best_size, "max_answer_length": questions.max_answer_length}
+    answered = ask_model(model, examples, max_seq_length, predict_batch_size, **sizes)
+    if calibrate:
+        answered = _calibrated(answered, folder, sizes)
     further = {}
     if tune_null_threshold:
         answered, further = _tuned(answered, folder)
@@ -156,6 +156,16 @@ def predict_answers(
     write_answers(folder.path, examples.ids, answered.answers)
     print(f"{folder.file('predictions.json')}: {len(answered.answers)} answers")
     return answered.answers
+
+
+def _calibrated(answered: Answered, folder: RunFolder, sizes: dict[str, int]) -> Answered:
+    """Calibrates the model, saves it, and gives the answers their new probabilities."""
+    temperature = calibrate_answered(answered, folder).temperature
+    outputs = {name: logits / temperature for name, logits in answered.outputs.items()}
+    answers = text_task(answered.model).answers(answered.examples, answered.encoded, outputs, **sizes)
+    answered = dataclasses.replace(answered, outputs=outputs, answers=answers)
+    write_reliability(folder.path, answered)
+    return answered
 
 
 def _tuned(answered: Answered, folder: RunFolder) -> tuple[Answered, dict[str, float]]:

@@ -20,6 +20,7 @@ from keras_bert.program.atomic_output import (
     atomic_folder,
     check_output_folder,
     explain_write_errors,
+    replacement_folder,
 )
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
@@ -194,6 +195,11 @@ class RunFolder:
             with contextlib.nullcontext() if is_chief() else tempfile.TemporaryDirectory() as elsewhere:
                 model.save_pretrained(os.path.join(elsewhere, "model") if elsewhere else self.model_path)
         wait_for_all()
+
+    def replace_model(self, model) -> None:
+        """Writes the model folder, in place of the one that may exist."""
+        with (replacement_folder if os.path.isdir(self.model_path) else atomic_folder)(self.model_path) as new:
+            model.save_pretrained(new)
 
     def write_results(self, results: Mapping[str, object], name: str = "eval_results.txt") -> str:
         """Writes sorted lines `key = value`, as Google's scripts do, and returns the text."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.calibration import confidences, draw_reliability, expected_calibration_error
 from keras_bert.tasks.report_files import BLUE, GREY, ORANGE, aligned, draw, write_table, write_text
 
 # The most labels in a picture; of more labels, those with the most errors are drawn.
@@ -31,7 +30,6 @@ def write_label_report(
         confusion_matrix.png
         labels.tsv              precision, recall and F1 of each label, and how often it occurs
         errors.tsv              the wrongly labelled texts, the highest loss first
-        reliability.png         how often answers of each confidence are right
 
     Args:
         folder: the folder to write to. Existing files are replaced.
@@ -69,10 +67,7 @@ def write_label_report(
     if len(labels) <= _MOST_LABELS_WITH_NUMBERS:
         text += "\nRows are right labels, columns are predicted ones.\n" + aligned(["", *labels], matrix)
     text += f"\n{len(wrong)} of {len(gold)} are wrong: errors.tsv\n"
-    sure = confidences(probabilities, gold)
-    text += f"\nexpected calibration error {expected_calibration_error(*sure):.4f}: reliability.png\n"
     write_text(os.path.join(folder, "report.txt"), text)
-    draw_reliability(os.path.join(folder, "reliability.png"), *sure)
     _draw_confusion(os.path.join(folder, "confusion_matrix.png"), confusion, labels)
 
 

@@ -69,10 +69,12 @@ class EncodedSentences(Encoded):
     Attributes:
         first_tokens: int64 (words of all sentences,), the index of each word's first token.
         word_splits: int64 (N + 1,). The words of sentence n are at `word_splits[n]:word_splits[n + 1]`.
+        length: the largest number of tokens in a row.
     """
 
     first_tokens: np.ndarray = None
     word_splits: np.ndarray = None
+    length: int = 0
 
 
 class TaggingTask(TextTask):
@@ -137,7 +139,7 @@ class TaggingTask(TextTask):
             rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: weights})
         word_splits = np.cumsum([0, *map(len, examples.words)])
         notes = _notes(examples, counts, length, self.model.doc_stride is not None)
-        return EncodedSentences(rows, notes, first_tokens, word_splits)
+        return EncodedSentences(rows, notes, first_tokens, word_splits, length)
 
     def answers(self, examples: TaggedSentences, encoded: EncodedSentences, outputs: np.ndarray) -> list[TagsAnswer]:
         logits = outputs[encoded.first_tokens].astype(np.float64)
@@ -167,7 +169,7 @@ class TaggingTask(TextTask):
             token = int(encoded.first_tokens[encoded.word_splits[number] + word])
             row = int(np.searchsorted(encoded.rows.splits, token, "right")) - 1
             column, ids = token - int(encoded.rows.splits[row]), self.row_ids(encoded, row)
-            pieces = self._pieces(examples, number, word, column, len(ids))
+            pieces = self._pieces(examples, number, word, column, len(ids), encoded.length)
             text = _text_of(examples, number)
             name = f"{self.model.labels[label]}: {words[word]}"
             index = column * len(self.model.labels) + label
@@ -184,11 +186,12 @@ class TaggingTask(TextTask):
             word = starts.index(entity.start) if is_text else entity.start
         return word, self.model.labels[best[word]]
 
-    def _pieces(self, examples: TaggedSentences, number: int, word: int, column: int, length: int) -> list:
+    def _pieces(
+        self, examples: TaggedSentences, number: int, word: int, column: int, length: int, most_tokens: int
+    ) -> list:
         """Returns the place of each token of the row that has the first piece of `word` in `column`."""
         words = examples.words[number]
-        room = self.model.config.max_sequence_length - 2
-        _, splits, _ = pieces_of_words(list(words), self.tokenizer, room)
+        _, splits, _ = pieces_of_words(list(words), self.tokenizer, most_tokens - 2)
         first = int(splits[word]) - (column - 1)
         word_of_piece = np.repeat(np.arange(len(words)), np.diff(splits))[first : first + length - 2]
         spans = _spans_of(examples, number)
