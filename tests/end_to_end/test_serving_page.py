@@ -289,7 +289,6 @@ def test_several_texts_are_compared_in_a_matrix(browser):
     )
     assert len({colours[0], colours[1], colours[2], colours[5]}) == 4
     assert browser.run("return document.querySelector('.matrix caption').textContent") == "Cosines of the texts"
-    save_picture(browser, "serving_page_matrix.png")
 
 
 def test_many_texts_are_compared_up_to_fifty(browser):
@@ -482,4 +481,3 @@ def test_it_is_dark_where_people_want_it_dark(browser, url):
         ask(dark, "entities", text=TEXT)
         assert dark.run("return matchMedia('(prefers-color-scheme: dark)').matches")
         assert dark.run("return getComputedStyle(document.body).backgroundColor") == "rgb(22, 24, 27)"
-        save_picture(dark, "serving_page_dark.png")
