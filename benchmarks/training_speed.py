@@ -53,7 +53,8 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    lengths, size, turns = numbers_of_flag("lengths", 8, 512), FLAGS.size, FLAGS.turns
+    longest = config_of_size(FLAGS.size).max_sequence_length
+    lengths, size, turns = numbers_of_flag("lengths", 8, longest), FLAGS.size, FLAGS.turns
     names = sides_of_flag(TRAINING_SIDES, quick=["ours"])
     if FLAGS.quick:
         lengths, size, turns = [16], "smoke", 1
