@@ -6,7 +6,6 @@ import json
 import math
 import pathlib
 import shutil
-import types
 
 import keras
 import loaded_commands
@@ -29,7 +28,6 @@ from keras_bert.training.language_modeling import (
 from keras_bert.training.resumable_fit import resumable_fit
 from keras_bert.training.run_folder import read_arrays
 from keras_bert.training.starting_point import StartingPoint
-from keras_bert.training.stream_trainer import StreamTrainer
 
 LINES = [f"line {number} of {number % 7} says {number * number}\n" for number in range(20)]
 OPTIONS = {"max_seq_length": 8, "train_batch_size": 4, "num_train_steps": 6, "learning_rate": 1e-2}
@@ -67,7 +65,7 @@ def test_row_r_of_a_batch_continues_row_r_of_the_batch_before(stream, start_step
             begin = row * per_row + first
             np.testing.assert_array_equal(batch["input_ids"][row], stream.tokens[begin : begin + 8])
             np.testing.assert_array_equal(batch["target_ids"][row], stream.tokens[begin + 1 : begin + 9])
-        assert (batch["stream_starts"] == (first == 0)).all()
+        assert (batch["stream_row"] == first // 8).all()
 
 
 def test_evaluation_reads_every_token_once(stream):
@@ -89,28 +87,32 @@ def test_the_loss_of_a_stream_is_that_of_one_long_segment(stream):
     assert loss == pytest.approx(expected, abs=1e-6)
 
 
-def trainer_of(stream, steps, **changes):
+def trained(stream, steps, **changes):
     keras.utils.set_random_seed(1)
-    trainer = StreamTrainer(TransformerXL(config(stream, hidden_dropout_prob=0.0, **changes)), 4)
-    trainer.compile(AdamW(1e-2), run_eagerly=True)
-    trainer.fit(stream.dataset(4, 8).take(steps), verbose=0)
-    return trainer
+    model = TransformerXL(config(stream, hidden_dropout_prob=0.0, **changes))
+    model.compile(AdamW(1e-2), run_eagerly=True, num_streams=4)
+    model.fit(stream.dataset(4, 8).take(steps), verbose=0)
+    return model
+
+
+def memory_of(model):
+    return {variable.path: np.asarray(variable.value) for variable in model.stream_memory.variables}
 
 
 def test_training_passes_the_memory_from_update_to_update(stream):
-    trainer = trainer_of(stream, 1)
+    model = trained(stream, 1)
     batch = next(stream.dataset(4, 8, 1).as_numpy_iterator())
-    memory = {name: np.asarray(weight) for name, weight in trainer.remembered.items()}
-    expected = trainer.language_model({"input_ids": batch["input_ids"], **memory})
+    memory = memory_of(model)
+    expected = model({"input_ids": batch["input_ids"], **memory})
     assert np.abs(memory["memory"]).max() > 0
-    trainer.fit(stream.dataset(4, 8, 1).take(1), verbose=0)
-    for name, weight in trainer.remembered.items():
-        np.testing.assert_allclose(weight, expected[name], rtol=0, atol=1e-6, err_msg=name)
+    model.fit(stream.dataset(4, 8, 1).take(1), verbose=0)
+    for name, values in memory_of(model).items():
+        np.testing.assert_allclose(values, expected[name], rtol=0, atol=1e-6, err_msg=name)
     # A new pass begins without a memory.
-    assert np.asarray(trainer._with_memory(batch)["memory_mask"]).all()
+    assert np.asarray(model.stream_memory.recall(batch)["memory_mask"]).all()
     first = next(stream.dataset(4, 8, 12).as_numpy_iterator())
-    assert first["stream_starts"].all()
-    assert not np.asarray(trainer._with_memory(first)["memory_mask"]).any()
+    assert not first["stream_row"].any()
+    assert not np.asarray(model.stream_memory.recall(first)["memory_mask"]).any()
 
 
 class KilledAt(keras.callbacks.Callback):
@@ -164,20 +166,11 @@ def states_on_devices(path, num_devices, changes):
     strategy, _ = distributed_runs.strategy_and_parts(f"mirrored{num_devices}" if num_devices > 1 else "one")
     with strategy.scope() if strategy else contextlib.nullcontext():
         keras.utils.set_random_seed(1)
-        trainer = StreamTrainer(TransformerXL(config(stream, hidden_dropout_prob=0.0, **changes)), 4)
-        trainer.compile(AdamW(1e-2), jit_compile=False)
-        logs = trainer.fit(stream.dataset(4, 8).take(3), verbose=0).history
-        return logs["loss"], [variable.numpy() for variable in trainer.variables]
-
-
-def test_a_replica_gets_the_memory_of_its_rows(stream, monkeypatch):
-    trainer = trainer_of(stream, 1)
-    second = types.SimpleNamespace(replica_id_in_sync_group=1, num_replicas_in_sync=2)
-    monkeypatch.setattr(tf.distribute, "get_replica_context", lambda: second)
-    share = {name: values[2:] for name, values in next(stream.dataset(4, 8, 1).as_numpy_iterator()).items()}
-    given = trainer._with_memory(share)
-    for name, weight in trainer.remembered.items():
-        np.testing.assert_array_equal(given[name], np.asarray(weight)[2:])
+        model = TransformerXL(config(stream, hidden_dropout_prob=0.0, **changes))
+        model.compile(AdamW(1e-2), jit_compile=False, num_streams=4)
+        logs = model.fit(stream.dataset(4, 8).take(3), verbose=0).history
+        memory = [np.asarray(variable.value) for variable in model.stream_memory.variables]
+        return logs["loss"], [*(variable.numpy() for variable in model.variables), *memory]
 
 
 @pytest.mark.slow
@@ -273,17 +266,15 @@ def test_streams_that_are_too_short_or_damaged_are_refused(stream, tmp_path):
 
 
 def test_a_memory_with_shuffled_segments_is_refused(stream):
-    trainer = StreamTrainer(TransformerXL(config(stream)), 4)
-    trainer.compile(AdamW(1e-2))
-    message = "A memory needs segments that continue those of the batch before. Received: shuffled segments, or records"
+    model = TransformerXL(config(stream))
+    model.compile(AdamW(1e-2), run_eagerly=True, num_streams=4)
     ids = np.zeros((8, 5), "int32")
-    with pytest.raises(InputError, match=message):
-        trainer.fit({"input_ids": ids, "target_ids": ids})
-    with pytest.raises(InputError, match=message):
-        trainer.fit(stream.dataset(4, 8).take(2), shuffle=True)
     records = tf.data.Dataset.from_tensor_slices({"input_ids": ids, "target_ids": ids}).shuffle(8).batch(4)
-    with pytest.raises(InputError, match=message):
-        trainer.fit(records)
+    for segments in ({"input_ids": ids, "target_ids": ids}, records):
+        with pytest.raises(InputError, match="mem_len needs rows that continue.*Received: other"):
+            model.fit(segments)
+    with pytest.raises(InputError, match="gradient_accumulation_steps does not work with mem_len"):
+        model.compile(AdamW(1e-2), gradient_accumulation_steps=2, num_streams=4)
 
 
 def test_models_that_do_not_fit_are_refused(stream, tmp_path):

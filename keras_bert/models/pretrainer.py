@@ -114,27 +114,17 @@ class BertPretrainer(TaskModel):
                 "see its labels, which are among the features. Call compile(optimizer=...) without metrics."
             )
         super().compile(optimizer, **kwargs)
-        self.stream_memory = self._new_memory(mem_len, num_streams) if mem_len else None
-
-    def _new_memory(self, mem_len: int, num_streams: int) -> Any:
+        if not mem_len:
+            self.stream_memory = None
+            return
         if not on_tensorflow() or not self.config.family.predicts_from_queries or type(self) is not BertPretrainer:
             raise InputError(
                 f"Only a BertPretrainer of XLNet on TensorFlow has a memory. Received: mem_len={mem_len} for a "
                 f"{type(self).__name__} of {self.config.model_type}."
             )
-        if mem_len < 0 or num_streams < 1:
-            raise InputError(
-                f"mem_len must be 0 or more, and num_streams with it 1 or more. Received: {mem_len} and {num_streams}"
-            )
-        if self.gradient_accumulation_steps > 1:
-            raise InputError(
-                "gradient_accumulation_steps does not work with mem_len. Leave out one of the two, or use smaller "
-                "batches (num_streams)."
-            )
-        from keras_bert.models.stream_memory import StreamMemory
+        from keras_bert.models.stream_memory import new_stream_memory
 
-        shape = (self.config.num_hidden_layers, mem_len, self.config.hidden_size)
-        return StreamMemory(self.distribute_strategy, num_streams, shape, self.encoder.compute_dtype)
+        self.stream_memory = new_stream_memory(self, mem_len, num_streams)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         masked, next_sentence = self._labels(x, sample_weight)

@@ -14,6 +14,30 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
+def new_stream_memory(model: Any, mem_len: int, num_streams: int) -> "StreamMemory | None":
+    """Returns the memory that a compiled model trains with, or None without one: `mem_len` 0.
+
+    Args:
+        model: a `TransformerXL`, or a pretrainer of XLNet.
+        mem_len: the tokens that are remembered.
+        num_streams: rows in a batch of all devices together.
+
+    Raises:
+        InputError: a number is too small, or a batch is cut into parts.
+    """
+    if mem_len < 0 or mem_len > 0 and num_streams < 1:
+        raise InputError(
+            f"mem_len must be 0 or more, and num_streams with it 1 or more. Received: {mem_len} and {num_streams}"
+        )
+    if mem_len and model.gradient_accumulation_steps > 1:
+        raise InputError(
+            "gradient_accumulation_steps does not work with mem_len. Leave out one of the two, or use smaller batches "
+            "(num_streams)."
+        )
+    shape = (model.config.num_hidden_layers, mem_len, model.config.hidden_size)
+    return StreamMemory(model.distribute_strategy, num_streams, shape, model.compute_dtype) if mem_len else None
+
+
 class StreamMemory:
     """The inputs of all layers for the last tokens of every stream, as variables on the devices of a strategy.
 
@@ -56,8 +80,8 @@ class StreamMemory:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if features.STREAM_ROW not in x:
             raise InputError(
-                "mem_len needs rows that continue in the next batch: pretraining_dataset(..., in_streams=True) on "
-                "records with num_streams."
+                "mem_len needs rows that continue in the next batch: TokenStream.dataset, or for XLNet "
+                "pretraining_dataset(..., in_streams=True) on records with num_streams. Received: other rows."
             )
         found = {name: tf.convert_to_tensor(variable) for name, variable in self._local.items()}
         found[features.MEMORY_MASK] *= tf.cast(x[features.STREAM_ROW] > 0, tf.float32)

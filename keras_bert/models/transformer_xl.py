@@ -106,6 +106,24 @@ class TransformerXL(TaskModel):
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.build()
 
+    def compile(self, optimizer: Any, *, num_streams: int = 0, **kwargs: Any) -> None:
+        """Configures training, as `TaskModel.compile` does.
+
+        Args:
+            num_streams: above 0, the rows of a batch: each continues the row at its place in the batch before, and
+                training hands the memory on. Batches are those of `TokenStream.dataset`. Evaluation does not.
+
+        Raises:
+            InputError: a memory is not possible with the other arguments.
+        """
+        super().compile(optimizer, **kwargs)
+        if num_streams:
+            from keras_bert.models.stream_memory import new_stream_memory
+
+            self.stream_memory = new_stream_memory(self, self.config.mem_len, num_streams)
+        else:
+            self.stream_memory = None
+
     def build(self, input_shape: Any = None) -> None:
         self.embeddings.build()
         for block in self.blocks:

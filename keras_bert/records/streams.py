@@ -100,13 +100,13 @@ class TokenStream:
         """Returns the endless batches of training from a step on, a `tf.data.Dataset`.
 
         Each pass leaves out the tokens behind the last whole segment of each row. It begins with an empty memory:
-        `stream_starts`, int `[B]`, is 1 there and else 0.
+        `stream_row`, int `[B, 1]`, is the number of the segment in the pass.
         """
         import tensorflow as tf
 
         per_row = self.tokens_per_row(batch_size, length)
         steps_per_pass = per_row // length
-        names = (features.INPUT_IDS, features.TARGET_IDS, features.STREAM_STARTS)
+        names = (features.INPUT_IDS, features.TARGET_IDS, features.STREAM_ROW)
 
         def read(step):
             batch = self._batch(batch_size, per_row, int(step) % steps_per_pass * length, length)
@@ -114,7 +114,7 @@ class TokenStream:
 
         def make(step):
             values = tf.numpy_function(read, [step], [tf.int32] * len(names))
-            for value, shape in zip(values, [(batch_size, length)] * 2 + [(batch_size,)], strict=True):
+            for value, shape in zip(values, [(batch_size, length)] * 2 + [(batch_size, 1)], strict=True):
                 value.set_shape(shape)
             return dict(zip(names, values, strict=True))
 
@@ -126,7 +126,7 @@ class TokenStream:
         return {
             features.INPUT_IDS: tokens[:, :-1],
             features.TARGET_IDS: tokens[:, 1:],
-            features.STREAM_STARTS: np.full(batch_size, int(first == 0), np.int32),
+            features.STREAM_ROW: np.full((batch_size, 1), first // length, np.int32),
         }
 
 

@@ -6,7 +6,6 @@ objectives.py               the objectives of pre-training by name
 pretraining_phase.py        one phase of pre-training: records of one length
 pretraining_evaluation.py   evaluates a pre-trainer on records
 language_modeling.py        the run of a language model on streams of text, and its evaluation
-stream_trainer.py           one update of it; keeps the memory of each stream
 fine_tuning.py              the fine-tuning run of every task
 few_shot.py                 the run of a classifier on a few texts per label
 finished_runs.py            evaluates and predicts with the model of a finished run, for every task

@@ -72,8 +72,10 @@ class InputProbe:
     @tf.autograph.experimental.do_not_convert
     def _count(self, requested_at: tf.Tensor, batch):
         tokens = columns = predictions = tf.zeros([], tf.float64)
-        is_stream = isinstance(batch, Mapping) and features.STREAM_STARTS in batch  # whose rows have no padding
-        if is_stream or isinstance(batch, Mapping) and features.INPUT_MASK in batch:
+        has_mask = isinstance(batch, Mapping) and features.INPUT_MASK in batch
+        # The rows of a language model have no padding, and every token is predicted.
+        is_stream = not has_mask and isinstance(batch, Mapping) and features.TARGET_IDS in batch
+        if is_stream or has_mask:
             mask = tf.ones_like(batch[features.INPUT_IDS]) if is_stream else batch[features.INPUT_MASK]
             tokens = tf.math.count_nonzero(mask, dtype=tf.float64)
             columns = tf.cast(tf.shape(mask)[-1], tf.float64)

@@ -20,7 +20,6 @@ from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, exclu
 from keras_bert.training.seeds import check_seed
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
 from keras_bert.training.strategies import check_batch_size
-from keras_bert.training.stream_trainer import StreamTrainer
 from keras_bert.training.trackers import check_trackers
 
 # Compiling a step takes as long as some dozens of steps.
@@ -107,17 +106,17 @@ def train_language_model(
         **options.settings(),
     }
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
-    trainer = StreamTrainer(model, options.train_batch_size)
     compile_for_training(
-        trainer,
+        model,
         options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=True),
         # The number of targets in a cluster differs from batch to batch, and XLA needs fixed shapes.
         with_xla=options.num_train_steps >= _MIN_STEPS_FOR_XLA and not model.config.cutoffs,
         steps_per_execution=options.steps_per_execution,
         gradient_checkpointing=options.gradient_checkpointing,
+        num_streams=options.train_batch_size,
     )
     resumable_fit(
-        trainer,
+        model,
         lambda step: stream.dataset(options.train_batch_size, options.max_seq_length, step),
         folder,
         num_train_steps=options.num_train_steps,
@@ -126,7 +125,7 @@ def train_language_model(
         track=options.track,
         source=f"the stream {stream.path}",
     )
-    take_averages(trainer)
+    take_averages(model)
     folder.save_model(model)
     return model
 
