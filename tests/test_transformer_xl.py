@@ -235,7 +235,7 @@ def test_memory_gets_no_gradient():
         ({"mem_len": 70_000}, "mem_len must be at most 16,384. Received: 70000"),
         ({"mem_len": 0, "same_length": True}, "mem_len must be above 0"),
         ({"clamp_len": 0}, "clamp_len must be positive, or -1"),
-        ({"tie_word_embeddings": False}, "Transformer-XL has no tie_word_embeddings=False"),
+        ({"tie_word_embeddings": False}, "Transformer-XL needs tie_word_embeddings=True. Received: False"),
     ],
 )
 def test_a_config_that_is_not_valid_is_refused(changes, message):

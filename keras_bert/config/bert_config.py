@@ -159,6 +159,16 @@ class BertConfig:
     def _error(self, problem: str) -> InputError:
         return InputError(f"{type(self).__name__}: {problem}")
 
+    def _check_fixed(self, family: str, fixed: Mapping[str, Any]) -> None:
+        """Raises `InputError` if a field that a family has no use for has another value than the only one allowed."""
+        wrong = [name for name, value in fixed.items() if getattr(self, name) != value]
+        if wrong:
+            needed = ", ".join(f"{name}={fixed[name]!r}" for name in wrong)
+            received = ", ".join(repr(getattr(self, name)) for name in wrong)
+            raise self._error(
+                f"{family} needs {needed}. Received: {received}. A key that is left out has BERT's value."
+            )
+
     def _check_integers(self, names: Sequence[str], smallest: int) -> None:
         kind = "a positive integer" if smallest == 1 else f"an integer of {smallest} or more"
         for name in names:

@@ -72,9 +72,7 @@ class ModernBertConfig(BertConfig):
                 f"{self.hidden_size} / {self.num_attention_heads} = {self.head_size}"
             )
         fixed = _FIXED | {"embedding_size": self.hidden_size, "num_hidden_groups": self.num_hidden_layers}
-        wrong = [f"{name}={getattr(self, name)}" for name, value in fixed.items() if getattr(self, name) != value]
-        if wrong:
-            raise self._error(f"ModernBERT has no {', '.join(wrong)}. Leave out these keys.")
+        self._check_fixed("ModernBERT", fixed)
 
     @property
     def layer_kinds(self) -> tuple[str, ...]:

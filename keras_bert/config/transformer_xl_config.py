@@ -91,9 +91,7 @@ class TransformerXLConfig(BertConfig):
                 f"{self.embedding_size}"
             )
         fixed = _FIXED | {"num_hidden_groups": self.num_hidden_layers}
-        wrong = [f"{name}={getattr(self, name)}" for name, value in fixed.items() if getattr(self, name) != value]
-        if wrong:
-            raise self._error(f"Transformer-XL has no {', '.join(wrong)}. Leave out these keys.")
+        self._check_fixed("Transformer-XL", fixed)
 
     def _check_cutoffs(self) -> None:
         for name in ("cutoffs", "tie_projs"):

@@ -40,9 +40,7 @@ class XLNetConfig(BertConfig):
             raise self._error(f"hidden_size must be even for vectors of distances. Received: {self.hidden_size}")
         fixed = _FIXED | {"embedding_size": self.hidden_size, "num_hidden_groups": self.num_hidden_layers}
         fixed |= {"tie_word_embeddings": True}
-        wrong = [f"{name}={getattr(self, name)}" for name, value in fixed.items() if getattr(self, name) != value]
-        if wrong:
-            raise self._error(f"XLNet has no {', '.join(wrong)}. Leave out these keys.")
+        self._check_fixed("XLNet", fixed)
 
     @property
     def longest_distance(self) -> int | None:
