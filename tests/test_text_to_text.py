@@ -296,6 +296,8 @@ def test_words_are_joined_from_pieces():
 def test_an_export_writes_what_the_model_writes(tmp_path, without_graphs):
     import tensorflow as tf
 
+    from keras_bert.serving import load
+
     model = small()
     options = {"num_beams": 3, "max_new_tokens": 7, "length_penalty": 0.5, "num_answers": 2}
     wanted = model.predict(SOURCES, **options)
@@ -309,3 +311,12 @@ def test_an_export_writes_what_the_model_writes(tmp_path, without_graphs):
         shown = readable_answers({name: values.numpy() for name, values in found.items()}, {"text": sources})
         for lines, answer in zip(shown, answers, strict=True):
             assert lines.split("\n") == [f"  {text}  {score:.4f}" for text, score in answer.alternatives]
+    loaded = load(path)
+    for answer, other in zip(loaded.predict(SOURCES, batch_size=2), wanted, strict=True):
+        assert answer.text == other.text
+        assert [text for text, _ in answer.alternatives] == [text for text, _ in other.alternatives]
+        np.testing.assert_allclose(*([score for _, score in one.alternatives] for one in (answer, other)), atol=1e-5)
+    with pytest.raises(InputError, match="The search of an export is fixed. Leave out num_beams, or export again"):
+        loaded.predict(SOURCES, num_beams=2)
+    with pytest.raises(InputError, match="An export writes texts and gives no scores to targets"):
+        loaded.evaluate(SOURCES, TARGETS)

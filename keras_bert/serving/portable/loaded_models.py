@@ -221,6 +221,12 @@ def _without_last_axis(scores: np.ndarray, num_axes: int) -> np.ndarray:
     return scores if num_axes == 2 else scores[..., 0]
 
 
+class LoadedTextToText(LoadedModel):
+    """A `TextToText`, which writes as its export says: it has the number of beams and the other options."""
+
+    text_task = "keras_bert.tasks.text_to_text.task.TextToTextTask"
+
+
 # The classes of exported models -> what they are loaded as.
 LOADED_MODELS = {
     "SequenceClassifier": LoadedClassifier,
@@ -231,4 +237,5 @@ LOADED_MODELS = {
     "MultipleChoice": LoadedMultipleChoice,
     "MaskedLM": LoadedMaskedLM,
     "SentenceEncoder": LoadedSentenceEncoder,
+    "TextToText": LoadedTextToText,
 }

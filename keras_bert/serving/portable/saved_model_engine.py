@@ -11,6 +11,9 @@ from keras_bert.tf_serving.ask import load_text_operations
 
 _SIGNATURE = "tokens"
 _SMALLEST = np.finfo(np.float32).tiny
+_decoded = np.frompyfunc(lambda text: text.decode("utf-8", "replace"), 1, 1)
+# Ending of the name of all alternatives -> the output with the best one.
+_OF_BEST = {"s": "written", "_scores": "score"}
 
 
 class SavedModelEngine:
@@ -71,6 +74,9 @@ class SavedModelEngine:
             return found.get("embedding", found)
         if "tokens" in found:
             return {"masked_lm_logits": self._masked_lm_logits(found, given[features.MASKED_LM_POSITIONS])}
+        if "written" in found:
+            texts, scores = (found.get(f"alternative{name}", found[best][:, None]) for name, best in _OF_BEST.items())
+            return {"texts": _decoded(texts), "scores": scores}
         if "is_given" in found:
             probabilities = np.clip(found["probabilities"], _SMALLEST, 1 - np.finfo(np.float32).epsneg)
             return np.log(probabilities) - np.log1p(-probabilities)

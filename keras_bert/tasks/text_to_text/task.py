@@ -85,10 +85,17 @@ class TextToTextTask(TextTask):
         Args:
             options: see `SearchOptions`. `max_new_tokens` is 64 by default, or the number of the model's positions.
         """
+        is_export = hasattr(self.model, "engine")
         if isinstance(rows, SourceTargetRows):
+            if is_export:
+                raise InputError("An export writes texts and gives no scores to targets. Evaluate the model folder.")
             if options:
                 raise InputError(f"An evaluation of targets writes no texts. Leave out {', '.join(options)}.")
             return predict_rows(_TargetScorer(self.model), rows, batch_size, verbose, calls)
+        if is_export:
+            if options:
+                raise InputError(f"The search of an export is fixed. Leave out {', '.join(options)}, or export again.")
+            return predict_rows(self.model, rows, batch_size, verbose, calls)
         positions = self.model.config.max_sequence_length
         options = SearchOptions(**{"max_new_tokens": min(_USUAL_NEW_TOKENS, positions), **options})
         self.model.check_target_length(options.max_new_tokens)
@@ -98,11 +105,12 @@ class TextToTextTask(TextTask):
         """Returns a `WrittenText` for each example, or the sums over the tokens of each target."""
         if isinstance(encoded.rows, SourceTargetRows):
             return list(zip(*(outputs[name].tolist() for name in ("loss", "right", "weight")), strict=True))
+        texts = outputs["texts"].tolist() if "texts" in outputs else [map(self.text_of, ids) for ids in outputs["ids"]]
         return [
             WrittenText(*found[0], tuple(found))
             for found in (
-                list(zip(map(self.text_of, ids), scores.tolist(), strict=True))
-                for ids, scores in zip(outputs["ids"], outputs["scores"], strict=True)
+                list(zip(of_example, scores.tolist(), strict=True))
+                for of_example, scores in zip(texts, outputs["scores"], strict=True)
             )
         ]
 
