@@ -19,7 +19,7 @@ def main():
     vocab_size = arguments.config["vocab_size"]
     batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, vocab_size)
     if arguments.folder:
-        model = transformers.AutoModelForMaskedLM.from_pretrained(arguments.folder, attn_implementation="sdpa").train()
+        model = transformers.AutoModelForMaskedLM.from_pretrained(arguments.folder).train()
     else:
         # Our "gelu" is the tanh approximation.
         act = {"gelu": "gelu_pytorch_tanh", "gelu_erf": "gelu"}[arguments.config["hidden_act"]]
