@@ -1,6 +1,6 @@
 """`BertEncoder`: token ids in, one vector for each token and one for each row out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from keras import ops
@@ -231,7 +231,7 @@ def make_embeddings(config: BertConfig, dtype: Any, tables_of: Any = None) -> Be
     )
 
 
-def make_block(config: BertConfig, dtype: Any, name: str, block_class: type = TransformerBlock) -> TransformerBlock:
+def make_block(config: BertConfig, dtype: Any, name: str, block_class: Callable = TransformerBlock) -> Any:
     """Returns a block of a config, not yet built."""
     return block_class(
         num_heads=config.num_attention_heads,

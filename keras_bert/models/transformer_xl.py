@@ -1,5 +1,6 @@
 """`TransformerXL`: a language model with relative attention and a memory of the tokens before a segment."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from keras_bert.layers.relative_attention import distance_vectors
 from keras_bert.layers.relative_block import RelativeBlock
 from keras_bert.models.base import TaskModel
 from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder import make_block
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -86,19 +88,9 @@ class TransformerXL(TaskModel):
         self.embeddings = AdaptiveEmbeddings(
             is_projected=[cluster.is_projected for cluster in clusters], name="embeddings", **shape
         )
+        block_class = functools.partial(RelativeBlock, uses_segments=False)
         self.blocks = [
-            RelativeBlock(
-                num_heads=config.num_attention_heads,
-                intermediate_size=config.intermediate_size,
-                activation=config.hidden_act,
-                dropout=config.hidden_dropout_prob,
-                attention_dropout=config.attention_probs_dropout_prob,
-                layer_norm_epsilon=config.layer_norm_eps,
-                initializer_range=config.initializer_range,
-                uses_segments=False,
-                dtype=self.dtype_policy,
-                name=f"layer_{index}",
-            )
+            make_block(config, self.dtype_policy, f"layer_{index}", block_class)
             for index in range(config.num_hidden_layers)
         ]
         own = [cluster.is_projected and not cluster.is_tied for cluster in clusters]

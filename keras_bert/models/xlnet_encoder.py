@@ -15,6 +15,7 @@ from keras_bert.layers.relative_attention import distance_vectors
 from keras_bert.layers.relative_block import RelativeBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder import make_block
 from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
 from keras_bert.records import features
 
@@ -73,17 +74,7 @@ class XLNetEncoder(Encoder):
             name="embeddings",
         )
         self.blocks = [
-            RelativeBlock(
-                num_heads=config.num_attention_heads,
-                intermediate_size=config.intermediate_size,
-                activation=config.hidden_act,
-                dropout=config.hidden_dropout_prob,
-                attention_dropout=config.attention_probs_dropout_prob,
-                layer_norm_epsilon=config.layer_norm_eps,
-                initializer_range=config.initializer_range,
-                dtype=self.dtype_policy,
-                name=f"layer_{index}",
-            )
+            make_block(config, self.dtype_policy, f"layer_{index}", RelativeBlock)
             for index in range(config.num_hidden_layers)
         ]
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
