@@ -72,7 +72,7 @@ def python_tokenizer(monkeypatch):
 @pytest.fixture
 def eagerly(monkeypatch):
     """Trains without graphs, because making a graph takes longer than a few updates."""
-    from keras_bert.models.base import TaskModel
+    from keras_bert.models.task_model import TaskModel
 
     compile_model = TaskModel.compile
 

@@ -106,7 +106,8 @@ assert "tensorflow" not in sys.modules, "the core imported TensorFlow"
 def test_the_bases_of_the_models_fit_together_where_the_backend_is_not_tensorflow():
     # The backend is only simulated, since without jax the tests below do not run.
     program = (
-        "import keras; keras.backend.backend = lambda: 'jax'; import keras_bert.models.base as b; print(b.TaskModel)"
+        "import keras; keras.backend.backend = lambda: 'jax'; from keras_bert.models.task_model import TaskModel; "
+        "print(TaskModel)"
     )
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     result = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)

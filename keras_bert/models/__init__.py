@@ -29,7 +29,8 @@ decoder.py                   its decoder: causal blocks with cross attention and
 beam_search.py               greedy and beam search
 multiple_choice.py           selects one of several choices
 calibrated_model.py          the base class of models whose logits a temperature divides
-base.py                      the base classes: config, saving, loss as a sum of terms
+base.py                      the base class of all models: config, loading, saving
+task_model.py                the base class of models with heads: loss as a sum of terms, fit, evaluate, predict
 losses.py                    loss terms: a sum and a weight each
 metrics.py                   metrics that are ratios of sums
 class_names.py               the names of model classes in saved files, today's and earlier ones

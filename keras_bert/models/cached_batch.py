@@ -16,8 +16,8 @@ import keras
 import tensorflow as tf
 
 from keras_bert.accelerate.updates import add_gradient, dense_gradient
-from keras_bert.models.base import example_weights
 from keras_bert.models.distributed_model import BatchParts
+from keras_bert.models.task_model import example_weights
 from keras_bert.records import features
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from keras_bert.config import BertConfig
-from keras_bert.models.base import TaskModel
+from keras_bert.models.task_model import TaskModel
 
 
 class CalibratedModel(TaskModel):

@@ -6,7 +6,6 @@ from typing import Any
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.models.base import example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.losses import (
     LossTerm,
@@ -16,6 +15,7 @@ from keras_bert.models.losses import (
     cross_entropy_term,
 )
 from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 

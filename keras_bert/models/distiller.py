@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 import keras
 from keras import ops
 
-from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import ATTENTION_SCORES
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.observed_encoder import observed
+from keras_bert.models.task_model import TaskModel, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 

@@ -8,13 +8,13 @@ from keras import ops, random
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.token_replacement import draw_tokens, put_tokens
-from keras_bert.models.base import TaskModel
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.replaced_token_detector import ReplacedTokenDetector
+from keras_bert.models.task_model import TaskModel
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 

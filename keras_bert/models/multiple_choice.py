@@ -8,12 +8,12 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.models.base import example_weights
 from keras_bert.models.calibrated_model import CalibratedModel
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import SECOND_TEXT
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
+from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 

@@ -8,11 +8,11 @@ from keras import ops
 
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import BertConfig
-from keras_bert.models.base import TaskModel
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.masked_lm import masked_lm_head
+from keras_bert.models.task_model import TaskModel
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 

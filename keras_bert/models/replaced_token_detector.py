@@ -6,10 +6,10 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.heads import ReplacedTokenHead
-from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, binary_accuracy_term, binary_cross_entropy_term
+from keras_bert.models.task_model import TaskModel, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 

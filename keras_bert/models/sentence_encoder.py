@@ -8,12 +8,12 @@ from keras import ops
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.layers.text_pooling import TextPooling
-from keras_bert.models.base import TaskModel, check_doc_stride, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.embedding_losses import EmbeddingLoss, InBatchNegatives, as_loss
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.prompts import Prompts
+from keras_bert.models.task_model import TaskModel, check_doc_stride, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 

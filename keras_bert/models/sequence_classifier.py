@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.models.base import check_doc_stride, check_labels, example_weights
 from keras_bert.models.calibrated_model import CalibratedModel
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
@@ -21,6 +20,7 @@ from keras_bert.models.losses import (
     cross_entropy_term,
     squared_error_term,
 )
+from keras_bert.models.task_model import check_doc_stride, check_labels, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 

@@ -6,7 +6,6 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.choosing import formulas_for
-from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.beam_search import Found, SearchOptions, search
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.decoder import CrossAttentions, Decoder, DecoderLayers
@@ -14,6 +13,7 @@ from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class, make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term, smoothed_cross_entropy_term
 from keras_bert.models.masked_lm import masked_lm_head
+from keras_bert.models.task_model import TaskModel, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 

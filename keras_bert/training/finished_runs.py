@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.models.base import check_doc_stride
+from keras_bert.models.task_model import check_doc_stride
 from keras_bert.records.token_rows import row_length
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.calibration import Calibration, calibrate_on_outputs, write_reliability

@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from keras_bert.accelerate.backend import require_tensorflow
-from keras_bert.models.base import TaskModel
 from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.task_model import TaskModel
 from keras_bert.optimization import PhasedSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features

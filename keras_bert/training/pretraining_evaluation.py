@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.models.base import TaskModel
+from keras_bert.models.task_model import TaskModel
 from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tokenization.tokenizer import TokenTable
