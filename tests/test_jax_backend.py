@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import pytest
 from family_shapes import config_of
+from family_training import new_model, outputs_before_and_after
 from numpy_bert import scatter_weights
 from served_models import CONFIG as TEXT_CONFIG
 from served_models import VOCABULARY
@@ -118,22 +119,15 @@ def test_the_bases_of_the_models_fit_together_where_the_backend_is_not_tensorflo
 FAMILIES_PROGRAM = """
 import json, sys
 import keras, numpy as np
+from family_training import new_model, outputs_before_and_after
 from keras_bert.config import BertConfig
-from keras_bert.models.sequence_classifier import SequenceClassifier
 
 assert keras.config.backend() == "jax"
 given, found = np.load(sys.argv[1]), {}
 for family, config in json.loads(str(given["configs"])).items():
-    model = SequenceClassifier(BertConfig.from_dict(config), labels=["a", "b"])
-    batch = {name: given[name] for name in ("input_ids", "input_mask", "segment_ids")}
-    if model.config.type_vocab_size < 2:
-        del batch["segment_ids"]
-    model(batch)
+    model = new_model(BertConfig.from_dict(config))
     model.set_weights([given[f"{family} {number}"] for number in range(len(model.weights))])
-    found[f"{family} before"] = np.asarray(model(batch))
-    model.compile(optimizer=keras.optimizers.SGD(0.1))
-    model.fit(batch, given["labels"], batch_size=3, epochs=1, shuffle=False, verbose=0)
-    found[f"{family} after"] = np.asarray(model(batch))
+    found[f"{family} before"], found[f"{family} after"] = outputs_before_and_after(model, given, given["labels"])
 np.savez(sys.argv[2], **found)
 assert "tensorflow" not in sys.modules
 """
@@ -367,16 +361,12 @@ def test_every_family_computes_and_learns_as_on_tensorflow(tmp_path):
     for family in sorted(FAMILIES.keys() - {"static"}):  # it has no layers, so a task has nothing to train
         config = config_of(family, **shape)
         configs[family] = config.to_dict()
-        features = batch if config.type_vocab_size > 1 else {name: batch[name] for name in ("input_ids", "input_mask")}
-        model = SequenceClassifier(config, labels=["a", "b"])
+        model = new_model(config)
         scatter_weights(model)
         given |= {f"{family} {number}": weight for number, weight in enumerate(model.get_weights())}
-        expected[f"{family} before"] = np.asarray(model(features))
-        model.compile(optimizer=keras.optimizers.SGD(0.1))
-        model.fit(features, labels, batch_size=3, epochs=1, shuffle=False, verbose=0)
-        expected[f"{family} after"] = np.asarray(model(features))
+        expected[f"{family} before"], expected[f"{family} after"] = outputs_before_and_after(model, batch, labels)
     np.savez(tmp_path / "given.npz", configs=json.dumps(configs), labels=labels, **batch, **given)
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "KERAS_BACKEND": "jax"}
+    environment = {**os.environ, "PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / 'tests'}", "KERAS_BACKEND": "jax"}
     command = [jax_python(), "-c", FAMILIES_PROGRAM, str(tmp_path / "given.npz"), str(tmp_path / "found.npz")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
