@@ -150,6 +150,14 @@ OTHER_TASKS = {
 }
 
 
+def model_of(name):
+    keras.utils.set_random_seed(2)
+    model_class, arguments, x, scores_of = OTHER_TASKS[name]
+    model = model_class(CONFIG.replace(num_hidden_layers=1), **arguments)
+    model.vocabulary = VOCABULARY
+    return model, x, scores_of
+
+
 def drawn_gold(name, x, answers, scores):
     """Draws right answers from the softmax of the scores at half the temperature; returns labels and their numbers."""
     draw = np.random.default_rng(5)
@@ -170,10 +178,7 @@ def drawn_gold(name, x, answers, scores):
 def test_tags_answers_and_choices_are_calibrated(name, format, tmp_path):
     from keras_bert.serving import load
 
-    keras.utils.set_random_seed(2)
-    model_class, arguments, x, scores_of = OTHER_TASKS[name]
-    model = model_class(CONFIG.replace(num_hidden_layers=1), **arguments)
-    model.vocabulary = VOCABULARY
+    model, x, scores_of = model_of(name)
     before = model.predict(x)
     scores = scores_of(before)
     labels, gold = drawn_gold(name, x, before, scores)
@@ -187,7 +192,7 @@ def test_tags_answers_and_choices_are_calibrated(name, format, tmp_path):
     assert abs(np.log(best)) > 0.1
     expected = [log_softmax(row / best) for row in scores]
     model.save_pretrained(tmp_path / "folder")
-    folder = model_class.from_pretrained(tmp_path / "folder")
+    folder = type(model).from_pretrained(tmp_path / "folder")
     assert folder.temperature == model.temperature
     exported = load(model.export_for_serving(tmp_path / format, format=format))
     for answers in (model.predict(x), folder.predict(x), exported.predict(x)):
@@ -247,10 +252,7 @@ def reported_error(folder):
 
 @pytest.mark.parametrize("name", OTHER_TASKS)
 def test_the_model_of_a_run_is_calibrated_in_its_place(name, tmp_path, capsys):
-    keras.utils.set_random_seed(2)
-    model_class, arguments, x, scores_of = OTHER_TASKS[name]
-    model = model_class(CONFIG.replace(num_hidden_layers=1), **arguments)
-    model.vocabulary = VOCABULARY
+    model, x, scores_of = model_of(name)
     model.save_pretrained(tmp_path / "model")
     before = model.predict(x)
     labels, _ = drawn_gold(name, x, before, scores_of(before))
@@ -259,9 +261,9 @@ def test_the_model_of_a_run_is_calibrated_in_its_place(name, tmp_path, capsys):
         answers = predict_answers(tmp_path, examples, calibrate=True)
         reports = tmp_path
     else:
-        evaluate_run(tmp_path, model_class, examples, calibrate=True)
+        evaluate_run(tmp_path, type(model), examples, calibrate=True)
         reports = tmp_path / "eval_report"
-    saved = model_class.from_pretrained(tmp_path / "model")
+    saved = type(model).from_pretrained(tmp_path / "model")
     assert saved.temperature != 1.0
     after = float(capsys.readouterr().out.split(" before and ")[1].split()[0])
     assert reported_error(reports) == pytest.approx(after, abs=2e-4)
