@@ -13,214 +13,14 @@ Dataflow, Flink and Spark. To resume a failed run, give the same command again: 
 finished record files are kept.
 """
 
-import contextlib
-import dataclasses
-import logging
-import os
-import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from absl import flags
 
-from data_prep import create_pretraining_data
+from data_prep.pretraining import record_flags
+from data_prep.pretraining.beam_run import beam_pretraining_data
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
-if TYPE_CHECKING:
-    from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.runners.runner import PipelineRunner
-
-    from data_prep.pretraining.beam_pipeline import BeamJob
-    from data_prep.pretraining.pretraining_records import PretrainingOptions
-    from data_prep.pretraining.record_folder import PretrainingDataSummary, RecordFolder
-    from data_prep.tokenized.tokenize_text import TextSettings
-
-_logger = logging.getLogger(__name__)
-
-# The text that Beam adds to error messages.
-_WHERE = re.compile(r" \[while running '.*", re.S)
-# An error of another process arrives as text, inside one or two tracebacks.
-_INPUT_ERROR = re.compile(rf"{re.escape(InputError.__module__)}\.InputError: (.*)")
-
-
-def beam_pretraining_data(
-    input_file: str | Sequence[str],
-    vocab_file: str | os.PathLike,
-    *,
-    output_dir: str,
-    num_shards: int | None = None,
-    options: "PretrainingOptions | None" = None,
-    settings: "TextSettings | None" = None,
-    compression: str = "none",
-    use_v2_feature_names: bool = False,
-    beam_options: Sequence[str] = (),
-) -> "PretrainingDataSummary":
-    """Makes pre-training records from text with Apache Beam, and waits for the end.
-
-    Args:
-        input_file, output_dir: as in `create_pretraining_data`, or names on any file system of Beam.
-        vocab_file: a vocab.txt, or a folder with vocab.json and merges.txt, on this machine.
-        num_shards: as in `create_pretraining_data`, with the same default.
-        beam_options: `--runner=...` and other options of Beam. The default is Beam's direct runner.
-
-    Raises:
-        InputError: as in `create_pretraining_data`; or Beam is not installed or does not accept the options.
-    """
-    _check_beam()
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
-
-    from data_prep.pretraining.beam_files import BeamFiles
-    from data_prep.pretraining.beam_pipeline import add_pipeline
-    from data_prep.pretraining.pretraining_plan import output_prefix
-    from data_prep.pretraining.record_folder import RecordFolder
-
-    job = _describe_job(
-        input_file, vocab_file, output_dir, num_shards, options, settings, compression, use_v2_feature_names
-    )
-    folder = RecordFolder(output_prefix(None, job.output_dir), job.request, BeamFiles())
-    if finished := folder.finished_run(job.output_dir):
-        _logger.warning("%s already holds these records. Nothing was done.", job.output_dir)
-        return finished
-    try:
-        pipeline_options = PipelineOptions(list(beam_options))
-        pipeline = beam.Pipeline(_runner(pipeline_options), pipeline_options)
-    except (ValueError, ImportError) as error:
-        raise InputError(f"Beam does not accept {' '.join(beam_options)}: {error}") from None
-    add_pipeline(pipeline, job)
-    _begin(folder, job.output_dir)
-    try:
-        result = pipeline.run()
-        state = result.wait_until_finish()
-    except Exception as error:
-        if str(error).startswith("KeyboardInterrupt"):
-            raise KeyboardInterrupt from None  # Ctrl-C reached a worker in this process
-        _forget_if_nothing_is_done(folder, job.output_dir)
-        messages = [str(error)] if isinstance(error, InputError) else _INPUT_ERROR.findall(str(error))
-        if messages:
-            raise InputError(_WHERE.sub("", messages[-1])) from None
-        raise
-    if not (finished := folder.finished_run(job.output_dir)):
-        raise InputError(f"The pipeline ended as {state} without a manifest. See the log of its runner.")
-    return finished
-
-
-def _check_beam() -> None:
-    root, level = logging.getLogger(), logging.getLogger().level
-    # Beam warns about missing parts that only BigQuery needs.
-    root.setLevel(logging.ERROR)
-    try:
-        import apache_beam  # noqa: F401
-    except ImportError:
-        raise InputError("This needs Apache Beam: pip install 'keras-bert-pipeline[beam]'") from None
-    finally:
-        root.setLevel(level)
-
-
-def _describe_job(
-    input_file: str | Sequence[str],
-    vocab_file: str | os.PathLike,
-    output_dir: str,
-    num_shards: int | None,
-    options: "PretrainingOptions | None",
-    settings: "TextSettings | None",
-    compression: str,
-    use_v2_feature_names: bool,
-) -> "BeamJob":
-    """Checks everything that can be checked before the run, and returns the job."""
-    from data_prep.pretraining import pretraining_plan as plan
-    from data_prep.pretraining.beam_files import is_remote, source_sizes
-    from data_prep.pretraining.beam_pipeline import BeamJob
-    from data_prep.pretraining.pretraining_records import PretrainingOptions
-    from data_prep.pretraining.record_writer import check_compression
-    from data_prep.text.corpus import as_patterns
-    from data_prep.tokenized.corpus_writer import TextSource, empty_manifest
-    from data_prep.tokenized.tokenize_text import TextSettings
-    from keras_bert.tokenization.kinds import load_vocabulary
-
-    options = options or PretrainingOptions()
-    if num_shards is not None and num_shards < 1:
-        raise InputError(f"num_shards must be 1 or more. Received: {num_shards}")
-    check_compression(compression)
-    plan.warn_about_too_few_predictions(options)
-    vocabulary = load_vocabulary(vocab_file)
-    settings = (settings or TextSettings()).of(vocabulary)
-    if not input_file:
-        raise InputError("Give input_file, the text to read.")
-    if not output_dir:
-        raise InputError("Give output_dir, the folder for the records.")
-    output_dir = os.fspath(output_dir)
-    if not is_remote(output_dir):
-        # Workers may have other working directories.
-        output_dir = os.path.abspath(output_dir)
-        plan.check_output(None, output_dir)
-    patterns = as_patterns(input_file)
-    sizes = source_sizes(patterns)
-    source = TextSource(patterns, sizes, dataclasses.asdict(settings))
-    manifest = {name: value for name, value in empty_manifest(vocabulary, source).items() if name != "parts"}
-    text = {"input_file": patterns, "input_bytes": source.num_bytes, **dataclasses.asdict(settings)}
-    text["vocabulary_sha256"] = vocabulary.sha256
-    return BeamJob(
-        input_file=patterns,
-        sources=list(sizes),
-        vocabulary=vocabulary,
-        settings=settings,
-        options=options,
-        output_dir=output_dir,
-        num_shards=num_shards,
-        compression=compression,
-        use_v2_feature_names=use_v2_feature_names,
-        corpus_manifest=manifest,
-        request=plan.describe_request(text, options, compression, use_v2_feature_names, num_shards),
-    )
-
-
-def _begin(folder: "RecordFolder", output_dir: str) -> None:
-    """Marks the folder as belonging to this run, unless an earlier attempt has.
-
-    Raises:
-        InputError: the folder contains something else.
-    """
-    from data_prep.pretraining.beam_files import BeamFiles
-
-    if folder.is_begun():
-        folder.read_progress(may_replace=False)
-        _logger.warning("%s was begun before. Finished files are kept.", output_dir)
-    elif BeamFiles().sizes(output_dir) or (os.path.isdir(output_dir) and os.listdir(output_dir)):
-        raise InputError(f"The output folder {output_dir} is not empty. Remove it, or give another name.")
-    else:
-        folder.write_progress([])
-
-
-def _forget_if_nothing_is_done(folder: "RecordFolder", output_dir: str) -> None:
-    from data_prep.pretraining.beam_files import BeamFiles, is_remote
-    from data_prep.pretraining.record_folder import PROGRESS_NAME
-
-    if set(BeamFiles().sizes(output_dir)) == {PROGRESS_NAME}:
-        BeamFiles().remove([folder.progress_path])
-        if not is_remote(output_dir):
-            with contextlib.suppress(OSError):
-                os.rmdir(output_dir)  # fails unless the folder is empty
-
-
-def _runner(options: "PipelineOptions") -> "PipelineRunner | None":
-    """Returns the runner, or None for the runner that the options name."""
-    from apache_beam.options.pipeline_options import StandardOptions
-
-    if options.view_as(StandardOptions).runner not in (None, "DirectRunner"):
-        return None
-    # Beam raises errors that it also logs, with all tracebacks.
-    logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)
-    # Beam's DirectRunner first tries to download another runner, a separate program, before it runs this one.
-    from apache_beam.portability.api import beam_provision_api_pb2
-    from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
-    from apache_beam.runners.portability.portable_runner import JobServiceHandle
-
-    encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
-    provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
-    return FnApiRunner(provision_info=ExtendedProvisionInfo(provision))
-
+__all__ = ["beam_pretraining_data", "command"]
 
 FLAGS = flags.FLAGS
 
@@ -230,30 +30,18 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "num_shards", None, "The number of files (default: one for every 100 documents up to 16, more for large text)."
     )
-    create_pretraining_data.define_record_flags()
+    record_flags.define_record_flags()
 
 
 def main(beam_options: list[str]) -> None:
-    from data_prep.pretraining.pretraining_records import PretrainingOptions
-    from data_prep.tokenized.tokenize_text import TextSettings
     from keras_bert.tokenization.kinds import load_vocabulary
 
-    create_pretraining_data.check_record_flags()
+    record_flags.check_record_flags()
     if not FLAGS.vocab_file:
         raise InputError("Give --vocab_file, the vocabulary.")
-    options = {field.name: FLAGS[field.name].value for field in dataclasses.fields(PretrainingOptions)}
-    settings = {field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}
-    create_pretraining_data.check_casing_flag(load_vocabulary(FLAGS.vocab_file))
+    arguments = record_flags.record_arguments(load_vocabulary(FLAGS.vocab_file))
     summary = beam_pretraining_data(
-        FLAGS.input_file,
-        FLAGS.vocab_file,
-        output_dir=FLAGS.output_dir,
-        num_shards=FLAGS.num_shards,
-        options=PretrainingOptions(**options),
-        settings=TextSettings(**settings),
-        compression=FLAGS.compression,
-        use_v2_feature_names=FLAGS.use_v2_feature_names,
-        beam_options=beam_options,
+        **arguments, output_dir=FLAGS.output_dir, num_shards=FLAGS.num_shards, beam_options=beam_options
     )
     print(summary)
 

@@ -12,7 +12,7 @@ import os
 
 from absl import flags
 
-from data_prep.create_pretraining_data import VOCAB_FILE_HELP, check_casing_flag
+from data_prep.pretraining.record_flags import VOCAB_FILE_HELP, check_casing_flag
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 
 FLAGS = flags.FLAGS

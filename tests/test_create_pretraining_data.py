@@ -734,6 +734,8 @@ def test_packed_files_hold_the_same_records(tmp_path, text, compression):
         summary = create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / name, compression=name)
         files[name] = [list(iterate_records(path)) for path in summary.files]
         verify_pretraining_data(output_dir=tmp_path / name)
+        # tensorflow_datasets cannot read compressed files.
+        assert (tmp_path / name / "dataset_info.json").exists() == (name == "none")
     assert files["none"] == files[compression]
     sizes = [sum(path.stat().st_size for path in (tmp_path / name).glob("*.tfrecord")) for name in files]
     assert sizes[1] < sizes[0] / 3
@@ -785,7 +787,7 @@ def test_a_stopped_run_keeps_no_file_that_now_has_another_place(tmp_path, text, 
         yield next(shards)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("data_prep.pretraining.shard_pool.write_shards", write_two)
+    monkeypatch.setattr("data_prep.pretraining.local_run.write_shards", write_two)
     with pytest.raises(KeyboardInterrupt):
         create_pretraining_data(input_file, vocab_file, output_file=[a, b, c])
     monkeypatch.undo()

@@ -12,9 +12,9 @@ from data_prep.pretraining.record_folder import (
     PretrainingDataSummary,
     RecordCounts,
     RecordFolder,
-    verify_records,
 )
 from data_prep.pretraining.record_writer import check_compression, write_records
+from data_prep.pretraining.verification import verify_records
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records
 from keras_bert.records.features import Feature

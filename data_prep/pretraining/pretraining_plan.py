@@ -14,13 +14,14 @@ from data_prep.pretraining.document_block import DocumentBlock, count_tokens
 from data_prep.pretraining.document_dealing import Dealing
 from data_prep.pretraining.permutation_rows import NUM_SPECIAL
 from data_prep.pretraining.pretraining_records import PretrainingOptions, block_batches
-from data_prep.pretraining.record_writer import write_records
+from data_prep.pretraining.record_writer import check_compression, write_records
 from data_prep.text.corpus import as_patterns, input_size
 from data_prep.tokenized.corpus_writer import EncodedChunk
 from data_prep.tokenized.tokenize_text import TextSettings
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.atomic_output import check_output_folder, explain_write_errors
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.kinds import load_vocabulary
 from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 
 _logger = logging.getLogger(__name__)
@@ -37,6 +38,16 @@ _TOKENS_PER_SHARD = 40_000_000
 _DOCUMENTS_AT_ONCE = 1_000_000
 # The number of tokens of the sample from which the size of records is estimated.
 _SAMPLE_TOKENS = 200_000
+
+
+def check_arguments(
+    vocab_file: str | os.PathLike, settings: TextSettings | None, options: PretrainingOptions, compression: str
+) -> tuple[TokenTable, TextSettings]:
+    """Checks what the local run and Beam are both given. Returns the vocabulary, and the settings that fit it."""
+    check_compression(compression)
+    warn_about_too_few_predictions(options)
+    vocabulary = load_vocabulary(vocab_file)
+    return vocabulary, (settings or TextSettings()).of(vocabulary)
 
 
 def output_prefix(output_file: Sequence[str] | None, output_dir: str | os.PathLike | None) -> str:

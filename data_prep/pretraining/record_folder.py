@@ -6,16 +6,16 @@ is detected.
 """
 
 import dataclasses
-import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from data_prep.pretraining.disk_files import DiskFiles
 from data_prep.pretraining.record_writer import WrittenFile
+from data_prep.pretraining.tfds_metadata import tfds_metadata
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
 from keras_bert.records import features
@@ -171,8 +171,28 @@ class RecordFolder:
             progress["names"] = names
         self._write_json(self.progress_path, progress)
 
-    def finish(self, summary: PretrainingDataSummary, shards: list[FinishedShard]) -> None:
-        """Writes the manifest and removes the list of finished files."""
+    def finish(
+        self,
+        summary: PretrainingDataSummary,
+        shards: list[FinishedShard],
+        record: Sequence[features.Feature] | None = None,
+    ) -> None:
+        """Writes the manifest and removes the list of finished files.
+
+        Args:
+            record: the features of a record, to make the folder a data set of tensorflow_datasets too.
+        """
+        if record is not None:
+            contents = tfds_metadata(
+                "pretraining",
+                record,
+                [shard.file.name for shard in shards],
+                [shard.file.num_records for shard in shards],
+                sum(shard.file.num_bytes for shard in shards),
+            )
+            for name, content in contents.items():
+                with self._files.open_output(os.path.join(os.path.dirname(self.manifest_path), name)) as file:
+                    file.write(content)
         manifest = {
             "format": FORMAT,
             "request": self._request,
@@ -206,44 +226,6 @@ def read_manifest(path: str, files: DiskFiles | None = None) -> dict[str, Any]:
     if found != FORMAT:
         raise InputError(f"{path} is not the manifest of pre-training records: expected {FORMAT!r}, found {found!r}")
     return manifest
-
-
-def verify_records(manifest_path: str, on_progress: Callable[[int], None] = lambda num_bytes: None) -> dict[str, Any]:
-    """Reads every byte of the files that a manifest lists and compares their hashes. Returns the manifest.
-
-    Raises:
-        InputError: files are missing, cut off, damaged or not in the manifest. The message names all of them.
-    """
-    manifest = read_manifest(manifest_path)
-    folder = os.path.dirname(os.path.abspath(manifest_path))
-    problems = []
-    for file in manifest["files"]:
-        path = os.path.join(folder, file["name"])
-        if not os.path.exists(path):
-            problems.append(f"{path} is missing")
-        elif os.path.getsize(path) != file["num_bytes"]:
-            problems.append(f"{path} has {os.path.getsize(path):,} bytes instead of {file['num_bytes']:,}")
-        elif _sha256(path, on_progress) != file["sha256"]:
-            problems.append(f"{path} has other bytes than were written")
-    if os.path.basename(manifest_path) == MANIFEST_NAME:
-        known = {file["name"] for file in manifest["files"]}
-        strangers = [name for name in sorted(os.listdir(folder)) if ".tfrecord" in name and name not in known]
-        problems += [f"{os.path.join(folder, name)} is not in the manifest" for name in strangers]
-    if problems:
-        raise InputError(
-            f"{len(problems)} file(s) differ from what was written: {'; '.join(problems[:10])}"
-            f"{'; ...' if len(problems) > 10 else ''}. Remove them with {manifest_path} and make the records again."
-        )
-    return manifest
-
-
-def _sha256(path: str, on_progress: Callable[[int], None]) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while data := file.read(1 << 24):
-            digest.update(data)
-            on_progress(len(data))
-    return digest.hexdigest()
 
 
 def shard_to_json(shard: FinishedShard) -> dict[str, Any]:

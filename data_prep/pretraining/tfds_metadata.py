@@ -9,12 +9,9 @@ They are written without importing tensorflow_datasets. A test compares them wit
 """
 
 import json
-import os
 import re
 from collections.abc import Sequence
 
-from keras_bert.program.atomic_output import atomic_file
-from keras_bert.program.record_files import detect_compression
 from keras_bert.records.features import Feature
 
 VERSION = "1.0.0"
@@ -25,41 +22,6 @@ _SHARD_NAME = re.compile(r"(?P<prefix>[^{}]*)-(?P<shard>\d{5,})-of-(?P<num_shard
 _CLASSES = "tensorflow_datasets.core.features."
 
 
-def write_tfds_metadata(
-    folder: str | os.PathLike,
-    name: str,
-    features: Sequence[Feature],
-    file_names: Sequence[str],
-    num_examples_per_file: Sequence[int],
-    num_bytes: int,
-) -> bool:
-    """Writes `dataset_info.json` and `features.json`; the same arguments always give the same bytes.
-
-    Args:
-        folder: the folder of the files.
-        name: the name of the data set. tensorflow_datasets allows letters, digits and `_`; other characters become `_`.
-        features: the features of a record. They are read as int64 and float32 tensors of these lengths.
-        file_names: all files, in order: `PREFIX-00000-of-00016.tfrecord` and so on.
-        num_examples_per_file: the number of records of each file.
-        num_bytes: the size of all files.
-
-    Returns:
-        Whether they were written. tensorflow_datasets cannot read files compressed with gzip or zstd, so these get
-        none.
-
-    Raises:
-        ValueError: the files are not a complete set of shards.
-        InputError: a file is missing, or the folder cannot be written to.
-    """
-    contents = tfds_metadata(name, features, file_names, num_examples_per_file, num_bytes)
-    if any(detect_compression(os.path.join(folder, name)) for name in file_names):
-        return False
-    for file_name, content in contents.items():
-        with atomic_file(os.path.join(folder, file_name)) as file:
-            file.write(content)
-    return True
-
-
 def tfds_metadata(
     name: str,
     features: Sequence[Feature],
@@ -67,7 +29,19 @@ def tfds_metadata(
     num_examples_per_file: Sequence[int],
     num_bytes: int,
 ) -> dict[str, bytes]:
-    """Returns file name -> bytes for the files that `write_tfds_metadata` writes, without access to files."""
+    """Returns `dataset_info.json` and `features.json` as file name -> bytes; the same arguments give the same bytes.
+
+    Args:
+        name: the name of the data set. tensorflow_datasets allows letters, digits and `_`; other characters become `_`.
+        features: the features of a record. They are read as int64 and float32 tensors of these lengths.
+        file_names: all files, in order: `PREFIX-00000-of-00016.tfrecord` and so on. tensorflow_datasets cannot read
+            compressed files.
+        num_examples_per_file: the number of records of each file.
+        num_bytes: the size of all files.
+
+    Raises:
+        ValueError: the files are not a complete set of shards.
+    """
     prefix = _common_prefix(file_names)
     if len(num_examples_per_file) != len(file_names):
         raise ValueError(f"Expected {len(file_names)} counts, one per file. Received: {len(num_examples_per_file)}")

@@ -13,12 +13,15 @@ config_and_vocabulary.py    bert_config.json and the tokenizer, for exports too
 model_folder.py             our format: bert_config.json, vocab.txt, model.weights.h5
 google.py                   google-research/bert, TensorFlow 1
 model_garden.py             TF Model Garden, TensorFlow 2
-hugging_face.py             transformers: config and weights
+hugging_face.py             transformers: reads and writes folders
+hugging_face_config.py      transformers: settings and labels in config.json
 encoder_decoder_folder.py   transformers: EncoderDecoderModel, an encoder and a decoder
 modern_bert_keys.py         transformers: the keys of ModernBERT's config
 xlnet_files.py              keys and layouts of XLNet's files that have another form than ours
 transformer_xl_files.py     Transformer-XL in the official code's and in Hugging Face's form
-family_names.py             names of each family's weights in transformers and in TensorFlow 1
+family_names.py             names of each family's heads and classes in transformers and in TensorFlow 1
+encoder_names.py            names of the weights of each family's encoder there
+weight_rows.py              the rows of these tables
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
 sentence_transformers.py    modules.json: the pooling of sentence-transformers
 static_embedding.py         a vector per token, as sentence-transformers stores it

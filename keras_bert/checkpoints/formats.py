@@ -27,6 +27,7 @@ from keras_bert.checkpoints.checkpoint import (
     part_of,
 )
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
+from keras_bert.checkpoints.hugging_face_config import CONFIG_FILE
 from keras_bert.checkpoints.model_card import write_model_card
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
 from keras_bert.checkpoints.weight_shapes import check_tensors
@@ -45,7 +46,7 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _SMALL_FILES = (
     *google.CONFIG_FILES,
     google.VOCABULARY_FILE,
-    hugging_face.CONFIG_FILE,
+    CONFIG_FILE,
     hugging_face_tokenizer.TOKENIZER_FILE,
     hugging_face_tokenizer.TOKENIZER_CONFIG_FILE,
     *keras_hub.VOCABULARY_FILES,
@@ -152,9 +153,7 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
         return transformer_xl_files.read_hugging_face(path, trust_pickle)
     prefixes = sorted(file.removesuffix(".index") for file in glob.glob(os.path.join(glob.escape(path), "*.index")))
     # A config.json beside a TensorFlow checkpoint alone is that of a Transformer-XL.
-    if os.path.isfile(os.path.join(path, hugging_face.CONFIG_FILE)) and not (
-        prefixes and not hugging_face.has_weights(path)
-    ):
+    if os.path.isfile(os.path.join(path, CONFIG_FILE)) and not (prefixes and not hugging_face.has_weights(path)):
         return hugging_face.read_hugging_face(path, trust_pickle)
     if len(prefixes) > 1:
         raise InputError(f"{path} has several checkpoints. Give one of: {', '.join(prefixes)}")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_bert.checkpoints.checkpoint import MASK_EMBEDDING, OUTPUT_BIAS, StoredTensor
-from keras_bert.checkpoints.family_names import XLNET_ATTENTION
+from keras_bert.checkpoints.encoder_names import XLNET_ATTENTION
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 

@@ -1,0 +1,204 @@
+"""Makes pre-training records on one machine: tokenises the text, plans its shards, and writes those still missing."""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from tqdm import tqdm
+
+from data_prep.pretraining import pretraining_plan as plan
+from data_prep.pretraining.document_dealing import Dealing
+from data_prep.pretraining.pretraining_records import PretrainingOptions
+from data_prep.pretraining.record_folder import (
+    PROGRESS_NAME,
+    FinishedShard,
+    PretrainingDataSummary,
+    RecordCounts,
+    RecordFolder,
+)
+from data_prep.pretraining.shard_pool import ShardJob, write_shards
+from data_prep.text.corpus import list_sources
+from data_prep.text.ordered_map import WorkerPool
+from data_prep.tokenized.tokenize_text import TextSettings, tokenize_text
+from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
+from keras_bert.program.atomic_output import check_output_file, remove_partial_files
+from keras_bert.program.errors import InputError
+from keras_bert.program.folder_lock import only_writer
+
+_logger = logging.getLogger(__name__)
+
+_TOKENIZED_CORPUS_NAME = "tokenized_corpus.unfinished"
+
+
+def create_pretraining_data(
+    input_file: str | Sequence[str] | None,
+    vocab_file: str | os.PathLike,
+    *,
+    output_file: Sequence[str] | None = None,
+    output_dir: str | os.PathLike | None = None,
+    num_shards: int | None = None,
+    options: PretrainingOptions | None = None,
+    settings: TextSettings | None = None,
+    tokenized_corpus: str | os.PathLike | None = None,
+    compression: str = "none",
+    use_v2_feature_names: bool = False,
+    num_processes: int = 1,
+    show_progress: bool = False,
+) -> PretrainingDataSummary:
+    """Makes pre-training records from text on this machine; see `data_prep/create_pretraining_data.py`.
+
+    Args:
+        input_file: as in `data_prep.text.corpus.read_documents`. May be None if `tokenized_corpus` exists.
+        vocab_file: a vocab.txt, or a folder with it or with the vocab.json and merges.txt of byte-level BPE.
+        output_file: names of the files to write; existing files are replaced.
+        output_dir: instead, a folder for `num_shards` files: new, empty, or left by the same call when it was stopped.
+        num_shards: by default one per hundred documents up to 16, and more if files would exceed 250 MB.
+        options: `PretrainingOptions()` by default.
+        settings: how the text is read; `TextSettings()` by default.
+        tokenized_corpus: a folder that keeps the tokenised text. An existing one is used unchanged.
+        compression: "none", "gzip" or "zstd".
+        use_v2_feature_names: whether to use TF Model Garden's feature names instead of Google's.
+        num_processes: processes that tokenise and write. With more than one, the calling script needs the usual
+            `if __name__ == "__main__":`.
+
+    Raises:
+        InputError: the input has no text, or too little for its files; a value is out of range; the existing tokenised
+            corpus was made from other text or with another vocabulary; the output cannot be written, or the disk has
+            too little space.
+    """
+    options = options or PretrainingOptions()
+    if num_processes < 1 or (num_shards is not None and num_shards < 1):
+        raise InputError(f"num_processes and num_shards must be 1 or more. Received: {num_processes} and {num_shards}")
+    vocabulary, settings = plan.check_arguments(vocab_file, settings, options, compression)
+    prefix = plan.check_output(output_file, output_dir)
+    for path in output_file or ():
+        check_output_file(path, [vocab_file, *(list_sources(input_file) if input_file else ())])
+    text = plan.describe_text(input_file, tokenized_corpus, vocabulary, settings)
+    num_files = len(output_file) if output_file else num_shards
+    request = plan.describe_request(text, options, compression, use_v2_feature_names, num_files)
+    folder = RecordFolder(prefix, request)
+    if output_dir is not None and (finished := folder.finished_run(os.fspath(output_dir))):
+        _logger.warning("%s already holds these records. Nothing was done.", output_dir)
+        return finished
+    names = [folder.name_of(path) for path in output_file] if output_file else None
+    done = folder.read_progress(may_replace=output_dir is None, names=names)
+    if output_dir is not None and not folder.is_begun():
+        plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
+
+    keep_corpus = tokenized_corpus is not None
+    with _output_place(prefix) as place, WorkerPool(num_processes) as pool:
+        needs = plan.DiskNeeds(place, vocabulary, options, compression)
+        corpus = tokenize_text(
+            input_file,
+            tokenized_corpus or prefix + _TOKENIZED_CORPUS_NAME,
+            vocabulary,
+            settings,
+            pool=pool,
+            on_first_chunk=needs.announce_for_text,
+            show_progress=show_progress,
+        )
+        paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
+        dealing, sizes = _planned_dealing(corpus, options, len(paths), keep_corpus)
+        if not done:
+            needs.announce_for_corpus(corpus)
+        job = ShardJob(corpus.path, options, paths, dealing, compression, use_v2_feature_names)
+        shards = _write_shards(job, sizes.num_tokens, folder, names, done, pool, show_progress)
+        return _finish(job, corpus, folder, shards, output_dir, keep_corpus)
+
+
+@contextlib.contextmanager
+def _output_place(prefix: str) -> Iterator[str]:
+    """Creates the output folder, locks it, and removes it at the end if it is empty."""
+    place, name = os.path.split(os.path.abspath(prefix) + ("" if os.path.basename(prefix) else os.sep))
+    os.makedirs(place, exist_ok=True)
+    try:
+        with only_writer(os.path.join(place, f".{name}lock")):
+            yield place
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.rmdir(place)  # fails unless the folder is empty
+        if any(os.path.exists(prefix + name) for name in (PROGRESS_NAME, _TOKENIZED_CORPUS_NAME)):
+            _logger.warning("Finished files are kept in %s. Give the same command again to resume.", place)
+        raise
+
+
+def _planned_dealing(
+    corpus: TokenizedCorpus, options: PretrainingOptions, num_shards: int, keep_corpus: bool
+) -> tuple[Dealing, plan.ShardSizes]:
+    """Checks the text and plans its shards. If the text is too short for them, its tokenised form is removed."""
+    try:
+        return plan.plan_dealing(corpus, options, num_shards)
+    except InputError:
+        if not keep_corpus:
+            shutil.rmtree(corpus.path)
+        raise
+
+
+def _write_shards(
+    job: ShardJob,
+    num_tokens: np.ndarray,
+    folder: RecordFolder,
+    noted_names: list[str] | None,
+    done: dict[str, FinishedShard],
+    pool: WorkerPool,
+    show_progress: bool,
+) -> list[FinishedShard]:
+    """Writes the missing shards, with a progress bar whose estimated total is refined as shards finish.
+
+    Args:
+        noted_names: the names of all files, if the user gave them; see `RecordFolder.read_progress`.
+    """
+
+    names = [folder.name_of(path) for path in job.paths]
+    shards = {names.index(name): shard for name, shard in done.items() if _is_there(job.paths, names, shard)}
+    missing = [number for number in range(len(names)) if number not in shards]
+    for number in missing:
+        remove_partial_files(job.paths[number])
+    if shards:
+        _logger.warning("%d of %d files are finished. Writing the others.", len(shards), len(names))
+    folder.write_progress(list(shards.values()), noted_names)
+    tokens_done = 0.0
+    with tqdm(desc="writing", unit=" records", unit_scale=True, disable=not show_progress) as bar:
+
+        def on_records(shard: int, num_records: int, share: float) -> None:
+            nonlocal tokens_done
+            tokens_done += num_tokens[shard] * share
+            if tokens_done:
+                bar.total = round((bar.n + num_records) * num_tokens[missing].sum() / tokens_done)
+            bar.update(num_records)
+
+        for number, shard in write_shards(job, missing, pool, on_records):
+            file = dataclasses.replace(shard.file, name=names[number])
+            shards[number] = dataclasses.replace(shard, file=file)
+            folder.write_progress([shards[number] for number in sorted(shards)], noted_names)
+    return [shards[number] for number in range(len(names))]
+
+
+def _is_there(paths: Sequence[str], names: list[str], shard: FinishedShard) -> bool:
+    path = paths[names.index(shard.file.name)]
+    return os.path.exists(path) and os.path.getsize(path) == shard.file.num_bytes
+
+
+def _finish(
+    job: ShardJob,
+    corpus: TokenizedCorpus,
+    folder: RecordFolder,
+    shards: list[FinishedShard],
+    output_dir: str | os.PathLike | None,
+    keep_corpus: bool,
+) -> PretrainingDataSummary:
+    """Removes intermediate files, and writes the manifest and other files beside the records."""
+    description = {name: value for name, value in corpus.manifest.items() if name != "parts"}
+    summary = PretrainingDataSummary(
+        list(job.paths), description, sum((shard.counts for shard in shards), RecordCounts())
+    )
+    if not keep_corpus:
+        shutil.rmtree(corpus.path)
+    # tensorflow_datasets cannot read compressed files.
+    is_data_set = output_dir is not None and job.compression == "none"
+    folder.finish(summary, shards, job.record if is_data_set else None)
+    return summary
