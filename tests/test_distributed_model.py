@@ -64,12 +64,12 @@ def assert_all_are_as_one_device(one, others, tolerance):
     ("setting", "layouts"),
     [
         ("regularised", ["mirrored2"]),
+        ("embedding", ["mirrored2_parts2"]),
         *(
             pytest.param(setting, layouts, marks=pytest.mark.slow)
             for setting, layouts in [
                 ("electra_argmax", ["parts2", "mirrored2"]),
                 ("memory", ["mirrored2"]),
-                ("embedding", ["mirrored2_parts2"]),
                 ("embedding", ["parts3", "mirrored2"]),
                 ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
                 ("clipped", ["parts2", "mirrored2"]),

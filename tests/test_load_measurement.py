@@ -107,6 +107,7 @@ def fake_server(seconds_per_request, seconds_per_row, at_once, signatures=SIGNAT
         yield server.url, requests
 
 
+@pytest.mark.slow
 def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(tmp_path, run_here):
     # One row takes 101 ms, eight take 108 ms, and two requests run at once: joining helps, two threads are enough.
     with fake_server(0.1, 0.001, at_once=2, signatures=["length"]) as (url, requests):
