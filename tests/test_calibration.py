@@ -1,11 +1,16 @@
 """Calibration: the temperature against scipy's search, the error against a plain formula, and where it is kept."""
 
+import importlib
+import json
+import pathlib
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
-from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
+from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY, as_tensors, made_signatures
 from slow_parameters import slow_except
 
 from keras_bert.models.multiple_choice import MultipleChoice
@@ -19,10 +24,7 @@ from keras_bert.tasks.calibration import (
     expected_calibration_error,
     fit_temperature,
 )
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.scores import normalized_answer
-from keras_bert.training.finished_runs import evaluate_run
-from keras_bert.training.question_answering import predict_answers
 
 GENERATOR = np.random.default_rng(0)
 LOGITS = GENERATOR.normal(size=(400, 3)) * 4
@@ -122,7 +124,7 @@ def test_exports_are_calibrated(calibrated, tmp_path, format):
 
     model, texts, labels, found, expected = calibrated
     loaded = load(model.export_for_serving(tmp_path / format, format=format))
-    np.testing.assert_allclose(probabilities_of(loaded.predict(texts)), expected, atol=1e-4)
+    np.testing.assert_allclose(probabilities_of(loaded.predict(texts)), expected, atol=1e-5)
     assert loaded.evaluate(texts, labels)["accuracy"] == model.evaluate(texts, labels, verbose=0)["accuracy"]
 
 
@@ -131,8 +133,8 @@ WORDS = [["the", "fox", "walked"], ["a", "тест", "of", "Größe"], ["zoo", "
 OTHER_TASKS = {
     "tags": (
         TokenClassifier,
-        {"labels": ["NOUN", "VERB", "X"]},
-        WORDS,
+        {"labels": ["O", "B-PER", "B-LOC"]},
+        WORDS * 4,
         lambda answers: [scores for answer in answers for scores in answer.log_probabilities],
     ),
     "answers": (
@@ -155,6 +157,8 @@ def model_of(name):
     model_class, arguments, x, scores_of = OTHER_TASKS[name]
     model = model_class(CONFIG.replace(num_hidden_layers=1), **arguments)
     model.vocabulary = VOCABULARY
+    bias = getattr(model, model.logits_layer).weights[-1]
+    bias.assign(keras.random.normal(bias.shape))  # a bias of 0, as in a new model, hides that it is not divided
     return model, x, scores_of
 
 
@@ -173,15 +177,13 @@ def drawn_gold(name, x, answers, scores):
     return [{"text": one.text, "answer_start": one.start} if one.text else None for one in labels], gold
 
 
-@pytest.mark.parametrize("format", slow_except(["onnx"], ["onnx", "litert", "saved_model"]))
-@pytest.mark.parametrize("name", OTHER_TASKS)
-def test_tags_answers_and_choices_are_calibrated(name, format, tmp_path):
-    from keras_bert.serving import load
-
-    model, x, scores_of = model_of(name)
+@pytest.fixture(scope="module", params=OTHER_TASKS)
+def calibrated_task(request):
+    """Name, calibrated model, its inputs, its answers before, and the unnormalised scores that they should have now."""
+    model, x, scores_of = model_of(request.param)
     before = model.predict(x)
     scores = scores_of(before)
-    labels, gold = drawn_gold(name, x, before, scores)
+    labels, gold = drawn_gold(request.param, x, before, scores)
 
     def loss(temperature):
         return -sum(log_softmax(row / temperature)[number] for row, number in zip(scores, gold, strict=True))
@@ -190,19 +192,85 @@ def test_tags_answers_and_choices_are_calibrated(name, format, tmp_path):
     best = minimize_scalar(loss, bounds=(0.02, 50), method="bounded", options={"xatol": 1e-6}).x
     assert model.temperature == found.temperature == pytest.approx(best, rel=1e-3)
     assert abs(np.log(best)) > 0.1
-    expected = [log_softmax(row / best) for row in scores]
+    return request.param, model, x, before, [log_softmax(row / found.temperature) for row in scores]
+
+
+def test_tags_answers_and_choices_are_calibrated(calibrated_task, tmp_path):
+    name, model, x, before, expected = calibrated_task
     model.save_pretrained(tmp_path / "folder")
     folder = type(model).from_pretrained(tmp_path / "folder")
     assert folder.temperature == model.temperature
-    exported = load(model.export_for_serving(tmp_path / format, format=format))
-    for answers in (model.predict(x), folder.predict(x), exported.predict(x)):
-        for one, other in zip(scores_of(answers), expected, strict=True):
-            np.testing.assert_allclose(log_softmax(one), other, atol=2e-3)
-        shown = [[getattr(answer, name, None) for name in ("tags", "text", "choice")] for answer in answers]
-        assert shown == [[getattr(answer, name, None) for name in ("tags", "text", "choice")] for answer in before]
+    for answers in (model.predict(x), folder.predict(x)):
+        for one, other in zip(OTHER_TASKS[name][3](answers), expected, strict=True):
+            np.testing.assert_allclose(np.exp(log_softmax(one)), np.exp(other), atol=1e-5)
+        assert shown(answers) == shown(before)
     if name == "answers":
         assert {answer.text == "" for answer in before} == {True, False}
-        assert model.null_threshold == pytest.approx(-3.0 / found.temperature)
+        assert model.null_threshold == pytest.approx(-3.0 / model.temperature)
+
+
+def shown(answers):
+    return [[getattr(answer, name, None) for name in ("tags", "text", "choice")] for answer in answers]
+
+
+# The probabilities in each answer, by the names of the outputs of a signature; and the signature with its inputs.
+PROBABILITIES = {
+    "tags": {
+        "probabilities": lambda answer: answer.probabilities,
+        "entity_probabilities": lambda answer: [entity.probability for entity in answer.entities],
+    },
+    "answers": {
+        "probabilities": lambda answer: [one.probability for one in answer.nbest],
+        "probability": lambda answer: answer.probability,
+    },
+    "choices": {"probabilities": lambda answer: answer.probabilities},
+}
+ASKED = {
+    "tags": lambda x: (
+        "words",
+        {"words": [words + [""] * (5 - len(words)) for words in x], "num_words": [len(words) for words in x]},
+    ),
+    "answers": lambda x: ("serving_default", {"question": x[0], "context": x[1]}),
+    "choices": lambda x: ("serving_default", {"prompt": x[0], "choices": x[1]}),
+}
+
+
+def assert_served_probabilities(signatures, name, x, answers):
+    """Compares the probabilities of a signature, which computes its answers in the graph, with those of answers."""
+    signature, inputs = ASKED[name](x)
+    found = signatures[signature](**as_tensors(inputs))
+    for output, probabilities_in in PROBABILITIES[name].items():
+        for row, answer in zip(found[output].numpy(), answers, strict=True):
+            expected = np.atleast_1d(probabilities_in(answer))
+            filled = np.pad(expected, (0, np.size(row) - len(expected)))
+            np.testing.assert_allclose(np.atleast_1d(row), filled, atol=1e-5, err_msg=output)
+        assert found[output].numpy().any()
+
+
+def test_signatures_have_the_calibrated_probabilities(calibrated_task):
+    name, model, x, _, _ = calibrated_task
+    answers = model.predict(x)
+    tf.config.run_functions_eagerly(True)
+    try:
+        assert_served_probabilities(made_signatures(model, {}), name, x, answers)
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+@pytest.mark.parametrize("format", slow_except(["onnx"], ["onnx", "litert", "saved_model"]))
+def test_exports_of_tags_answers_and_choices_have_the_calibrated_probabilities(calibrated_task, format, tmp_path):
+    from keras_bert.serving import load
+
+    name, model, x, before, _ = calibrated_task
+    folder = model.export_for_serving(tmp_path / format, format=format)
+    expected, exported = model.predict(x), load(folder).predict(x)
+    for probabilities_in in PROBABILITIES[name].values():
+        for one, other in zip(exported, expected, strict=True):
+            np.testing.assert_allclose(probabilities_in(one), probabilities_in(other), atol=1e-5)
+    assert shown(exported) == shown(before)
+    if format == "saved_model":
+        loaded = tf.saved_model.load(folder)
+        assert_served_probabilities(loaded.signatures, name, x, expected)
 
 
 def test_questions_without_a_right_answer_among_the_best_determine_nothing():
@@ -250,26 +318,53 @@ def reported_error(folder):
     return float(name)
 
 
+def as_file(name, x, labels):
+    """Returns labelled examples as JSON Lines that the command of a task reads."""
+    if name == "tags":
+        rows = [{"tokens": words, "tags": tags} for words, tags in zip(x, labels, strict=True)]
+    elif name == "choices":
+        rows = [{"text": prompt, "choices": of, "label": gold} for prompt, of, gold in zip(*x, labels, strict=True)]
+    else:
+        lists = [{key: [value] for key, value in (label or {}).items()} for label in labels]
+        rows = [
+            {"id": str(number), "question": question, "context": context, "answers": {"text": [], **answers}}
+            for number, (question, context, answers) in enumerate(zip(*x, lists, strict=True))
+        ]
+    return "\n".join(map(json.dumps, rows))
+
+
+COMMANDS = {
+    "tags": ("run_ner", ["--do_eval", "--dev_file=dev.jsonl"]),
+    "answers": ("run_squad", ["--do_predict", "--predict_file=dev.jsonl"]),
+    "choices": ("run_multiple_choice", ["--do_eval", "--dev_file=dev.jsonl", "--choice_columns=choices"]),
+}
+
+
 @pytest.mark.parametrize("name", OTHER_TASKS)
-def test_the_model_of_a_run_is_calibrated_in_its_place(name, tmp_path, capsys):
+def test_the_command_calibrates_the_model_of_a_run(name, tmp_path, run_here, monkeypatch):
     model, x, scores_of = model_of(name)
-    model.save_pretrained(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    model.save_pretrained("start")
     before = model.predict(x)
     labels, _ = drawn_gold(name, x, before, scores_of(before))
-    examples = text_task(model).examples(x, labels)
-    if name == "answers":
-        answers = predict_answers(tmp_path, examples, calibrate=True)
-        reports = tmp_path
-    else:
-        evaluate_run(tmp_path, type(model), examples, calibrate=True)
-        reports = tmp_path / "eval_report"
-    saved = type(model).from_pretrained(tmp_path / "model")
-    assert saved.temperature != 1.0
-    after = float(capsys.readouterr().out.split(" before and ")[1].split()[0])
-    assert reported_error(reports) == pytest.approx(after, abs=2e-4)
+    pathlib.Path("dev.jsonl").write_text(as_file(name, x, labels), "utf-8")
+    command, flags = COMMANDS[name]
+    module = importlib.import_module(f"run_scripts.{command}")
+    code, output = run_here(module, *flags, "--init_checkpoint=start", "--output_dir=run", "--calibrate")
+    assert code == 0, output.err
+    saved = type(model).from_pretrained("run/model")
+    expected = model.calibrate(x, labels)
+    assert saved.temperature == pytest.approx(expected.temperature, rel=1e-4)
+    after = float(output.out.split(" before and ")[1].split()[0])
+    assert after == pytest.approx(expected.error_after, abs=1e-3)
+    assert reported_error(tmp_path / "run" / ("" if name == "answers" else "eval_report")) == pytest.approx(
+        after, abs=2e-4
+    )
     if name == "answers":  # they have the probabilities of the calibrated model
-        for one, other in zip(scores_of(answers), scores_of(saved.predict(x)), strict=True):
-            np.testing.assert_allclose(log_softmax(one), log_softmax(other), atol=1e-4)
+        written = json.loads(pathlib.Path("run/nbest_predictions.json").read_text("utf-8"))
+        for entries, answer in zip(written.values(), model.predict(x), strict=True):
+            expected = [one.probability for one in answer.nbest]
+            np.testing.assert_allclose([entry["probability"] for entry in entries], expected, atol=1e-4)
 
 
 def test_the_command_calibrates_the_model_of_a_run_and_explains_it(tmp_path, run_here, calibrated):
