@@ -5,8 +5,8 @@
 
 Files are SQuAD's JSON, JSON Lines with id, question, context and answers (text, answer_start), or tfds:squad@train.
 Writes to output_dir: model/, predictions.json, nbest_predictions.json, null_odds.json (with version_2_with_negative),
-and if predict_file has answers eval_results.txt and errors.tsv. If the command is killed or stopped, the same command
-resumes from the newest checkpoint.
+and if predict_file has answers eval_results.txt, errors.tsv, reliability.txt and reliability.png. If the command is
+killed or stopped, the same command resumes from the newest checkpoint.
 """
 
 import dataclasses

@@ -70,6 +70,7 @@ def read_json(path):
 
 
 def test_squad_2_is_trained_answered_scored_and_tuned(tmp_path, start):
+    pytest.importorskip("matplotlib")
     data = squad(tmp_path / "squad.json")
     output = tmp_path / "out"
     arguments = [f"--train_file={data}", f"--predict_file={data}", f"--output_dir={output}", "--max_seq_length=32"]
@@ -78,7 +79,8 @@ def test_squad_2_is_trained_answered_scored_and_tuned(tmp_path, start):
     result = run(*arguments, "--tune_null_threshold")
     assert result.returncode == 0, result.stderr
     files = ["checkpoints", "errors.tsv", "eval_results.txt", "history.jsonl", "model", "nbest_predictions.json"]
-    assert sorted(os.listdir(output)) == [*files, "null_odds.json", "predictions.json", "run.json"]
+    files += ["null_odds.json", "predictions.json", "reliability.png", "reliability.txt", "run.json"]
+    assert sorted(os.listdir(output)) == files
 
     predictions, odds, nbest = (
         read_json(output / f"{name}.json") for name in ("predictions", "null_odds", "nbest_predictions")

@@ -105,8 +105,8 @@ def predict_answers(
     """Answers questions and writes `predictions.json` and `nbest_predictions.json`; see docs/question_answering.md.
 
     If the model may give no answer, it also writes `null_odds.json`. If the examples have answers, it also writes
-    `eval_results.txt` with the official scores, and `errors.tsv` with the wrong answers, the worst and most certain
-    first.
+    `eval_results.txt` with the official scores, `errors.tsv` with the wrong answers, the worst and most certain first,
+    and how often answers are right, see `write_reliability`.
 
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
@@ -114,8 +114,7 @@ def predict_answers(
         questions: the options for questions and contexts.
         tune_null_threshold: whether to choose the threshold with the best F1 on these examples, which must have
             answers, and store it in the run's model folder.
-        calibrate: whether to calibrate the model on these examples first, to save it in the folder of the run, and to
-            write how often its answers are right, see `write_reliability`.
+        calibrate: whether to calibrate the model on these examples first, and to save it in the folder of the run.
         init_checkpoint, vocabulary, do_lower_case: see `StartingPoint`; for when `output_dir` has no model.
         max_seq_length: see `FineTuningOptions`.
         predict_batch_size: number of windows that are computed together.
@@ -153,6 +152,7 @@ def predict_answers(
     if examples.answers is not None:
         write_eval_results(folder, text_task(model).scores(examples, answered.answers), **further)
         write_errors(folder.file("errors.tsv"), examples, answered.answers)
+        write_reliability(folder.path, answered)
     write_answers(folder.path, examples.ids, answered.answers)
     print(f"{folder.file('predictions.json')}: {len(answered.answers)} answers")
     return answered.answers
@@ -163,9 +163,7 @@ def _calibrated(answered: Answered, folder: RunFolder, sizes: dict[str, int]) ->
     temperature = calibrate_answered(answered, folder).temperature
     outputs = {name: logits / temperature for name, logits in answered.outputs.items()}
     answers = text_task(answered.model).answers(answered.examples, answered.encoded, outputs, **sizes)
-    answered = dataclasses.replace(answered, outputs=outputs, answers=answers)
-    write_reliability(folder.path, answered)
-    return answered
+    return dataclasses.replace(answered, outputs=outputs, answers=answers)
 
 
 def _tuned(answered: Answered, folder: RunFolder) -> tuple[Answered, dict[str, float]]:
