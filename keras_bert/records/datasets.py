@@ -103,11 +103,7 @@ def pretraining_dataset(
         check_vocabulary(first_records, vocabulary)
     ranges = _ranges(form, config)
     _check_use(form, next(iter(first_records)), config, batch_size if in_streams else None)
-    for path, record in first_records.items():
-        check_is_whole(path, record)
-        if config is not None:
-            check_length(config, form.max_seq_length, path)
-        check_values(record, ranges, path)
+    _check_files(first_records, form, ranges, config)
 
     defaults = {**(default_masking or {}), "max_predictions_per_seq": max_predictions_per_seq}
     masks = _dynamic_masking(form, next(iter(first_records)), defaults, vocabulary, masking, seed)
@@ -119,15 +115,9 @@ def pretraining_dataset(
         batches = _shuffled_batches(order, batch_size, read_rows, start_step, repeat)
     else:
         batches = _batches_in_order(list(first_records), batch_size, read_rows, start_step, repeat)
-    batches = batches.map(
-        functools.partial(
-            features.parse,
-            features=form.features,
-            aliases=form.aliases,
-            check=functools.partial(check_batch, ranges=ranges),
-        ),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
+    check = functools.partial(check_batch, ranges=ranges)
+    parse = functools.partial(features.parse, features=form.features, aliases=form.aliases, check=check)
+    batches = batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     if masks is not None:
         batches = masks.apply(batches, start_step)
         if num_shards > 1:
@@ -153,6 +143,15 @@ def _check_use(form: RecordForm, path: str, config: BertConfig | None, num_strea
         f"{path}: its rows continue in batches of {form.num_streams} rows (num_streams), but a batch has "
         f"{num_streams}. Use batches of that size."
     )
+
+
+def _check_files(first_records: Mapping[str, bytes], form: RecordForm, ranges: list[Range], config: BertConfig | None):
+    """Raises `InputError` if a file is cut off, or if its first record does not fit the model."""
+    for path, record in first_records.items():
+        check_is_whole(path, record)
+        if config is not None:
+            check_length(config, form.max_seq_length, path)
+        check_values(record, ranges, path)
 
 
 def _ranges(form: RecordForm, config: BertConfig | None) -> list[Range]:
