@@ -160,7 +160,7 @@ class BertConfig:
         return InputError(f"{type(self).__name__}: {problem}")
 
     def _check_fixed(self, family: str, fixed: Mapping[str, Any]) -> None:
-        """Raises `InputError` if a field that a family has no use for has another value than the only one allowed."""
+        """Raises `InputError` if a field has another value than the only one that the family allows."""
         wrong = [name for name, value in fixed.items() if getattr(self, name) != value]
         if wrong:
             needed = ", ".join(f"{name}={fixed[name]!r}" for name in wrong)
