@@ -1,4 +1,4 @@
-"""Rows of the tables in `encoder_names.py` and `family_names.py`: what a weight is called in each format."""
+"""`Weight`: the names of a weight in each format. The tables of `encoder_names.py` and `family_names.py` have them."""
 
 from typing import NamedTuple
 
