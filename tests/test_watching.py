@@ -16,7 +16,7 @@ from slow_parameters import slow_except
 from tiny_pretraining import CONFIG, LENGTH, VOCABULARY, write_records
 
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.optimization import AdamW
+from keras_bert.optimization import AdamW, WarmupConstant
 from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import pretraining_dataset
 from keras_bert.training import callbacks
@@ -93,9 +93,9 @@ def test_a_run_above_the_measured_peak_says_so_once_and_logs_at_most_100_percent
     assert caplog.text.count("own best speed is the peak") == 1
 
 
-def fit(folder, dataset, num_train_steps=8, callbacks=(), **options):
+def fit(folder, dataset, num_train_steps=8, callbacks=(), steps_per_execution=1, **options):
     model = BertPretrainer(CONFIG)
-    compile_for_training(model, AdamW(1e-3), with_xla=False)
+    compile_for_training(model, AdamW(WarmupConstant(1e-3, 8)), with_xla=False, steps_per_execution=steps_per_execution)
     resumable_fit(
         model,
         lambda start_step: dataset,
@@ -140,6 +140,17 @@ def test_waiting_for_input_is_distinguished_from_computing(batch, tmp_path):
     assert all(line["input_wait"] > 0.5 for line in waiting[1:])
     computing = fit(tmp_path / "computing", tf.data.Dataset.from_tensors(batch).repeat(), callbacks=[Work()])
     assert all(line["input_wait"] < 0.2 for line in computing[1:])
+
+
+@pytest.mark.parametrize("steps_per_execution", slow_except([1], [1, 2]))
+def test_a_strategy_with_one_device_counts_a_batch_in_its_step(batch, tmp_path, steps_per_execution):
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        lines = fit(
+            tmp_path / "run", tf.data.Dataset.from_tensors(batch).repeat(), steps_per_execution=steps_per_execution
+        )
+    assert [line["step"] for line in lines] == list(range(steps_per_execution, 9, steps_per_execution))
+    for line in lines:
+        assert line["tokens_per_second"] == pytest.approx(LENGTH * line["sequences_per_second"], rel=1e-3)
 
 
 def test_a_stuck_input_is_reported_and_training_goes_on_waiting(batch, tmp_path, capsys):

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 import keras
+import tensorflow as tf
 
 from keras_bert.program.errors import InputError
 from keras_bert.training.callbacks import ProgressLine, TrainingLog
@@ -100,13 +101,22 @@ def _fit_until_stopped(model, batches, callbacks, folder: RunFolder, listener, p
     """Trains on all batches. After Ctrl-C or SIGTERM it prints the step from which the same command will continue."""
     try:
         with listener, probe or contextlib.nullcontext():
-            model.fit(probe.measure(batches) if probe else batches, callbacks=callbacks, shuffle=False, verbose=0)
+            model.fit(_measured(model, batches, probe), callbacks=callbacks, shuffle=False, verbose=0)
     except KeyboardInterrupt:
         print(f"\nStopped. The same command goes on from step {folder.latest_step()}.")
         raise
     if listener.is_received:
         print_sigterm(folder.latest_step())
         raise SystemExit(SIGTERM_EXIT_CODE)
+
+
+def _measured(model, batches, probe: InputProbe | None):
+    """Returns the same batches, counted by the probe when a step takes them."""
+    if probe is None:
+        return batches
+    # Without this option, a strategy with one device prefetches, and the probe would count batches before their step.
+    options = tf.distribute.InputOptions(experimental_per_replica_buffer_size=0)
+    return model.distribute_strategy.experimental_distribute_dataset(probe.measure(batches), options)
 
 
 def _training_log(model, folder: RunFolder, steps: tuple[int, int], batch_size: int, trackers: list[Tracker], probe):
