@@ -29,7 +29,7 @@ serve.py                  SavedModels -> a development server with a page
 query_server.py           texts -> answers of a model on a server
 load_test_server.py       a server -> latency, throughput and batching parameters
 optimizer_flags.py        flags for optimisers, shared by the training commands
-strategy_flags.py         flags for devices, shared by the training commands
+run_flags.py              flags for checkpoints, devices and trackers, shared by the training commands
 distillation_flags.py     flags of distillation, shared by pre-training and run_classifier
 fine_tuning_flags.py      flags that the fine-tuning commands share
 data_file_flags.py        flags for data files, shared by the fine-tuning commands

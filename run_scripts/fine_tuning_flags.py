@@ -10,7 +10,7 @@ from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from run_scripts.distillation_flags import layer_numbers
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
-from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
+from run_scripts.run_flags import define_run_flags, run_options, strategy_of_flags
 
 FLAGS = flags.FLAGS
 
@@ -39,12 +39,9 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
     flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.")
     flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training examples.")
     flags.DEFINE_float("warmup_proportion", 0.1, "The share of the training in which the learning rate rises.")
-    flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
-    flags.DEFINE_integer("keep_checkpoint_max", 2, "The number of newest checkpoints to keep; 0: all.")
-    flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the new weights, the dropout and the order of the examples.")
     define_optimizer_flags()
-    define_strategy_flags()
+    define_run_flags()
     _define_flags_of_the_best_model()
     _define_flags_of_trained_parts()
     _define_grid_flags()
@@ -215,13 +212,9 @@ def fine_tuning_options(**others):
         learning_rate=FLAGS.learning_rate,
         num_train_epochs=FLAGS.num_train_epochs,
         warmup_proportion=FLAGS.warmup_proportion,
-        save_checkpoints_steps=FLAGS.save_checkpoints_steps,
-        keep_checkpoint_max=FLAGS.keep_checkpoint_max,
-        steps_per_execution=FLAGS.iterations_per_loop,
+        **run_options(),
         gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
-        gradient_checkpointing=FLAGS.gradient_checkpointing,
         seed=FLAGS.random_seed,
-        track=tuple(FLAGS.track),
         keep_best=FLAGS.keep_best or bool(FLAGS.early_stopping_patience or FLAGS.eval_steps),
         eval_steps=FLAGS.eval_steps,
         patience=FLAGS.early_stopping_patience,

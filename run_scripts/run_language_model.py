@@ -13,7 +13,7 @@ from absl import flags
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
-from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
+from run_scripts.run_flags import define_run_flags, run_options, strategy_of_flags
 
 FLAGS = flags.FLAGS
 _TRAINING = (
@@ -23,8 +23,6 @@ _TRAINING = (
     "adam_beta_2",
     "num_train_steps",
     "num_warmup_steps",
-    "save_checkpoints_steps",
-    "keep_checkpoint_max",
 )
 
 
@@ -47,12 +45,9 @@ def define_flags() -> None:
     flags.DEFINE_float("adam_beta_2", 0.999, "Adam's decay rate of the mean of squared gradients.")
     flags.DEFINE_integer("num_train_steps", 100_000, "The number of updates.")
     flags.DEFINE_integer("num_warmup_steps", 0, "The number of updates in which the learning rate rises.")
-    flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
-    flags.DEFINE_integer("keep_checkpoint_max", 2, "The number of newest checkpoints to keep; 0: all.")
-    flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the weights and the dropout.")
     define_optimizer_flags()
-    define_strategy_flags()
+    define_run_flags()
     flags.mark_flags_as_required(["output_dir"])
 
 
@@ -81,10 +76,8 @@ def _train_and_evaluate() -> None:
     if FLAGS.do_train:
         options = LanguageModelOptions(
             **{name: FLAGS[name].value for name in _TRAINING},
-            steps_per_execution=FLAGS.iterations_per_loop,
-            gradient_checkpointing=FLAGS.gradient_checkpointing,
+            **run_options(),
             seed=FLAGS.random_seed,
-            track=tuple(FLAGS.track),
             optimizer=optimizer_choice(),
         )
         config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None

@@ -34,7 +34,7 @@ from run_scripts.distillation_flags import (
     layer_numbers,
 )
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
-from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
+from run_scripts.run_flags import define_run_flags, run_options, strategy_of_flags
 
 FLAGS = flags.FLAGS
 
@@ -92,9 +92,6 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer("num_train_steps", 100_000, "The number of updates.")
     flags.DEFINE_integer("num_warmup_steps", 10_000, "The number of updates in which the learning rate rises.")
-    flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
-    flags.DEFINE_integer("keep_checkpoint_max", 2, "The number of newest checkpoints to keep; 0: all.")
-    flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
     flags.DEFINE_integer("max_eval_steps", 100, "The largest number of evaluation steps.")
     flags.DEFINE_boolean(
         "keep_best", False, "Evaluate on eval_input_file while training, and keep the model with the lowest loss."
@@ -126,7 +123,7 @@ def define_flags() -> None:
     define_optimizer_flags()
     define_distillation_flags()
     flags.DEFINE_list("keep_layers", None, "Keep only these layers of init_checkpoint, numbered from 0.")
-    define_strategy_flags()
+    define_run_flags()
     _define_flags_of_the_second_phase()
     flags.DEFINE_float("masked_lm_prob", None, "Records without masks: share of the tokens to predict (default: 0.15).")
     flags.DEFINE_boolean("do_whole_word_mask", None, "Records without masks: mask all pieces of a word together.")
@@ -252,16 +249,12 @@ def _train_and_evaluate() -> None:
             adam_beta_2=FLAGS.adam_beta_2,
             num_train_steps=FLAGS.num_train_steps,
             num_warmup_steps=FLAGS.num_warmup_steps,
-            save_checkpoints_steps=FLAGS.save_checkpoints_steps,
-            keep_checkpoint_max=FLAGS.keep_checkpoint_max,
-            steps_per_execution=FLAGS.iterations_per_loop,
+            **run_options(),
             gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
-            gradient_checkpointing=FLAGS.gradient_checkpointing,
             mem_len=FLAGS.mem_len,
             objective=FLAGS.objective,
             model_arguments={name: FLAGS[name].value for name in _ELECTRA_FLAGS if FLAGS[name].value is not None},
             seed=FLAGS.random_seed,
-            track=tuple(FLAGS.track),
             optimizer=optimizer_choice(),
             second_phase=second_phase,
             stuck_input_seconds=FLAGS.stuck_input_seconds,

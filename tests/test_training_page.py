@@ -32,7 +32,7 @@ def script_with(word):
 
 
 def test_the_page_names_flags_that_exist_and_all_that_commands_share():
-    shared = flags_of("optimizer_flags", "strategy_flags")
+    shared = flags_of("optimizer_flags", "run_flags")
     defined = shared | flags_of("fine_tuning_flags", "run_pretraining", "launch_workers", "distillation_flags")
     named = set(re.findall(r"--(\w+)", PAGE)) - OF_SLURM - OF_DOCKER
     assert named <= defined, f"docs/training.md names flags that there are not: {named - defined}"

@@ -1,4 +1,6 @@
-"""Flags of all training commands: devices, gradient accumulation, gradient checkpointing, and trackers."""
+"""Flags of all training commands: checkpoints, devices, gradient accumulation and checkpointing, and trackers."""
+
+from typing import Any
 
 from absl import flags
 
@@ -7,7 +9,10 @@ from keras_bert.program.command_line import refuse_flags_without_effect
 FLAGS = flags.FLAGS
 
 
-def define_strategy_flags() -> None:
+def define_run_flags() -> None:
+    flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
+    flags.DEFINE_integer("keep_checkpoint_max", 2, "The number of newest checkpoints to keep; 0: all.")
+    flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
     flags.DEFINE_enum(
         "distribution_strategy",
         "off",
@@ -27,6 +32,17 @@ def define_strategy_flags() -> None:
     flags.DEFINE_list(
         "track", [], "Also send the training metrics to these trackers: tensorboard, wandb, mlflow, trackio."
     )
+
+
+def run_options() -> dict[str, Any]:
+    """Returns the options that every run takes from these flags."""
+    return {
+        "save_checkpoints_steps": FLAGS.save_checkpoints_steps,
+        "keep_checkpoint_max": FLAGS.keep_checkpoint_max,
+        "steps_per_execution": FLAGS.iterations_per_loop,
+        "gradient_checkpointing": FLAGS.gradient_checkpointing,
+        "track": tuple(FLAGS.track),
+    }
 
 
 def strategy_of_flags():
