@@ -144,7 +144,8 @@ class TrainingLog(StepCallback):
             return
         line = {
             "step": self.step,
-            "learning_rate": float(self.model.optimizer.learning_rate),
+            # `float` refuses the mirrored variable that holds a constant rate under a strategy.
+            "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
             **({} if self._gradient_norm is None else {"gradient_norm": float(self._gradient_norm)}),
             **self._timed(),
             # Without a next-sentence task its accuracy is NaN, which JSON does not have.
