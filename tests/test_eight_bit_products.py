@@ -21,8 +21,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.eight_bit_products import (
     LARGEST_OF_KERNELS,
     EightBitDense,
+    balanced_divisors,
     eight_bit_dense_layers,
-    outlier_sizes,
     quantized,
 )
 from keras_bert.serving.eight_bit_weights import quantize
@@ -123,24 +123,41 @@ def test_zeros_and_no_rows_have_a_product_too():
 
 
 def test_inputs_are_rounded_to_the_nearest_number_and_halves_to_even():
-    numbers, smallest, largest = quantized(tf.constant([-254.0, -3.0, -1.0, 0.0, 1.0, 3.0, 5.0, 100.9]))
+    numbers, smallest, largest = quantized(tf.constant([-254.0, -3.0, -1.0, 0.0, 1.0, 3.0, 5.0, 100.9]), -254.0, 100.9)
     assert tf.bitcast(numbers, tf.int8).numpy().tolist() == [-127, -2, 0, 0, 0, 2, 2, 50]
     assert (float(smallest), float(largest)) == (-254, 254)
 
 
 def test_inputs_that_are_always_large_leave_the_others_their_precision():
-    assert outlier_sizes(np.array([1, 0.5, 1, 8])).tolist() == [1, 1, 1, 4]
-    assert outlier_sizes(np.array([0.0, 0, 0, 8])).tolist() == [1, 1, 1, 1]
+    kernel = np.array([[1.0, -2], [2, 0], [0.5, 2], [2, 1]])
+    np.testing.assert_allclose(balanced_divisors(np.array([1, 1, 1, 32.0]), kernel), [1, 1, 1, 8], rtol=1e-6)
+    np.testing.assert_allclose(balanced_divisors(np.ones(3), np.array([[1.0], [1], [32]])), [1, 1, 0.25], rtol=1e-6)
+    assert np.isfinite(balanced_divisors(np.array([0.0, 0, 8]), np.zeros((3, 2)))).all()
     dense = new_dense()
     values = np.random.default_rng(0).normal(size=(20, 48)).astype(np.float32)
     values[:, 5] *= 40
     exact = values.astype(np.float64) @ dense.get_weights()[0] + dense.get_weights()[1]
-    shrinking = outlier_sizes(np.abs(values).max(axis=0))
-    plain, shrunk = (
+    divisors = balanced_divisors(np.abs(values).max(axis=0), dense.get_weights()[0])
+    plain, balanced = (
         np.abs(in_graph(EightBitDense("dense", dense, "linear", sizes), values) - exact).mean()
-        for sizes in (None, shrinking)
+        for sizes in (None, divisors)
     )
-    assert shrunk < plain / 3
+    assert balanced < plain / 3
+
+
+def test_a_row_of_large_inputs_leaves_the_others_their_precision():
+    dense = new_dense()
+    values = np.random.default_rng(0).normal(size=(20, 48)).astype(np.float32)
+    values[4] *= 1000
+    values[5] = 0
+    kernel, scale = quantize(dense.get_weights()[0], 0, LARGEST_OF_KERNELS)
+    numbers, units = zip(*[whole_numbers(row) if row.any() else (row, 0.0) for row in values], strict=True)
+    expected = np.array(numbers) @ kernel * np.array(units)[:, None] * scale + dense.get_weights()[1]
+    layer = EightBitDense("dense", dense, range_per_row=True)
+    np.testing.assert_allclose(in_graph(layer, values), expected, rtol=1e-5, atol=1e-5)
+    for row in (0, 5):
+        np.testing.assert_allclose(in_graph(layer, values[row : row + 1]), expected[row : row + 1], rtol=1e-5, atol=1e-5)
+    assert in_graph(layer, np.zeros((0, 48), np.float32)).shape == (0, 33)
 
 
 def test_the_outliers_of_a_model_are_found_with_random_tokens():

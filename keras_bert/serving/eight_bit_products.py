@@ -24,26 +24,30 @@ SERVING_VERSIONS = ("2.20", "2.21")
 # The activation of `BertConfig` -> what the operation applies to the sum.
 _FUSED = {"gelu": ["GeluApproximate"], "gelu_erf": ["GeluExact"], "relu": ["Relu"], "tanh": ["Tanh"], "linear": []}
 # A range must not be empty, but a batch may have zeros only.
-_SMALLEST_RANGE = 1e-30
+SMALLEST_RANGE = 1e-30
 # Processors without VNNI make the inputs positive and add two products in 16 bits: 2 * 255 * 64 still fits. With 127
 # the sums would overflow silently.
 LARGEST_OF_KERNELS = 64
 _RANDOM_TOKENS = (16, 64)
+# An input or a row of a kernel that is 0 has this size in `balanced_divisors`.
+_SMALLEST_SIZE = 1e-6
+_EXPONENT = 0.6
 
 
 class EightBitDense:
     """A dense layer whose kernel and inputs are rounded to 8 bits.
 
-    The kernel has a range for each column. The inputs have one range for the whole batch, their largest absolute value,
-    which is computed in every call. So an answer depends slightly, within the rounding, on the other texts of its
-    batch.
+    The kernel has a range for each column. The range of the inputs is their largest absolute value, which is computed
+    in every call. All inputs of a batch share it, so an answer depends slightly, within the rounding, on the other
+    texts of its batch.
 
     Args:
         name: the name of the variables.
         dense: a built `keras.layers.Dense`.
         activation: the activation of the layer, named as in `BertConfig.hidden_act`.
-        shrinking: float32 `[inputs]`, by which inputs are divided and the rows of the kernel multiplied; see
-            `outlier_sizes`. This changes the rounding, but not the product. By default all are 1.
+        divisors: float32 `[inputs]`, by which inputs are divided and the rows of the kernel multiplied; see
+            `balanced_divisors`. This changes the rounding, but not the product. By default all are 1.
+        range_per_row: whether each row of the inputs has a range of its own. Only without an activation.
 
     Attributes:
         stored: what a SavedModel has to store instead of the kernel: numbers and ranges.
@@ -55,28 +59,38 @@ class EightBitDense:
         float32 `[M, outputs]`.
     """
 
-    def __init__(self, name: str, dense, activation: str = "linear", shrinking=None):
+    def __init__(self, name: str, dense, activation: str = "linear", divisors=None, range_per_row: bool = False):
         kernel = keras.ops.convert_to_numpy(dense.kernel)
-        self.stored, self._factors = [], None
-        if shrinking is not None:
-            kernel = kernel * shrinking[:, None]
-            self._factors = tf.Variable(1 / shrinking, trainable=False, name=f"{name}_factors")
+        self.stored, self._factors, self._range_per_row = [], None, range_per_row
+        if divisors is not None:
+            kernel = kernel * divisors[:, None]
+            self._factors = tf.Variable(1 / divisors, trainable=False, name=f"{name}_factors")
             self.stored = [self._factors]
         numbers, scale = quantize(kernel, 0, LARGEST_OF_KERNELS)
         self._numbers = tf.Variable(numbers, trainable=False, name=f"{name}_numbers")
         self._ranges = tf.Variable(scale[0] * LARGEST, trainable=False, name=f"{name}_ranges")
-        # The form of the operation that is used here adds a bias; that of a layer without one is 0.
         self._bias = dense.bias if dense.use_bias else tf.zeros([dense.units])
         self._fused = ["BiasAdd", *_FUSED[activation], "Dequantize"]
         self.stored += [self._numbers, self._ranges]
 
     def __call__(self, inputs, training=None):
-        numbers, smallest, largest = quantized(inputs if self._factors is None else inputs * self._factors)
+        if self._factors is not None:
+            inputs *= self._factors
+        if self._range_per_row:
+            sizes = tf.maximum(tf.reduce_max(tf.abs(inputs), axis=-1, keepdims=True), SMALLEST_RANGE)
+            # The operation adds a bias before the rows have their size again, so it adds zeros.
+            return self._product(inputs / sizes, (-1.0, 1.0), tf.zeros_like(self._bias)) * sizes + self._bias
+        smallest = tf.minimum(tf.reduce_min(inputs), 0.0)
+        largest = tf.maximum(tf.reduce_max(inputs), SMALLEST_RANGE)
+        return self._product(inputs, (smallest, largest), self._bias)
+
+    def _product(self, inputs, input_range, bias):
+        numbers, smallest, largest = quantized(inputs, *input_range)
         ranges = self._ranges.read_value()
         (product,), _ = _apply_op(
             "_QuantizedMatMul",
             name="eight_bit_product",
-            device_inputs=[numbers, tf.bitcast(self._numbers, tf.qint8), tf.convert_to_tensor(self._bias)],
+            device_inputs=[numbers, tf.bitcast(self._numbers, tf.qint8), tf.convert_to_tensor(bias)],
             # The ranges are (smallest, largest); the larger absolute value counts. TensorFlow caches prepared kernels
             # by the address of the ranges, so these must be the variable itself, not a value computed from it.
             host_inputs=[smallest, largest, ranges, ranges],
@@ -99,19 +113,20 @@ class EightBitDense:
         return product
 
 
-def quantized(values):
-    """Rounds values to integers from -127 to 127. 127 stands for the largest absolute value.
+def quantized(values, smallest, largest):
+    """Rounds values to integers from -127 to 127. 127 stands for the larger absolute value of the range.
 
     Args:
         values: float32 tensor of any shape.
+        smallest, largest: float32 scalars, the range of the values.
 
     Returns:
         qint8 of that shape, and two float32 scalars: the values that -127 and 127 stand for.
     """
     return tf.raw_ops.QuantizeV2(
         input=values,
-        min_range=tf.minimum(tf.reduce_min(values), 0.0),
-        max_range=tf.maximum(tf.reduce_max(values), _SMALLEST_RANGE),
+        min_range=smallest,
+        max_range=largest,
         T=tf.qint8,
         mode="SCALED",
         round_mode="HALF_TO_EVEN",
@@ -124,7 +139,7 @@ def eight_bit_dense_layers(model) -> list[tuple]:
     """Returns the dense layers of a model's transformer blocks, each with the `EightBitDense` made from it."""
     encoder = encoder_of(model)
     blocks = list(dict.fromkeys(encoder.blocks_in_order()))  # ALBERT's layers share blocks
-    shrinking = {id(layer): sizes for layer, sizes in input_divisors(encoder)}
+    divisors = {id(layer): sizes for layer, sizes in input_divisors(encoder)}
     pairs = []
     for number, block in enumerate(blocks):
         for part, layers in block.dense_layers().items():
@@ -132,33 +147,46 @@ def eight_bit_dense_layers(model) -> list[tuple]:
                 activation = getattr(dense, "activation_name", "linear")
                 prefix = "attention_" if part == "attention" and dense.name == "output_dense" else ""
                 name = f"layer_{number}_{prefix}{dense.name}"
-                pairs.append((dense, EightBitDense(name, dense, activation, shrinking.get(id(dense)))))
+                range_per_row = id(dense) in divisors and divisors[id(dense)] is None
+                pairs.append((dense, EightBitDense(name, dense, activation, divisors.get(id(dense)), range_per_row)))
     return pairs
 
 
 def input_divisors(encoder) -> list[tuple]:
-    """Returns the dense layers of an encoder's feed-forward parts, each with its `outlier_sizes`."""
+    """Returns the dense layers of an encoder's feed-forward parts, each with the `balanced_divisors` of its inputs.
+
+    A layer behind an activation has None instead: each row of its inputs needs a range of its own, because a few tokens
+    have far larger values than the others there. Elsewhere this would gain little for its time.
+    """
     blocks = list(dict.fromkeys(encoder.blocks_in_order()))  # ALBERT's layers share blocks
-    layers = [layer for block in blocks for layer in block.dense_layers()["feed_forward"]]
-    return [(layer, outlier_sizes(sizes)) for layer, sizes in zip(layers, _input_sizes(encoder, layers), strict=True)]
+    parts = [block.dense_layers()["feed_forward"] for block in blocks]
+    first = [layer for part in parts for layer in part[::2]]
+    divided = [
+        (layer, balanced_divisors(sizes, keras.ops.convert_to_numpy(layer.kernel)))
+        for layer, sizes in zip(first, _input_sizes(encoder, first), strict=True)
+    ]
+    return [*divided, *((layer, None) for part in parts for layer in part[1::2])]
 
 
-def outlier_sizes(largest: np.ndarray) -> np.ndarray:
-    """Returns the divisors of inputs that limit each input to twice the usual size.
+def balanced_divisors(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    """Returns divisors that leave both the inputs and the kernel of a layer their precision.
 
     In every text, a few inputs of a layer are many times larger than the others, which would then get few integers.
+    Large divisors would take the precision from the kernel instead. From SmoothQuant (Xiao et al., 2023, section 4),
+    with the exponent that had the smallest error.
 
     Args:
         largest: float `[inputs]`, the largest absolute value of each input.
+        kernel: float `[inputs, outputs]`.
 
     Returns:
-        float32 `[inputs]`, 1 for most.
-
-    Example:
-        [1, 0.5, 1, 8] -> [1, 1, 1, 4]
+        float32 `[inputs]`, positive. Their median is 1.
     """
-    usual = 2 * np.median(largest)
-    return np.maximum(largest / usual, 1).astype(np.float32) if usual > 0 else np.ones_like(largest, np.float32)
+    of_inputs, of_kernel = (
+        np.maximum(sizes, _SMALLEST_SIZE) for sizes in (largest, np.abs(kernel).max(axis=1, initial=0))
+    )
+    divisors = of_inputs**_EXPONENT / of_kernel ** (1 - _EXPONENT)
+    return (divisors / np.median(divisors)).astype(np.float32)
 
 
 def _input_sizes(encoder, layers) -> list[np.ndarray]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.serving.eight_bit_products import LARGEST_OF_KERNELS
+from keras_bert.serving.eight_bit_products import LARGEST_OF_KERNELS, SMALLEST_RANGE
 from keras_bert.serving.eight_bit_weights import quantize
 
 OPSET = 12
@@ -28,13 +28,13 @@ class OnnxGraph:
         weights: how matrices are stored: None (float32), "float16" or "int8". Vectors are float32. Except for products
             of "int8", everything is computed in float32.
         divisors: name of a dense layer -> float32 `[inputs]`: what its inputs are divided by before they are rounded to
-            8 bits, see `eight_bit_products.outlier_sizes`.
+            8 bits. None means the largest value of each row. See `eight_bit_products.input_divisors`.
 
     Attributes:
         weights: as given.
     """
 
-    def __init__(self, weights: str | None = None, divisors: Mapping[str, np.ndarray] | None = None):
+    def __init__(self, weights: str | None = None, divisors: Mapping[str, np.ndarray | None] | None = None):
         import onnx  # only those who export need it
 
         self.weights = weights
@@ -97,12 +97,23 @@ class OnnxGraph:
         elif self.weights == "float16":
             product = self.node("MatMul", values, self.to_float(self._half(f"{name}/kernel", kernel)))
         else:
-            if (divisors := self._divisors.get(name)) is not None:
+            product = self._eight_bit_product(name, values, kernel)
+        return product if bias is None else self.node("Add", product, self.weight(f"{name}/bias", bias))
+
+    def _eight_bit_product(self, name: str, values: str, kernel: np.ndarray) -> str:
+        sizes = None
+        if name in self._divisors:
+            divisors = self._divisors[name]
+            if divisors is None:
+                largest = self.node("ReduceMax", self.node("Abs", values), axes=[-1])
+                sizes = self.node("Max", largest, self.number(SMALLEST_RANGE))
+                values = self.node("Div", values, sizes)
+            else:
                 values = self.node("Mul", values, self.weight(f"{name}/factors", 1 / divisors))
                 kernel = kernel * divisors[:, None]
-            numbers, scales = self._eight_bits(f"{name}/kernel", kernel, axis=0)
-            product = self._product_of_integers(values, numbers, scales)
-        return product if bias is None else self.node("Add", product, self.weight(f"{name}/bias", bias))
+        numbers, scales = self._eight_bits(f"{name}/kernel", kernel, axis=0)
+        product = self._product_of_integers(values, numbers, scales)
+        return product if sizes is None else self.node("Mul", product, sizes)
 
     def product_with_rows(self, name: str, values: str, table: np.ndarray, bias_name: str, bias: np.ndarray) -> str:
         """Returns `values @ table.T + bias`: float32 `[M, width]` and `[rows, width]` -> `[M, rows]`.
