@@ -51,7 +51,8 @@ $(VENV)/installed: setup.py pyproject.toml constraints.txt
 quickstart: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash run_scripts/quickstart.sh $(OUTPUT) $(INPUT)
 
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+# Three processes on two cores, because many tests wait: for a server, a signal or another process.
+PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
 test: install
 	$(PYTEST) -m 'not slow' $(TESTS)

@@ -156,7 +156,9 @@ def test_a_row_of_large_inputs_leaves_the_others_their_precision():
     layer = EightBitDense("dense", dense, range_per_row=True)
     np.testing.assert_allclose(in_graph(layer, values), expected, rtol=1e-5, atol=1e-5)
     for row in (0, 5):
-        np.testing.assert_allclose(in_graph(layer, values[row : row + 1]), expected[row : row + 1], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            in_graph(layer, values[row : row + 1]), expected[row : row + 1], rtol=1e-5, atol=1e-5
+        )
     assert in_graph(layer, np.zeros((0, 48), np.float32)).shape == (0, 33)
 
 

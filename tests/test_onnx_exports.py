@@ -14,7 +14,9 @@ from keras_bert import BertConfig, BertEncoder, ReplacedTokenDetector, SequenceC
 from keras_bert.models.modern_bert_encoder import ModernBertEncoder
 from keras_bert.models.trainable_parts import enable_lora, lora_layers
 from keras_bert.program.errors import InputError
+from keras_bert.serving.eight_bit_products import balanced_divisors
 from keras_bert.serving.portable.onnx_engine import OnnxEngine
+from keras_bert.serving.portable.onnx_graph import OnnxGraph
 from keras_bert.serving.portable.onnx_model import write_onnx
 
 # Rows of one token make Keras warn that the softmax of a single score is always 1.
@@ -219,19 +221,39 @@ def test_products_of_8_bit_numbers_are_fused(tmp_path):
     assert (nodes["DynamicQuantizeMatMul"], nodes["SkipLayerNormalization"], nodes["FastGelu"]) == (4 * 3, 7, 3)
 
 
-def test_large_inputs_of_8_bit_products_are_divided(tmp_path, monkeypatch):
-    model = small_tagger()
-    norm = model.encoder.blocks_in_order()[0].attention_layer_norm
-    gamma = np.asarray(norm.gamma)
-    gamma[3] = 50
-    norm.gamma.assign(gamma)
-    features = features_of(model, 9)
-    errors = []
-    for _ in range(2):
-        found = written(model, tmp_path / "model.onnx", "int8").run(features)
-        errors.append(np.abs(found - np.asarray(model(features))).mean())
-        monkeypatch.setattr("keras_bert.serving.portable.onnx_model._divisors", lambda model: None)
-    assert errors[0] < errors[1] / 2
+def test_large_inputs_and_rows_leave_the_others_their_precision_in_8_bit_products():
+    draw = np.random.default_rng(0)
+    kernel = draw.normal(size=(24, 10)).astype(np.float32)
+    usual = draw.integers(-1000, 1000, (12, 24)).astype(np.int32)
+    sizes = np.where(np.arange(24) == 3, 50, 1)
+    graph = OnnxGraph("int8", {"divided": balanced_divisors(sizes, kernel), "rows": None})
+    values = graph.to_float("numbers")
+    names = ("plain", "divided", "rows")
+    outputs = {name: (graph.dense(name, values, kernel, None), ("rows", 10)) for name in names}
+    file = graph.model({"numbers": ("rows", 24)}, outputs, "three products").SerializeToString()
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+
+    def products_and_errors(numbers):
+        found = dict(zip(names, session.run(names, {"numbers": numbers}), strict=True))
+        exact = numbers @ kernel.astype(np.float64)
+        return found, {name: np.abs(found[name] - exact)[:7].mean() for name in names}
+
+    large_column, large_row = usual.copy(), usual.copy()
+    large_column *= sizes.astype(np.int32)
+    large_row[7] *= 100
+    large_row[8] = 0
+    _, errors = products_and_errors(large_column)
+    assert errors["divided"] < 0.5 * errors["plain"]
+    found, errors = products_and_errors(large_row)
+    assert errors["rows"] < 0.1 * errors["plain"]
+    np.testing.assert_array_equal(found["rows"][8], 0)
+
+
+def test_the_feed_forward_parts_have_divided_inputs_and_rows_with_ranges(tmp_path):
+    write_onnx(small_tagger(), tmp_path / "model.onnx", "int8")
+    graph = onnx.load(tmp_path / "model.onnx").graph
+    assert sum(node.op_type == "ReduceMax" for node in graph.node) == 3
+    assert sum(weight.name.endswith("/factors") for weight in graph.initializer) == 3
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_help_of_every_console_script_is_shown_within_two_seconds(installed, tmp
         assert importlib.util.find_spec(module), f"{name} starts {module}, which does not exist"
         program = f"import sys; from {module} import {function}; sys.argv[0] = {name!r}; {function}()"
         seconds = []
-        for _ in range(2):  # the first may pay for compiling
+        while not seconds or len(seconds) < 2 and seconds[0] >= 2.0:  # the first may pay for compiling
             start = time.perf_counter()
             result = run_outside_the_clone(installed, tmp_path, program, "--help")
             seconds.append(time.perf_counter() - start)

@@ -16,6 +16,7 @@ from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.tokenization.vocabulary import Vocabulary
+from run_scripts import fill_mask, search_sentences, summarize, word_senses
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 NAMES = ("text_prediction", "embeddings", "training_embeddings")
@@ -107,103 +108,83 @@ def my_bert(models):
 
 
 @pytest.fixture(scope="module")
-def answers(my_bert):
-    """Runs the commands and returns what each printed."""
-    folder = my_bert.parent
-    (folder / "texts.txt").write_text(
-        "The quick fox. It sat on the bank.\n\nthe bank lends\nOn a bank of sand.\n", "utf-8"
-    )
-    (folder / "empty.txt").write_text("", "utf-8")
-    model = f"--init_checkpoint={my_bert}"
+def texts(my_bert):
+    path = my_bert.parent / "texts.txt"
+    path.write_text("The quick fox. It sat on the bank.\n\nthe bank lends\nOn a bank of sand.\n", "utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_commands_answer(my_bert, texts):
+    folder, model, these = texts.parent, f"--init_checkpoint={my_bert}", f"--input_file={texts}"
+    prompt = ["generate_text", model, "--prompt=the fox", "--length=5"]
+    senses = ["--word=bank", "--num_groups=2", f"--output_dir={folder}/senses", "--noplot"]
+    index = ["search_sentences", model, f"--index_dir={folder}/index"]
     commands = [
-        [
-            "fill_mask",
-            model,
-            "--text=the [MASK] fox [MASK]",
-            "--top_k=2",
-            "--joint",
-            f"--output_file={folder}/fill.jsonl",
-        ],
-        ["fill_mask", model, "--text=the fox"],
-        ["fill_mask", model],
-        ["generate_text", model, "--prompt=the fox", "--length=5", "--num_texts=2", "--random_seed=4"],
-        ["generate_text", model, "--prompt=the fox", "--length=5", "--random_seed=5"],
-        ["word_senses", model, f"--input_file={folder}/texts.txt", "--word=bank", "--num_groups=2"]
-        + [f"--output_dir={folder}/senses", "--noplot"],
-        [
-            "word_senses",
-            model,
-            f"--input_file={folder}/texts.txt",
-            "--word=sun",
-            f"--output_dir={folder}/none",
-            "--noplot",
-        ],
-        [
-            "summarize",
-            model,
-            f"--input_file={folder}/texts.txt",
-            "--num_sentences=2",
-            f"--output_file={folder}/sum.json",
-        ],
-        ["summarize", model, f"--input_file={folder}/empty.txt"],
-        ["search_sentences", model, f"--input_file={folder}/texts.txt", f"--index_dir={folder}/index"],
-        ["search_sentences", model, f"--index_dir={folder}/index", "--query=the bank lends", "--top_k=1"],
-        ["search_sentences", model, f"--index_dir={folder}/senses", "--query=bank"],
-        ["search_sentences", model, "--query=bank"],
-        ["search_sentences", model, f"--input_file={folder}/texts.txt", f"--index_dir={folder}/index", "--append"],
-        ["search_sentences", model, f"--index_dir={folder}/index", "--query=the bank lends", "--top_k=2", "--exact"],
+        ["fill_mask", model, "--text=the [MASK] fox [MASK]", "--top_k=2", "--joint", f"--output_file={folder}/fill"],
+        [*prompt, "--num_texts=2", "--random_seed=4"],
+        [*prompt, "--random_seed=5"],
+        ["word_senses", model, these, *senses],
+        ["summarize", model, these, "--num_sentences=2", f"--output_file={folder}/sum.json"],
+        [*index, these],
+        [*index, "--query=the bank lends", "--top_k=1"],
+        [*index, these, "--append"],
+        [*index, "--query=the bank lends", "--top_k=2", "--exact"],
     ]
     result = subprocess.run(
         [sys.executable, "-c", RUN_ALL, json.dumps(commands)], capture_output=True, text=True, cwd=PROJECT, timeout=900
     )
     assert result.returncode == 0, result.stderr
-    found = [part.partition("\n")[2] for part in result.stdout.split("=== ")[1:]]
-    assert len(found) == len(commands)
-    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
-    return found, errors
-
-
-@pytest.mark.slow
-def test_commands_answer(answers, my_bert):
-    found, _ = answers
-    filled = json.loads((my_bert.parent / "fill.jsonl").read_text("utf-8"))
+    filling, writing, again, meanings, summing, indexing, search, appending, exact = (
+        part.partition("\n")[2] for part in result.stdout.split("=== ")[1:]
+    )
+    filled = json.loads((folder / "fill").read_text("utf-8"))
     assert filled["text"] == "the [MASK] fox [MASK]"
-    assert filled["filled_text"] in found[0]
+    assert filled["filled_text"] in filling
     assert [len(mask["fills"]) for mask in filled["masks"]] == [2, 2]
-    written = found[3].splitlines()
+    written = writing.splitlines()
     assert [line[:7] for line in written] == ["the fox"] * 2
-    assert found[4].splitlines() == written[1:]
-    table = (my_bert.parent / "senses" / "senses.tsv").read_text("utf-8").splitlines()
+    assert again.splitlines() == written[1:]
+    table = (folder / "senses" / "senses.tsv").read_text("utf-8").splitlines()
     assert [line.split("\t")[0] for line in table] == ["text", "1", "2", "3"]
     assert table[2].endswith("\tthe bank lends")
-    assert "On a [bank] of sand." in found[5]
-    summary = json.loads((my_bert.parent / "sum.json").read_text("utf-8"))
-    assert found[7].splitlines()[-2:] == [sentence["text"] for sentence in summary["chosen"]]
+    assert "On a [bank] of sand." in meanings
+    summary = json.loads((folder / "sum.json").read_text("utf-8"))
+    assert summing.splitlines()[-2:] == [sentence["text"] for sentence in summary["chosen"]]
     assert len(summary["sentences"]) == 4
-    assert "3 texts, vectors of 8 numbers" in found[9]
-    assert "6 texts, vectors of 8 numbers" in found[13]
-    assert found[14].splitlines()[-2:] == ["  1.0000  the bank lends"] * 2
-    assert found[10].splitlines()[-2:] == ["the bank lends", "  1.0000  the bank lends"]
+    assert "3 texts, vectors of 8 numbers" in indexing
+    assert search.splitlines()[-2:] == ["the bank lends", "  1.0000  the bank lends"]
+    assert "6 texts, vectors of 8 numbers" in appending
+    assert exact.splitlines()[-2:] == ["  1.0000  the bank lends"] * 2
 
 
-def test_commands_say_what_is_wrong_in_one_line(answers, my_bert):
-    found, errors = answers
-    assert [number for number, printed in enumerate(found) if "exit 1" in printed] == [1, 2, 6, 8, 11, 12]
-    assert [
-        re.search(start, error) is not None
-        for start, error in zip(
-            [
-                r"Text 1 has no \[MASK\]",
-                "There is nothing to fill in",
-                "'sun' does not occur",
-                "empty.txt is empty",
-                "senses is not an index: it has no index.json, texts.jsonl",
-                "There is nothing to search",
-            ],
-            errors,
-            strict=True,
-        )
-    ] == [True] * 6
+@pytest.mark.parametrize(
+    ("module", "arguments", "error"),
+    [
+        (fill_mask, ["--text=the fox"], r"Text 1 has no \[MASK\]"),
+        (fill_mask, [], "There is nothing to fill in"),
+        (
+            word_senses,
+            ["--input_file=FOLDER/texts.txt", "--word=sun", "--output_dir=FOLDER/none", "--noplot"],
+            "'sun' does not occur",
+        ),
+        (summarize, ["--input_file=FOLDER/empty.txt"], "empty.txt is empty"),
+        (
+            search_sentences,
+            ["--index_dir=FOLDER/other", "--query=bank"],
+            "other is not an index: it has no index.json, texts.jsonl",
+        ),
+        (search_sentences, ["--query=bank"], "There is nothing to search"),
+    ],
+)
+def test_commands_say_what_is_wrong_in_one_line(my_bert, texts, run_here, module, arguments, error):
+    (texts.parent / "empty.txt").write_text("", "utf-8")
+    (texts.parent / "other").mkdir(exist_ok=True)
+    arguments = [argument.replace("FOLDER", str(texts.parent)) for argument in arguments]
+    code, printed = run_here(module, f"--init_checkpoint={my_bert}", *arguments)
+    assert code == 1
+    [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
+    assert re.search(error, line)
 
 
 def test_every_command_that_the_pages_name_has_the_flags_that_they_name():
