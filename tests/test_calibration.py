@@ -340,7 +340,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHER_TASKS)
+@pytest.mark.parametrize("name", slow_except(["answers"], OTHER_TASKS))
 def test_the_command_calibrates_the_model_of_a_run(name, tmp_path, run_here, monkeypatch):
     model, x, scores_of = model_of(name)
     monkeypatch.chdir(tmp_path)

@@ -132,6 +132,8 @@ def test_inputs_that_are_always_large_leave_the_others_their_precision():
     kernel = np.array([[1.0, -2], [2, 0], [0.5, 2], [2, 1]])
     np.testing.assert_allclose(balanced_divisors(np.array([1, 1, 1, 32.0]), kernel), [1, 1, 1, 8], rtol=1e-6)
     np.testing.assert_allclose(balanced_divisors(np.ones(3), np.array([[1.0], [1], [32]])), [1, 1, 0.25], rtol=1e-6)
+    # An input that random tokens never need may be large in a text.
+    np.testing.assert_allclose(balanced_divisors(np.array([0.0, 1, 1]), np.ones((3, 1))), [0.1**0.6, 1, 1], rtol=1e-6)
     assert np.isfinite(balanced_divisors(np.array([0.0, 0, 8]), np.zeros((3, 2)))).all()
     dense = new_dense()
     values = np.random.default_rng(0).normal(size=(20, 48)).astype(np.float32)

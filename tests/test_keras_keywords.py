@@ -7,6 +7,7 @@ import zipfile
 import keras
 import numpy as np
 import pytest
+from slow_parameters import slow_except
 from test_families_on_texts import byte_pairs, sentence_pieces, word_pieces
 from test_text_fitting import CONFIG, LABELS, TEXTS, VOCABULARY, new_model
 
@@ -49,7 +50,7 @@ def part(column, first, stop):
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in ("classes", "tags") else pytest.param(name, marks=pytest.mark.slow) for name in TASKS],
+    slow_except(["tags"], TASKS),
 )
 def test_a_validation_split_is_the_last_examples(eagerly, name):
     _, x, y = TASKS[name]

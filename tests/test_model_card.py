@@ -30,7 +30,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", slow_except(["classifier", "answers", "sentences"], MODELS))
+@pytest.mark.parametrize("name", slow_except(["classifier", "answers"], MODELS))
 def test_the_script_of_the_card_runs(name, tmp_path, capsys):
     MODELS[name]().save_pretrained(tmp_path / "model", VOCABULARY)
     card = (tmp_path / "model" / "README.md").read_text("utf-8")

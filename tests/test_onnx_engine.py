@@ -9,6 +9,7 @@ import onnx
 import pytest
 import tensorflow as tf
 from portable_models import make_model
+from slow_parameters import slow_except
 from test_onnx_exports import assert_computes_like, features_of
 
 from keras_bert.program.errors import InputError
@@ -87,14 +88,14 @@ def test_a_missing_package_is_named(module, use, encoder_file, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(("format", "engine"), [("onnx", OnnxEngine), ("litert", LiteRTEngine)])
-@pytest.mark.parametrize("name", ["choice", "span"])
+@pytest.mark.parametrize("name", slow_except(["choice"], ["choice", "span"]))
 def test_export_of_keras_writes_a_file_without_further_arguments(name, format, engine, tmp_path):
     model = make_model(name)
     model.export(tmp_path / "file", format=format)
     assert_computes_like(engine(tmp_path / "file"), model, features_of(model, 9))
 
 
-@pytest.mark.parametrize("name", ["choice", "masked words"])
+@pytest.mark.parametrize("name", slow_except(["masked words"], ["choice", "masked words"]))
 def test_export_of_keras_writes_a_saved_model_without_further_arguments(name, tmp_path):
     model = make_model(name)
     model.export(tmp_path / "folder", verbose=False)

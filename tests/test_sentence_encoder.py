@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from slow_parameters import slow_except
 from tiny_checkpoints import CONFIG, FEATURES, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
@@ -98,7 +99,7 @@ def test_a_prompt_is_put_before_each_text(folder):
         model.encode("fox", prompt="title")
 
 
-@pytest.mark.parametrize("format", ["keras_bert", "huggingface"])
+@pytest.mark.parametrize("format", slow_except(["huggingface"], ["keras_bert", "huggingface"]))
 def test_a_saved_model_gives_the_same_vectors(format, folder, tmp_path):
     arguments = {"pooling": ["cls", "max"], "prompts": {"query": "the "}, "max_seq_length": 5, "normalize": False}
     model = encoder(folder, dense=[{"units": 6, "use_bias": False}, {"units": 4, "activation": "relu"}], **arguments)

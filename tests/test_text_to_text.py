@@ -6,6 +6,7 @@ import pathlib
 import keras
 import numpy as np
 import pytest
+from slow_parameters import slow_except
 
 from keras_bert import AdamW, BertConfig, Encoder, InputError, MaskedLM, TextToText, Vocabulary
 from keras_bert.checkpoints.checkpoint import StoredTensor
@@ -171,7 +172,7 @@ def test_a_later_token_of_the_target_changes_no_earlier_logits():
     assert (before[:, 4:] != after[:, 4:]).any()
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("shared", slow_except([True], [False, True]))
 def test_the_decoder_starts_as_the_encoder(shared, bert, tmp_path, without_graphs):
     encoder = Encoder.from_pretrained(bert)
     model = TextToText.from_pretrained(bert, shared=shared)

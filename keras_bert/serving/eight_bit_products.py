@@ -29,8 +29,8 @@ SMALLEST_RANGE = 1e-30
 # the sums would overflow silently.
 LARGEST_OF_KERNELS = 64
 _RANDOM_TOKENS = (16, 64)
-# An input or a row of a kernel that is 0 has this size in `balanced_divisors`.
-_SMALLEST_SIZE = 1e-6
+# In `balanced_divisors` no size is below this part of the median: an input may be 0 for random tokens only.
+_SMALLEST_PART = 0.1
 _EXPONENT = 0.6
 
 
@@ -183,7 +183,8 @@ def balanced_divisors(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
         float32 `[inputs]`, positive. Their median is 1.
     """
     of_inputs, of_kernel = (
-        np.maximum(sizes, _SMALLEST_SIZE) for sizes in (largest, np.abs(kernel).max(axis=1, initial=0))
+        np.maximum(sizes, _SMALLEST_PART * np.median(sizes) or 1)
+        for sizes in (largest, np.abs(kernel).max(axis=1, initial=0))
     )
     divisors = of_inputs**_EXPONENT / of_kernel ** (1 - _EXPONENT)
     return (divisors / np.median(divisors)).astype(np.float32)
