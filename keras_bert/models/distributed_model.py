@@ -180,7 +180,7 @@ class DistributedModel(keras.Model):
             gradients, sums, predictions = gradients_and_sums(data, 0)
             if self.stream_memory is not None:
                 self.stream_memory.keep(predictions)
-            if self._compile_metrics is not None:
+            if self.stream_memory is None or self._compile_metrics is not None:
                 x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
                 self.compute_metrics(x, y, predictions, sample_weight)
         for name, (numerator, weight) in sums.items():

@@ -38,15 +38,15 @@ class EightBitDense:
     """A dense layer whose kernel and inputs are rounded to 8 bits.
 
     The kernel has a range for each column. The range of the inputs is their largest absolute value, which is computed
-    in every call. All inputs of a batch share it, so an answer depends slightly, within the rounding, on the other
+    in every call. A batch usually shares one range, so an answer depends slightly, within the rounding, on the other
     texts of its batch.
 
     Args:
         name: the name of the variables.
         dense: a built `keras.layers.Dense`.
         activation: the activation of the layer, named as in `BertConfig.hidden_act`.
-        divisors: float32 `[inputs]`, by which inputs are divided and the rows of the kernel multiplied; see
-            `balanced_divisors`. This changes the rounding, but not the product. By default all are 1.
+        divisors: float32 `[inputs]`, see `balanced_divisors`; by default all are 1. The layer divides its inputs by
+            them and multiplies the rows of the kernel by them. This changes the rounding, but not the product.
         range_per_row: whether each row of the inputs has a range of its own. Only without an activation.
 
     Attributes:
