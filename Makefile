@@ -15,7 +15,7 @@
 # make finetuning-speed OTHER_PYTHON=python MODEL=minilm DATA=data
 #                   the time of fine-tuning beside theirs (about 20 minutes)
 # make benchmark DATA=folder
-#                   speed beside keras-hub, transformers + torch, and ONNX Runtime, each in an environment of its
+#                   speed beside Keras on JAX, keras-hub, transformers + torch, and ONNX Runtime, each in an environment of its
 #                   own (.venv-benchmark): tables in docs/results.md. DATA has shared/data's form; without
 #                   it the suite of texts fails. BENCHMARK="--suites=forward" and the
 #                   like: flags of benchmarks/speed.py
@@ -31,7 +31,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 BEAM_VENV := .venv-beam
 BENCHMARK_VENV := .venv-benchmark
-ENGINES := keras_hub torch onnx
+ENGINES := jax keras_hub torch onnx
+PACKAGES_jax := jax keras absl-py
 PACKAGES_keras_hub := keras-hub safetensors tensorflow tensorflow-text
 PACKAGES_torch := torch transformers onnx onnxscript
 PACKAGES_onnx := onnxruntime onnx

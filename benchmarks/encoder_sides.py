@@ -29,19 +29,22 @@ MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12,
 LARGEST_DIFFERENCE = 1e-3
 LARGEST_DIFFERENCE_OF_GELUS = 5e-2
 LARGEST_DIFFERENCE_OF_8_BITS = 2e-2
+LARGEST_DIFFERENCE_OF_BFLOAT16 = 1e-1
 
 
 @dataclasses.dataclass(frozen=True)
 class Side:
     """A module with the protocol of `benchmarks.sides.answering`, and the environment it runs in; "" is our own.
 
-    `reads_torch_export` says whether it needs the file that `benchmarks.sides.export_onnx` writes.
+    `reads_torch_export` says whether it needs the file that `benchmarks.sides.export_onnx` writes, `has_dtypes` whether
+    it can compute in others than float32.
     """
 
     module: str
     environment: str = ""
     arguments: Mapping[str, object] = dataclasses.field(default_factory=dict)
     reads_torch_export: bool = False
+    has_dtypes: bool = False
 
 
 def _exported(format: str, reads_torch_export: bool = False, **weights) -> Side:
@@ -51,8 +54,9 @@ def _exported(format: str, reads_torch_export: bool = False, **weights) -> Side:
 SIDES = {
     "ours": Side("benchmarks.sides.keras_bert_encoder"),
     "ours_unpadded": Side("benchmarks.sides.keras_bert_encoder", arguments={"unpadded": 1}),
+    "ours_jax": Side("benchmarks.sides.keras_bert_on_jax", "jax", has_dtypes=True),
     "keras_hub": Side("benchmarks.sides.keras_hub_encoder", "keras_hub"),
-    "transformers": Side("benchmarks.sides.transformers_encoder", "torch"),
+    "transformers": Side("benchmarks.sides.transformers_encoder", "torch", has_dtypes=True),
     "onnxruntime": Side("benchmarks.sides.onnxruntime_encoder", "onnx", reads_torch_export=True),
     "saved_model": _exported("saved_model"),
     "saved_model int8": _exported("saved_model", weights="int8"),
@@ -96,10 +100,13 @@ def python_of(environment: str, environments: str) -> str:
     return os.path.abspath(python)
 
 
-def environment_of_sides() -> dict[str, str]:
+def environment_of_sides(environment: str) -> dict[str, str]:
     """Returns the environment variables that let every Python find this checkout, and TensorFlow say less."""
     path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
-    return {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    backend = "jax" if environment == "jax" else "tensorflow"
+    # JAX would take most of a GPU's memory, and leave too little for the others.
+    memory = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    return {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": backend} | memory
 
 
 def write_model(folder: str, config: BertConfig) -> None:
@@ -131,8 +138,8 @@ def write_batch(path: str, rows: list[list[int]], segments: list[list[int]]) -> 
 class RunningSides:
     """A context manager that starts some of `SIDES`. `left_out` maps the sides that are left out to their reasons."""
 
-    def __init__(self, names, environments: str):
-        self.environments = environments
+    def __init__(self, names, environments: str, dtype: str = "float32"):
+        self.environments, self.dtype = environments, dtype
         self.workers, self.said, self.left_out, self.versions = {}, {}, {}, {}
         self._files = contextlib.ExitStack()
         for name in names:
@@ -143,13 +150,15 @@ class RunningSides:
 
     def _start(self, name: str) -> None:
         side = SIDES[name]
+        if self.dtype != "float32" and not side.has_dtypes:
+            raise InputError(f"it does not compute in {self.dtype} here")
         python = python_of(side.environment, self.environments)
         self.said[name] = self._files.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115
         self.workers[name] = start_worker(
             python,
             side.module,
-            side.arguments,
-            environment_of_sides() | {"KERAS_BACKEND": "tensorflow"},
+            side.arguments | ({"dtype": self.dtype} if side.has_dtypes else {}),
+            environment_of_sides(side.environment),
             self.said[name],
         )
 
@@ -179,7 +188,7 @@ class RunningSides:
             if wanted is None:
                 wanted = found
                 continue
-            self._try(name, _check_difference, found, wanted, name, config)
+            self._try(name, _check_difference, found, wanted, name, config, self.dtype)
 
     def _export(self, folder: str) -> None:
         """Lets torch write the model for the sides that read ONNX."""
@@ -189,7 +198,7 @@ class RunningSides:
                 [python, "-m", "benchmarks.sides.export_onnx", folder],
                 capture_output=True,
                 text=True,
-                env=os.environ | environment_of_sides(),
+                env=os.environ | environment_of_sides("torch"),
             )
             if done.returncode:
                 raise InputError(last_line(done.stderr))
@@ -248,10 +257,12 @@ class RunningSides:
         return name.split(",")[0]
 
 
-def _check_difference(found: np.ndarray, wanted: np.ndarray, name: str, config: BertConfig) -> None:
+def _check_difference(found: np.ndarray, wanted: np.ndarray, name: str, config: BertConfig, dtype: str) -> None:
     allowed = LARGEST_DIFFERENCE_OF_8_BITS if SIDES[name].arguments.get("weights") else LARGEST_DIFFERENCE
     if name == "keras_hub" and config.hidden_act == "gelu_erf":
         allowed = LARGEST_DIFFERENCE_OF_GELUS  # its BERT and ELECTRA have only the tanh approximation
+    if dtype != "float32":
+        allowed = LARGEST_DIFFERENCE_OF_BFLOAT16
     largest = np.abs(found - wanted).max() if found.shape == wanted.shape else np.inf
     if not largest <= allowed:
         raise InputError(f"its vectors differ from ours by up to {largest:.2g}, and {allowed:g} was allowed")

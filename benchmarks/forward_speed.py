@@ -3,15 +3,19 @@
     python -m benchmarks.forward_speed --sizes=minilm --lengths=128 --batch_sizes=16
 
 All sides compute the last layer's vectors of the same random rows with the same weights in float32, on all cores; their
-results are compared first. Each side is what a user of the engine would run on a CPU:
+results are compared first. Each side is what a user of the engine would run:
 
 * ours: `BertEncoder` in a `tf.function`, as `predict` and exports run it.
+* ours_jax: `BertEncoder` on Keras' JAX backend, in a `jax.jit`.
 * keras_hub: KerasHub's backbone in a `tf.function`. transformers: its model on torch, inference mode, SDPA.
 * onnxruntime: torch's export of that model.
 
+ours_jax and transformers run on a GPU if they find one, and have --dtype=bfloat16. In float32 on a GPU, JAX rounds the
+numbers of products to TF32 and torch does not; JAX_DEFAULT_MATMUL_PRECISION=highest changes that.
+
 Sides are processes that take turns. In a turn a side runs for --settle seconds that are not counted and then for
 --seconds that are counted; the first turn is not counted. A cell has the milliseconds of a call, the median over the
-turns, then the ratio of the side's time to ours, turn by turn: the median, the smallest and the largest.
+turns, then the ratio of the side's time to the first side's, turn by turn: the median, the smallest and the largest.
 
 Cases of more than --most_gflop operations are left out; --most_gflop=0 measures all cases, which takes hours.
 """
@@ -33,7 +37,7 @@ from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
-FORWARD_SIDES = ("ours", *OTHERS)
+FORWARD_SIDES = ("ours", "ours_jax", *OTHERS)
 ALL_SIZES = ["tiny", "mini", "minilm", "small", "medium", "base"]
 
 
@@ -43,6 +47,7 @@ def define_flags() -> None:
     flags.DEFINE_list("lengths", ["32", "128", "512"], "Tokens of a row.")
     flags.DEFINE_list("batch_sizes", ["1", "16"], "Rows of a batch.")
     flags.DEFINE_enum("hidden_act", "", ["", "gelu", "gelu_erf"], "The GELU of all sizes: the tanh or the exact one.")
+    flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "What sides compute in; others are left out.")
     flags.DEFINE_float("most_gflop", 110, "Cases of more operations than this, in billions, are left out; 0: none.")
     flags.DEFINE_float("settle", 0.1, "Seconds of a turn that are not counted.", lower_bound=0)
     flags.DEFINE_float("seconds", 0.3, "Seconds of a turn that are counted, at least.", lower_bound=0)
@@ -60,7 +65,7 @@ def main() -> None:
             f"--sizes: there is no {', '.join(unknown)}. There are: minilm, {', '.join([*SIZES, *FAMILIES])}"
         )
     measured, num_left_out = [], 0
-    with RunningSides(names, FLAGS.environments) as sides, tempfile.TemporaryDirectory() as folder:
+    with RunningSides(names, FLAGS.environments, FLAGS.dtype) as sides, tempfile.TemporaryDirectory() as folder:
         for size in sizes:
             config = config_of_size(size, FLAGS.hidden_act)
             cases = [(length, rows) for length in lengths for rows in batch_sizes]
@@ -108,19 +113,19 @@ def table(measured: list[tuple]) -> list[str]:
     names = [name for name in FORWARD_SIDES if any(name in case[-1] for case in measured)]
     rows = []
     for size, length, num_rows, seconds in measured:
-        ours = seconds.get("ours", [])
-        cells = [cell(seconds.get(name, []), ours if name != "ours" else []) for name in names]
+        first = seconds.get(names[0], [])
+        cells = [cell(seconds.get(name, []), first if name != names[0] else []) for name in names]
         rows.append([size, str(num_rows), str(length), *cells])
     return table_lines(["size", "rows", "length", *names], rows)
 
 
-def cell(seconds: list[float], ours: list[float]) -> str:
-    """Returns milliseconds and, if ours are given, the ratio to ours: `262: 1.10 (1.05 to 1.20)`."""
+def cell(seconds: list[float], first: list[float]) -> str:
+    """Returns milliseconds and, if the first side's are given, the ratio to them: `262: 1.10 (1.05 to 1.20)`."""
     if not seconds:
         return "-"
     milliseconds = 1000 * statistics.median(seconds)
     text = f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
-    return f"{text}: {ratio_of(seconds, ours)}" if ours else text
+    return f"{text}: {ratio_of(seconds, first)}" if first else text
 
 
 def command() -> None:

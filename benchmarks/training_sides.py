@@ -22,6 +22,7 @@ class TrainingSide:
     environment: str = ""
     xla: int = 0
     gradient_checkpointing: int = 0
+    has_dtypes: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Work:
     length: int
     steps: int
     folder: str = ""
+    dtype: str = "float32"
 
 
 class RunningSide:
@@ -65,14 +67,23 @@ class RunningSide:
 @contextlib.contextmanager
 def running_side(side: TrainingSide, work: Work, environments: str) -> Iterator[RunningSide]:
     """Yields a side that has started. Raises `InputError` with the last line that it wrote if it cannot."""
+    if work.dtype != "float32" and not side.has_dtypes:
+        raise InputError(f"it does not compute in {work.dtype} here")
     arguments = {"config": json.dumps(work.config.to_dict()), "batch_size": work.rows, "length": work.length}
-    arguments |= {"predictions": num_predictions(work.length), "steps": work.steps, "xla": side.xla}
+    arguments |= {
+        "predictions": num_predictions(work.length),
+        "steps": work.steps,
+        "xla": side.xla,
+        "dtype": work.dtype,
+    }
     arguments |= {"gradient_checkpointing": side.gradient_checkpointing} | (
         {"folder": work.folder} if work.folder else {}
     )
     python = python_of(side.environment, os.path.abspath(environments))
     with tempfile.TemporaryFile("w+") as said:
-        process = start_worker(python, f"benchmarks.sides.{side.module}", arguments, environment_of_sides(), said)
+        process = start_worker(
+            python, f"benchmarks.sides.{side.module}", arguments, environment_of_sides(side.environment), said
+        )
         try:
             yield RunningSide(process, work, said)
         finally:

@@ -2,17 +2,20 @@
 
     python -m benchmarks.training_speed --size=minilm --lengths=128,512
 
-The step: masked LM and next sentence on a random batch of full rows in float32, dropout 0.1, gradients clipped by their
+The step: masked LM and next sentence on a random batch of full rows, dropout 0.1, gradients clipped by their
 norm, AdamW, on all cores. Every side runs the code that its users run:
 
 * ours: the function that `fit` runs for a batch of `BertPretrainer`.
+* ours_jax: `fit` on Keras' JAX backend, which always compiles with XLA.
 * keras_hub: the same function of `BertMaskedLM`, which has no next-sentence head and so computes a little less.
 * transformers: `BertForPreTraining` on torch with its own loss, which scores the vocabulary at every token.
 * "XLA" after a name: Keras' jit_compile=True, which is the default of `keras.Model.compile`.
 
+ours_jax and transformers run on a GPU if they find one, and have --dtype=bfloat16.
+
 Sides are processes that take turns of --steps steps; the first turn is not counted. A cell has the milliseconds of a
-step, the median over the turns. A ratio is a side's time to ours without XLA, turn by turn: median, smallest and
-largest. Memory is the largest resident set of the process, with libraries.
+step, the median over the turns. A ratio is a side's time to the first side's, turn by turn: median, smallest and
+largest. Memory is the largest resident set of the process, with libraries, without that of a GPU.
 """
 
 import contextlib
@@ -37,17 +40,19 @@ FLAGS = flags.FLAGS
 TRAINING_SIDES = {
     "ours": TrainingSide("keras_bert_training"),
     "ours, XLA": TrainingSide("keras_bert_training", xla=1),
+    "ours_jax": TrainingSide("keras_bert_training_on_jax", "jax", has_dtypes=True),
     "keras_hub": TrainingSide("keras_hub_training", "keras_hub"),
     "keras_hub, XLA": TrainingSide("keras_hub_training", "keras_hub", xla=1),
-    "transformers": TrainingSide("transformers_training", "torch"),
+    "transformers": TrainingSide("transformers_training", "torch", has_dtypes=True),
 }
-COLUMNS = ["size", "rows x length", "side", "ms a step", "times ours", "tokens/s", "memory, MB"]
+COLUMNS = ["size", "rows x length", "side", "ms a step", "times the first", "tokens/s", "memory, MB"]
 
 
 def define_flags() -> None:
     define_suite_flags(turns=4)
     flags.DEFINE_enum("size", "minilm", ["smoke", "minilm", *SIZES, *FAMILIES], "The model.")
     flags.DEFINE_list("lengths", ["128", "512"], "Tokens of a row.")
+    flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "What sides compute in; others are left out.")
     flags.DEFINE_integer("tokens", 2048, "Tokens of a batch.", lower_bound=16)
     flags.DEFINE_integer("steps", 2, "Steps of a turn.", lower_bound=1)
 
@@ -62,7 +67,7 @@ def main() -> None:
     for length in lengths:
         print(f"{size}, rows of {length}", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-            work = Work(config_of_size(size), max(1, FLAGS.tokens // length), length, FLAGS.steps)
+            work = Work(config_of_size(size), max(1, FLAGS.tokens // length), length, FLAGS.steps, dtype=FLAGS.dtype)
             if work.config.model_type != "bert":
                 work = dataclasses.replace(work, folder=os.path.join(folder, "model"))
                 write_model(work.folder, work.config)
@@ -95,7 +100,8 @@ def table_rows(size: str, work: Work, measured: dict[str, tuple]) -> list[list[s
     rows = []
     for name, (seconds, memory) in measured.items():
         step = statistics.median(seconds)
-        ratio = ratio_of(seconds, measured["ours"][0]) if "ours" in measured and name != "ours" else "-"
+        first = next(iter(measured))
+        ratio = ratio_of(seconds, measured[first][0]) if name != first else "-"
         cells = [size, f"{work.rows} x {work.length}", name, f"{1000 * step:.0f}", ratio]
         rows.append([*cells, f"{work.rows * work.length / step:,.0f}", f"{memory / 1e6:,.0f}"])
     return rows

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.accelerate import backend, kernels
+from keras_bert.accelerate import backend, fused_attention, kernels
 from keras_bert.layers import formulas
-from keras_bert.layers.choosing import formulas_for, layouts_for
+from keras_bert.layers.choosing import attention_for, formulas_for, layouts_for
 
 DRAW = np.random.default_rng(0)
 BIAS = np.where(DRAW.random((2, 1, 5, 7)) < 0.3, -30000.0, 0.0)
@@ -70,6 +70,25 @@ def test_a_kernel_has_the_values_and_gradients_of_its_formula(case, dtype):
         found, expected = (np.asarray(tf.cast(values, "float64")) for values in (found, expected))
         assert np.abs(expected).max() > 0.1
         np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCES[dtype] * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("bias", [BIAS, BIAS[:, :, :1]], ids=["a bias for every query", "one bias for a row"])
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_fused_attention_has_the_values_and_gradients_of_its_formula(dtype, bias):
+    inputs = [tf.cast(tf.constant(DRAW.normal(size=shape)), dtype) for shape in [(2, 3, 5, 4), *[(2, 3, 7, 4)] * 2]]
+    bias = tf.cast(bias, dtype)
+    ours = values_and_gradients(lambda *given: fused_attention.attention(*given, bias), inputs)
+    plain = values_and_gradients(lambda *given: formulas.attention(*given, bias), inputs)
+    for found, expected in zip(ours, plain, strict=True):
+        assert found.dtype == tf.as_dtype(dtype)
+        found, expected = (np.asarray(tf.cast(values, "float64")) for values in (found, expected))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCES[dtype] * np.abs(expected).max())
+
+
+def test_only_inference_on_other_backends_than_tensorflow_fuses_attention(monkeypatch):
+    assert [attention_for(training) for training in (False, True)] == [formulas.attention, kernels.attention]
+    monkeypatch.setattr(backend, "on_tensorflow", lambda: False)
+    assert [attention_for(training) for training in (False, True)] == [fused_attention.attention, kernels.attention]
 
 
 def test_kernels_and_formulas_have_the_same_functions_with_the_same_arguments():

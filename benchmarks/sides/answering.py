@@ -22,6 +22,12 @@ import numpy as np
 NAMES = ("input_ids", "input_mask", "segment_ids")
 
 
+def dtype_of_side() -> str:
+    """Returns the value of --dtype, float32 by default."""
+    given = [argument for argument in sys.argv if argument.startswith("--dtype=")]
+    return given[-1].partition("=")[2] if given else "float32"
+
+
 class Encoder:
     """The interface of a side: how one engine runs a BERT encoder."""
 

@@ -21,6 +21,7 @@ def arguments_of_side(description: str) -> argparse.Namespace:
     parser.add_argument("--length", type=int, required=True)
     parser.add_argument("--predictions", type=int, required=True, help="masked tokens in a row")
     parser.add_argument("--steps", type=int, required=True, help="steps in a turn")
+    parser.add_argument("--dtype", default="float32", help="of the computation, where a side has others than float32")
     parser.add_argument("--xla", type=int, default=0, help="1: XLA compiles the step, where a side leaves the choice")
     parser.add_argument(
         "--gradient_checkpointing", type=int, default=0, help="1: compute layers again, where a side can"

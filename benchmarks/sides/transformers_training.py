@@ -1,6 +1,7 @@
-"""The side `transformers` of `training_speed`: `BertForPreTraining` on torch in float32, with its own loss.
+"""The side `transformers` of `training_speed`: `BertForPreTraining` on torch, with its own loss.
 
-For other families than BERT it is the masked LM.
+It runs on a GPU if torch finds one. --dtype=bfloat16 is torch's autocast. For other families than BERT it is the
+masked LM.
 
 Its masked-LM loss scores the vocabulary at every token. Gradients are clipped by their norm; AdamW is torch's, without
 decay for biases and layer norms.
@@ -15,6 +16,8 @@ from benchmarks.transformers_finetuning import IGNORED_LABEL, decayed_and_other_
 
 def main():
     arguments = arguments_of_side(__doc__)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = getattr(torch, arguments.dtype)
     torch.manual_seed(1)
     vocab_size = arguments.config["vocab_size"]
     batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, vocab_size)
@@ -27,8 +30,9 @@ def main():
         model = transformers.AutoModelForPreTraining.from_config(config, attn_implementation="sdpa").train()
     if arguments.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    optimizer = torch.optim.AdamW(decayed_and_other_weights(model), lr=1e-4)
-    tensors = {name: torch.from_numpy(column) for name, column in batch.items()}
+    model.to(device)
+    optimizer = torch.optim.AdamW(decayed_and_other_weights(model), lr=1e-4, fused=device == "cuda")
+    tensors = {name: torch.from_numpy(column).to(device) for name, column in batch.items()}
     names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "segment_ids"}
     inputs = {theirs: tensors[ours].long() for theirs, ours in names.items()}
     inputs["labels"] = torch.full_like(inputs["input_ids"], IGNORED_LABEL)
@@ -40,7 +44,8 @@ def main():
         inputs["next_sentence_label"] = tensors["next_sentence_labels"][:, 0].long()
 
     def train():
-        loss = model(**inputs).loss
+        with torch.autocast(device, dtype, enabled=dtype != torch.float32):
+            loss = model(**inputs).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -2,6 +2,7 @@
 
 backend.py                says whether Keras runs on TensorFlow, and provides the modules below if so
 kernels.py                the formulas of layers/formulas.py in fewer passes over memory, for training
+fused_attention.py        attention without scores in memory, for inference on other backends
 tensorflow_functions.py   functions that TensorFlow recomputes in the backward pass or traces once
 layer_state.py            runs a layer as a function of its weights and dropout seeds
 recomputation.py          gradient checkpointing

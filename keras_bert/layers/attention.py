@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers import formulas
-from keras_bert.layers.choosing import formulas_for, layouts_for
+from keras_bert.layers.choosing import attention_for, formulas_for, layouts_for
 from keras_bert.layers.dropout import Dropout
 
 # A value of `return_attention`.
@@ -110,7 +110,7 @@ class SelfAttention(keras.layers.Layer):
         batch_size, num_queries, _ = shape = ops.shape(query_tokens)
         query = self.query(ops.reshape(query_tokens, (-1, self.hidden_size))) * self.head_size**-0.5
         query = self._split(query, batch_size, num_queries, False)
-        gathered = formulas_for(training=False).attention(query, key, value, attention_bias)
+        gathered = attention_for(training=False)(query, key, value, attention_bias)
         return self._project(gathered, (batch_size, self.num_heads, num_queries), shape, None, False)
 
     def _split(self, vectors, batch_size, length, training):
@@ -125,10 +125,10 @@ class SelfAttention(keras.layers.Layer):
             dropout = formulas_for(training).draw_kept(sizes, self.dropout.rate, self.dropout.seed_generator)
         if return_attention == SCORES:
             scores = ops.matmul(query, ops.swapaxes(key, 2, 3))
-            return formulas_for(training).attention(query, key, value, bias, *dropout), (scores, bias)
+            return attention_for(training)(query, key, value, bias, *dropout), (scores, bias)
         if return_attention:
             return formulas.attention(query, key, value, bias, *dropout, return_probabilities=True)
-        return formulas_for(training).attention(query, key, value, bias, *dropout), None
+        return attention_for(training)(query, key, value, bias, *dropout), None
 
     def _project(self, gathered, sizes, shape, flat_indices, training):
         """Joins the outputs of the heads `[B, N, F, D]` and projects them; see `call` for the result."""

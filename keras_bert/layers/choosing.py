@@ -1,5 +1,6 @@
 """Chooses the module that computes the formulas: `layers/formulas.py`, or `accelerate/kernels.py` on TensorFlow."""
 
+from keras_bert.accelerate import backend, fused_attention
 from keras_bert.accelerate.backend import kernels, plain_gradients_only
 from keras_bert.layers import formulas
 
@@ -16,3 +17,9 @@ def formulas_for(training: bool):
 def layouts_for(training: bool):
     """Returns the module with the faster `swap_middle_axes`: the kernels in inference on TensorFlow."""
     return kernels if kernels and not training else formulas
+
+
+def attention_for(training: bool):
+    """Returns the function `attention`. Inference on other backends than TensorFlow uses the fused one."""
+    use_fused = not training and not backend.on_tensorflow()
+    return fused_attention.attention if use_fused else formulas_for(training).attention
