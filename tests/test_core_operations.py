@@ -8,7 +8,7 @@ import sys
 import pytest
 import served_models
 import tensorflow as tf
-from test_export_in_c_api import MODELS, serve
+from test_export_in_c_api import serve
 from test_families_on_texts import new
 
 from keras_bert import SequenceClassifier
@@ -25,8 +25,9 @@ def exports(served, tmp_path_factory):
     return served_models.Exports(models, tmp_path_factory.mktemp("core"))
 
 
+# Only the tokenizer has other operations: a classifier reads its ids, a tagger and an answerer its offsets too.
 @pytest.mark.slow
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["single", "tagger", "answerer"])
 def test_the_c_api_gives_the_usual_answers_without_any_library_of_text_operations(served, exports, model):
     questions = [question for question in served_models.questions() if question.model == model]
     result = serve(questions, exports, [])
@@ -35,7 +36,7 @@ def test_the_c_api_gives_the_usual_answers_without_any_library_of_text_operation
     for question, answer in zip(questions, json.loads(result.stdout)["answers"], strict=True):
         expected = loaded.signatures[question.signature](**served_models.as_tensors(question.inputs))
         expected = served_models.as_lists({name: value.numpy() for name, value in expected.items()})
-        served_models.assert_same(answer, expected, 2e-2 if model == "bfloat16" else 1e-5)
+        served_models.assert_same(answer, expected, 1e-5)
 
 
 def test_the_check_says_what_an_export_needs_of_tensorflow_text(served, exports):

@@ -124,7 +124,7 @@ def start_workers(setting, folder, count=2):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ["regularised", "adamw", "memory"])
+@pytest.mark.parametrize("setting", ["adamw", "memory"])
 def test_two_processes_compute_what_one_device_computes(trained, tmp_path, setting):
     finish(*start_workers(setting, tmp_path))
     workers = {index: result(tmp_path / index, "workers") for index in ("0", "1")}

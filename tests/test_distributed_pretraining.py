@@ -16,7 +16,7 @@ from keras_bert.training.run_folder import RunFolder
 
 NUM_STEPS = 30
 # Only one kill, since all processes have to start again. `make kill-proofs` runs more kills.
-NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "2"))
+NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "1"))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def wait_for_step(process, folder, step):
 
 
 @pytest.mark.slow
-def test_two_workers_train_what_one_process_trains(files, uninterrupted, tmp_path):
+def test_two_workers_train_what_one_process_trains(files, tmp_path):
     # Without dropout, since each device draws its own random numbers.
     config = tiny_pretraining.CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     (tmp_path / "bert_config.json").write_text(json.dumps(config.to_dict()))

@@ -73,7 +73,8 @@ VARIANTS = {
 
 # The variants of a family are slow tests.
 SHORT = [name if name in FAMILIES else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS]
-WAYS = {"graph": {}, "recomputing": {"gradient_checkpointing": True}}
+# One of each encoder, and one whose layers share their weights.
+RECOMPUTING = ["bert", "albert", "mobilebert", "modernbert", "longformer", "xlnet"]
 
 
 def small_config(variant: str) -> BertConfig:
@@ -163,8 +164,17 @@ def test_the_google_format_is_for_bert_only(tmp_path):
 
 
 @pytest.mark.parametrize("variant", SHORT)
-@pytest.mark.parametrize("way", ["eager", *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS)])
-def test_every_family_trains(variant, way):
+def test_every_family_trains(variant):
+    check_training(variant, run_eagerly=True, jit_compile=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", RECOMPUTING)
+def test_every_encoder_trains_with_recomputed_layers(variant):
+    check_training(variant, gradient_checkpointing=True)
+
+
+def check_training(variant, **compile_arguments):
     config = small_config(variant)
     dropouts = [name for name in config.to_dict() if "dropout" in name and name != "classifier_dropout"]
     # Three updates lower the loss less than dropout can raise it.
@@ -174,7 +184,7 @@ def test_every_family_trains(variant, way):
     batch = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
     batch |= {"masked_lm_positions": ids[:, :2] * 0 + [1, 3], "masked_lm_ids": ids[:, [1, 3]]}
     batch["masked_lm_weights"] = np.ones((4, 2), "float32")
-    model.compile(optimizer="adam", **WAYS.get(way, {"run_eagerly": True, "jit_compile": False}))
+    model.compile(optimizer="adam", **compile_arguments)
     losses = model.fit(batch, epochs=3, verbose=0, batch_size=4).history["loss"]
     assert losses[2] < losses[0]
 

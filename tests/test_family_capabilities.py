@@ -3,6 +3,7 @@
 `python tests/test_family_capabilities.py` prints the table.
 """
 
+import functools
 import pathlib
 import re
 
@@ -42,6 +43,7 @@ def batch_of(family):
     return batch
 
 
+@functools.cache
 def trained(family, jit_compile=False, run_eagerly=False, **arguments):
     """Returns a classifier after five steps, and the losses."""
     model = new_classifier(family, **arguments)
@@ -132,7 +134,7 @@ def check_pretraining(family, tmp_path, request):
 
 
 def checked_elsewhere(*arguments):
-    """Tasks: tests/test_families_on_texts.py, tests/test_families_in_c_api.py. LiteRT and ONNX:
+    """Tasks: tests/test_families_on_texts.py. LiteRT and ONNX:
     tests/test_portable_exports.py, tests/test_onnx_exports.py. JAX: tests/test_jax_backend.py."""
 
 

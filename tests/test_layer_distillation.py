@@ -1,5 +1,6 @@
 """The terms of distillation that compare layers: formulas, training, runs that resume, bad input."""
 
+import functools
 import json
 import os
 
@@ -150,6 +151,7 @@ def test_every_family_can_be_student_and_teacher(family):
         assert is_taught or float(term.value) > 1e-3
 
 
+@functools.cache
 def taught(dtype="float32", steps=30, parts=1, **compile_arguments):
     keras.utils.set_random_seed(3)
     policy = {"dtype": dtype}

@@ -58,7 +58,6 @@ def trained(dtype="float64", **arguments):
     "arguments",
     [
         pytest.param({}, id="plain"),
-        pytest.param({"gradient_accumulation_steps": 3}, id="parts", marks=pytest.mark.slow),
         pytest.param({"gradient_checkpointing": True}, id="recomputed", marks=pytest.mark.slow),
         pytest.param({"dtype": "mixed_bfloat16"}, id="16 bits", marks=pytest.mark.slow),
     ],

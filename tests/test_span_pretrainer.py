@@ -130,11 +130,10 @@ def test_the_vectors_inside_a_span_have_no_effect():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dtype", "jit_compile"), [("mixed_bfloat16", False), ("float32", True)])
-def test_fit_learns_random_records_by_heart(dtype, jit_compile):
+def test_fit_learns_random_records_by_heart_in_16_bits_with_xla():
     keras.utils.set_random_seed(1)
-    model = SpanPretrainer(config(hidden_size=32, hidden_dropout_prob=0.0), dtype=dtype)
-    model.compile(keras.optimizers.Adam(1e-2), jit_compile=jit_compile)
+    model = SpanPretrainer(config(hidden_size=32, hidden_dropout_prob=0.0), dtype="mixed_bfloat16")
+    model.compile(keras.optimizers.Adam(1e-2), jit_compile=True)
     history = model.fit(records(), epochs=150, verbose=0).history
     assert history["span_boundary_loss"][-1] < 0.3
     assert history["masked_lm_loss"][-1] < 0.3

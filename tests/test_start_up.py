@@ -1,5 +1,7 @@
 """Start-up is fast: graphs have few operations, and nothing is built only to be discarded."""
 
+import random
+
 import keras
 import pytest
 import tensorflow as tf
@@ -45,11 +47,19 @@ def test_all_signatures_share_one_trace_of_the_exact_tokenizer(monkeypatch):
 
 
 def test_the_layout_of_a_deep_model_is_found_out_by_two_layers(monkeypatch, tmp_path):
+    keras_weights_file._layout_of_saved.cache_clear()
     made = []
     saved = keras.saving.save_weights
     monkeypatch.setattr(keras.saving, "save_weights", lambda model, path: (made.append(model), saved(model, path)))
+    random.seed(3)
+    expected = random.random()
+    random.seed(3)
     found = keras_layout(SequenceClassifier, CONFIG, {"labels": ["a", "b"]})
+    assert random.random() == expected
+    again = keras_layout(SequenceClassifier, CONFIG.replace(hidden_size=48), {"labels": ["a", "b"]})
+    assert again == found
     assert [model.config.num_hidden_layers for model in made] == [2]
+    assert keras_layout(SequenceClassifier, CONFIG.replace(num_hidden_layers=1), {"labels": ["a", "b"]}) != found
     model = SequenceClassifier(CONFIG, labels=["a", "b"])
     model.save_weights(tmp_path / "model.weights.h5")
     stored = keras_weights_file.read_keras_weights(tmp_path / "model.weights.h5")

@@ -5,9 +5,12 @@ model's layers: `encoder/blocks/transformer_block_3/attention/query/vars/0`. `ke
 a small model.
 """
 
+import functools
 import io
+import json
 import math
 import os
+import random
 from collections.abc import Mapping
 
 import h5py
@@ -110,20 +113,46 @@ def write_keras_weights(path: str | os.PathLike, tensors: Mapping[str, StoredTen
 def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> dict[str, str]:
     """Returns our name of every weight of a model -> Keras' name in its weights file.
 
-    To find the names, a tiny model is saved, in which the value of each weight is the weight's number. It has at most
-    two encoder layers; the names of the others differ in the number only.
+    The names are found in a model with two encoder layers at most; those of the other layers differ in the number only.
     """
-    import keras
-
     if arguments.get("dense"):  # of a TextPooling; the arguments may come from a stranger
         arguments = {**arguments, "dense": [{**settings, "units": 1} for settings in arguments["dense"]]}
     narrow = config.narrowest()
     if hasattr(model_class, "narrowest"):
         narrow, arguments = model_class.narrowest(config, arguments)
+    layout = dict(_layout_of_saved(model_class, narrow.replace(extra={}), json.dumps(dict(arguments), sort_keys=True)))
+    second = {name: name.replace(_SECOND_LAYER, _FIRST_LAYER) for name in layout if _SECOND_LAYER in name}
+    # The first layer may lack weights of the second (ModernBERT).
+    folders = {
+        name.split(_SECOND_LAYER)[0]: _folders(layout[first], layout[name])
+        for name, first in second.items()
+        if first in layout
+    }
+    for name in second:
+        part = name.split(_SECOND_LAYER)[0]  # the encoder; or the decoder, or its cross attention
+        for number in range(2, config.num_blocks):
+            layout[name.replace(_SECOND_LAYER, f"/layer_{number}/")] = _of_layer(number, *folders[part], layout[name])
+    return dict(sorted(layout.items(), key=lambda names: names[1].split("/")))
+
+
+@functools.lru_cache(maxsize=64)
+def _layout_of_saved(model_class: type, config: BertConfig, arguments: str) -> dict[str, str]:
+    """Returns the layout of a small model, which is saved with the number of each weight as its value.
+
+    Args:
+        arguments: the other arguments of the constructor as JSON, as in a model folder.
+    """
+    import keras
+
+    # The initializers of the model must not change what Python draws later.
+    state = random.getstate()
     # An explicit name keeps Keras from numbering later models. float32, whatever the global policy is, represents all
     # the numbers exactly.
-    with keras_as_before_on_error():
-        model = model_class(narrow, **arguments, name="layout", dtype="float32")
+    try:
+        with keras_as_before_on_error():
+            model = model_class(config, **json.loads(arguments), name="layout", dtype="float32")
+    finally:
+        random.setstate(state)
     weights = model_weights(model)
     for number, variable in enumerate(weights.values()):
         variable.assign(np.full(variable.shape, number))
@@ -137,18 +166,7 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
 
     with h5py.File(file, "r") as content:
         content.visititems(note)
-    second = {name: name.replace(_SECOND_LAYER, _FIRST_LAYER) for name in layout if _SECOND_LAYER in name}
-    # The first layer may lack weights of the second (ModernBERT).
-    folders = {
-        name.split(_SECOND_LAYER)[0]: _folders(layout[first], layout[name])
-        for name, first in second.items()
-        if first in layout
-    }
-    for name in second:
-        part = name.split(_SECOND_LAYER)[0]  # the encoder; or the decoder, or its cross attention
-        for number in range(2, config.num_blocks):
-            layout[name.replace(_SECOND_LAYER, f"/layer_{number}/")] = _of_layer(number, *folders[part], layout[name])
-    return dict(sorted(layout.items(), key=lambda names: names[1].split("/")))
+    return layout
 
 
 def _folders(of_first: str, of_second: str) -> tuple[str, str]:
