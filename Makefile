@@ -1,6 +1,6 @@
 # make quickstart   raw text -> vocabulary -> records -> BERT -> classifier -> SavedModel -> an answer (about 6 minutes)
 # make test         the tests of every capability (make test TESTS=tests/test_config.py for some)
-# make test-all     make test, then the slow proofs (kills, several processes, every layout, ...) and make test-beam
+# make test-all     make test with the tests of Beam, then the slow proofs (kills, several processes, every layout, ...)
 # make test-beam    the Apache Beam pipeline, in an environment of its own (.venv-beam)
 # make lint         style, Dockerfiles, and make types
 # make types        the types of the public API, by mypy
@@ -61,10 +61,11 @@ test: install
 test-slow: install
 	$(PYTEST) -m slow $(TESTS)
 
-test-all:
+# With a Python that has Beam, the tests of test-beam run among the others.
+test-all: export KERAS_BERT_BEAM_PYTHON = $(CURDIR)/$(BEAM_VENV)/bin/python
+test-all: $(BEAM_VENV)/installed
 	$(MAKE) test
 	$(MAKE) test-slow
-	$(MAKE) test-beam
 
 $(BEAM_VENV)/installed: setup.py constraints-beam.txt $(VENV)/installed
 	$(PYTHON) -m venv $(BEAM_VENV)
