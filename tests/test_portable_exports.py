@@ -10,6 +10,7 @@ import sys
 import pytest
 from portable_answers import ANSWERS
 from portable_models import MODELS, OPTIONS, assert_same_answers, make_model
+from slow_parameters import slow_except
 
 from keras_bert import InputError
 from keras_bert.serving import load
@@ -135,7 +136,7 @@ def saved_model(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name == KINDS_OF_ANSWERS[0] else pytest.mark.slow) for name in MODELS],
+    slow_except([KINDS_OF_ANSWERS[0]], [name for name in MODELS if name not in VARIANTS]),
 )
 def test_a_loaded_saved_model_answers_as_in_python(name, saved_model):
     assert_same_answers(ANSWERS[name](load(saved_model(name, "bert"))), ANSWERS[name](make_model(name, "bert")))
