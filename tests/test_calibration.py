@@ -257,7 +257,7 @@ def test_signatures_have_the_calibrated_probabilities(calibrated_task):
         tf.config.run_functions_eagerly(False)
 
 
-@pytest.mark.parametrize("format", slow_except(["onnx"], ["onnx", "litert", "saved_model"]))
+@pytest.mark.parametrize("format", slow_except(["onnx"], ["onnx", "saved_model"]))
 def test_exports_of_tags_answers_and_choices_have_the_calibrated_probabilities(calibrated_task, format, tmp_path):
     from keras_bert.serving import load
 

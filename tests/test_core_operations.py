@@ -25,9 +25,9 @@ def exports(served, tmp_path_factory):
     return served_models.Exports(models, tmp_path_factory.mktemp("core"))
 
 
-# Only the tokenizer has other operations: a classifier reads its ids, a tagger and an answerer its offsets too.
+# Only the tokenizer has other operations: a classifier reads its ids, a tagger its offsets too.
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["single", "tagger", "answerer"])
+@pytest.mark.parametrize("model", ["single", "tagger"])
 def test_the_c_api_gives_the_usual_answers_without_any_library_of_text_operations(served, exports, model):
     questions = [question for question in served_models.questions() if question.model == model]
     result = serve(questions, exports, [])

@@ -1,20 +1,15 @@
 import os
 import random
 import re
-import subprocess
 import sys
 
 import pytest
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.naive_bayes import MultinomialNB
-from sklearn.pipeline import make_pipeline
 
 from data_prep.text.corpus import read_documents
 from keras_bert.program.errors import InputError
 from run_scripts import documentation_corpus
 from run_scripts.documentation_corpus import LABELS, collect_documentation, mask_names, write_documentation_corpus
 from run_scripts.documentation_text import Module
-from run_scripts.near_duplicates import TextIndex
 
 SIZES = {"num_train": 24, "num_dev": 8, "num_test": 12}
 NOUNS = [
@@ -130,19 +125,3 @@ def test_an_output_folder_that_is_not_empty_is_refused(tmp_path):
     (tmp_path / "file").write_text("text")
     with pytest.raises(InputError, match="is not empty"):
         write_documentation_corpus(tmp_path)
-
-
-@pytest.mark.slow
-def test_the_installed_packages_give_real_data(tmp_path):
-    command = [sys.executable, "-m", "run_scripts.documentation_corpus", f"--output_dir={tmp_path}/out"]
-    subprocess.run(command, check=True, capture_output=True)
-    assert os.path.getsize(tmp_path / "out/corpus.txt") > 5_000_000
-    splits = [(tmp_path / f"out/{split}.tsv").read_text("utf-8").splitlines()[1:] for split in ("train", "test")]
-    train, test = ([line.split("\t") for line in lines] for lines in splits)
-    assert (len(train), len(test)) == (1600, 1000)
-    # The task is neither impossible nor solved by single words.
-    words = make_pipeline(CountVectorizer(binary=True), MultinomialNB()).fit(*zip(*train, strict=True))
-    assert 0.4 < words.score(*zip(*test, strict=True)) < 0.8
-    corpus = [text for document in read_documents(f"{tmp_path}/out/corpus.txt") for text in document]
-    index = TextIndex(text for text, _ in test)
-    assert max(index.largest_overlap(mask_names(text)) for text in corpus) <= 0.5

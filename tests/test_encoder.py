@@ -112,7 +112,10 @@ def test_padding_changes_nothing_and_is_finite():
     assert all(np.all(np.isfinite(np.asarray(values))) for values in outputs.values())
 
 
-@pytest.mark.parametrize(("size", "number_of_weights"), [("base", 109_482_240), ("large", 335_141_888)])
+@pytest.mark.parametrize(
+    ("size", "number_of_weights"),
+    [("base", 109_482_240), pytest.param("large", 335_141_888, marks=pytest.mark.slow)],
+)
 def test_the_paper_sizes_have_as_many_weights_as_the_published_models(size, number_of_weights, monkeypatch):
     # A third of a billion random numbers take 20 seconds.
     monkeypatch.setattr(keras.initializers, "TruncatedNormal", lambda stddev: keras.initializers.Zeros())

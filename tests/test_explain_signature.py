@@ -103,7 +103,15 @@ def test_the_most_probable_choice_is_explained_as_in_python(tmp_path, signatures
     assert (nothing["label"].tolist(), nothing["output"].tolist(), nothing["scores"].any()) == ([b""], [0.0], False)
 
 
-@pytest.mark.parametrize("labels", [["O", "B-PER", "I-PER"], pytest.param(["NOUN", "VERB"], marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("signatures_of", "labels"),
+    [
+        ("without a graph", ["O", "B-PER", "I-PER"]),
+        pytest.param("exported", ["O", "B-PER", "I-PER"], marks=pytest.mark.slow),
+        pytest.param("without a graph", ["NOUN", "VERB"], marks=pytest.mark.slow),
+    ],
+    indirect=["signatures_of"],
+)
 def test_the_tag_of_a_word_is_explained_as_in_python(tmp_path, signatures_of, labels):
     model = made(SHALLOW, TokenClassifier, labels=labels, doc_stride=6)
     texts = [text for text in TEXTS[:6] if text]
@@ -127,7 +135,15 @@ def test_the_tag_of_a_word_is_explained_as_in_python(tmp_path, signatures_of, la
     assert ask(text=np.array([], "S"), word=np.array([], "i4"))["words"].shape == (0, 1)
 
 
-@pytest.mark.parametrize("null_threshold", [0.0, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("signatures_of", "null_threshold"),
+    [
+        ("without a graph", 0.0),
+        pytest.param("exported", 0.0, marks=pytest.mark.slow),
+        pytest.param("without a graph", None, marks=pytest.mark.slow),
+    ],
+    indirect=["signatures_of"],
+)
 def test_an_answer_is_explained_as_in_python(tmp_path, signatures_of, null_threshold):
     model = made(SHALLOW, SpanClassifier, null_threshold=null_threshold, doc_stride=8, max_query_length=6)
     questions, contexts = ["who is it?", "the city voted on what day?", "中文?", "who?"], [*TEXTS[:4]]

@@ -69,8 +69,14 @@ def test_a_token_without_a_label_does_not_matter(eagerly):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("label_ids", [LABEL_IDS, np.full_like(LABEL_IDS, -1)])
-@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("label_ids", "jit_compile"),
+    [
+        (LABEL_IDS, False),
+        (np.full_like(LABEL_IDS, -1), False),
+        pytest.param(LABEL_IDS, True, marks=pytest.mark.slow),
+    ],
+)
 def test_labels_among_the_features_train_as_those_of_the_pair_do(label_ids, jit_compile):
     """Without XLA the last layer then computes only the tokens that have a label."""
     weights, losses = [], []
