@@ -10,6 +10,7 @@ from keras_bert.checkpoints import keras_weights_file
 from keras_bert.checkpoints.keras_weights_file import keras_layout
 from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.config import BertConfig
+from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import LAMB, AdamW
 from keras_bert.serving.export import make_tokenizer
@@ -59,10 +60,18 @@ def test_the_layout_of_a_deep_model_is_found_out_by_two_layers(monkeypatch, tmp_
     again = keras_layout(SequenceClassifier, CONFIG.replace(hidden_size=48), {"labels": ["a", "b"]})
     assert again == found
     assert [model.config.num_hidden_layers for model in made] == [2]
-    assert keras_layout(SequenceClassifier, CONFIG.replace(num_hidden_layers=1), {"labels": ["a", "b"]}) != found
     model = SequenceClassifier(CONFIG, labels=["a", "b"])
     model.save_weights(tmp_path / "model.weights.h5")
     stored = keras_weights_file.read_keras_weights(tmp_path / "model.weights.h5")
     assert list(found.values()) == [name for name in stored if not name.startswith("optimizer")]
     for name, weight in model_weights(model).items():
         assert (stored[found[name]].read() == weight.numpy()).all(), name
+
+
+def test_layouts_that_differ_are_found_out_one_by_one():
+    flat = keras_layout(SequenceClassifier, CONFIG.replace(num_hidden_layers=1), {"labels": ["a", "b"]})
+    assert any("/layer_0/" in name for name in flat)
+    assert not any("/layer_1/" in name for name in flat)
+    pooled = keras_layout(SentenceEncoder, CONFIG, {"pooling": "mean"})
+    dense = keras_layout(SentenceEncoder, CONFIG, {"pooling": "mean", "dense": [{"units": 3}]})
+    assert {name.rpartition("/")[2] for name in dense.keys() - pooled.keys()} == {"kernel", "bias"}
