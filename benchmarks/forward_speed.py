@@ -3,7 +3,7 @@
     python -m benchmarks.forward_speed --sizes=minilm --lengths=128 --batch_sizes=16
 
 All sides compute the last layer's vectors of the same random rows with the same weights in float32, on all cores; their
-results are compared first. Each side is what a user of the engine would run:
+results are compared first. Each side runs what users of its engine run:
 
 * ours: `BertEncoder` in a `tf.function`, as `predict` and exports run it.
 * ours_jax: `BertEncoder` on Keras' JAX backend, in a `jax.jit`.
