@@ -170,7 +170,13 @@ class RunningSides:
         self._files.close()
 
     def load(self, folder: str, config: BertConfig, batch: str) -> None:
-        """Lets all sides load a model, and compares their outputs for a batch with those of `ours`."""
+        """Lets all sides load a model, and compares their outputs for a batch with those of the first side.
+
+        Raises:
+            InputError: no side is left.
+        """
+        if not self.workers:
+            raise InputError("No side can be measured. Why each was left out stands above.")
         if any(SIDES[name].reads_torch_export for name in self.workers):
             self._export(folder)
         wanted = None
