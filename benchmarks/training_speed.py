@@ -89,7 +89,9 @@ def measure(work: Work, names, turns: int, versions: dict, left_out: dict) -> di
             except InputError as error:
                 left_out[name] = str(error)
         if not found:
-            raise InputError(f"No side can be measured: {'; '.join(f'{name}: {why}' for name, why in left_out.items())}")
+            raise InputError(
+                f"No side can be measured: {'; '.join(f'{name}: {why}' for name, why in left_out.items())}"
+            )
         order = list(found)
         for number in range(turns):
             for name in order[number % len(order) :] + order[: number % len(order)]:
