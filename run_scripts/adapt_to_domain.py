@@ -216,7 +216,6 @@ def _new_vocabulary(folder, checkpoint, num_new_tokens: int, num_processes: int)
     from data_prep.vocabulary.word_counts import count_words
     from keras_bert.program.atomic_output import atomic_folder
     from keras_bert.tokenization.kinds import load_vocabulary, python_tokenizer, save_vocabulary
-    from keras_bert.tokenization.vocabulary import Vocabulary
 
     if not os.path.isdir(folder.file("vocabulary")):
         vocabulary, do_lower_case = checkpoint.vocabulary, checkpoint.config.do_lower_case
@@ -226,7 +225,7 @@ def _new_vocabulary(folder, checkpoint, num_new_tokens: int, num_processes: int)
                 documents = read_documents(text, on_progress=bar.update)
                 counts = count_words(documents, do_lower_case, num_processes=num_processes)
             new = find_new_words(counts, python_tokenizer(vocabulary, do_lower_case), num_new_tokens)
-            vocabulary = Vocabulary([*vocabulary.tokens, *new])
+            vocabulary = vocabulary.replace(tokens=(*vocabulary.tokens, *new))
         with atomic_folder(folder.file("vocabulary")) as place:
             save_vocabulary(vocabulary, place)
     return load_vocabulary(folder.file("vocabulary"))

@@ -22,6 +22,8 @@ from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 LABELS = ("no", "yes", "maybe")
 HEADS = {
@@ -396,6 +398,25 @@ def test_new_tokens_start_as_the_mean_of_their_pieces(tmp_path, capsys):
     np.testing.assert_allclose(model.encoder.embeddings.token_embeddings[12], (table[6] + table[9]) / 2, atol=1e-7)
     np.testing.assert_array_equal(model.encoder.embeddings.token_embeddings[:10], table)
     assert model(FEATURES)["masked_lm_logits"].shape == (2, 1, 13)
+
+
+def test_new_tokens_that_words_are_never_cut_into_are_found_as_a_whole(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "folder", "google")
+    new = ["[E1]", "co-vid", "Zed", "zebra"]
+    model = BertEncoder.from_pretrained(tmp_path / "folder", new_tokens=new)
+    count = len(model.vocabulary)
+    assert [token.content for token in model.vocabulary.added_tokens] == new[:3]
+    for format in ("keras_bert", "huggingface"):
+        model.save_pretrained(tmp_path / format, format=format)
+        vocabulary = BertEncoder.from_pretrained(tmp_path / format).vocabulary
+        tokenizer = WordPieceTokenizer(vocabulary, do_lower_case=True)
+        expected = [count - 4, count - 2, count - 3, count - 1, count - 3]
+        assert tokenizer.encode("[E1]zed CO-VID zebra co-vid") == expected
+        assert GraphTokenizer(vocabulary).tokenize(["[E1]zed CO-VID zebra co-vid"]).to_list() == [expected]
+    with pytest.raises(InputError, match="The new token '##Zed' is in no text after its normalisation"):
+        BertEncoder.from_pretrained(tmp_path / "folder", new_tokens=["##Zed"])
+    with pytest.raises(InputError, match="already has zebra"):
+        BertEncoder.from_pretrained(tmp_path / "folder", new_tokens=["zebra", "zebra"])
 
 
 def test_a_token_that_is_there_is_not_added_again(tmp_path):

@@ -324,7 +324,7 @@ def test_a_wordpiece_file_for_a_roberta_is_refused(tmp_path):
         os.remove(tmp_path / "model" / name)
     word_pieces().save(tmp_path / "model" / "vocab.txt")
     with pytest.raises(
-        InputError, match="has the files of a wordpiece tokenizer, but its model needs byte-level BPE: vocab.json"
+        InputError, match="tokenizer_class is 'RobertaTokenizer', which tokenises differently from what the other"
     ):
         BertEncoder.from_pretrained(tmp_path / "model")
 
@@ -334,7 +334,7 @@ def tokenizer_json(**changes):
     model = {"type": "BPE", "dropout": None, "continuing_subword_prefix": "", "end_of_word_suffix": ""}
     model |= {"vocab": IDS, "merges": [list(pair) for pair in MERGES]}
     splitter = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
-    added = [{"id": IDS[name], "content": name} for name in SPECIAL]
+    added = [{"id": IDS[name], "content": name, "lstrip": name == "<mask>"} for name in SPECIAL]
     values = {"added_tokens": added, "normalizer": None, "pre_tokenizer": splitter, "model": model}
     return {**values, **changes}
 
@@ -357,7 +357,7 @@ def test_a_tokenizer_json_is_read(tmp_path):
     [
         ({"pre_tokenizer": {"type": "Metaspace"}}, "the pre_tokenizer is 'Metaspace'. Only ByteLevel is supported"),
         ({"model": {"type": "Unigram"}}, "the model is 'Unigram'. Only BPE is supported"),
-        ({"normalizer": {"type": "NFKC"}}, "normalizer would change the tokens and is not supported"),
+        ({"normalizer": {"type": "NFKC"}}, "normalizer would change the tokens: .*NFKC"),
         ({"model": {**tokenizer_json()["model"], "merges": [["t"]]}}, "a merge must be two tokens"),
         ({"added_tokens": [{"id": "x", "content": "<s>"}]}, "id of added_tokens"),
     ],

@@ -12,7 +12,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.tokenization import fast_normalizer
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
-from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+from keras_bert.tokenization.wordpiece import TextRules, WordPieceTokenizer
 
 TOKENS = [*SPECIAL_TOKENS, "the", "quick", "##est", "brown", "fox", ",", "#", "a", "##a", "\u03b1\u03c2", "\u5b57"]
 VOCABULARY = Vocabulary(TOKENS)
@@ -41,7 +41,7 @@ def _pair_of(tokens, do_lower_case):
 
 def is_exact(do_lower_case, text):
     """Whether the text takes the exact path."""
-    pattern = fast_normalizer.table_text_pattern(do_lower_case)
+    pattern = fast_normalizer.table_text_pattern(TextRules(do_lower_case, strip_accents=do_lower_case))
     return not bool(tf.strings.regex_full_match(text, pattern))
 
 

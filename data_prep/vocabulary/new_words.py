@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 # A rarer word is seen too seldom to learn its vector.
@@ -23,6 +22,7 @@ def find_new_words(counts: Mapping[str, int], tokenizer: WordPieceTokenizer, num
         num_words: the largest number of words.
 
     Example:
+        >>> from keras_bert import Vocabulary
         >>> tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "nano", "##tube", "##s", "the"]
         >>> counts = {"nanotubes": 20, "nanotube": 30, "the": 500}
         >>> find_new_words(counts, WordPieceTokenizer(Vocabulary(tokens)), 2)
@@ -43,7 +43,8 @@ def find_new_words(counts: Mapping[str, int], tokenizer: WordPieceTokenizer, num
 def _spoilers(counts: Mapping[str, int], tokenizer: WordPieceTokenizer, new: set[str]) -> set[str]:
     """Returns the new words that make longer words unknown."""
     unknown = [tokenizer.vocabulary.unk_id]
-    extended = WordPieceTokenizer(Vocabulary([*tokenizer.tokens, *sorted(new)]), tokenizer.do_lower_case)
+    vocabulary = tokenizer.vocabulary.replace(tokens=(*tokenizer.tokens, *sorted(new)))
+    extended = WordPieceTokenizer(vocabulary, tokenizer.do_lower_case)
     found = set()
     for word in counts:
         beginning = next((word[:end] for end in range(len(word) - 1, 0, -1) if word[:end] in new), None)

@@ -10,13 +10,15 @@ from keras_bert.config import BertConfig
 from keras_bert.families import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import checked, member, read_json_object
+from keras_bert.program.foreign_keys import KnownKeys
+from keras_bert.program.json_files import member
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.kinds import find_vocabulary
 from keras_bert.tokenization.sentence_piece import (
     ALBERT_SPECIAL_TOKENS,
     XLNET_SPECIAL_TOKENS,
     SentencePieceTokenizer,
+    beyond_model,
 )
 from keras_bert.tokenization.sentence_piece_model import (
     CONTROL,
@@ -27,14 +29,32 @@ from keras_bert.tokenization.sentence_piece_model import (
     SentencePieceModel,
 )
 from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.tokenization.tokenizer_files import special_tokens_of
-from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, Vocabulary
+from keras_bert.tokenization.tokenizer_json import (
+    SENTENCE_PIECE_CLASSES,
+    SPECIAL_TOKENS_FILE,
+    TOKENIZER_FILE,
+    added_token_entry,
+    check_row_form,
+    parts_of,
+    read_added_tokens,
+    read_settings,
+    read_tokenizer_json,
+    special_tokens_of,
+)
+from keras_bert.tokenization.tokenizer_json import SETTINGS_FILE as TOKENIZER_CONFIG_FILE
+from keras_bert.tokenization.vocabulary import (
+    CLS,
+    MASK,
+    PAD,
+    SEP,
+    SPECIAL_TOKENS,
+    UNK,
+    VOCABULARY_FILE,
+    Vocabulary,
+)
+from keras_bert.tokenization.wordpiece_files import read_word_piece, settings_of, unused_rows
 
-VOCABULARY_FILE = "vocab.txt"
-TOKENIZER_FILE = "tokenizer.json"
-TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
-SPECIAL_TOKENS_FILE = "special_tokens_map.json"
-
+_MODEL_KEYS = KnownKeys(used=("type", "vocab", "unk_id"), fixed={"byte_fallback": (False,)})
 _SPECIAL_NAMES = {"unk_token": UNK, "sep_token": SEP, "pad_token": PAD, "cls_token": CLS, "mask_token": MASK}
 # Tables are padded to multiples of 8, 64 or 128 rows for speed; a larger gap means another vocabulary.
 _LARGEST_FILLING = 127
@@ -48,38 +68,28 @@ _REPLACED = (
 )
 
 
-def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict, list[str]]:
+def read_tokenizer(path: str, vocab_size: int, makes_rows: bool = True) -> tuple[Vocabulary | None, dict, list[str]]:
     """Returns the vocabulary of a folder, the `BertConfig` values that its files state, and remarks for the user.
+
+    Args:
+        path: the folder.
+        vocab_size: the rows of the model's token table.
+        makes_rows: whether the special tokens around texts matter.
 
     Raises:
         InputError: a file is damaged, the tokenizer is not WordPiece, or the vocabulary does not fit `vocab_size`.
     """
-    tokenizer_file, settings_file = (os.path.join(path, name) for name in (TOKENIZER_FILE, TOKENIZER_CONFIG_FILE))
-    tokenizer, settings = _read_json(tokenizer_file), _read_json(settings_file)
-    tokens = _tokens(path, tokenizer)
-    if tokens is None:
+    found = read_word_piece(path, makes_rows)
+    if found is None:
         return None, {}, []
-    remarks = []
-    if len(tokens) < vocab_size <= len(tokens) + _LARGEST_FILLING and vocab_size % 8 == 0:
-        remarks.append(f"{vocab_size - len(tokens)} rows of the token table have no token: named [unused_row_...]")
-        tokens += [f"[unused_row_{number}]" for number in range(len(tokens), vocab_size)]
-    vocabulary = Vocabulary(tokens)
+    vocabulary, lower_case = found
+    vocabulary, remarks = vocabulary.of_size(vocab_size), []
+    count = len(vocabulary)
+    if count < vocab_size <= count + _LARGEST_FILLING and vocab_size % 8 == 0:
+        remarks.append(f"{vocab_size - count} rows of the token table have no token: named [unused_row_...]")
+        vocabulary = vocabulary.replace(tokens=(*vocabulary.tokens, *unused_rows(count, vocab_size)))
     _check_size(path, vocabulary, vocab_size)
-    normalizer = member(tokenizer, "normalizer", dict, tokenizer_file, {})
-
-    def setting(of_normalizer: str, of_settings: str) -> bool | None:
-        if of_normalizer in normalizer:
-            return member(normalizer, of_normalizer, bool, tokenizer_file)
-        return member(settings, of_settings, bool, settings_file)
-
-    lower_case, strip_accents = setting("lowercase", "do_lower_case"), setting("strip_accents", "strip_accents")
-    casing = {} if lower_case is None else {"do_lower_case": lower_case}
-    if strip_accents is not None and lower_case is not None and strip_accents != lower_case:
-        remarks.append(
-            f"its tokenizer has strip_accents={strip_accents} with do_lower_case={lower_case}, but ours strips accents "
-            "if and only if it lower-cases: words with accents are split differently"
-        )
-    return vocabulary, casing, remarks
+    return vocabulary, {} if lower_case is None else {"do_lower_case": lower_case}, remarks
 
 
 def read_other_tokenizer(path: str, kind: str, vocab_size: int) -> tuple[TokenTable | None, dict, list[str]]:
@@ -126,33 +136,32 @@ def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | Non
     file = os.path.join(path, TOKENIZER_FILE)
     if not os.path.isfile(file):
         return None
-    values = read_json_object(file)
+    values, settings = read_tokenizer_json(path), read_settings(path, SENTENCE_PIECE_CLASSES)
     model = member(values, "model", dict, file, {})
-    if model.get("type") != "Unigram" or model.get("byte_fallback"):
-        raise InputError(
-            f"{file}: the model is {reprlib.repr(model.get('type'))}. Only Unigram without byte_fallback is supported."
-        )
-    splitters = [part.get("type") for part in _parts(values, "pre_tokenizer", "pretokenizers", file)]
+    if model.get("type") != "Unigram":
+        raise InputError(f"{file}: the model is {reprlib.repr(model.get('type'))}. Only Unigram is supported.")
+    _MODEL_KEYS.check(model, f"{file}: model")
+    splitters = [part.get("type") for part in parts_of(values, "pre_tokenizer", "pretokenizers", file)]
     if splitters not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
         raise InputError(f"{file}: the pre_tokenizer is {splitters}. Only Metaspace is supported, as in ALBERT.")
     do_lower_case, keep_accents, rules = _normalizer(values, file)
-    types = {
-        checked(checked(entry, dict, "each of added_tokens", file).get("content"), str, "content", file): (
-            CONTROL if entry.get("special") else USER_DEFINED
-        )
-        for entry in member(values, "added_tokens", list, file, [])
-    }
+    vocab = member(model, "vocab", list, file, [])
+    ids = {entry[0]: number for number, entry in enumerate(vocab) if isinstance(entry, list) and entry}
+    added = read_added_tokens(path, values, settings, ids)
+    types = {token.content: CONTROL if token.special else USER_DEFINED for token in added}
     pieces = []
-    for number, entry in enumerate(member(model, "vocab", list, file, [])):
+    for number, entry in enumerate(vocab):
         if not isinstance(entry, list) or [type(part) for part in entry] not in ([str, float], [str, int]):
             raise InputError(f"{file}: a piece must be a text and its score. Received: {reprlib.repr(entry)}")
         kind = UNKNOWN if number == model.get("unk_id") else types.get(entry[0], NORMAL)
         pieces.append(Piece(entry[0], float(entry[1]), kind))
     try:
         data = SentencePieceModel(tuple(pieces), rules).to_bytes()
-        names = {piece.text for piece in pieces}
-        default = XLNET_SPECIAL_TOKENS if {*XLNET_SPECIAL_TOKENS.names} <= names else ALBERT_SPECIAL_TOKENS
-        return SentencePieceTokenizer(data, special_tokens_of(path, default), do_lower_case, keep_accents)
+        is_xlnet = {*XLNET_SPECIAL_TOKENS.names} <= ids.keys()
+        special = special_tokens_of(path, XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
+        check_row_form(values, special, ids, path, has_segments=not is_xlnet, last_is_cls=is_xlnet)
+        further = beyond_model(added, special, {entry[0] for entry in vocab})
+        return SentencePieceTokenizer(data, special, do_lower_case, keep_accents, further)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
 
@@ -160,7 +169,7 @@ def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | Non
 def _normalizer(values: Mapping, file: str) -> tuple[bool, bool, bytes]:
     """Returns whether texts are lower-cased, whether accents stay, and the compiled rules of a SentencePiece model."""
     rules, steps = b"", []
-    for part in _parts(values, "normalizer", "normalizers", file):
+    for part in parts_of(values, "normalizer", "normalizers", file):
         if part.get("type") == "Precompiled":
             try:
                 rules = base64.b64decode(member(part, "precompiled_charsmap", str, file, ""), validate=True)
@@ -174,13 +183,6 @@ def _normalizer(values: Mapping, file: str) -> tuple[bool, bool, bytes]:
             f"the first two or none of {_LOWER_CASE}."
         )
     return steps == _LOWER_CASE, not steps, rules
-
-
-def _parts(values: Mapping, name: str, names: str, file: str) -> list[dict]:
-    """Returns the parts of a sequence in a tokenizer.json; any other value is returned as the only part."""
-    part = member(values, name, dict, file, {})
-    parts = member(part, names, list, file, []) if part.get("type") == "Sequence" else [part] if part else []
-    return [checked(part, dict, f"each part of {name}", file) for part in parts]
 
 
 def _check_size(path: str, vocabulary: TokenTable, vocab_size: int) -> None:
@@ -209,11 +211,19 @@ def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> 
     if not isinstance(vocabulary, Vocabulary):
         vocabulary.save(folder)
         return
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
-    tokenizer = Tokenizer(models.WordPiece(vocabulary.ids, unk_token=UNK, max_input_chars_per_word=200))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=config.do_lower_case)
+    added = {token.content: token for token in vocabulary.added_tokens}
+    # The added tokens at the end get their ids there by following the others.
+    last = max(number for number, token in enumerate(vocabulary.tokens) if token not in added)
+    pieces = {token: number for token, number in vocabulary.ids.items() if number <= last}
+    tokenizer = Tokenizer(models.WordPiece(pieces, unk_token=UNK, max_input_chars_per_word=200))
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        lowercase=config.do_lower_case,
+        strip_accents=vocabulary.strip_accents,
+        handle_chinese_chars=vocabulary.tokenize_chinese_chars,
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{CLS} $A {SEP}",
@@ -222,11 +232,13 @@ def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> 
     )
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    for content in filter(added.get, vocabulary.tokens):
+        add = tokenizer.add_special_tokens if added[content].special else tokenizer.add_tokens
+        add([AddedToken(**added_token_entry(added[content]))])
     settings = {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": config.do_lower_case,
-        "strip_accents": None,
-        "tokenize_chinese_chars": True,
+        **settings_of(vocabulary),
         "model_max_length": config.max_position_embeddings,
         **_SPECIAL_NAMES,
     }
@@ -237,32 +249,3 @@ def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> 
     ):
         with atomic_file(os.path.join(folder, name)) as file:
             file.write((text + "\n").encode())
-
-
-def _tokens(path: str, tokenizer: Mapping) -> list[str] | None:
-    """Returns the tokens in the order of their ids, from vocab.txt or else tokenizer.json, with added tokens."""
-    file, tokenizer_file = os.path.join(path, VOCABULARY_FILE), os.path.join(path, TOKENIZER_FILE)
-    model = member(tokenizer, "model", dict, tokenizer_file, {})
-    if os.path.isfile(file):
-        ids = Vocabulary.from_file(file).ids.copy()
-    elif not model:
-        return None
-    elif model.get("type") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
-        raise InputError(f"{tokenizer_file}: {reprlib.repr(model.get('type'))} is not BERT's WordPiece.")
-    else:
-        vocabulary = member(model, "vocab", dict, tokenizer_file, {})
-        ids = {
-            token: checked(number, int, "the number of a token", tokenizer_file) for token, number in vocabulary.items()
-        }
-    for entry in member(tokenizer, "added_tokens", list, tokenizer_file, []):
-        checked(entry, dict, "each of added_tokens", tokenizer_file)
-        token = checked(entry.get("content"), str, "content of added_tokens", tokenizer_file)
-        ids[token] = checked(entry.get("id"), int, "id of added_tokens", tokenizer_file)
-    by_id = {number: token for token, number in ids.items()}
-    if sorted(by_id) != list(range(len(ids))):
-        raise InputError(f"{path}: the tokens of its vocabulary are not numbered 0 to {len(ids) - 1}, once each.")
-    return [by_id[number] for number in range(len(ids))]
-
-
-def _read_json(path: str) -> dict:
-    return read_json_object(path) if os.path.isfile(path) else {}

@@ -19,6 +19,7 @@ from keras_bert.checkpoints.checkpoint import (
 from keras_bert.checkpoints.weight_shapes import encoder_shapes
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
@@ -164,8 +165,11 @@ def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoi
 def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCheckpoint:
     """Returns the checkpoint with more tokens. Each embedding starts as the mean of the token's current pieces.
 
+    A token that words are never cut into, such as "[E1]" or "co-vid", becomes an added token: it is found in a text as
+    a whole. So does "Zed" with lower case, which then matches "zed" too.
+
     Raises:
-        InputError: there is no WordPiece vocabulary, or it already has one of the tokens.
+        InputError: there is no WordPiece vocabulary, it already has one of the tokens, or a token can match no text.
     """
     old = checkpoint.vocabulary
     if old is None:
@@ -175,13 +179,13 @@ def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCh
             f"{checkpoint.path} has no WordPiece vocabulary. Tokens can be added to WordPiece vocabularies only, since "
             "other kinds need merges or scores for new tokens."
         )
-    known = [token for token in tokens if token in old.ids]
+    known = [token for number, token in enumerate(tokens) if token in old.ids or token in tokens[:number]]
     if known:
         raise InputError(
             f"{checkpoint.path}: the vocabulary already has {', '.join(known[:5])}. Leave these out of new_tokens."
         )
-    vocabulary = Vocabulary([*old.tokens, *tokens])
     tokenizer = WordPieceTokenizer(old, checkpoint.config.do_lower_case)
+    vocabulary = _with_tokens(old, tokens, tokenizer.do_lower_case)
     pieces = [tokenizer.encode(token.removeprefix("##")) or [old.unk_id] for token in tokens]
 
     def extended(table: np.ndarray) -> np.ndarray:
@@ -194,3 +198,16 @@ def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCh
             tensors[name] = tensors[name].changed((len(vocabulary), *tensors[name].shape[1:]), extended)
     config = checkpoint.config.replace(vocab_size=len(vocabulary))
     return checkpoint.replace(config=config, vocabulary=vocabulary, tensors=tensors)
+
+
+def _with_tokens(old: Vocabulary, tokens: Sequence[str], do_lower_case: bool) -> Vocabulary:
+    """Returns the vocabulary with more tokens. Those that words are never cut into become added tokens."""
+    extended = old.replace(tokens=(*old.tokens, *tokens))
+    tokenizer = WordPieceTokenizer(extended, do_lower_case)
+    unreachable = [token for token in tokens if tokenizer.tokenize(token.removeprefix("##")) != [token]]
+    inner = [token for token in unreachable if token.startswith("##")]
+    wrong = next((token for token in inner if tokenizer.words(token[2:]) != [token[2:]]), None)
+    if wrong:
+        raise InputError(f"The new token {wrong!r:.100} is in no text after its normalisation. Leave it out.")
+    added = [AddedToken(token) for token in unreachable if token not in inner]
+    return extended.replace(added_tokens=(*old.added_tokens, *added))

@@ -55,7 +55,7 @@ def read_static_embedding(path: str, trust_pickle: bool = False) -> BertCheckpoi
     if kind in _OTHER_KINDS:
         vocabulary, casing, remarks = read_other_tokenizer(folder, _OTHER_KINDS[kind], config.vocab_size)
     else:
-        vocabulary, casing, remarks = read_tokenizer(folder, config.vocab_size)
+        vocabulary, casing, remarks = read_tokenizer(folder, config.vocab_size, makes_rows=False)
     modules = read_sentence_modules(path, config, trust_pickle)
     if modules.arguments is None:
         raise InputError(

@@ -25,20 +25,17 @@ import heapq
 import itertools
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import member
+from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter, check_added_tokens
 from keras_bert.tokenization.byte_pair_files import (
     MERGES_FILE,
-    TOKENIZER_FILE,
     VOCABULARY_FILE,
-    check_added_tokens,
+    read_byte_pair,
     read_merges,
-    read_tokenizer_json,
     read_vocabulary,
     tokenizer_json,
 )
@@ -50,12 +47,7 @@ from keras_bert.tokenization.tokenizer import (
     Tokenizer,
     check_special_tokens,
 )
-from keras_bert.tokenization.tokenizer_files import (
-    SETTINGS_FILE,
-    read_settings,
-    settings_text,
-    special_tokens_of,
-)
+from keras_bert.tokenization.tokenizer_json import SETTINGS_FILE, TOKENIZER_FILE, settings_text
 
 _CACHE_SIZE = 1 << 16
 _LONGEST_CACHED = 40
@@ -76,8 +68,8 @@ class BytePairTokenizer(Tokenizer):
             the same ids as inside a text.
         normalizes: whether texts are normalised to NFC.
         added_tokens: tokens that are found in a text before it is split into words: the leftmost one, and there the
-            longest.
-        further_special_tokens: special tokens without a role. Like the others, they are never found in a text.
+            longest. A str matches the normalised text letter by letter.
+        further_special_tokens: names of special tokens without a role, which become added tokens too.
 
     Raises:
         InputError: the ids have gaps, a byte or a special token is missing, a merge contains an unknown token, or an
@@ -104,7 +96,7 @@ class BytePairTokenizer(Tokenizer):
         special_tokens: SpecialTokens = ROBERTA_SPECIAL_TOKENS,
         add_prefix_space: bool = False,
         normalizes: bool = False,
-        added_tokens: Sequence[str] = (),
+        added_tokens: Sequence[AddedToken | str] = (),
         further_special_tokens: Sequence[str] = (),
     ):
         self.ids = dict(ids)
@@ -112,14 +104,15 @@ class BytePairTokenizer(Tokenizer):
         self.special_tokens = special_tokens
         self.add_prefix_space = add_prefix_space
         self.normalizes = normalizes
-        self.added_tokens = tuple(added_tokens)
-        self.further_special_tokens = tuple(further_special_tokens)
+        further = [AddedToken(name, normalized=False, special=True) for name in further_special_tokens]
+        added = (AddedToken(token) if isinstance(token, str) else token for token in added_tokens)
+        self.added_tokens = (*added, *further)
         self.tokens = _tokens_in_order(self.ids)
         check_special_tokens(special_tokens, self.ids, "The vocabulary")
-        unmatched = (*special_tokens.names, *self.further_special_tokens)
-        check_added_tokens(self.added_tokens, self.ids, unmatched, add_prefix_space)
-        longest_first = sorted(self.added_tokens, key=len, reverse=True)
-        self._added = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if longest_first else None
+        check_added_tokens(self.added_tokens, self.ids, special_tokens.names)
+        if self.added_tokens:
+            normalize = nfc_with_sources if normalizes else None
+            self._cutter = AddedTokenCutter(self.added_tokens, self.ids, normalize)
         missing = [character for character in byte_alphabet() if character not in self.ids]
         if missing:
             raise InputError(
@@ -141,7 +134,7 @@ class BytePairTokenizer(Tokenizer):
 
     def _arguments(self) -> dict:
         names = ("ids", "merges", "special_tokens", "add_prefix_space", "normalizes", "added_tokens")
-        return {name: getattr(self, name) for name in (*names, "further_special_tokens")}
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_files(
@@ -164,22 +157,16 @@ class BytePairTokenizer(Tokenizer):
 
     @classmethod
     def from_folder(cls, folder: str | os.PathLike) -> "BytePairTokenizer":
-        """Reads `vocab.json` and `merges.txt`, or else `tokenizer.json`, and `tokenizer_config.json` if it exists.
-
-        The settings used are `add_prefix_space` and the names of the special tokens.
+        """Reads `vocab.json` and `merges.txt`, or else `tokenizer.json`, and the files with settings and added tokens.
 
         Raises:
-            InputError: as `from_files` or `byte_pair_files.read_tokenizer_json`, or the settings are damaged.
+            InputError: as `byte_pair_files.read_byte_pair`, or for the reasons given in the class.
         """
-        if not os.path.isfile(os.path.join(folder, VOCABULARY_FILE)):
-            arguments = read_tokenizer_json(folder)
-            try:
-                return cls(**arguments)
-            except InputError as error:
-                raise InputError(f"{os.path.join(folder, TOKENIZER_FILE)}: {error}") from None
-        vocabulary, merges = (os.path.join(folder, name) for name in (VOCABULARY_FILE, MERGES_FILE))
-        prefix = member(read_settings(folder), "add_prefix_space", bool, os.path.join(folder, SETTINGS_FILE), False)
-        return cls.from_files(vocabulary, merges, special_tokens_of(folder, ROBERTA_SPECIAL_TOKENS), prefix)
+        arguments = read_byte_pair(folder)
+        try:
+            return cls(**arguments)
+        except InputError as error:
+            raise InputError(f"{os.fspath(folder)}: {error}") from None
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `tokenizer_config.json`, and `vocab.json` and `merges.txt` or `tokenizer.json`, as Hugging Face does.
@@ -209,25 +196,26 @@ class BytePairTokenizer(Tokenizer):
 
     def text_ids(self) -> list[int]:
         """Returns the ids of the bytes, of the tokens joined from them, and of the added tokens."""
-        added = map(self.ids.__getitem__, self.added_tokens)
+        added = (self.ids[token.content] for token in self.added_tokens if not token.special)
         return sorted({*self.byte_ids, *(number for _, number in self.pairs.values()), *added})
 
     def continues_word(self, token: str) -> bool:
         """Returns whether `token` begins without a space. The first token of a text may begin without one too."""
         return not token.startswith((byte_alphabet()[ord(" ")], " "))
 
-    def encode(self, text: str | bytes) -> list[int]:
-        """Returns the ids of the tokens of `text`, without special tokens around them."""
+    def _as_str(self, text: str | bytes) -> str:
+        return _as_str(text)
+
+    def _plain_ids(self, text: str | bytes) -> list[int]:
         text = self._prefixed(_as_str(text))
         return self._ids_of_text(nfc(text) if self.normalizes else text)
 
-    def encode_word(self, word: str | bytes) -> list[int]:
-        """Returns the ids of the tokens of a word as inside a text, with a preceding space."""
+    def _plain_ids_of_word(self, word: str | bytes) -> list[int]:
+        # As inside a text, a word has a preceding space.
         word = _as_str(word)
-        return self.encode(word if word.startswith(" ") or not word else f" {word}")
+        return self._plain_ids(word if word.startswith(" ") or not word else f" {word}")
 
-    def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
-        """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`."""
+    def _plain_ids_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
         source = _as_str(text)
         text = self._prefixed(source)
         added = len(text) - len(source)
@@ -270,7 +258,7 @@ class BytePairTokenizer(Tokenizer):
     def token_bytes(self) -> tuple[bytes, ...]:
         """The bytes of each token, in the order of the ids. Added and special tokens are their names in UTF-8."""
         values = {character: value for value, character in enumerate(byte_alphabet())}
-        plain = {*self.added_tokens, *self.special_tokens.names, *self.further_special_tokens}
+        plain = {*(token.content for token in self.added_tokens), *self.special_tokens.names}
         return tuple(
             bytes(values[character] for character in token)
             if token not in plain and all(map(values.__contains__, token))
@@ -319,15 +307,7 @@ class BytePairTokenizer(Tokenizer):
         return f" {text}" if self.add_prefix_space and text and text[0] != " " else text
 
     def _ids_of_text(self, text: str) -> list[int]:
-        # With one group in the pattern, the added tokens have the odd numbers.
-        parts = self._added.split(text) if self._added else [text]
-        ids = []
-        for number, part in enumerate(parts):
-            if number % 2:
-                ids.append(self.ids[part])
-            else:
-                ids += [number for word in split_words(part) for number in self._ids_of(word)]
-        return ids
+        return [number for word in split_words(text) for number in self._ids_of(word)]
 
     def _ids_of(self, word: str) -> list[int]:
         return self._cached_join(word) if len(word) <= _LONGEST_CACHED else self._join(word)

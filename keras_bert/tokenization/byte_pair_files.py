@@ -10,17 +10,39 @@ import reprlib
 from collections.abc import Mapping, Sequence
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import checked, member, read_json_object
-from keras_bert.tokenization.nfc import nfc
+from keras_bert.program.foreign_keys import KnownKeys
+from keras_bert.program.json_files import checked, member
+from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.tokenizer import MODERN_BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS, SpecialTokens
-from keras_bert.tokenization.tokenizer_files import read_tokenizer_file, special_tokens_of
+from keras_bert.tokenization.tokenizer_files import read_tokenizer_file
+from keras_bert.tokenization.tokenizer_json import (
+    BYTE_PAIR_CLASSES,
+    SETTINGS_FILE,
+    TOKENIZER_FILE,
+    added_token_entry,
+    check_row_form,
+    read_added_tokens,
+    read_settings,
+    read_tokenizer_json,
+    special_tokens_of,
+    without_roles,
+)
 
 VOCABULARY_FILE = "vocab.json"
 MERGES_FILE = "merges.txt"
-TOKENIZER_FILE = "tokenizer.json"
 
-# Settings of an added token that would change which texts match it.
-_MATCHING = ("single_word", "lstrip", "rstrip")
+_MODEL_KEYS = KnownKeys(
+    used=("type", "vocab", "merges"),
+    harmless=("unk_token", "fuse_unk"),  # every byte is known
+    fixed={
+        "dropout": (0.0,),
+        "continuing_subword_prefix": ("",),
+        "end_of_word_suffix": ("",),
+        "byte_fallback": (False,),
+        "ignore_merges": (False,),
+    },
+)
+_SPLITTER_KEYS = KnownKeys(used=("type", "add_prefix_space"), harmless=("trim_offsets",), fixed={"use_regex": (True,)})
 # Form of a row in tokenizer.json: the texts by name, with the special tokens around them.
 _TEXTS = ("A", "B")
 
@@ -59,15 +81,40 @@ def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
     return merges
 
 
-def read_tokenizer_json(folder: str | os.PathLike) -> dict:
-    """Returns the arguments of `BytePairTokenizer` that a folder's `tokenizer.json` describes.
+def read_byte_pair(folder: str | os.PathLike) -> dict:
+    """Returns the arguments of `BytePairTokenizer` that the files of a folder describe.
+
+    These are `vocab.json` and `merges.txt`, or else `tokenizer.json`, and the files with settings and added tokens.
 
     Raises:
-        InputError: the file is missing or damaged, or has a step that would change the tokens: another model, splitter
-            or normaliser, or added tokens that match in another way than letter by letter.
+        InputError: a file is missing or damaged, or has a step that would change the tokens: another model, splitter or
+            normaliser, or other special tokens around texts.
     """
-    file = os.path.join(folder, TOKENIZER_FILE)
-    values = read_json_object(file)
+    file, settings_file = (os.path.join(folder, name) for name in (TOKENIZER_FILE, SETTINGS_FILE))
+    values, settings = read_tokenizer_json(folder), read_settings(folder, BYTE_PAIR_CLASSES)
+    if os.path.isfile(os.path.join(folder, VOCABULARY_FILE)):
+        ids = read_vocabulary(os.path.join(folder, VOCABULARY_FILE))
+        merges = read_merges(os.path.join(folder, MERGES_FILE))
+        prefix, normalizes = member(settings, "add_prefix_space", bool, settings_file, False), False
+    elif values:
+        ids, merges, prefix, normalizes = _model_of(values, file)
+    else:
+        raise InputError(f"{os.fspath(folder)} has neither {VOCABULARY_FILE} nor {TOKENIZER_FILE}.")
+    added = read_added_tokens(folder, values, settings, ids)
+    special_tokens = _special_tokens(folder, values, ids, added)
+    check_row_form(values, special_tokens, ids, folder)
+    return {
+        "ids": ids,
+        "merges": merges,
+        "special_tokens": special_tokens,
+        "add_prefix_space": prefix,
+        "normalizes": normalizes,
+        "added_tokens": tuple(without_roles(added, special_tokens)),
+    }
+
+
+def _model_of(values: Mapping, file: str) -> tuple[dict[str, int], list[tuple[str, str]], bool, bool]:
+    """Returns ids, merges, whether a space is put before texts, and whether texts are normalised to NFC."""
     model, splitter = member(values, "model", dict, file, {}), member(values, "pre_tokenizer", dict, file, {})
     for name, part, expected in (("model", model, "BPE"), ("pre_tokenizer", splitter, "ByteLevel")):
         if part.get("type") != expected:
@@ -76,48 +123,27 @@ def read_tokenizer_json(folder: str | os.PathLike) -> dict:
                 "and RoBERTa."
             )
     normalizer = member(values, "normalizer", dict, file, {})
-    changes = {"normalizer": normalizer and normalizer != {"type": "NFC"}, "the model's dropout": model.get("dropout")}
-    changes |= {"use_regex": splitter.get("use_regex", True) is not True}
-    changes |= {name: model.get(name) for name in ("continuing_subword_prefix", "end_of_word_suffix")}
-    changed = [name for name, value in changes.items() if value]
-    if changed:
-        raise InputError(f"{file}: {', '.join(changed)} would change the tokens and is not supported.")
+    if normalizer and normalizer != {"type": "NFC"}:
+        raise InputError(
+            f"{file}: normalizer would change the tokens: {reprlib.repr(normalizer)}. Only NFC is supported."
+        )
+    _MODEL_KEYS.check(model, f"{file}: model")
+    _SPLITTER_KEYS.check(splitter, f"{file}: pre_tokenizer")
     ids = {
         token: checked(number, int, "the number of a token", file)
         for token, number in member(model, "vocab", dict, file, {}).items()
     }
-    entries = {}
-    for entry in member(values, "added_tokens", list, file, []):
-        checked(entry, dict, "each of added_tokens", file)
-        token = checked(entry.get("content"), str, "content of added_tokens", file)
-        ids[token] = checked(entry.get("id"), int, "id of added_tokens", file)
-        entries[token] = entry
-    special_tokens = _special_tokens(folder, file, values, ids, entries)
-    ordinary = [token for token, entry in entries.items() if entry.get("special") is False]
-    added = [token for token in ordinary if token not in special_tokens.names]
-    for token in added:
-        _check_added_token(token, entries[token], bool(normalizer), file)
-    further = {token for token, entry in entries.items() if entry.get("special") is True} - {*special_tokens.names}
-    return {
-        "ids": ids,
-        "merges": _merges(model, file),
-        "special_tokens": special_tokens,
-        "add_prefix_space": member(splitter, "add_prefix_space", bool, file, False),
-        "normalizes": bool(normalizer),
-        "added_tokens": tuple(sorted(added, key=ids.__getitem__)),
-        "further_special_tokens": tuple(sorted(further, key=ids.__getitem__)),
-    }
+    prefix = member(splitter, "add_prefix_space", bool, file, False)
+    return ids, _merges(model, file), prefix, bool(normalizer)
 
 
 def tokenizer_json(tokenizer) -> str:
     """Returns the content of the `tokenizer.json` of a `BytePairTokenizer`."""
     special, ids = tokenizer.special_tokens, tokenizer.ids
-
-    def added(token: str) -> dict:
-        is_special = token not in tokenizer.added_tokens
-        entry = {"id": ids[token], "content": token, "single_word": False, "lstrip": False, "rstrip": False}
-        entry["lstrip"] = token == special.mask and special.mask_takes_space
-        return entry | {"normalized": not is_special, "special": is_special}
+    roles = [
+        AddedToken(name, lstrip=name == special.mask and special.mask_takes_space, normalized=False, special=True)
+        for name in {*special.names}
+    ]
 
     def row(num_texts: int) -> list[dict]:
         parts = [{"SpecialToken": {"id": special.cls, "type_id": 0}}]
@@ -126,7 +152,7 @@ def tokenizer_json(tokenizer) -> str:
             parts += [{"SpecialToken": {"id": special.sep, "type_id": 0}}] * number
         return parts
 
-    tokens = {*special.names, *tokenizer.added_tokens, *tokenizer.further_special_tokens}
+    tokens = sorted([*roles, *tokenizer.added_tokens], key=lambda token: ids[token.content])
     splitter = {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space, "trim_offsets": True}
     model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None}
     model |= {"end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False}
@@ -134,7 +160,7 @@ def tokenizer_json(tokenizer) -> str:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [added(token) for token in sorted(tokens, key=ids.__getitem__)],
+        "added_tokens": [{"id": ids[token.content], **added_token_entry(token)} for token in tokens],
         "normalizer": {"type": "NFC"} if tokenizer.normalizes else None,
         "pre_tokenizer": splitter | {"use_regex": True},
         "post_processor": {
@@ -152,39 +178,11 @@ def tokenizer_json(tokenizer) -> str:
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
-def check_added_tokens(tokens: Sequence[str], ids: Mapping[str, int], special: Sequence[str], prefix: bool) -> None:
-    """Raises `InputError` unless texts can contain these added tokens.
-
-    Args:
-        tokens: the added tokens.
-        ids: the vocabulary.
-        special: the special tokens.
-        prefix: whether a space is put before texts.
-    """
-    for token in tokens:
-        if token not in ids or token in special:
-            raise InputError(f"The added token {token!r} must be in the vocabulary, and must not be a special token.")
-        if not token or any(ord(character) < 32 for character in token):
-            raise InputError(f"An added token must not be empty or have control characters. Received: {token!r}")
-    if tokens and prefix:
-        raise InputError("add_prefix_space is not supported with added tokens such as " + repr(tokens[0]) + ".")
-
-
-def _check_added_token(token: str, entry: Mapping, normalizes: bool, file: str) -> None:
-    wrong = [name for name in _MATCHING if entry.get(name)]
-    if normalizes and entry.get("normalized") is not True:
-        wrong.append("normalized: false")
-    if normalizes and nfc(token) != token:
-        wrong.append("a text that NFC changes")
-    if wrong:
-        raise InputError(
-            f"{file}: the added token {token!r:.100} has {', '.join(wrong)}, which would change where it is found in "
-            "a text and is not supported."
-        )
-
-
-def _special_tokens(folder, file: str, values: Mapping, ids: Mapping, entries: Mapping) -> SpecialTokens:
+def _special_tokens(
+    folder: str | os.PathLike, values: Mapping, ids: Mapping[str, int], added: Sequence[AddedToken]
+) -> SpecialTokens:
     """Returns the special tokens with their roles, and the form of a row."""
+    file = os.path.join(folder, TOKENIZER_FILE)
     is_modern = all(name in ids for name in MODERN_BERT_SPECIAL_TOKENS.names)
     found = special_tokens_of(folder, MODERN_BERT_SPECIAL_TOKENS if is_modern else ROBERTA_SPECIAL_TOKENS)
     processor = member(values, "post_processor", dict, file, {})
@@ -193,10 +191,8 @@ def _special_tokens(folder, file: str, values: Mapping, ids: Mapping, entries: M
         texts = [number for number, part in enumerate(pair) if "Sequence" in part]
         if len(texts) == 2 and texts[1] > texts[0] + 1:
             found = dataclasses.replace(found, num_between=texts[1] - texts[0] - 1)
-    takes_space = entries.get(found.mask, {}).get("lstrip")
-    if isinstance(takes_space, bool):
-        found = dataclasses.replace(found, mask_takes_space=takes_space)
-    return found
+    mask = next((token for token in added if token.content == found.mask), None)
+    return found if mask is None else dataclasses.replace(found, mask_takes_space=mask.lstrip)
 
 
 def _merges(model: Mapping, file: str) -> list[tuple[str, str]]:

@@ -10,8 +10,8 @@ The steps:
 
 import tensorflow as tf
 
-from keras_bert.tokenization.exact_graph import ExactTokenizer, flagged, rows_of_first, splits_behind_single
-from keras_bert.tokenization.graph_wordpiece import as_strings
+from keras_bert.tokenization.exact_graph import ExactTokenizer, as_strings, flagged, rows_of_first, splits_behind_single
+from keras_bert.tokenization.graph_wordpiece import added_tokens_of
 from keras_bert.tokenization.tokenizer import GraphForm
 from keras_bert.tokenization.trie_pieces import TriePieces
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
@@ -36,18 +36,14 @@ class CoreWordPiece(tf.Module, GraphForm):
         self.vocabulary = tokenizer.vocabulary
         self.do_lower_case = tokenizer.do_lower_case
         self._pieces = TriePieces(tokenizer)
-        self._exact = tf.function(
-            ExactTokenizer(self._pieces, tokenizer.do_lower_case).__call__,
-            input_signature=[tf.TensorSpec([None], tf.string)],
-            autograph=False,
-        )
+        exact = ExactTokenizer(self._pieces, tokenizer.rules)
+        self._exact = tf.function(exact.__call__, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+        self._added = added_tokens_of(tokenizer, exact)
 
-    def tokenize(self, texts) -> tf.RaggedTensor:
-        """As `GraphTokenizer.tokenize`."""
-        return self.tokenize_with_offsets(texts)[0]
+    def _plain_ids(self, texts) -> tf.RaggedTensor:
+        return self._plain_ids_with_offsets(texts)[0]
 
-    def tokenize_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """As `GraphTokenizer.tokenize_with_offsets`."""
+    def _plain_ids_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         texts = as_strings(texts)
         parts = tf.strings.split(texts, " ")
         # A part begins behind the space that ends the part before it.

@@ -5,12 +5,15 @@ texts that need it. wordpiece.py has the same steps in Python, for one text at a
 """
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.fast_normalizer import needs_stand_in
+from keras_bert.tokenization.wordpiece import TextRules
 
 # Bits of the property table; the higher bits hold the canonical combining class.
 _REMOVED, _WHITESPACE, _CJK, _PUNCTUATION, _MARK, _CASED, _IGNORABLE, _STAND_IN = (1 << bit for bit in range(8))
@@ -36,25 +39,52 @@ class CodePointTable(tf.Module):
         return tf.gather(self._numbers, tf.gather(self._starts, points // _BLOCK) + points % _BLOCK)
 
 
+class Sources(NamedTuple):
+    """Where the parts of normalised texts come from. Places are bytes in the concatenation of all texts.
+
+    Attributes:
+        places: int32 `(parts,)`, where each part begins in the normalised texts.
+        starts, ends: int32 `(parts,)`, its source.
+        is_changed: bool `(parts,)`, whether it differs from its source.
+    """
+
+    places: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    is_changed: tf.Tensor
+
+    def of_spans(self, starts, ends) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the sources of spans of the normalised texts. An empty span stays empty."""
+        last = tf.maximum(tf.searchsorted(self.places, ends - 1, side="right") - 1, 0)
+        first = tf.searchsorted(self.places, starts, side="right") - 1
+        source_ends = tf.where(
+            tf.gather(self.is_changed, last),
+            tf.gather(self.ends, last),
+            tf.gather(self.starts, last) + ends - tf.gather(self.places, last),
+        )
+        inside = tf.where(tf.gather(self.is_changed, first), 0, starts - tf.gather(self.places, first))
+        source_starts = tf.where(tf.equal(starts, ends), source_ends, tf.gather(self.starts, first) + inside)
+        return source_starts, source_ends
+
+
 class ExactTokenizer(tf.Module):
     """Converts texts to pieces with byte offsets, for any bytes.
 
     Args:
         cut_words: cuts words into pieces, a `TextPieces` or a `TriePieces`.
-        do_lower_case: whether to lower-case and strip accents.
+        rules: how a text becomes words.
     """
 
-    def __init__(self, cut_words, do_lower_case: bool):
+    def __init__(self, cut_words, rules: TextRules):
         super().__init__()
         self._cut_words = cut_words
-        self._do_lower_case = do_lower_case
-        self._properties = CodePointTable(_property_numbers())
-        if do_lower_case:
-            rows, lengths, values = _folding()
-            self._fold_rows = CodePointTable(rows)
-            self._fold_lengths = tf.constant(lengths, tf.int32)
-            self._fold_starts = tf.constant(np.cumsum(lengths) - lengths, tf.int32)
-            self._fold_values = tf.constant(values, tf.int32)
+        self._rules = rules
+        self._properties = CodePointTable(_property_numbers(rules.chinese_chars))
+        rows, lengths, values = _changes_of_points(rules)
+        self._fold_rows = CodePointTable(rows)
+        self._fold_lengths = tf.constant(lengths, tf.int32)
+        self._fold_starts = tf.constant(np.cumsum(lengths) - lengths, tf.int32)
+        self._fold_values = tf.constant(values, tf.int32)
 
     def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         """Tokenizes strings of shape `(rows,)`.
@@ -62,13 +92,7 @@ class ExactTokenizer(tf.Module):
         Returns:
             ids int32 `(pieces,)`, row splits int64 `(rows + 1,)`, starts and ends int64 `(pieces,)`.
         """
-        points, starts, stretches, tokens, rows, stretch_ends = self._kept_characters(texts)
-        if self._do_lower_case:
-            points, sources = self._fold(points, tokens)
-        else:
-            sources = tf.range(tf.size(points))
-        ends = tf.gather(_source_ends(starts, stretches, stretch_ends, sources), sources)
-        starts, tokens, rows = tf.gather(starts, sources), tf.gather(tokens, sources), tf.gather(rows, sources)
+        points, starts, ends, tokens, rows = self._normalized_characters(texts, keeps_space=False)
         properties = self._properties(points)
         is_punctuation = tf.not_equal(properties & _PUNCTUATION, 0)
         word_starts = changes(tokens) | is_punctuation | _after(is_punctuation)
@@ -78,7 +102,41 @@ class ExactTokenizer(tf.Module):
         splits = tf.searchsorted(piece_rows, tf.range(tf.size(texts, tf.int64) + 1), out_type=tf.int64)
         return ids, splits, tf.gather(starts, first), tf.gather(ends, last)
 
-    def _kept_characters(self, texts):
+    def normalize(self, texts: tf.Tensor) -> tuple[tf.Tensor, Sources]:
+        """As `WordPieceTokenizer.normalize`: returns the normalised texts, strings `(rows,)`, and their sources."""
+        points, starts, ends, _, rows = self._normalized_characters(texts, keeps_space=True)
+        points, starts, ends, rows = self._with_spaces_around_cjk(points, starts, ends, rows)
+        splits = tf.searchsorted(rows, tf.range(tf.size(texts, tf.int64) + 1), out_type=tf.int64)
+        normalized = tf.RaggedTensor.from_row_splits(points, splits, validate=False)
+        lengths = tf.strings.length(tf.strings.unicode_encode(points[:, tf.newaxis], "UTF-8"))
+        bases = tf.gather(tf.cumsum(tf.strings.length(texts), exclusive=True), rows)
+        starts, ends = tf.cast(starts, tf.int32) + bases, tf.cast(ends, tf.int32) + bases
+        sources = Sources(tf.cumsum(lengths, exclusive=True), starts, ends, tf.ones_like(starts, tf.bool))
+        return tf.strings.unicode_encode(normalized, "UTF-8"), sources
+
+    def _with_spaces_around_cjk(self, points, starts, ends, rows):
+        """Puts a space on both sides of each ideograph that is a word."""
+        is_cjk = tf.not_equal(self._properties(points) & _CJK, 0)
+        lengths = tf.where(is_cjk, 3, 1)
+        sources = tf.repeat(tf.range(tf.size(points)), lengths)
+        place = tf.range(tf.size(sources)) - tf.gather(tf.cumsum(lengths, exclusive=True), sources)
+        is_space = tf.gather(is_cjk, sources) & tf.not_equal(place, 1)
+        starts, ends, rows = tf.gather(starts, sources), tf.gather(ends, sources), tf.gather(rows, sources)
+        return tf.where(is_space, ord(" "), tf.gather(points, sources)), starts, ends, rows
+
+    def _normalized_characters(self, texts, keeps_space: bool):
+        """Decodes and normalises strings of shape `(rows,)`.
+
+        Returns:
+            For every character that is left: its code point, the bytes where its source starts and ends, the number of
+            its token and its row. White space becomes U+0020 if it is kept.
+        """
+        points, starts, stretches, tokens, rows, stretch_ends = self._kept_characters(texts, keeps_space)
+        points, sources = self._changed(points, tokens)
+        ends = tf.gather(_source_ends(starts, stretches, stretch_ends, sources), sources)
+        return points, tf.gather(starts, sources), ends, tf.gather(tokens, sources), tf.gather(rows, sources)
+
+    def _kept_characters(self, texts, keeps_space: bool):
         """Decodes, splits at white space, removes control characters.
 
         Returns:
@@ -91,21 +149,30 @@ class ExactTokenizer(tf.Module):
         properties = self._properties(points)
         is_space = tf.not_equal(properties & _WHITESPACE, 0)
         breaks = changes(rows) | is_space
+        kept = tf.equal(properties & _REMOVED, 0)
+        if keeps_space:
+            # Every white space is a stretch of its own.
+            breaks |= _after(is_space)
+            points = tf.where(is_space, ord(" "), points)
+        else:
+            kept &= ~is_space
         stretches = tf.cumsum(tf.cast(breaks, tf.int32)) - 1
         stretch_ends = _stretch_ends(*flagged(breaks, starts, rows), texts)
-        kept = tf.equal(properties & (_REMOVED | _WHITESPACE), 0)
         is_cjk = tf.not_equal(properties & _CJK, 0)
         points, starts, stretches, rows, is_cjk = flagged(kept, points, starts, stretches, rows, is_cjk)
         tokens = tf.cumsum(tf.cast(changes(stretches) | is_cjk | _after(is_cjk), tf.int32))
         return points, starts, stretches, tokens, rows, stretch_ends
 
-    def _fold(self, points, tokens):
+    def _changed(self, points, tokens):
         """Lower-cases, decomposes and strips marks. Returns code points and the index of the source of each."""
-        points = tf.cond(
-            tf.reduce_any(tf.equal(points, unicode_table.CAPITAL_SIGMA)),
-            lambda: self._with_final_sigmas(points, tokens),
-            lambda: points,
-        )
+        if not self._rules.lower_case and not self._rules.strip_accents:
+            return points, tf.range(tf.size(points))
+        if self._rules.lower_case:
+            points = tf.cond(
+                tf.reduce_any(tf.equal(points, unicode_table.CAPITAL_SIGMA)),
+                lambda: self._with_final_sigmas(points, tokens),
+                lambda: points,
+            )
         rows = self._fold_rows(points)
         lengths = tf.gather(self._fold_lengths, rows)
         sources = tf.repeat(tf.range(tf.size(points)), lengths)
@@ -114,6 +181,10 @@ class ExactTokenizer(tf.Module):
         values = tf.gather(self._fold_values, tf.gather(self._fold_starts, rows) + within)
         # Row 0 is for characters that do not change.
         points = tf.where(tf.equal(rows, 0), tf.gather(points, sources), values)
+        return self._without_marks(points, tokens, sources) if self._rules.strip_accents else (points, sources)
+
+    def _without_marks(self, points, tokens, sources):
+        """Brings marks into canonical order and drops the non-spacing ones."""
         properties = self._properties(points)
         stays = tf.equal(properties & _MARK, 0)
 
@@ -148,35 +219,45 @@ class ExactTokenizer(tf.Module):
 
 
 @functools.cache
-def _property_numbers() -> np.ndarray:
+def _property_numbers(chinese_chars: bool) -> np.ndarray:
     """Returns the property bits and the combining class of every code point."""
     numbers = np.zeros(0x110000, np.int32)
-    cjk = {point for first, last in unicode_table.CJK_RANGES for point in range(first, last + 1)}
+    ranges = unicode_table.CJK_RANGES if chinese_chars else ()
     for bit, points in (
         (_REMOVED, unicode_table.removed()),
         (_WHITESPACE, unicode_table.whitespace()),
-        (_CJK, cjk),
+        (_CJK, {point for first, last in ranges for point in range(first, last + 1)}),
         (_PUNCTUATION, unicode_table.punctuation()),
         (_MARK, unicode_table.nonspacing_marks()),
         (_CASED, unicode_table.cased_letters()),
         (_IGNORABLE, unicode_table.case_ignorable()),
     ):
         numbers[list(points)] |= bit
-    numbers[needs_stand_in()] |= _STAND_IN
+    numbers[needs_stand_in(chinese_chars)] |= _STAND_IN
     classes = unicode_table.combining_classes()
     numbers[list(classes)] |= np.array(list(classes.values())) << _CLASS_SHIFT
     return numbers
 
 
 @functools.cache
-def _folding() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _changes_of_points(rules: TextRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the row number of every code point, the lengths of the rows, and the concatenated rows."""
-    folded = unicode_table.folded_points()
+    changed = rules.changed_points()
     rows = np.zeros(0x110000, np.int32)
-    rows[list(folded)] = np.arange(1, len(folded) + 1)
-    lengths = np.array([1, *map(len, folded.values())])
-    values = np.array([0, *(part for parts in folded.values() for part in parts)])
+    rows[list(changed)] = np.arange(1, len(changed) + 1)
+    lengths = np.array([1, *map(len, changed.values())])
+    values = np.array([0, *(part for parts in changed.values() for part in parts)])
     return rows, lengths, values
+
+
+def as_strings(texts) -> tf.Tensor:
+    """Returns texts as a string tensor `(texts,)`."""
+    try:
+        texts = tf.convert_to_tensor(texts, tf.string)
+    except (TypeError, ValueError) as error:  # a surrogate raises UnicodeEncodeError, which is a ValueError
+        reason = str(error).splitlines()[0]
+        raise InputError(f"Texts must be valid Unicode strings. Received: {texts!r:.100} ({reason})") from None
+    return texts[tf.newaxis] if texts.shape.rank == 0 else texts
 
 
 def flagged(flags: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:

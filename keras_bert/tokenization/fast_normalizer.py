@@ -15,7 +15,7 @@ import flatbuffers
 import numpy as np
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
+from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD, TextRules
 
 # Characters that are punctuation in older Unicode versions but not in 14.0: an old server would split words there.
 FORMER_PUNCTUATION = (0x166D, 0x111C9)
@@ -35,7 +35,7 @@ _IS_VALUE = 1 << 31
 _ROOT_CHILDREN = 256
 
 
-def normalized(point: int, do_lower_case: bool) -> str:
+def normalized(point: int, rules: TextRules) -> str:
     """Returns the replacement of a code point, regardless of its neighbours: "É" -> "e", tab -> " ", U+200B -> "".
 
     The op that follows separates ASCII punctuation, CJK ideographs and all characters that have been punctuation since
@@ -45,21 +45,18 @@ def normalized(point: int, do_lower_case: bool) -> str:
         return ""
     if point in unicode_table.whitespace():
         return " "
-    points = (point,)
-    if do_lower_case:
-        points = unicode_table.folded_points().get(point, points)
-        points = tuple(part for part in points if part not in unicode_table.nonspacing_marks())
+    points = rules.changed_points().get(point, (point,))
+    points = tuple(part for part in points if part not in rules.dropped_marks())
     young = unicode_table.young_punctuation()
     return "".join(f" {chr(part)} " if part in young else chr(part) for part in points)
 
 
 @functools.cache
-def normalizer_model(do_lower_case: bool) -> bytes:
+def normalizer_model(rules: TextRules) -> bytes:
     """Returns the FastBertNormalizerModel FlatBuffer that holds `normalized`."""
     changing = set(unicode_table.removed()) | unicode_table.whitespace() | unicode_table.young_punctuation()
-    if do_lower_case:
-        changing |= unicode_table.nonspacing_marks() | unicode_table.folded_points().keys()
-    changes = {point: normalized(point, do_lower_case) for point in sorted(changing)}
+    changing |= rules.dropped_marks() | rules.changed_points().keys()
+    changes = {point: normalized(point, rules) for point in sorted(changing)}
     pool = bytearray()
     entries: dict[str, int] = {}
     for result in changes.values():
@@ -69,7 +66,7 @@ def normalizer_model(do_lower_case: bool) -> bytes:
             pool += encoded
     # The trie cannot hold NUL, which has a field of its own.
     values = {point: entries[result] for point, result in changes.items() if point and result != chr(point)}
-    return _flatbuffer(_double_array(values), entries[changes[0]], bytes(pool), do_lower_case)
+    return _flatbuffer(_double_array(values), entries[changes[0]], bytes(pool), rules.strip_accents)
 
 
 def _double_array(values: dict[int, int]) -> np.ndarray:
@@ -107,13 +104,13 @@ def _utf8(point: int) -> bytes:
     return chr(point).encode()
 
 
-def _flatbuffer(units: np.ndarray, zero_entry: int, pool: bytes, do_lower_case: bool) -> bytes:
+def _flatbuffer(units: np.ndarray, zero_entry: int, pool: bytes, strips: bool) -> bytes:
     builder = flatbuffers.Builder(len(pool) + 4 * len(units) + 1024)
     pool_vector = builder.CreateByteVector(pool)
     trie_vector = builder.CreateNumpyVector(units)
     # The fields of tf.text's fast_bert_normalizer_model.fbs, which are the same from 2.12 to 2.21.
     builder.StartObject(4)
-    builder.PrependBoolSlot(0, do_lower_case, False)
+    builder.PrependBoolSlot(0, strips, False)
     builder.PrependUOffsetTRelativeSlot(1, trie_vector, 0)
     builder.PrependInt32Slot(2, zero_entry, 0)
     builder.PrependUOffsetTRelativeSlot(3, pool_vector, 0)
@@ -136,33 +133,41 @@ def version_dependent() -> np.ndarray:
 
 
 @functools.cache
-def needs_stand_in() -> np.ndarray:
-    """Marks the code points that must not reach the pieces op. Returns an array as `version_dependent` does."""
+def needs_stand_in(chinese_chars: bool = True) -> np.ndarray:
+    """Marks the code points that must not reach the pieces op. Returns an array as `version_dependent` does.
+
+    Args:
+        chinese_chars: whether every CJK ideograph is a word, as the op has it.
+    """
     marked = version_dependent().copy()
     marked[STAND_INS.start : STAND_INS.stop] = True
+    for first, last in () if chinese_chars else unicode_table.CJK_RANGES:
+        marked[first : last + 1] = True
     return marked
 
 
 @functools.cache
-def table_text_pattern(do_lower_case: bool) -> str:
+def table_text_pattern(rules: TextRules) -> str:
     """Returns an RE2 expression for the texts whose code points can be normalised one by one."""
-    covered = ~needs_stand_in()
+    covered = ~needs_stand_in(rules.chinese_chars)
     covered[0xD800:0xE000] = False
-    if not do_lower_case:
+    if rules.strip_accents:
+        covered[[*_marks_that_move(rules)]] = False
+    if not rules.lower_case:
         return f"[{_character_class(covered)}]*"
     sigma = unicode_table.CAPITAL_SIGMA
-    covered[[sigma, *_marks_that_move()]] = False
+    covered[sigma] = False
     # A sigma before a cased letter is never final.
     cased = np.zeros_like(covered)
     cased[list(unicode_table.cased_letters())] = True
     return f"(?:[{_character_class(covered)}]|\\x{{{sigma:x}}}+[{_character_class(covered & cased)}])*"
 
 
-def _marks_that_move() -> set[int]:
+def _marks_that_move(rules: TextRules) -> set[int]:
     # Reordering is visible only for marks that are kept. All kept marks of class 9 are equal.
     classes, marks = unicode_table.combining_classes(), unicode_table.nonspacing_marks()
     moving = {point for point, number in classes.items() if point not in marks and number != 9}
-    return moving | {point for point, parts in unicode_table.folded_points().items() if moving.intersection(parts)}
+    return moving | {point for point, parts in rules.changed_points().items() if moving.intersection(parts)}
 
 
 def short_words_pattern() -> str:

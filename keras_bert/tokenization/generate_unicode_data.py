@@ -13,7 +13,8 @@ from collections.abc import Iterable
 
 UNICODE_VERSION = "14.0.0"
 ALL_CODE_POINTS = range(0x110000)
-HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)  # their decomposition is arithmetic, so they are not listed
+JOINERS = (0x200C, 0x200D)
+CIRCLED_LETTERS = (range(0x24B6, 0x24EA), range(0x1F130, 0x1F14A), range(0x1F150, 0x1F16A), range(0x1F170, 0x1F18A))
 
 
 def main() -> None:
@@ -50,11 +51,11 @@ def tables() -> Iterable[tuple[str, str, str]]:
     )
     yield "NOT_COMPOSED", "Those of them that NFC decomposes.", ranges(is_not_composed)
     yield (
-        "FOLDED",
-        "Lower case followed by canonical decomposition where that changes something, as range:result. A range\n"
-        "# maps to consecutive results. Hangul syllables are left out.",
-        folded(),
+        "LOWERED",
+        "Lower case where that changes something, as range:result. A range maps to consecutive results.",
+        lowered(),
     )
+    yield "WORD", "Word characters as regular expressions of Unicode define them (UTS 18).", ranges(is_word_character)
 
 
 def is_whitespace(point: int) -> bool:
@@ -141,12 +142,10 @@ def is_not_composed(point: int) -> bool:
     return bool(canonical_decomposition(point)) and unicodedata.normalize("NFC", chr(point)) != chr(point)
 
 
-def folded() -> str:
+def lowered() -> str:
     runs: list[list] = []
     for point in ALL_CODE_POINTS:
-        if point in HANGUL_SYLLABLES:
-            continue
-        result = [ord(character) for character in unicodedata.normalize("NFD", chr(point).lower())]
+        result = [ord(character) for character in chr(point).lower()]
         if result == [point]:
             continue
         if runs and len(result) == 1 and runs[-1][1] == point - 1 and runs[-1][3] == result[0] - 1:
@@ -156,6 +155,12 @@ def folded() -> str:
     return " ".join(
         f"{range_text(first, last)}:{'.'.join(f'{code:x}' for code in result)}" for first, last, result, _ in runs
     )
+
+
+def is_word_character(point: int) -> bool:
+    category = unicodedata.category(chr(point))
+    is_circled_letter = any(point in letters for letters in CIRCLED_LETTERS)
+    return category[0] in "LM" or category in ("Nd", "Nl", "Pc") or point in JOINERS or is_circled_letter
 
 
 if __name__ == "__main__":

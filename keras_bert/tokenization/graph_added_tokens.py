@@ -1,56 +1,211 @@
-"""Finds added tokens, such as runs of spaces, in texts inside the TensorFlow graph."""
+"""Cuts added tokens, such as entity markers or runs of spaces, out of texts inside the TensorFlow graph.
 
+The results equal those of added_tokens.py. All operations are core TensorFlow operations.
+"""
+
+import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert.tokenization.exact_graph import table
+from keras_bert.tokenization import unicode_table
+from keras_bert.tokenization.added_tokens import AddedToken, by_stage, in_normal_form
+from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
+from keras_bert.tokenization.exact_graph import as_strings, flagged, table
 
 # A text is split at U+0000, which is written differently before: U+0001 begins the form of U+0000 and of itself.
 _ESCAPES = (("\x01", "\x01\x02"), ("\x00", "\x01\x03"))
+# They enclose a match until it is certain that it counts.
+_OPEN, _CLOSE = "\x01\x04", "\x01\x05"
 
 
-class AddedTokens(tf.Module):
-    """Splits texts into added tokens and the pieces between them: the leftmost match, and there the longest.
+class GraphAddedTokens(tf.Module):
+    """Tokenizes texts with added tokens: those match first, and a tokenizer gets the texts between them.
 
     Args:
-        tokens: the added tokens, without control characters.
+        tokens: the added tokens.
         ids: token -> id.
+        normalize: as for `AddedTokenCutter`; it normalises the tokens here.
+        graph_normalize: texts `(texts,)` -> the normalised texts and their `Sources`.
+    """
 
-    Call arguments:
-        texts: strings `(texts,)`.
+    def __init__(
+        self,
+        tokens: Sequence[AddedToken],
+        ids: Mapping[str, int],
+        normalize: Callable | None = None,
+        graph_normalize: Callable | None = None,
+    ):
+        super().__init__()
+        literal, normalized = by_stage(tokens)
+        self._literal = _Cutter({token.content: token for token in literal}, ids) if literal else None
+        self._normalized = _Cutter(in_normal_form(normalized, normalize), ids) if normalized else None
+        self._normalize = graph_normalize if normalized else None
 
-    Returns:
-        the pieces, strings `(pieces,)`, empty for an added token; the ids of the added tokens, ragged int32 `(pieces,
-        None)`, one for an added token and none for other pieces; and the row splits of the pieces by text, int64.
+    def tokenize(self, texts, tokenize: Callable) -> tf.RaggedTensor:
+        """Returns the ids of strings `(texts,)`. `tokenize` returns those of the texts between added tokens."""
+
+        def normalized(texts):
+            if self._normalize:
+                texts, _ = self._normalize(texts)
+            return self._normalized.tokenize(texts, tokenize) if self._normalized else tokenize(texts)
+
+        texts = as_strings(texts)
+        return self._literal.tokenize(texts, normalized) if self._literal else normalized(texts)
+
+    def tokenize_with_offsets(self, texts, tokenize: Callable) -> tuple[tf.RaggedTensor, ...]:
+        """As `tokenize`, for ids, starts and ends in bytes."""
+
+        def normalized(texts):
+            if not self._normalized:
+                return tokenize(texts)
+            if not self._normalize:
+                return self._normalized.tokenize_with_offsets(texts, tokenize)
+            normal, sources = self._normalize(texts)
+            ids, starts, ends = self._normalized.tokenize_with_offsets(normal, tokenize)
+            bases = tf.gather(_bases(normal), ids.value_rowids())
+            first, last = sources.of_spans(starts.values + bases, ends.values + bases)
+            bases = tf.gather(_bases(texts), ids.value_rowids())
+            return ids, ids.with_values(first - bases), ids.with_values(last - bases)
+
+        texts = as_strings(texts)
+        return self._literal.tokenize_with_offsets(texts, normalized) if self._literal else normalized(texts)
+
+
+class _Pieces(NamedTuple):
+    """The pieces of texts.
+
+    Attributes:
+        texts: strings `(pieces,)`, empty for an added token.
+        added: ragged int32 `(pieces, None)`: one id for an added token and none for other pieces.
+        starts, ends: int32 `(pieces,)`, the bytes of the text that a piece covers. A token does not cover the spaces at
+            its ends.
+        splits: int64 `(texts + 1,)`, the pieces of each text.
+    """
+
+    texts: tf.Tensor
+    added: tf.RaggedTensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    splits: tf.Tensor
+
+
+class _Cutter(tf.Module):
+    """Cuts texts at tokens: at the leftmost match, and there the longest.
+
+    Args:
+        tokens: content, as it stands in texts -> token.
+        ids: token -> id.
 
     Example:
         tokens "  " and "   ", the text "a   b" -> pieces "a", "", "b"; ids [[], [the id of "   "], []]
     """
 
-    def __init__(self, tokens: Sequence[str], ids: Mapping[str, int]):
+    def __init__(self, tokens: Mapping[str, AddedToken], ids: Mapping[str, int]):
         super().__init__()
-        longest_first = sorted(tokens, key=lambda token: len(token.encode()), reverse=True)
-        self._pattern = "|".join(_quoted(token) for token in longest_first)
-        keys = tf.constant([token.encode() for token in tokens])
-        self._ids = table(keys, tf.constant([ids[token] for token in tokens], tf.int32), -1)
+        self._pattern = _any_of(tokens)
+        self._single = _any_of(content for content, token in tokens.items() if token.single_word)
+        numbers = tf.constant([ids[token.content] for token in tokens.values()], tf.int32)
+        self._ids = table(tf.constant([content.encode() for content in tokens]), numbers, -1)
+        self._takes_before, self._takes_after = (
+            tf.constant([ids[token.content] for token in tokens.values() if getattr(token, name)], tf.int32)
+            for name in ("lstrip", "rstrip")
+        )
 
-    def __call__(self, texts):
+    def tokenize(self, texts, tokenize: Callable) -> tf.RaggedTensor:
+        pieces = self._cut(texts)
+        return _joined(tokenize(pieces.texts), pieces.added, pieces.splits)
+
+    def tokenize_with_offsets(self, texts, tokenize: Callable) -> tuple[tf.RaggedTensor, ...]:
+        pieces = self._cut(texts)
+        ids, *offsets = tokenize(pieces.texts)
+        shifts = tf.gather(pieces.starts, ids.value_rowids())
+        places = pieces.added.value_rowids()
+        joined = [_joined(ids, pieces.added, pieces.splits)]
+        for found, of_pieces in zip(offsets, (pieces.starts, pieces.ends), strict=True):
+            added = pieces.added.with_values(tf.gather(of_pieces, places))
+            joined.append(_joined(ids.with_values(found.values + shifts), added, pieces.splits))
+        return tuple(joined)
+
+    def _cut(self, texts) -> _Pieces:
         for character, escaped in _ESCAPES:
             texts = tf.strings.regex_replace(texts, _quoted(character), escaped)
-        pieces = tf.strings.split(tf.strings.regex_replace(texts, self._pattern, "\x00\\0\x00"), "\x00")
+        texts = tf.strings.regex_replace(texts, self._pattern, f"{_OPEN}\\0{_CLOSE}")
+        if self._single:
+            texts = self._without_parts_of_words(texts)
+        pieces = tf.strings.split(tf.strings.regex_replace(texts, "\x01[\x04\x05]", "\x00"), "\x00")
         values, splits = pieces.values, pieces.row_splits
+        for character, escaped in reversed(_ESCAPES):
+            values = tf.strings.regex_replace(values, _quoted(escaped), character)
         # Every match stands between two pieces of text, so it has an odd number in its text.
         number = tf.range(tf.size(values, tf.int64)) - tf.gather(splits, pieces.value_rowids())
         is_added = tf.equal(number % 2, 1)
-        ids = tf.RaggedTensor.from_row_lengths(
-            self._ids.lookup(tf.boolean_mask(values, is_added)), tf.cast(is_added, tf.int64), validate=False
+        numbers = tf.where(is_added, self._ids.lookup(values), -1)
+        lengths = tf.strings.length(values)
+        starts = tf.cumsum(lengths, exclusive=True)
+        starts -= tf.repeat(tf.gather(tf.concat([starts, [0]], 0), pieces.row_starts()), pieces.row_lengths())
+        ends = starts + lengths
+        leading = lengths - tf.strings.length(tf.strings.regex_replace(values, "^ +", ""))
+        trailing = lengths - tf.strings.length(tf.strings.regex_replace(values, " +$", ""))
+        starts, inner = tf.where(is_added, starts + leading, starts), ends - trailing
+        ends = tf.where(is_added, tf.maximum(starts, inner), ends)
+        added = tf.RaggedTensor.from_row_lengths(
+            *flagged(is_added, numbers), tf.cast(is_added, tf.int64), validate=False
         )
-        values = tf.where(is_added, "", values)
-        for character, escaped in reversed(_ESCAPES):
-            values = tf.strings.regex_replace(values, _quoted(escaped), character)
-        return values, ids, splits
+        values, skipped = self._without_taken_space(tf.where(is_added, "", values), numbers)
+        return _Pieces(values, added, starts + skipped, ends, splits)
+
+    def _without_parts_of_words(self, texts):
+        """Opens the enclosures of single words that touch another word character."""
+        word, behind, before = (
+            f"[{_character_class(unicode_table.word_characters())}]",
+            f"(?:{_CLOSE})?",
+            f"(?:{_OPEN})?",
+        )
+        # A match includes its neighbour, so of several in a row every second one is left to the next pass.
+        for pattern in (f"({word}{behind}){_OPEN}({self._single}){_CLOSE}",) * 2:
+            texts = tf.strings.regex_replace(texts, pattern, "\\1\\2")
+        for pattern in (f"{_OPEN}({self._single}){_CLOSE}({before}{word})",) * 2:
+            texts = tf.strings.regex_replace(texts, pattern, "\\1\\2")
+        return texts
+
+    def _without_taken_space(self, values, numbers):
+        """Removes the white space that tokens take from their neighbours.
+
+        Returns:
+            the pieces, and how many bytes went from the start of each, int32.
+        """
+        skipped, space = tf.zeros_like(numbers), f"[{_character_class(WHITE_SPACE)}]+"
+        if self._takes_before.shape[0]:
+            takes = _is_one_of(tf.concat([numbers[1:], [-1]], 0)[: tf.size(numbers)], self._takes_before)
+            values = tf.where(takes, tf.strings.regex_replace(values, f"{space}$", ""), values)
+        if self._takes_after.shape[0]:
+            takes = _is_one_of(tf.concat([[-1], numbers[:-1]], 0)[: tf.size(numbers)], self._takes_after)
+            left = tf.where(takes, tf.strings.regex_replace(values, f"^{space}", ""), values)
+            skipped, values = tf.strings.length(values) - tf.strings.length(left), left
+        return values, skipped
+
+
+def _joined(found: tf.RaggedTensor, added: tf.RaggedTensor, splits) -> tf.RaggedTensor:
+    """Returns the values of pieces by text: those found in pieces of text, and those of added tokens."""
+    values = tf.concat([found, added], axis=1)
+    return tf.RaggedTensor.from_row_splits(values.values, tf.gather(values.row_splits, splits), validate=False)
+
+
+def _bases(texts):
+    """Returns where each text begins in the concatenation of all texts, in bytes."""
+    return tf.cumsum(tf.strings.length(texts), exclusive=True)
+
+
+def _is_one_of(numbers, wanted):
+    return tf.reduce_any(tf.equal(numbers[:, tf.newaxis], wanted), axis=1)
+
+
+def _any_of(contents: Iterable[str]) -> str:
+    """Returns a pattern for any of the texts that prefers the longest. In this order, beginnings come last."""
+    return "|".join(map(_quoted, sorted(contents, reverse=True)))
 
 
 def _quoted(text: str) -> str:
@@ -58,3 +213,11 @@ def _quoted(text: str) -> str:
     return "".join(
         character if re.fullmatch("[A-Za-z0-9]", character) else f"\\x{{{ord(character):X}}}" for character in text
     )
+
+
+@functools.cache
+def _character_class(points: frozenset[int]) -> str:
+    """Returns code points as the inside of brackets of RE2: {0x41, 0x42, 0x61} -> "\\x{41}-\\x{42}\\x{61}-\\x{61}" """
+    firsts = [point for point in sorted(points) if point - 1 not in points]
+    lasts = [point for point in sorted(points) if point + 1 not in points]
+    return "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in zip(firsts, lasts, strict=True))

@@ -23,15 +23,16 @@ from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 from keras_bert.tokenization.exact_graph import (
     CodePointTable,
+    as_strings,
     changes,
     flagged,
     rows_of_first,
     splits_behind_single,
     table,
 )
-from keras_bert.tokenization.graph_added_tokens import AddedTokens
+from keras_bert.tokenization.graph_added_tokens import GraphAddedTokens
 from keras_bert.tokenization.graph_nfc import GraphNfc
-from keras_bert.tokenization.graph_wordpiece import as_strings
+from keras_bert.tokenization.nfc import nfc_with_sources
 from keras_bert.tokenization.tokenizer import GraphForm
 
 _OTHER, _LETTER, _NUMBER, _SPACE = range(4)
@@ -60,8 +61,13 @@ class GraphBytePair(tf.Module, GraphForm):
     def __init__(self, tokenizer: BytePairTokenizer):
         super().__init__()
         self.tokenizer = self.vocabulary = tokenizer
-        self._nfc = GraphNfc() if tokenizer.normalizes else None
-        self._added = AddedTokens(tokenizer.added_tokens, tokenizer.ids) if tokenizer.added_tokens else None
+        nfc = GraphNfc() if tokenizer.normalizes else None
+        self._nfc = nfc
+        if tokenizer.added_tokens:
+            normalize = nfc_with_sources if nfc else None
+            self._added = GraphAddedTokens(tokenizer.added_tokens, tokenizer.ids, normalize, nfc)
+            # If there are tokens that match the normalised text, the texts between them are normalised already.
+            self._nfc = None if any(token.normalized for token in tokenizer.added_tokens) else nfc
         self._classes = CodePointTable(_class_numbers())
         self._byte_ids = tf.constant(tokenizer.byte_ids, tf.int32)
         self._spans = tf.constant(_spanned_pairs(tokenizer))
@@ -83,29 +89,19 @@ class GraphBytePair(tf.Module, GraphForm):
             tf.constant([token_bytes[number] for number in whole]), tf.constant(whole, tf.int32), np.int32(-1)
         )
 
-    def tokenize(self, texts) -> tf.RaggedTensor:
-        """Returns the ids of each text, int32 `(texts, None)`, without special tokens around them.
-
-        Args:
-            texts: strings of shape `(texts,)`. A single string counts as a list of one.
-
-        Raises:
-            InputError: a text is not a valid Unicode string.
-        """
+    def _plain_ids(self, texts) -> tf.RaggedTensor:
         texts, _ = self._normalized(self._prefixed(as_strings(texts)))
-        return self._with_added_tokens(texts, self._tokenize_pieces)
+        return self._tokenize_pieces(texts)
 
-    def tokenize_words(self, words) -> tf.RaggedTensor:
-        """Returns the ids of words as inside a text, with a preceding space: int32 `(words, None)`."""
+    def _plain_ids_of_words(self, words) -> tf.RaggedTensor:
         texts, _ = self._normalized(_with_space(as_strings(words)))
-        return self._with_added_tokens(texts, self._tokenize)
+        return self._tokenize(texts)
 
-    def tokenize_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns ids, starts and ends, each int32 `(texts, None)`: token i came from bytes `starts[i]:ends[i]`."""
+    def _plain_ids_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         sources = as_strings(texts)
         prefixed = self._prefixed(sources)
         texts, places = self._normalized(prefixed)
-        ids = self._with_added_tokens(texts, self._tokenize)
+        ids = self._tokenize(texts)
         _, _, characters = _characters(texts)
         # Positions in the concatenation of all texts.
         lengths = tf.gather(self._lengths, ids.values)
@@ -131,14 +127,6 @@ class GraphBytePair(tf.Module, GraphForm):
     def _normalized(self, texts):
         """Returns the normalised texts and their `Sources`, or the texts and None if they are not normalised."""
         return self._nfc(texts) if self._nfc else (texts, None)
-
-    def _with_added_tokens(self, texts, tokenize) -> tf.RaggedTensor:
-        """Returns the ids of the texts. `tokenize` is called for the texts between added tokens."""
-        if not self._added:
-            return tokenize(texts)
-        pieces, added, splits = self._added(texts)
-        ids = tf.concat([tokenize(pieces), added], axis=1)
-        return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, splits), validate=False)
 
     def _tokenize_pieces(self, texts) -> tf.RaggedTensor:
         """Returns ragged ids. Each distinct piece between spaces is tokenised once.

@@ -4,47 +4,17 @@ All operations are core TensorFlow operations, which TF Serving includes. Texts 
 one regular expression.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.exact_graph import CodePointTable, canonical_order, changes, flagged, table
+from keras_bert.tokenization.exact_graph import CodePointTable, Sources, canonical_order, changes, flagged, table
 from keras_bert.tokenization.nfc import continuing_points, decomposed_points
 
 _CONTINUES, _DECOMPOSES = 1, 2
 _CLASS_SHIFT = 8
 # No character below this one begins or continues anything that normalisation form C changes.
 _UNCHANGED = "[\\x00-\\x{2FF}]*"
-
-
-class Sources(NamedTuple):
-    """Where the parts of normalised texts come from. Places are bytes in the concatenation of all texts.
-
-    Attributes:
-        places: int32 `(parts,)`, where each part begins in the normalised texts.
-        starts, ends: int32 `(parts,)`, its source.
-        is_changed: bool `(parts,)`, whether it differs from its source.
-    """
-
-    places: tf.Tensor
-    starts: tf.Tensor
-    ends: tf.Tensor
-    is_changed: tf.Tensor
-
-    def of_spans(self, starts, ends) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the sources of spans of the normalised texts. An empty span stays empty."""
-        last = tf.maximum(tf.searchsorted(self.places, ends - 1, side="right") - 1, 0)
-        first = tf.searchsorted(self.places, starts, side="right") - 1
-        source_ends = tf.where(
-            tf.gather(self.is_changed, last),
-            tf.gather(self.ends, last),
-            tf.gather(self.starts, last) + ends - tf.gather(self.places, last),
-        )
-        inside = tf.where(tf.gather(self.is_changed, first), 0, starts - tf.gather(self.places, first))
-        source_starts = tf.where(tf.equal(starts, ends), source_ends, tf.gather(self.starts, first) + inside)
-        return source_starts, source_ends
 
 
 class GraphNfc(tf.Module):

@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.program.private_interfaces import private
-from keras_bert.tokenization.exact_graph import CodePointTable, flagged
-from keras_bert.tokenization.graph_wordpiece import as_strings
+from keras_bert.tokenization.exact_graph import CodePointTable, as_strings, flagged
+from keras_bert.tokenization.graph_added_tokens import GraphAddedTokens
 from keras_bert.tokenization.sentence_piece import SPACE_MARK, STRIPPED, SentencePieceTokenizer
 from keras_bert.tokenization.tokenizer import GraphForm
 
@@ -35,25 +35,18 @@ class GraphSentencePiece(tf.Module, GraphForm):
         lengths = [len(token.removeprefix(SPACE_MARK).encode()) for token in tokenizer.tokens]
         self._lengths = tf.constant(lengths, tf.int32)
         self._has_parts = bool(tokenizer.divided)
+        if tokenizer.added_tokens:
+            self._added = GraphAddedTokens(tokenizer.added_tokens, tokenizer.ids)
         is_space = np.zeros(0x110000, np.uint8)
         is_space[[ord(character) for character in STRIPPED]] = 1
         self._is_space = CodePointTable(is_space)
 
-    def tokenize(self, texts) -> tf.RaggedTensor:
-        """Returns the ids of each text, int32 `(texts, None)`, without special tokens around them.
-
-        Args:
-            texts: strings of shape `(texts,)`. A single string counts as a list of one.
-
-        Raises:
-            InputError: a text is not a valid Unicode string.
-        """
+    def _plain_ids(self, texts) -> tf.RaggedTensor:
         self._model.load_again()
         ids = self._pieces.tokenize(as_strings(texts))
         return self._divide(ids)[0] if self._has_parts else ids
 
-    def tokenize_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns ids, starts and ends, each int32 `(texts, None)`: token i came from bytes `starts[i]:ends[i]`."""
+    def _plain_ids_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         self._model.load_again()
         texts = as_strings(texts)
         ids, starts, ends = self._pieces.tokenize_with_offsets(texts)

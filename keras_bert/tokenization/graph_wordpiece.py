@@ -9,18 +9,17 @@ For any bytes it returns the ids of wordpiece.py, and the same offsets in bytes.
 All other ops are core TensorFlow ops. TF Serving includes all of them since 2.12.
 """
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import fast_normalizer
-from keras_bert.tokenization.exact_graph import ExactTokenizer, changes, flagged
+from keras_bert.tokenization.exact_graph import ExactTokenizer, as_strings, changes, flagged
+from keras_bert.tokenization.graph_added_tokens import GraphAddedTokens
 from keras_bert.tokenization.text_pieces import StandIns, TextPieces
 from keras_bert.tokenization.tokenizer import GraphForm
 from keras_bert.tokenization.vocabulary import UNK, Vocabulary
-from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
+from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD, WordPieceTokenizer
 
 _LONGEST_TOKEN_BYTES = 256
 _MOST_BYTES_PER_CHARACTER = 4
@@ -33,8 +32,8 @@ class GraphTokenizer(tf.Module, GraphForm):
     constants.
 
     Args:
-        vocabulary: `Vocabulary`.
-        do_lower_case: whether to lower-case and strip accents, for uncased vocabularies.
+        vocabulary: `Vocabulary`, with its settings.
+        do_lower_case: whether to lower-case, for uncased vocabularies.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##est"])
@@ -47,39 +46,30 @@ class GraphTokenizer(tf.Module, GraphForm):
         tensorflow_text = _tensorflow_text()
         self.vocabulary = vocabulary
         self.do_lower_case = do_lower_case
-        self._table_texts = fast_normalizer.table_text_pattern(do_lower_case)
+        tokenizer = WordPieceTokenizer(vocabulary, do_lower_case)
+        rules = tokenizer.rules
+        self._table_texts = fast_normalizer.table_text_pattern(rules)
         self._short_words = fast_normalizer.short_words_pattern()
         self._normalizer = tensorflow_text.FastBertNormalizer(
-            model_buffer=tf.constant(np.frombuffer(fast_normalizer.normalizer_model(do_lower_case), np.uint8))
+            model_buffer=tf.constant(np.frombuffer(fast_normalizer.normalizer_model(rules), np.uint8))
         )
-        stand_ins = StandIns(vocabulary.tokens)
+        stand_ins = StandIns(tokenizer.piece_ids, rules.chinese_chars)
         self._pieces = tensorflow_text.FastWordpieceTokenizer(
-            vocab=_checked([stand_ins.translate(token) for token in vocabulary.tokens]),
+            vocab=_checked(stand_ins.translated(vocabulary.tokens)),
             max_bytes_per_word=MAX_CHARACTERS_PER_WORD * _MOST_BYTES_PER_CHARACTER,
             token_out_type=tf.int32,
             unknown_token=UNK,
         )
+        exact = ExactTokenizer(TextPieces(self._pieces, stand_ins, vocabulary.unk_id), rules)
         # A tf.function, so that a graph with both kinds of tokenisation contains its many operations only once.
-        self._exact = tf.function(
-            ExactTokenizer(TextPieces(self._pieces, stand_ins, vocabulary.unk_id), do_lower_case).__call__,
-            input_signature=[tf.TensorSpec([None], tf.string)],
-            autograph=False,
-        )
+        self._exact = tf.function(exact.__call__, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+        self._added = added_tokens_of(tokenizer, exact)
 
-    def tokenize(self, texts: Any) -> tf.RaggedTensor:
-        """Returns the ids of each text, int32 `(texts, None)`, without [CLS] and [SEP].
-
-        Args:
-            texts: UTF-8 strings of shape `(texts,)`; invalid UTF-8 is skipped. A single string counts as a list of one.
-
-        Raises:
-            InputError: a text is not a valid Unicode string.
-        """
+    def _plain_ids(self, texts) -> tf.RaggedTensor:
         texts, is_exact, normalized = self._normalize(texts)
         return self._with_exact_rows(texts, is_exact, [self._pieces.tokenize(normalized)])[0]
 
-    def tokenize_with_offsets(self, texts: Any) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns ids, starts and ends, each int32 `(texts, None)`: piece i came from bytes `starts[i]:ends[i]`."""
+    def _plain_ids_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         texts, is_exact, normalized, sources = self._normalize(texts, with_offsets=True)
         ids, starts, ends = self._pieces.tokenize_with_offsets(normalized)
         rows = tf.gather(sources.row_splits, ids.value_rowids())
@@ -121,14 +111,11 @@ class GraphTokenizer(tf.Module, GraphForm):
         return [tf.RaggedTensor.from_row_splits(value, splits, validate=False) for value in values]
 
 
-def as_strings(texts) -> tf.Tensor:
-    """Returns texts as a string tensor `(texts,)`."""
-    try:
-        texts = tf.convert_to_tensor(texts, tf.string)
-    except (TypeError, ValueError) as error:  # a surrogate raises UnicodeEncodeError, which is a ValueError
-        reason = str(error).splitlines()[0]
-        raise InputError(f"Texts must be valid Unicode strings. Received: {texts!r:.100} ({reason})") from None
-    return texts[tf.newaxis] if texts.shape.rank == 0 else texts
+def added_tokens_of(tokenizer: WordPieceTokenizer, exact: ExactTokenizer) -> GraphAddedTokens | None:
+    """Returns the added tokens of a tokenizer for the graph, or None if there are none."""
+    if not tokenizer.added_tokens:
+        return None
+    return GraphAddedTokens(tokenizer.added_tokens, tokenizer.ids, tokenizer.normalize, exact.normalize)
 
 
 def _next_source(sources: tf.RaggedTensor, indices: tf.Tensor) -> tf.Tensor:

@@ -11,6 +11,7 @@ from keras_bert.tokenization.stream_vocabulary import VOCABULARY_JSON, StreamVoc
 from keras_bert.tokenization.tokenizer import GraphForm, Tokenizer, TokenTable
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+from keras_bert.tokenization.wordpiece_files import read_word_piece, write_word_piece
 
 
 def python_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> Tokenizer:
@@ -38,23 +39,28 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
         reads_tokenizer_json: whether a `tokenizer.json` may be the only file.
 
     Returns:
-        a `Vocabulary` if there is a `vocab.txt`; a `SentencePieceTokenizer` if there is a `spiece.model`; a
-        `BytePairTokenizer` if there are a `vocab.json` and a `merges.txt`, or a `tokenizer.json` with a model of BPE;
-        a `StreamVocabulary` if there is a `stream_vocab.json`; None if the folder has none of these.
+        a `Vocabulary` if there is a `vocab.txt`, or a `tokenizer.json` with a model of WordPiece; a
+        `SentencePieceTokenizer` if there is a `spiece.model`; a `BytePairTokenizer` if there are a `vocab.json` and a
+        `merges.txt`, or a `tokenizer.json` with a model of BPE; a `StreamVocabulary` if there is a `stream_vocab.json`;
+        None if the folder has none of these.
 
     Raises:
         InputError: a file is damaged, or one of a pair is missing.
     """
     if not os.path.isdir(path):
-        is_model = os.fspath(path).endswith(".model")
-        return SentencePieceTokenizer.from_file(path) if is_model else Vocabulary.from_file(path)
+        if os.fspath(path).endswith(".model"):
+            return SentencePieceTokenizer.from_file(path)
+        folder, name = os.path.split(os.fspath(path))
+        # The settings of a vocab.txt are in the files beside it.
+        has_settings = name == VOCABULARY_FILE and os.path.isfile(path)
+        return _word_piece(folder or os.curdir) if has_settings else Vocabulary.from_file(path)
     wordpiece, vocabulary, merges = (
         os.path.join(path, name) for name in (VOCABULARY_FILE, byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE)
     )
     if os.path.isfile(os.path.join(path, VOCABULARY_JSON)):
         return StreamVocabulary.find(path)
     if os.path.isfile(wordpiece):
-        return Vocabulary.from_file(wordpiece)
+        return _word_piece(path)
     if os.path.isfile(os.path.join(path, sentence_piece.MODEL_FILE)):
         return SentencePieceTokenizer.from_folder(path)
     found = [file for file in (vocabulary, merges) if os.path.isfile(file)]
@@ -63,15 +69,24 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
         raise InputError(
             f"There is {found[0]}, but no {missing}. Byte-level BPE needs both files of the same model: copy the other."
         )
-    is_byte_pair = found or reads_tokenizer_json and _has_byte_pair_json(path)
-    return BytePairTokenizer.from_folder(path) if is_byte_pair else None
+    if found:
+        return BytePairTokenizer.from_folder(path)
+    model = _model_of_tokenizer_json(path) if reads_tokenizer_json else None
+    if model == "WordPiece":
+        return _word_piece(path)
+    return BytePairTokenizer.from_folder(path) if model == "BPE" else None
 
 
-def _has_byte_pair_json(path: str | os.PathLike) -> bool:
+def _word_piece(folder: str | os.PathLike) -> Vocabulary | None:
+    found = read_word_piece(folder)
+    return found and found[0]
+
+
+def _model_of_tokenizer_json(path: str | os.PathLike) -> str | None:
     file = os.path.join(path, byte_pair.TOKENIZER_FILE)
     if not os.path.isfile(file):
-        return False
-    return member(read_json_object(file), "model", dict, file, {}).get("type") == "BPE"
+        return None
+    return member(member(read_json_object(file), "model", dict, file, {}), "type", str, file)
 
 
 def load_vocabulary(path: str | os.PathLike) -> TokenTable:
@@ -92,6 +107,6 @@ def load_vocabulary(path: str | os.PathLike) -> TokenTable:
 def save_vocabulary(vocabulary: TokenTable, folder: str | os.PathLike) -> None:
     """Writes the files that `find_vocabulary` reads into an existing folder."""
     if isinstance(vocabulary, Vocabulary):
-        vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
+        write_word_piece(vocabulary, folder)
     elif isinstance(vocabulary, (Tokenizer, StreamVocabulary)):
         vocabulary.save(folder)

@@ -16,21 +16,26 @@ import dataclasses
 import functools
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member
+from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter, check_added_tokens
 from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, SentencePieceModel
 from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens
-from keras_bert.tokenization.tokenizer_files import (
+from keras_bert.tokenization.tokenizer_files import read_tokenizer_file
+from keras_bert.tokenization.tokenizer_json import (
+    SENTENCE_PIECE_CLASSES,
     SETTINGS_FILE,
+    added_tokens_decoder,
+    read_added_tokens,
     read_settings,
-    read_tokenizer_file,
     settings_text,
     special_tokens_of,
+    without_roles,
 )
 
 MODEL_FILE = "spiece.model"
@@ -60,9 +65,12 @@ class SentencePieceTokenizer(Tokenizer):
         do_lower_case: whether texts are lower-cased.
         keep_accents: whether accents stay. By default those of lower-cased texts are removed, as in ALBERT; XLNet has
             capitals and no accents.
+        added_tokens: tokens that are found in a text, as it is, before the model sees it. Those that the model does not
+            have follow its pieces.
 
     Raises:
-        InputError: the model is damaged or of another kind, or lacks a special token.
+        InputError: the model is damaged or of another kind, or lacks a special token; or an added token is to be found
+            in the normalised text.
 
     Reference: Kudo and Richardson 2018, "SentencePiece: A simple and language independent subword tokenizer".
     """
@@ -75,6 +83,7 @@ class SentencePieceTokenizer(Tokenizer):
         special_tokens: SpecialTokens = ALBERT_SPECIAL_TOKENS,
         do_lower_case: bool = True,
         keep_accents: bool | None = None,
+        added_tokens: Sequence[AddedToken] = (),
     ):
         self.model = model
         self.special_tokens = special_tokens
@@ -83,13 +92,19 @@ class SentencePieceTokenizer(Tokenizer):
         if do_lower_case and self.keep_accents:
             raise InputError("SentencePiece in lower case has no accents. Set do_lower_case or keep_accents to False.")
         self._pieces, self.effective_model = _read_model(model, special_tokens, do_lower_case, self.keep_accents)
-        self.tokens = tuple(piece.text for piece in self._pieces)
+        self.added_tokens = tuple(added_tokens)
+        pieces = [piece.text for piece in self._pieces]
+        self.tokens = (*pieces, *(token.content for token in added_tokens if token.content not in set(pieces)))
         self.ids = {token: number for number, token in enumerate(self.tokens)}
+        if added_tokens:
+            _check_added_tokens(self.added_tokens, self.ids, special_tokens)
+            self._cutter = AddedTokenCutter(self.added_tokens, self.ids)
         self._processor = _processor(self.effective_model)
         self.divided = _divided_tokens(self.tokens, self.ids, self._processor)
 
     def __reduce__(self):
-        return SentencePieceTokenizer, (self.model, self.special_tokens, self.do_lower_case, self.keep_accents)
+        settings = (self.do_lower_case, self.keep_accents, self.added_tokens)
+        return SentencePieceTokenizer, (self.model, self.special_tokens, *settings)
 
     @classmethod
     def from_file(
@@ -98,6 +113,7 @@ class SentencePieceTokenizer(Tokenizer):
         special_tokens: SpecialTokens | None = None,
         do_lower_case: bool | None = None,
         keep_accents: bool | None = None,
+        added_tokens: Sequence[AddedToken] = (),
     ) -> "SentencePieceTokenizer":
         """Reads a model file. By default, a model with the token <cls> is that of an XLNet, others are ALBERT's.
 
@@ -110,13 +126,13 @@ class SentencePieceTokenizer(Tokenizer):
             special_tokens = special_tokens or (XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
             do_lower_case = not is_xlnet if do_lower_case is None else do_lower_case
             keep_accents = False if is_xlnet and keep_accents is None else keep_accents
-            return cls(data, special_tokens, do_lower_case, keep_accents)
+            return cls(data, special_tokens, do_lower_case, keep_accents, added_tokens)
         except InputError as error:
             raise InputError(f"{os.fspath(path)}: {error}") from None
 
     @classmethod
     def from_folder(cls, folder: str | os.PathLike) -> "SentencePieceTokenizer":
-        """Reads `spiece.model`, and the settings in `tokenizer_config.json` if it exists.
+        """Reads `spiece.model`, and the settings and added tokens in the files beside it.
 
         The settings used are `do_lower_case`, `keep_accents` and the names of the special tokens. By default, the
         tokenizer of an ALBERT lower-cases and removes accents, that of an XLNet removes accents, others do neither.
@@ -124,7 +140,7 @@ class SentencePieceTokenizer(Tokenizer):
         Raises:
             InputError: as `from_file`, or the settings are damaged or not supported.
         """
-        settings, path = read_settings(folder), os.path.join(folder, SETTINGS_FILE)
+        settings, path = read_settings(folder, SENTENCE_PIECE_CLASSES), os.path.join(folder, SETTINGS_FILE)
         file = os.path.join(folder, MODEL_FILE)
         if not settings:
             return cls.from_file(file)
@@ -138,7 +154,10 @@ class SentencePieceTokenizer(Tokenizer):
                 "one of the two to false."
             )
         special_tokens = special_tokens_of(folder, XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
-        return cls.from_file(file, special_tokens, do_lower_case, keep_accents)
+        pieces = [piece.text for piece in SentencePieceModel.from_bytes(read_tokenizer_file(file)).pieces]
+        ids = {token: number for number, token in enumerate(pieces)}
+        added = beyond_model(read_added_tokens(folder, {}, settings, ids), special_tokens, set(pieces))
+        return cls.from_file(file, special_tokens, do_lower_case, keep_accents, added)
 
     def save(self, folder: str | os.PathLike, tokenizer_class: str | None = None) -> None:
         """Writes `spiece.model` and `tokenizer_config.json`, as this class of Hugging Face reads them; by default that
@@ -148,12 +167,14 @@ class SentencePieceTokenizer(Tokenizer):
                 file.write(content)
 
     def _files(self, tokenizer_class: str | None = None) -> dict[str, bytes]:
+        added = added_tokens_decoder(self.added_tokens, self.ids)
         settings = settings_text(
             self.special_tokens,
             tokenizer_class or (XLNET_CLASS if self.special_tokens == XLNET_SPECIAL_TOKENS else ALBERT_CLASS),
             do_lower_case=self.do_lower_case,
             keep_accents=self.keep_accents,
             remove_space=True,
+            **({"added_tokens_decoder": added} if added else {}),
         )
         return {MODEL_FILE: self.model, SETTINGS_FILE: settings.encode()}
 
@@ -162,20 +183,24 @@ class SentencePieceTokenizer(Tokenizer):
         return hashlib.sha256(b"".join(self._files().values())).hexdigest()
 
     def text_ids(self) -> list[int]:
-        """Returns the ids of the tokens that match text."""
-        return [number for number, piece in enumerate(self._pieces) if piece.type in (NORMAL, USER_DEFINED)]
+        """Returns the ids of the tokens that match text, without special ones."""
+        added = {self.ids[token.content]: token.special for token in self.added_tokens}
+        found = [number for number, piece in enumerate(self._pieces) if piece.type in (NORMAL, USER_DEFINED)]
+        found += [number for number in added if number >= len(self._pieces)]
+        return [number for number in found if not added.get(number, False)]
 
     def continues_word(self, token: str) -> bool:
         """Returns whether `token` begins without a space."""
         return not token.startswith(SPACE_MARK)
 
-    def encode(self, text: str | bytes) -> list[int]:
-        """Returns the ids of the tokens of `text`, without special tokens around them."""
+    def _as_str(self, text: str | bytes) -> str:
+        return _as_bytes(text).decode("utf-8", "surrogateescape")
+
+    def _plain_ids(self, text: str | bytes) -> list[int]:
         ids = self._processor.encode(_as_bytes(text))
         return [part for number in ids for part in self.divided.get(number, (number,))]
 
-    def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
-        """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`."""
+    def _plain_ids_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
         data = _as_bytes(text)
         text = data.decode("utf-8", "surrogateescape")
         found = self._processor.encode(data, return_type="offset_mapping")
@@ -227,6 +252,24 @@ def _read_model(data: bytes, special_tokens: SpecialTokens, do_lower_case: bool,
     model = dataclasses.replace(model, pieces=pieces)
     with _explain_refusal():
         return pieces, (model if keep_accents else model.without_accents(do_lower_case)).to_bytes()
+
+
+def beyond_model(
+    tokens: Sequence[AddedToken], special_tokens: SpecialTokens, pieces: Collection[str]
+) -> list[AddedToken]:
+    """Returns the added tokens that the model does not find itself: special ones, and those that are not its pieces."""
+    found = without_roles(tokens, special_tokens)
+    return [token for token in found if token.special or token.content not in pieces]
+
+
+def _check_added_tokens(tokens: Sequence[AddedToken], ids: Mapping[str, int], special_tokens: SpecialTokens) -> None:
+    check_added_tokens(tokens, ids, special_tokens.names)
+    normalized = [token.content for token in tokens if token.normalized]
+    if normalized:
+        raise InputError(
+            f"The added token {normalized[0]!r:.100} is to be found in the normalised text (normalized is true). With "
+            "SentencePiece only added tokens that match the text as it is are supported (normalized: false)."
+        )
 
 
 def _has_tokens_of_xlnet(data: bytes) -> bool:

@@ -4,6 +4,8 @@ The op asks the server's ICU where words end. ICUs of other Unicode versions wou
 14.0 does not know, so the op sees other code points in their places.
 """
 
+from collections.abc import Mapping, Sequence
+
 import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
@@ -16,21 +18,31 @@ class StandIns:
 
     A code point that occurs in the vocabulary is replaced by its own stand-in, all others by `UNKNOWN`, which is in no
     token.
+
+    Args:
+        ids: token -> id, of the tokens that words are cut into.
+        chinese_chars: whether every CJK ideograph is a word.
     """
 
     UNKNOWN = STAND_INS[0]
 
-    def __init__(self, tokens: tuple[str, ...]):
-        replaced = needs_stand_in()
-        used = sorted(character for character in set("".join(tokens)) if replaced[ord(character)])
+    def __init__(self, ids: Mapping[str, int], chinese_chars: bool = True):
+        replaced = needs_stand_in(chinese_chars)
+        used = sorted(character for character in set("".join(ids)) if replaced[ord(character)])
+        self._ids = ids
         self._next = iter(STAND_INS[1:])
         self._never_in_words = set(map(chr, unicode_table.removed() | unicode_table.whitespace()))
         self.table = {ord(character): next(self._next) for character in used}
 
-    def translate(self, token: str) -> str:
-        """Returns the token with its characters replaced, for the vocabulary of the pieces op."""
-        if not token or len(token) > MAX_CHARACTERS_PER_WORD or not self._never_in_words.isdisjoint(token):
-            # Such a token matches no text, but the op would split it at the spaces. It keeps its id under another name.
+    def translated(self, tokens: Sequence[str]) -> list[str]:
+        """Returns the tokens with their characters replaced, for the vocabulary of the pieces op."""
+        return [self._translated(number, token) for number, token in enumerate(tokens)]
+
+    def _translated(self, number: int, token: str) -> str:
+        can_match = token and len(token) <= MAX_CHARACTERS_PER_WORD and self._never_in_words.isdisjoint(token)
+        # Of a token that occurs twice the last one counts, and an added token is no piece.
+        if not can_match or self._ids.get(token) != number:
+            # Such a token matches no text, but the op would split or refuse it. It keeps its id under another name.
             return chr(next(self._next))
         return token.translate(self.table)
 

@@ -7,10 +7,11 @@ itself. Both are a `TokenTable`.
 import abc
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,25 +117,66 @@ class TokenTable:
 class Tokenizer(TokenTable, abc.ABC):
     """Text <-> ids, in Python. `graph()` returns the same tokenizer for the TensorFlow graph.
 
-    Special tokens in a text are ordinary text in every tokenizer, so a text cannot forge the structure of a row.
+    Special tokens with a role, such as [CLS], are ordinary text in every text, so a text cannot forge the structure of
+    a row. Added tokens are found before a text is split into words; a subclass tokenizes plain text, which has none.
     """
+
+    added_tokens: Sequence[AddedToken] = ()
+    _cutter: AddedTokenCutter | None = None  # of a tokenizer with added tokens
 
     @property
     def vocabulary(self) -> TokenTable:
         """The tokens of the tokenizer, in the form that models store."""
         return self
 
-    @abc.abstractmethod
     def encode(self, text: str | bytes) -> list[int]:
         """Returns the ids of the tokens of `text`, without special tokens around them."""
+        return self._ids_of_parts(text, self._plain_ids)
 
     def encode_word(self, word: str | bytes) -> list[int]:
         """Returns the ids of the tokens of a word as inside a text."""
-        return self.encode(word)
+        return self._ids_of_parts(word, self._plain_ids_of_word)
+
+    def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
+        """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`.
+
+        Offsets count characters of the `str`, or of the decoded text if bytes are given.
+        """
+        if self._cutter is None:
+            return self._plain_ids_with_offsets(text)
+        spans: list[tuple[int, int, int]] = []
+        for part in self._cutter.parts(self._as_str(text)):
+            if part.number is not None:
+                spans.append((part.number, *part.visible))
+            else:
+                plain = zip(*self._plain_ids_with_offsets(part.text), strict=True)
+                spans += [(number, *part.source(start, end)) for number, start, end in plain]
+        ids, starts, ends = ([span[place] for span in spans] for place in range(3))
+        return ids, starts, ends
+
+    def _ids_of_parts(self, text: str | bytes, encode: Callable[[str | bytes], list[int]]) -> list[int]:
+        if self._cutter is None:
+            return encode(text)
+        ids: list[int] = []
+        for part in self._cutter.parts(self._as_str(text)):
+            ids += encode(part.text) if part.number is None else [part.number]
+        return ids
 
     @abc.abstractmethod
-    def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
-        """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`."""
+    def _as_str(self, text: str | bytes) -> str:
+        """Returns a text as the characters that offsets count."""
+
+    @abc.abstractmethod
+    def _plain_ids(self, text: str | bytes) -> list[int]:
+        """As `encode`, for plain text."""
+
+    def _plain_ids_of_word(self, word: str | bytes) -> list[int]:
+        """As `encode_word`, for plain text."""
+        return self._plain_ids(word)
+
+    @abc.abstractmethod
+    def _plain_ids_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
+        """As `tokenize_with_offsets`, for plain text."""
 
     @abc.abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
@@ -163,20 +205,44 @@ class Tokenizer(TokenTable, abc.ABC):
 class GraphForm(abc.ABC):
     """Text -> ids inside the graph: eagerly, in tf.data, in tf.function and in a SavedModel.
 
-    Implementations are `tf.Module`s with operations that stock TensorFlow Serving includes.
+    Implementations are `tf.Module`s with operations that stock TensorFlow Serving includes. They tokenize plain text,
+    which has no added tokens.
     """
 
-    @abc.abstractmethod
-    def tokenize(self, texts: Any) -> Any:
-        """Strings `(texts,)` -> ragged int32 ids `(texts, None)`."""
+    _added: Any = None  # the `GraphAddedTokens` of a tokenizer with added tokens
 
-    @abc.abstractmethod
+    def tokenize(self, texts: Any) -> Any:
+        """Returns the ids of each text, ragged int32 `(texts, None)`, without special tokens around them.
+
+        Args:
+            texts: UTF-8 strings of shape `(texts,)`. A single string counts as a list of one.
+
+        Raises:
+            InputError: a text is not a valid Unicode string.
+        """
+        return self._added.tokenize(texts, self._plain_ids) if self._added else self._plain_ids(texts)
+
     def tokenize_with_offsets(self, texts: Any) -> Any:
-        """Strings `(texts,)` -> ids, starts and ends, ragged int32 `(texts, None)`; offsets are in bytes."""
+        """Returns ids, starts and ends, ragged int32 `(texts, None)`: token i came from bytes `starts[i]:ends[i]`."""
+        if self._added:
+            return self._added.tokenize_with_offsets(texts, self._plain_ids_with_offsets)
+        return self._plain_ids_with_offsets(texts)
 
     def tokenize_words(self, words: Any) -> Any:
-        """Strings `(words,)` -> ids of the words as inside a text, ragged int32 `(words, None)`."""
-        return self.tokenize(words)
+        """Returns the ids of words as inside a text: strings `(words,)` -> ragged int32 `(words, None)`."""
+        return self._added.tokenize(words, self._plain_ids_of_words) if self._added else self._plain_ids_of_words(words)
+
+    @abc.abstractmethod
+    def _plain_ids(self, texts: Any) -> Any:
+        """As `tokenize`, for plain text."""
+
+    @abc.abstractmethod
+    def _plain_ids_with_offsets(self, texts: Any) -> Any:
+        """As `tokenize_with_offsets`, for plain text."""
+
+    def _plain_ids_of_words(self, words: Any) -> Any:
+        """As `tokenize_words`, for plain text."""
+        return self._plain_ids(words)
 
 
 def check_special_tokens(special_tokens: SpecialTokens, ids: Mapping[str, int], name: str) -> None:

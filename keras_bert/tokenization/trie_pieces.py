@@ -4,7 +4,7 @@ The tokens form a trie: a tree with a node for every beginning of a token. From 
 time, the longest path is followed, one character a step. Then all words are read at the same time, one piece a step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -31,13 +31,13 @@ class TriePieces(tf.Module):
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__()
         self._unk_id = tokenizer.unk_id
-        children, ids, lengths = _trie(tokenizer.tokens)
+        children, ids, lengths = _trie(tokenizer.piece_ids)
         keys, nodes = np.array(list(children.items()), np.int64).T
         self._children = table(tf.constant(keys), tf.constant(nodes, tf.int32), _NONE)
         self._ids = tf.constant(ids, tf.int32)
         self._lengths = tf.constant(lengths, tf.int32)
         # The tokens that texts contain as they stand. Most words are such tokens, so their paths are not followed.
-        whole = [number for number, token in enumerate(tokenizer.tokens) if tokenizer.encode(token) == [number]]
+        whole = [number for token, number in tokenizer.piece_ids.items() if tokenizer.encode(token) == [number]]
         node_of = {number: node for node, number in reversed(list(enumerate(ids)))}
         self._whole_words = table(
             tf.constant([tokenizer.tokens[number] for number in whole], tf.string),
@@ -134,11 +134,11 @@ def _key(node, point):
     return node * _NUM_POINTS + point
 
 
-def _trie(tokens: Sequence[str]) -> tuple[dict[int, int], list[int], list[int]]:
+def _trie(piece_ids: Mapping[str, int]) -> tuple[dict[int, int], list[int], list[int]]:
     """Returns the children by `_key`, and for each node the id and length of the longest token on the path to it."""
     children: dict[int, int] = {}
     ids, lengths, parents, depths = [-1, -1], [0, 0], [-1, -1], [0, 0]
-    for number, token in enumerate(tokens):
+    for token, number in piece_ids.items():
         continues = token.startswith(_CONTINUES) and token != _CONTINUES
         # "#" is punctuation, so words that begin with "##" do not exist.
         letters = token.removeprefix(_CONTINUES) if continues else token

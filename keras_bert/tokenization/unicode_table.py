@@ -169,20 +169,39 @@ def _decomposition_steps() -> dict[int, tuple[int, ...]]:
 
 
 @functools.cache
-def folded_points() -> dict[int, tuple[int, ...]]:
-    """Returns code point -> canonical decomposition of its lower case, if that differs from the code point.
+def word_characters() -> frozenset[int]:
+    """Returns the characters of words, as regular expressions define them: letters, marks, digits and joiners."""
+    return _points(_facts()["WORD"])
 
-    A capital sigma maps to the small sigma; the final form depends on its neighbours. Marks are not stripped.
+
+@functools.cache
+def lowered_points() -> dict[int, tuple[int, ...]]:
+    """Returns code point -> its lower case, if that differs from the code point.
+
+    A capital sigma maps to the small sigma; the final form depends on its neighbours.
     """
     table = {}
-    for item in _facts()["FOLDED"].split():
+    for item in _facts()["LOWERED"].split():
         points, _, result = item.partition(":")
         first, last = _parse_range(points)
         codes = tuple(int(code, 16) for code in result.split("."))
         for point in range(first, last + 1):
             table[point] = codes if len(codes) > 1 else (codes[0] + point - first,)
-    table.update(_hangul_decompositions())
     return table
+
+
+@functools.cache
+def folded_points() -> dict[int, tuple[int, ...]]:
+    """Returns code point -> canonical decomposition of its lower case, if that differs from the code point.
+
+    Marks are not stripped.
+    """
+    lowered, decomposed = lowered_points(), decompositions()
+
+    def fold(point: int) -> tuple[int, ...]:
+        return tuple(part for low in lowered.get(point, (point,)) for part in decomposed.get(low, (low,)))
+
+    return {point: fold(point) for point in sorted(lowered.keys() | decomposed.keys()) if fold(point) != (point,)}
 
 
 def _hangul_decompositions() -> Iterator[tuple[int, tuple[int, ...]]]:

@@ -5,9 +5,11 @@ import functools
 import hashlib
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.added_tokens import AddedToken, check_added_tokens
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, TokenTable
 
 VOCABULARY_FILE = "vocab.txt"
@@ -18,29 +20,50 @@ PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]",
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary(TokenTable):
-    """The tokens of a WordPiece model, in the order of their ids.
+    """The tokens of a WordPiece model, in the order of their ids, and how texts become words.
 
     Args:
-        tokens: strings; `##` marks a token that continues a word. They must include [PAD] [UNK] [CLS] [SEP] [MASK].
+        tokens: strings; `##` marks a token that continues a word. They must include [PAD] [UNK] [CLS] [SEP] [MASK]. A
+            token may occur twice: the last one counts, as in Google's and Hugging Face's code. An empty token has an
+            id, but matches no text.
+        strip_accents: whether accents are removed; None to remove them if texts are lower-cased.
+        tokenize_chinese_chars: whether every CJK ideograph is a word.
+        added_tokens: tokens that are found in a text as a whole, before it is split into words.
 
     Raises:
-        InputError: a special token is missing, a token occurs twice, or the last one is empty. One empty token before
-            the last is allowed: SciBERT's vocabularies have a blank line, which has an id but matches no text.
+        InputError: a special token is missing, a token has a line end, or an added token is not possible.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##est"])
         >>> vocabulary.ids["##est"], vocabulary.tokens[5], vocabulary.mask_id
         (7, 'the', 4)
 
-    Reference: google-research/bert `load_vocab`.
+    Reference: google-research/bert `load_vocab`; transformers `BertTokenizer` for the settings.
     """
 
     tokens: tuple[str, ...]
+    strip_accents: bool | None = None
+    tokenize_chinese_chars: bool = True
+    added_tokens: tuple[AddedToken, ...] = ()
     special_tokens = BERT_SPECIAL_TOKENS
 
-    def __init__(self, tokens: Sequence[str]):
-        object.__setattr__(self, "tokens", tuple(map(_without_white_space, tokens)))
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+        added_tokens: Sequence[AddedToken] = (),
+    ):
+        values = {
+            "tokens": tuple(map(_without_white_space, tokens)),
+            "strip_accents": strip_accents,
+            "tokenize_chinese_chars": tokenize_chinese_chars,
+            "added_tokens": tuple(added_tokens),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
         _check_tokens(self.tokens, "The vocabulary")
+        check_added_tokens(self.added_tokens, self.ids, SPECIAL_TOKENS)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike) -> "Vocabulary":
@@ -50,8 +73,7 @@ class Vocabulary(TokenTable):
         has U+2028) is kept.
 
         Raises:
-            InputError: the file is missing, empty, binary or not UTF-8; has CRLF line ends, two blank lines or a blank
-                last line; lacks a special token or has a token twice.
+            InputError: the file is missing, empty, binary or not UTF-8; has CRLF line ends; or lacks a special token.
         """
         path = os.fspath(path)
         lines = _read_lines(path)
@@ -59,9 +81,25 @@ class Vocabulary(TokenTable):
         return cls(lines)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a `vocab.txt` that `from_file` and Google's code read."""
+        """Writes a `vocab.txt` that `from_file` and Google's code read. It has the tokens without the settings."""
         with atomic_file(path) as file:
-            file.write(self._text())
+            file.write("".join(f"{token}\n" for token in self.tokens).encode())
+
+    def replace(self, **changes: Any) -> "Vocabulary":
+        """Returns a copy with other tokens or settings."""
+        return dataclasses.replace(self, **changes)
+
+    def of_size(self, size: int) -> "Vocabulary":
+        """Returns the vocabulary without the blank lines at its end that are more than `size` tokens."""
+        tokens = self.tokens
+        while len(tokens) > size and not tokens[-1]:
+            tokens = tokens[:-1]
+        return self.replace(tokens=tokens) if len(tokens) == size < len(self.tokens) else self
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether there are settings or added tokens, which a `vocab.txt` cannot hold."""
+        return (self.strip_accents, self.tokenize_chinese_chars, self.added_tokens) != (None, True, ())
 
     @functools.cached_property
     def ids(self) -> dict[str, int]:
@@ -70,30 +108,37 @@ class Vocabulary(TokenTable):
 
     @functools.cached_property
     def sha256(self) -> str:
-        """Hexadecimal SHA-256 of the file that `save` writes. Equal vocabularies have equal hashes."""
-        return hashlib.sha256(self._text()).hexdigest()
+        """Hexadecimal SHA-256 of the file that `save` writes and of the settings that differ from the default.
+
+        Equal vocabularies have equal hashes.
+        """
+        return self._sha256_of_beginnings[-1]
 
     def begins_with(self, sha256: str) -> bool:
         """Returns whether `sha256` is the hash of this vocabulary, or of a version of it without its last tokens."""
-        return sha256 == self.sha256 or sha256 in self._sha256_of_beginnings
+        return sha256 in self._sha256_of_beginnings
 
     @functools.cached_property
-    def _sha256_of_beginnings(self) -> frozenset[str]:
-        digest, found = hashlib.sha256(), set()
+    def _sha256_of_beginnings(self) -> list[str]:
+        added = {token.content: f"{token}" for token in self.added_tokens}
+        digest, found = hashlib.sha256(), []
+        if (self.strip_accents, self.tokenize_chinese_chars) != (None, True):
+            digest.update(f"{self.strip_accents} {self.tokenize_chinese_chars}\n\n".encode())
         for token in self.tokens:
-            digest.update(f"{token}\n".encode())
-            found.add(digest.hexdigest())
-        return frozenset(found)
+            digest.update(f"{token}{added.get(token, '')}\n".encode())
+            found.append(digest.hexdigest())
+        return found
 
     def text_ids(self) -> list[int]:
-        """Returns the ids of all tokens except those in brackets.
+        """Returns the ids of all tokens except special ones and those in brackets.
 
-        The tokenizer splits at brackets, so no text yields a bracketed token.
+        The tokenizer splits at brackets, so a text yields a bracketed token only if it is an added one.
         """
+        special = {token.content: token.special for token in self.added_tokens}
         return [
             number
             for number, token in enumerate(self.tokens)
-            if len(token) <= 2 or (token[0] + token[-1]) not in ("[]", "<>")
+            if not special.get(token, len(token) > 2 and (token[0] + token[-1]) in ("[]", "<>"))
         ]
 
     def continues_word(self, token: str) -> bool:
@@ -102,9 +147,6 @@ class Vocabulary(TokenTable):
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self.tokens)} tokens, sha256 {self.sha256[:12]})"
-
-    def _text(self) -> bytes:
-        return "".join(f"{token}\n" for token in self.tokens).encode()
 
 
 def _read_lines(path: str) -> list[str]:
@@ -142,24 +184,10 @@ def _without_white_space(line: str) -> str:
 
 
 def _check_tokens(tokens: Sequence[str], name: str) -> None:
-    first_lines: dict[str, int] = {}
-    for number, token in enumerate(tokens, start=1):
+    for token in tokens:
         if "\n" in token:
             raise InputError(f"{name}: the token {token!r} contains a line end, so it cannot be a line of a file.")
-        if not token and number == len(tokens):
-            raise InputError(f"{name}: line {number} is blank. Every line must have one token: remove it.")
-        if token in first_lines and not token:
-            raise InputError(
-                f"{name}: lines {first_lines[token]} and {number} are blank. At most one line may be blank, as in "
-                "SciBERT's vocabularies, where it is a token that matches no text. Remove the others."
-            )
-        if token in first_lines:
-            raise InputError(
-                f"{name}: the token {token!r} occurs twice, in lines {first_lines[token]} and {number}. "
-                "Every token needs one id: remove one of them."
-            )
-        first_lines[token] = number
-    missing = [token for token in SPECIAL_TOKENS if token not in first_lines]
+    missing = sorted(set(SPECIAL_TOKENS).difference(tokens), key=SPECIAL_TOKENS.index)
     if missing:
         raise InputError(
             f"{name}: {' '.join(missing)} missing. A BERT vocabulary must have the tokens {' '.join(SPECIAL_TOKENS)}, "

@@ -3,7 +3,7 @@
 What it does, in order (google-research/bert `tokenization.py`, rewritten on the frozen Unicode table):
 
 1. Split at white space; drop control and format characters; make every CJK ideograph a token.
-2. Lower-case (if `do_lower_case`), decompose canonically, drop the non-spacing marks.
+2. Lower-case; decompose canonically and drop the non-spacing marks. Both are settings, as is the rule for ideographs.
 3. Make every punctuation character a word.
 4. Cut each word into the longest pieces of the vocabulary, from left to right. A word of more than 200 characters, or
    with a part that is not in the vocabulary, becomes one [UNK].
@@ -18,12 +18,13 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
+from keras_bert.tokenization.added_tokens import AddedTokenCutter
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, Tokenizer
-from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
+from keras_bert.tokenization.vocabulary import Vocabulary
 
 MAX_CHARACTERS_PER_WORD = 200
 
@@ -35,14 +36,41 @@ _LONGEST_CACHED = 40
 _Word = tuple[str, list[int], list[int]]
 
 
-class WordPieceTokenizer(Tokenizer):
-    """Text -> ids of the vocabulary, exactly as google-research/bert `FullTokenizer`.
+class TextRules(NamedTuple):
+    """How a text becomes words.
 
-    Special tokens in the text are ordinary text: `[MASK]` becomes `[`, `mask`, `]`.
+    Attributes:
+        lower_case: whether it is lower-cased.
+        strip_accents: whether it is decomposed and non-spacing marks are dropped.
+        chinese_chars: whether every CJK ideograph is a word.
+    """
+
+    lower_case: bool
+    strip_accents: bool
+    chinese_chars: bool = True
+
+    def changed_points(self) -> dict[int, tuple[int, ...]]:
+        """Returns code point -> its replacement, if that differs. Marks are not dropped."""
+        if not self.strip_accents:
+            return unicode_table.lowered_points() if self.lower_case else {}
+        return unicode_table.folded_points() if self.lower_case else unicode_table.decompositions()
+
+    def dropped_marks(self) -> frozenset[int]:
+        """Returns the marks that are dropped."""
+        return unicode_table.nonspacing_marks() if self.strip_accents else frozenset()
+
+
+class WordPieceTokenizer(Tokenizer):
+    """Text -> ids of the vocabulary. By default exactly as google-research/bert `FullTokenizer`.
+
+    Special tokens in the text are ordinary text: `[MASK]` becomes `[`, `mask`, `]`. The added tokens of the vocabulary
+    are found in a text as a whole.
 
     Args:
         vocabulary: `Vocabulary`.
-        do_lower_case: whether to lower-case and strip accents, for uncased vocabularies.
+        do_lower_case: whether to lower-case, for uncased vocabularies.
+        strip_accents: whether to remove accents. By default as in the vocabulary, whose default is `do_lower_case`.
+        tokenize_chinese_chars: whether every CJK ideograph is a word. By default as in the vocabulary.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##est"])
@@ -53,14 +81,31 @@ class WordPieceTokenizer(Tokenizer):
         ([5, 6, 7, 1], [0, 4, 9, 13], [3, 9, 12, 16])
     """
 
-    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool = True):
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        do_lower_case: bool = True,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool | None = None,
+    ):
+        settings = {"strip_accents": strip_accents, "tokenize_chinese_chars": tokenize_chinese_chars}
+        settings = {name: value for name, value in settings.items() if value is not None}
+        if settings:
+            vocabulary = vocabulary.replace(**settings)
         self._vocabulary = vocabulary
         self.tokens, self.ids, self.special_tokens = vocabulary.tokens, vocabulary.ids, BERT_SPECIAL_TOKENS
+        self.added_tokens = vocabulary.added_tokens
         self.do_lower_case = do_lower_case
-        self._ids = vocabulary.ids
+        strips = do_lower_case if vocabulary.strip_accents is None else vocabulary.strip_accents
+        self.rules = TextRules(do_lower_case, strips, vocabulary.tokenize_chinese_chars)
+        added = {token.content for token in self.added_tokens}
+        # The tokens that words are cut into: an added token matches as a whole only.
+        self.piece_ids = {token: number for token, number in self.ids.items() if token not in added}
         self._longest_token = max(map(len, vocabulary.tokens))
         self._stretches = _stretch_pattern().finditer
         self._cached_pieces = functools.lru_cache(maxsize=_CACHE_SIZE)(self._pieces)
+        if self.added_tokens:
+            self._cutter = AddedTokenCutter(self.added_tokens, self.ids, self.normalize)
 
     def __reduce__(self):
         # Process pools send tokenizers by pickle; the cache is left out.
@@ -91,25 +136,49 @@ class WordPieceTokenizer(Tokenizer):
         return GraphTokenizer(self._vocabulary, self.do_lower_case)
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes `vocab.txt`. The casing is part of a model's config."""
-        self._vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
+        """Writes `vocab.txt`, and the settings of the vocabulary. The casing is part of a model's config."""
+        from keras_bert.tokenization.wordpiece_files import write_word_piece
+
+        write_word_piece(self._vocabulary, folder)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of `ids`. Tokens do not store white space, so words are separated by one space."""
         return " ".join(self.tokens[number] for number in ids).replace(" ##", "")
 
-    def encode(self, text: str | bytes) -> list[int]:
-        """Returns the ids of the tokens of `text`, without special tokens around them. Invalid UTF-8 is skipped."""
+    def words(self, text: str) -> list[str]:
+        """Returns the normalised words of plain text, before they are cut into pieces."""
+        return [word for match in self._stretches(text) for word, *_ in _words(match.group(), self.rules)]
+
+    def normalize(self, text: str) -> tuple[str, list[int], list[int]]:
+        """Returns the normalised text, and for each of its characters the start and end of its source in `text`.
+
+        "Épée, 字" -> "epee,  字 ". As in Google's code, there is a space on both sides of an ideograph.
+        """
+        characters: list[tuple[str, int, int]] = []
+        place = 0
+        for match in [*self._stretches(text), None]:
+            first, last = match.span() if match else (len(text), len(text))
+            characters += [(" ", space, space + 1) for space in range(place, first)]
+            place = last
+            for word, starts, ends in _words(match.group(), self.rules) if match else ():
+                spans = [(first + start, first + end) for start, end in zip(starts, ends, strict=True)]
+                letters = [(letter, *span) for letter, span in zip(word, spans, strict=True)]
+                if self.rules.chinese_chars and unicode_table.is_cjk(ord(word[0])):
+                    letters = [(" ", *spans[0]), *letters, (" ", *spans[0])]
+                characters += letters
+        texts, starts, ends = ([character[place] for character in characters] for place in range(3))
+        return "".join(texts), starts, ends
+
+    def _as_str(self, text: str | bytes) -> str:
+        return _as_str(text)
+
+    def _plain_ids(self, text: str | bytes) -> list[int]:
         ids: list[int] = []
         for match in self._stretches(_as_str(text)):
             ids += self._pieces_of(match.group())[0]
         return ids
 
-    def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
-        """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`.
-
-        Offsets count characters of the `str`, or of the decoded text if bytes are given.
-        """
+    def _plain_ids_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
         ids: list[int] = []
         starts: list[int] = []
         ends: list[int] = []
@@ -129,7 +198,7 @@ class WordPieceTokenizer(Tokenizer):
         ids: list[int] = []
         starts: list[int] = []
         ends: list[int] = []
-        for text, character_starts, character_ends in _words(stretch, self.do_lower_case):
+        for text, character_starts, character_ends in _words(stretch, self.rules):
             first = 0
             for number, last in self._match(text):
                 ids.append(number)
@@ -148,7 +217,7 @@ class WordPieceTokenizer(Tokenizer):
         while first < len(word):
             prefix = "##" if first else ""
             for last in range(min(len(word), first + self._longest_token), first, -1):
-                number = self._ids.get(prefix + word[first:last])
+                number = self.piece_ids.get(prefix + word[first:last])
                 if number is not None:
                     break
             else:
@@ -173,7 +242,7 @@ def words_of_stretch(stretch: str, do_lower_case: bool) -> list[str]:
     >>> words_of_stretch("Épée,", do_lower_case=True)
     ['epee', ',']
     """
-    return [text for text, _, _ in _words(stretch, do_lower_case)]
+    return [text for text, _, _ in _words(stretch, TextRules(do_lower_case, strip_accents=do_lower_case))]
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
@@ -185,7 +254,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     return [
         (match.start() + starts[0], match.start() + ends[-1])
         for match in _stretch_pattern().finditer(text)
-        for _, starts, ends in _words(match.group(), do_lower_case=False)
+        for _, starts, ends in _words(match.group(), TextRules(lower_case=False, strip_accents=False))
     ]
 
 
@@ -206,7 +275,7 @@ def _as_str(text: str | bytes) -> str:
     return text.decode("utf-8", errors="ignore")
 
 
-def _words(stretch: str, do_lower_case: bool) -> Iterable[_Word]:
+def _words(stretch: str, rules: TextRules) -> Iterable[_Word]:
     """Returns the words of a stretch without white space, with the source span of every character.
 
     "Épée,字" -> ("epee", [0, 1, 2, 3], [1, 2, 3, 4]), (",", [4], [5]), ("字", [5], [6])
@@ -214,8 +283,8 @@ def _words(stretch: str, do_lower_case: bool) -> Iterable[_Word]:
     removed = unicode_table.removed()
     kept = [(ord(character), start) for start, character in enumerate(stretch) if ord(character) not in removed]
     words: list[list[tuple[int, int]]] = []
-    for token in _split_at(kept, unicode_table.is_cjk):
-        letters = _fold(token) if do_lower_case else token
+    for token in _split_at(kept, unicode_table.is_cjk) if rules.chinese_chars else [kept]:
+        letters = _fold(token, rules) if rules.lower_case or rules.strip_accents else token
         words += _split_at(letters, unicode_table.punctuation().__contains__)
     ends = iter(_ends([start for word in words for _, start in word], len(stretch)))
     for word in words:
@@ -236,19 +305,20 @@ def _split_at(letters: list[tuple[int, int]], is_separate) -> list[list[tuple[in
     return parts
 
 
-def _fold(token: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Lower-cases, decomposes canonically and drops non-spacing marks."""
-    folded = unicode_table.folded_points()
-    classes = unicode_table.combining_classes()
+def _fold(token: list[tuple[int, int]], rules: TextRules) -> list[tuple[int, int]]:
+    """Lower-cases; decomposes canonically and drops non-spacing marks."""
+    changed = rules.changed_points()
     letters: list[tuple[int, int]] = []
     for position, (point, start) in enumerate(token):
-        if point == unicode_table.CAPITAL_SIGMA and _is_final_sigma(token, position):
+        if rules.lower_case and point == unicode_table.CAPITAL_SIGMA and _is_final_sigma(token, position):
             letters.append((unicode_table.FINAL_SIGMA, start))
         else:
-            letters += [(part, start) for part in folded.get(point, (point,))]
+            letters += [(part, start) for part in changed.get(point, (point,))]
+    if not rules.strip_accents:
+        return letters
+    classes, marks = unicode_table.combining_classes(), rules.dropped_marks()
     if any(point in classes for point, _ in letters):
         letters = _in_canonical_order(letters)
-    marks = unicode_table.nonspacing_marks()
     letters = [letter for letter in letters if letter[0] not in marks]
     # Marks may have been reordered, but source positions stay ascending.
     starts = sorted(start for _, start in letters)

@@ -1,0 +1,342 @@
+"""What all kinds of tokenizers share in the files of Hugging Face: settings, added tokens and the form of a row.
+
+The files are `tokenizer.json`, `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`. Each of
+their keys is used, harmless or refused by name.
+"""
+
+import dataclasses
+import json
+import os
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_keys import KnownKeys
+from keras_bert.program.json_files import checked, member, read_json_object
+from keras_bert.tokenization.added_tokens import AddedToken
+from keras_bert.tokenization.tokenizer import SpecialTokens
+
+TOKENIZER_FILE = "tokenizer.json"
+SETTINGS_FILE = "tokenizer_config.json"
+SPECIAL_TOKENS_FILE = "special_tokens_map.json"
+ADDED_TOKENS_FILE = "added_tokens.json"
+
+# Classes that take their steps from tokenizer.json.
+GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+# Classes of tokenizers of one kind, without "Tokenizer" and "TokenizerFast".
+WORD_PIECE_CLASSES = (
+    *("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "SqueezeBert", "Lxmert", "RetriBert", "LayoutLM"),
+    *("DPRContextEncoder", "DPRQuestionEncoder"),
+)
+BYTE_PAIR_CLASSES = ("Roberta", "GPT2", "Longformer", "Bart")
+SENTENCE_PIECE_CLASSES = ("Albert", "XLNet", "BigBird")
+_ROLES = tuple(f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask"))
+_FURTHER_SPECIAL = ("bos_token", "eos_token")
+_LISTS_OF_SPECIAL = ("additional_special_tokens", "extra_special_tokens")
+_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+_SETTING_KEYS = KnownKeys(
+    used=(
+        *("tokenizer_class", "model_max_length", "added_tokens_decoder"),
+        *(*_ROLES, *_FURTHER_SPECIAL, *_LISTS_OF_SPECIAL),
+        *("do_lower_case", "strip_accents", "tokenize_chinese_chars", "add_prefix_space", "keep_accents"),
+    ),
+    harmless=(
+        *(
+            "name_or_path",
+            "special_tokens_map_file",
+            "tokenizer_file",
+            "vocab_file",
+            "merges_file",
+            "full_tokenizer_file",
+        ),
+        *("auto_map", "backend", "is_local", "local_files_only", "from_slow", "legacy", "use_fast", "processor_class"),
+        *("model_input_names", "padding_side", "padding", "truncation", "truncation_strategy", "stride", "max_length"),
+        *("max_len", "pad_to_multiple_of", "pad_token_type_id", "pad_token_id", "return_token_type_ids", "init_inputs"),
+        *(
+            "clean_up_tokenization_spaces",
+            "chat_template",
+            "errors",
+            "trim_offsets",
+            "transformers_version",
+            "device_map",
+        ),
+        *("additional_special_tokens_ids", "revision", "cache_dir", "use_auth_token", "token", "padding_strategy"),
+        *(
+            "model_type",
+            "tokenizer_type",
+            "language",
+            "verbose",
+            "target_vocab_size",
+            "max_seq_length",
+            "trust_remote_code",
+        ),
+    ),
+    fixed={
+        "do_basic_tokenize": (True,),
+        "never_split": ([],),
+        "wordpieces_prefix": ("##",),
+        "truncation_side": ("right",),
+        "split_special_tokens": (False,),
+        "remove_space": (True,),
+        "sp_model_kwargs": ({},),
+    },
+)
+_MAP_KEYS = KnownKeys(used=(*_ROLES, *_FURTHER_SPECIAL, *_LISTS_OF_SPECIAL))
+_ENTRY_KEYS = KnownKeys(used=("id", "content", *_FLAGS), harmless=("__type",))
+_FILE_KEYS = KnownKeys(
+    used=("added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model"),
+    harmless=("version", "decoder", "truncation", "padding"),
+)
+
+
+def read_settings(folder: str | os.PathLike, classes: Sequence[str]) -> dict[str, Any]:
+    """Returns the settings in a folder's `tokenizer_config.json`, or an empty dict without the file.
+
+    Args:
+        folder: the folder.
+        classes: the classes that tokenise as the caller does, such as `WORD_PIECE_CLASSES`.
+
+    Raises:
+        InputError: the file is damaged, or has a setting or a class that is not known here.
+    """
+    path = os.path.join(folder, SETTINGS_FILE)
+    settings = read_json_object(path) if os.path.isfile(path) else {}
+    its_class = member(settings, "tokenizer_class", str, path)
+    known = [*GENERIC_CLASSES, *(f"{name}Tokenizer" for name in classes)]
+    if its_class is not None and its_class not in (*known, *(f"{name}Fast" for name in known)):
+        raise InputError(
+            f"{path}: tokenizer_class is {its_class!r:.100}, which tokenises differently from what the other files of "
+            f"the folder are for. Supported with these are: {', '.join(known)}."
+        )
+    _SETTING_KEYS.check(settings, path)
+    return settings
+
+
+def read_tokenizer_json(folder: str | os.PathLike) -> dict[str, Any]:
+    """Returns the content of a folder's `tokenizer.json`, or an empty dict without the file.
+
+    Raises:
+        InputError: the file is damaged, or has a key that is not known here.
+    """
+    path = os.path.join(folder, TOKENIZER_FILE)
+    values = read_json_object(path) if os.path.isfile(path) else {}
+    _FILE_KEYS.check(values, path)
+    return values
+
+
+def read_added_tokens(
+    folder: str | os.PathLike, values: Mapping[str, Any], settings: Mapping[str, Any], ids: dict[str, int]
+) -> list[AddedToken]:
+    """Returns the added tokens of a folder in the order of their ids, special ones included.
+
+    Args:
+        folder: the folder, whose `added_tokens.json` and `special_tokens_map.json` are read too.
+        values: its `tokenizer.json`.
+        settings: its `tokenizer_config.json`.
+        ids: token -> id; tokens that are not there get an id.
+
+    Raises:
+        InputError: a file is damaged, or two files give a token different ids.
+    """
+    found: dict[str, AddedToken] = {}
+    file, settings_file, map_file, added_file = (
+        os.path.join(folder, name) for name in (TOKENIZER_FILE, SETTINGS_FILE, SPECIAL_TOKENS_FILE, ADDED_TOKENS_FILE)
+    )
+
+    def add(token: AddedToken, number: int | None, where: str) -> None:
+        number = ids.get(token.content, max(ids.values(), default=-1) + 1) if number is None else number
+        if ids.setdefault(token.content, number) != number:
+            raise InputError(
+                f"{where}: the added token {token.content!r:.100} has the id {number}, but it is token "
+                f"{ids[token.content]} of the vocabulary. The files belong to different models."
+            )
+        found[token.content] = token
+
+    for entry in member(values, "added_tokens", list, file, []):
+        token = _added_token(entry, file)
+        add(token, checked(entry.get("id"), int, "id of added_tokens", file), file)
+    for number, entry in member(settings, "added_tokens_decoder", dict, settings_file, {}).items():
+        if not number.isdecimal() or len(number) > 9:
+            raise InputError(f"{settings_file}: a key of added_tokens_decoder must be an id. Received: {number!r:.100}")
+        add(_added_token(entry, settings_file), int(number), settings_file)
+    if os.path.isfile(added_file):
+        for content, number in read_json_object(added_file).items():
+            if content not in found:
+                add(AddedToken(content), checked(number, int, f"the id of {content!r:.100}", added_file), added_file)
+    special = read_json_object(map_file) if os.path.isfile(map_file) else {}
+    _MAP_KEYS.check(special, map_file)
+    for names, where in ((settings, settings_file), (special, map_file)):
+        for token in _further_special(names, where):
+            if token.content not in found:
+                add(token, None, where)
+    return sorted(found.values(), key=lambda token: ids[token.content])
+
+
+def without_roles(tokens: Sequence[AddedToken], special_tokens: SpecialTokens) -> list[AddedToken]:
+    """Returns the added tokens that texts can contain: those without a role in a row."""
+    return [token for token in tokens if token.content not in special_tokens.names]
+
+
+def special_tokens_of(folder: str | os.PathLike, default: SpecialTokens) -> SpecialTokens:
+    """Returns the special tokens that a folder's files name; `default` supplies the others.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    names = {}
+    for file in (SPECIAL_TOKENS_FILE, SETTINGS_FILE):
+        path = os.path.join(folder, file)
+        values = read_json_object(path) if os.path.isfile(path) else {}
+        names |= {role.removesuffix("_token"): _text_of(values[role], path) for role in _ROLES if values.get(role)}
+    return dataclasses.replace(default, **names)
+
+
+def settings_text(special_tokens: SpecialTokens, tokenizer_class: str, **settings: Any) -> str:
+    """Returns the content of `tokenizer_config.json`, as Hugging Face reads it."""
+    names: dict[str, Any] = {role: getattr(special_tokens, role.removesuffix("_token")) for role in _ROLES}
+    if special_tokens.mask_takes_space:
+        # The form in which transformers writes a token with its own settings.
+        names["mask_token"] = {
+            "__type": "AddedToken",
+            "content": special_tokens.mask,
+            "lstrip": True,
+            "normalized": False,
+            "rstrip": False,
+            "single_word": False,
+        }
+    return json_text({"tokenizer_class": tokenizer_class, **settings, **names})
+
+
+def json_text(values: Mapping[str, Any]) -> str:
+    """Returns the content of a file of settings."""
+    return json.dumps(values, indent=2) + "\n"
+
+
+def _text_of(value: Any, where: str) -> str:
+    """Returns the text of a special token, which is stored as text or as an object with the text as `content`."""
+    text = value.get("content") if isinstance(value, dict) else value
+    if not isinstance(text, str) or not text:
+        raise InputError(f"{where}: a special token must be a text. Received: {value!r:.100}")
+    return text
+
+
+def added_token_entry(token: AddedToken) -> dict[str, Any]:
+    """Returns an added token as Hugging Face writes it, without its id."""
+    return {"content": token.content, **{name: getattr(token, name) for name in _FLAGS}}
+
+
+def added_tokens_decoder(tokens: Sequence[AddedToken], ids: Mapping[str, int]) -> dict[str, dict]:
+    """Returns added tokens as `tokenizer_config.json` has them: id -> token."""
+    return {str(ids[token.content]): added_token_entry(token) for token in tokens}
+
+
+def _further_special(values: Mapping[str, Any], where: str) -> list[AddedToken]:
+    """Returns the special tokens of settings that have no role in BERT's rows."""
+    entries = [values[name] for name in _FURTHER_SPECIAL if values.get(name)]
+    for name in _LISTS_OF_SPECIAL:
+        several = values.get(name) or []
+        entries += several.values() if isinstance(several, dict) else checked(several, list, name, where)
+    return [
+        _added_token({"special": True, **entry}, where)
+        if isinstance(entry, dict)
+        else AddedToken(_text_of(entry, where), normalized=False, special=True)
+        for entry in entries
+    ]
+
+
+def _added_token(entry: Any, where: str) -> AddedToken:
+    checked(entry, dict, "each of added_tokens", where)
+    _ENTRY_KEYS.check(entry, f"{where}: an entry of added_tokens")
+    content = checked(entry.get("content"), str, "content of added_tokens", where)
+    flags = {name: member(entry, name, bool, where) for name in _FLAGS}
+    flags = {name: value for name, value in flags.items() if value is not None}
+    return AddedToken(content, **{"normalized": not flags.get("special"), **flags})
+
+
+def check_row_form(
+    values: Mapping[str, Any],
+    special: SpecialTokens,
+    ids: Mapping[str, int],
+    folder: str | os.PathLike,
+    has_segments: bool = False,
+    last_is_cls: bool = False,
+) -> None:
+    """Checks that the `post_processor` of a `tokenizer.json` makes the rows that this package makes.
+
+    Args:
+        values: the content of the file.
+        special: the special tokens of the rows.
+        ids: token -> id.
+        folder: the folder of the file.
+        has_segments: whether the second text and what follows it must be segment 1.
+        last_is_cls: whether [CLS] is at the end, as in XLNet's rows.
+
+    Raises:
+        InputError: it makes other rows.
+    """
+    file = os.path.join(folder, TOKENIZER_FILE)
+    rows = [row for part in parts_of(values, "post_processor", "processors", file) for row in _rows(part, file)]
+    expected = [["A", special.sep], ["A", *[special.sep] * special.num_between, "B", special.sep]]
+    expected = [[*row, special.cls] if last_is_cls else [special.cls, *row] for row in expected]
+    if rows and [[step.name for step in row] for row in rows] != expected:
+        received, supported = (
+            " and ".join(map(" ".join, texts)) for texts in ([[step.name for step in row] for row in rows], expected)
+        )
+        raise InputError(
+            f"{file}: the post_processor makes the rows {received!r:.200}. Supported are those of this kind of model: "
+            f"{supported}."
+        )
+    wrong = [step.name for row in rows for step in row if step.number is not None and ids.get(step.name) != step.number]
+    if wrong:
+        raise InputError(f"{file}: the post_processor gives {wrong[0]!r:.100} another id than the vocabulary.")
+    segments = [[step.segment for step in row] for row in rows]
+    if has_segments and rows and segments != [[0] * 3, [0] * (2 + special.num_between) + [1] * 2]:
+        raise InputError(
+            f"{file}: the post_processor gives the tokens of a row the segments {segments}. Supported are 0 for the "
+            "first text and 1 for the second."
+        )
+
+
+def parts_of(values: Mapping[str, Any], name: str, names: str, file: str) -> list[dict]:
+    """Returns the parts of a sequence in a tokenizer.json; any other value is returned as the only part."""
+    part = member(values, name, dict, file, {})
+    parts = member(part, names, list, file, []) if part.get("type") == "Sequence" else [part] if part else []
+    return [checked(part, dict, f"each part of {name}", file) for part in parts]
+
+
+class _Step(NamedTuple):
+    """A part of a row: "A" or "B" for a text, or the name of a special token with its id; and its segment."""
+
+    name: str
+    number: int | None = None
+    segment: int = 0
+
+
+def _rows(part: Mapping[str, Any], file: str) -> list[list[_Step]]:
+    """Returns the rows of one text and of two that a part of a post-processor makes."""
+    kind = part.get("type")
+    if kind == "ByteLevel":
+        return []  # moves offsets only
+    if kind in ("BertProcessing", "RobertaProcessing"):
+        sep, cls = (_Step(*checked(part.get(name), list, name, file)[:2]) for name in ("sep", "cls"))
+        segment, between = (1, [sep]) if kind == "BertProcessing" else (0, [sep, sep])
+        last = [_Step("B", None, segment), sep._replace(segment=segment)]
+        return [[cls, _Step("A"), sep], [cls, _Step("A"), *between, *last]]
+    if kind != "TemplateProcessing":
+        raise InputError(f"{file}: the post_processor {reprlib.repr(kind)} is not supported.")
+    numbers = member(part, "special_tokens", dict, file, {})
+    return [[_step(step, numbers, file) for step in member(part, name, list, file, [])] for name in ("single", "pair")]
+
+
+def _step(step: Any, numbers: Mapping[str, Any], file: str) -> _Step:
+    (kind, value), *more = checked(step, dict, "each part of a row", file).items() or [("", None)]
+    if kind not in ("Sequence", "SpecialToken") or more:
+        raise InputError(f"{file}: a part of a row must be a text or a special token. Received: {reprlib.repr(step)}")
+    value = checked(value, dict, kind, file)
+    name, segment = checked(value.get("id"), str, "id", file), member(value, "type_id", int, file, 0)
+    if kind == "Sequence":
+        return _Step(name, None, segment)
+    ids = member(member(numbers, name, dict, file, {}), "ids", list, file, [])
+    return _Step(name, ids[0] if len(ids) == 1 else -1, segment)

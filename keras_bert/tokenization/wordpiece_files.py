@@ -1,0 +1,184 @@
+"""The files of a WordPiece tokenizer in a folder: `vocab.txt` or `tokenizer.json`, and those that say how it tokenizes.
+
+A `vocab.txt` has the tokens only. The files of Hugging Face (tokenizer_json.py) say whether accents and Chinese
+characters are treated in another way than in Google's code, and which tokens are found in a text as a whole. This
+package writes a `tokenizer_config.json` too if there are such settings.
+"""
+
+import os
+import reprlib
+from collections.abc import Mapping
+from typing import Any
+
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_keys import KnownKeys
+from keras_bert.program.json_files import checked, member
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS
+from keras_bert.tokenization.tokenizer_json import (
+    GENERIC_CLASSES,
+    SETTINGS_FILE,
+    TOKENIZER_FILE,
+    WORD_PIECE_CLASSES,
+    added_tokens_decoder,
+    check_row_form,
+    json_text,
+    read_added_tokens,
+    read_settings,
+    read_tokenizer_json,
+    special_tokens_of,
+    without_roles,
+)
+from keras_bert.tokenization.vocabulary import UNK, VOCABULARY_FILE, Vocabulary
+
+# Settings of WordPiece -> their names in the normaliser of a tokenizer.json.
+_OF_NORMALIZER = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+_MODEL_KEYS = KnownKeys(
+    used=("type", "vocab"),
+    fixed={
+        "unk_token": (UNK,),
+        "continuing_subword_prefix": ("##",),
+        # Google's code has 200 and Hugging Face's 100. Here it is always 200: see docs/tokenizer.md.
+        "max_input_chars_per_word": (100, 200),
+    },
+)
+_NORMALIZER_KEYS = KnownKeys(used=("type", *_OF_NORMALIZER.values()), fixed={"clean_text": (True,)})
+
+
+def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple[Vocabulary, bool | None] | None:
+    """Reads the files of a folder.
+
+    Args:
+        folder: the folder.
+        makes_rows: whether the special tokens around texts matter.
+
+    Returns:
+        the vocabulary with its settings, and whether texts are lower-cased, None if no file says it; or None if there
+        are neither a `vocab.txt` nor a `tokenizer.json`.
+
+    Raises:
+        InputError: a file is damaged, has a setting that would change the tokens, or contradicts another.
+    """
+    values, settings = read_tokenizer_json(folder), read_settings(folder, WORD_PIECE_CLASSES)
+    tokens = _tokens(folder, values)
+    if tokens is None:
+        return None
+    names = special_tokens_of(folder, BERT_SPECIAL_TOKENS).names
+    if names != BERT_SPECIAL_TOKENS.names:
+        raise InputError(
+            f"{os.path.join(folder, SETTINGS_FILE)} has the special tokens {reprlib.repr(names)}. For WordPiece only "
+            f"{' '.join(BERT_SPECIAL_TOKENS.names)} are supported."
+        )
+    ids = {token: number for number, token in enumerate(tokens)}
+    added = read_added_tokens(folder, values, settings, ids)
+    if makes_rows:
+        check_row_form(values, BERT_SPECIAL_TOKENS, ids, folder, has_segments=True)
+    rules = _rules(folder, values, settings)
+    lower_case, chinese_chars = rules.get("do_lower_case"), rules.get("tokenize_chinese_chars")
+    try:
+        vocabulary = Vocabulary(
+            _with_added(tokens, ids),
+            rules.get("strip_accents"),
+            True if chinese_chars is None else chinese_chars,
+            without_roles(added, BERT_SPECIAL_TOKENS),
+        )
+    except InputError as error:
+        raise InputError(f"{os.fspath(folder)}: {error}") from None
+    return vocabulary, lower_case
+
+
+def write_word_piece(vocabulary: Vocabulary, folder: str | os.PathLike) -> None:
+    """Writes `vocab.txt`, and `tokenizer_config.json` if the vocabulary has settings."""
+    vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
+    if vocabulary.has_settings:
+        with atomic_file(os.path.join(folder, SETTINGS_FILE)) as file:
+            file.write(json_text(settings_of(vocabulary)).encode())
+
+
+def settings_of(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Returns the settings of a vocabulary as `tokenizer_config.json` has them."""
+    values: dict[str, Any] = {
+        "tokenizer_class": "BertTokenizer",
+        "strip_accents": vocabulary.strip_accents,
+        "tokenize_chinese_chars": vocabulary.tokenize_chinese_chars,
+    }
+    if vocabulary.added_tokens:
+        values["added_tokens_decoder"] = added_tokens_decoder(vocabulary.added_tokens, vocabulary.ids)
+    return values
+
+
+def unused_rows(first: int, end: int) -> list[str]:
+    """Returns names for the rows of a token table that have no token."""
+    return [f"[unused_row_{number}]" for number in range(first, end)]
+
+
+def _tokens(folder: str | os.PathLike, values: Mapping[str, Any]) -> list[str] | None:
+    """Returns the tokens of the model in the order of their ids, without added ones."""
+    file, tokenizer_file = os.path.join(folder, VOCABULARY_FILE), os.path.join(folder, TOKENIZER_FILE)
+    tokens = list(Vocabulary.from_file(file).tokens) if os.path.isfile(file) else None
+    model = member(values, "model", dict, tokenizer_file, {})
+    if not model:
+        return tokens
+    if model.get("type", "WordPiece") != "WordPiece":
+        raise InputError(f"{tokenizer_file}: {reprlib.repr(model.get('type'))} is not BERT's WordPiece.")
+    _MODEL_KEYS.check(model, f"{tokenizer_file}: model")
+    ids = {
+        token: checked(number, int, "the number of a token", tokenizer_file)
+        for token, number in member(model, "vocab", dict, tokenizer_file, {}).items()
+    }
+    of_numbers = {number: token for token, number in ids.items()}
+    if tokens is not None:
+        known = {token: number for number, token in enumerate(tokens)}
+        other = next((token for token, number in ids.items() if known.get(token.strip() or token) != number), None)
+        if other is not None:
+            raise InputError(
+                f"{tokenizer_file} and {VOCABULARY_FILE} differ: {other!r:.100} is token {ids[other]} of the first and "
+                f"token {known.get(other, 'nowhere')} of the second. Remove the file that does not belong to the model."
+            )
+        return tokens
+    # A token that occurred twice in a vocab.txt has left a gap: a row without a token.
+    count = max(of_numbers, default=-1) + 1
+    if min(of_numbers, default=0) < 0 or len(of_numbers) < len(ids) or count > 2 * len(ids) + 1:
+        raise InputError(f"{os.fspath(folder)}: the tokens of its vocabulary are not numbered from 0 on, once each.")
+    return [of_numbers.get(number, *unused_rows(number, number + 1)) for number in range(count)]
+
+
+def _with_added(tokens: list[str], ids: Mapping[str, int]) -> list[str]:
+    """Returns the tokens with the added ones at their ids."""
+    of_numbers = {number: token for token, number in ids.items() if number >= len(tokens)}
+    count = max(of_numbers, default=len(tokens) - 1) + 1
+    if count > 2 * len(ids) + 1:
+        raise InputError(f"An added token has the id {count - 1}, but the vocabulary has only {len(tokens)} tokens.")
+    return tokens + [of_numbers.get(number, *unused_rows(number, number + 1)) for number in range(len(tokens), count)]
+
+
+def _rules(folder: str | os.PathLike, values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, bool | None]:
+    """Returns the three settings of WordPiece as the files state them.
+
+    As in transformers, the settings of a BertTokenizer come before its `tokenizer.json`. A class without settings of
+    its own has the latter only.
+    """
+    file, settings_file = os.path.join(folder, TOKENIZER_FILE), os.path.join(folder, SETTINGS_FILE)
+    normalizer, splitter = (member(values, name, dict, file, {}) for name in ("normalizer", "pre_tokenizer"))
+    for name, part, expected in (
+        ("normalizer", normalizer, "BertNormalizer"),
+        ("pre_tokenizer", splitter, "BertPreTokenizer"),
+    ):
+        if values and part.get("type") != expected:
+            raise InputError(
+                f"{file}: the {name} is {reprlib.repr(part or None)}. Only {expected} is supported for WordPiece, "
+                "because another one gives other tokens."
+            )
+    _NORMALIZER_KEYS.check(normalizer, f"{file}: normalizer")
+    stated: dict[str, bool | None] = {}
+    for name, theirs in _OF_NORMALIZER.items():
+        of_file = member(normalizer, theirs, bool, file)
+        of_settings = member(settings, name, bool, settings_file)
+        is_stated = of_settings is not None or (name == "strip_accents" and name in settings)
+        comes_first = is_stated and not (values and settings.get("tokenizer_class") in GENERIC_CLASSES)
+        stated[name] = of_settings if comes_first else of_file
+    return stated

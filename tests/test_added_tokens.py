@@ -1,0 +1,172 @@
+"""Added tokens in all kinds of tokenizers, in Python and in the graph, against Hugging Face tokenizers."""
+
+import random
+
+import pytest
+import tensorflow as tf
+from tokenizers import AddedToken as Theirs
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from keras_bert import InputError, Vocabulary, WordPieceTokenizer
+from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter
+from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
+from keras_bert.tokenization.token_lists import PythonForm
+
+ROLES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = "abcdezu\u00fc\u0301-.19 \u5b57["
+PIECES = [*LETTERS.replace(" ", ""), *(f"##{letter}" for letter in LETTERS if letter not in " -.[\u5b57")]
+# Words of an own domain, markers, numbers with marks, runs of spaces, beginnings of each other.
+CONTENTS = [
+    "[E1]",
+    "[E1",
+    "co-vid",
+    "Zed",
+    "zed19",
+    "Z\u00fcrich",
+    "ab",
+    "abc",
+    "cc",
+    "  ",
+    "    ",
+    "\u5b57\u5b57",
+    "a b",
+]
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+def random_tokens(rng: random.Random) -> list[AddedToken]:
+    tokens, with_rstrip = [], rng.random() < 0.5
+    for content in rng.sample([text for text in CONTENTS if text.strip() or not with_rstrip], 7):
+        flags = {name: rng.random() < 0.3 for name in FLAGS}
+        if content != content.strip():
+            flags |= {"lstrip": False}
+        # After a token that takes the white space behind it, tokenizers may find a token in that white space again.
+        flags |= {"rstrip": flags["rstrip"] and with_rstrip and content == content.strip() != "\u5b57\u5b57"}
+        tokens.append(AddedToken(content, **flags))
+    return tokens
+
+
+def random_texts(rng: random.Random, count: int) -> list[str]:
+    parts = [
+        *CONTENTS,
+        *LETTERS,
+        "ZED",
+        "CO-VID",
+        "z\u00e9d",
+        "_",
+        "\u00a0",
+        "\u3000",
+        "\n",
+        "u\u0308",
+        "\x00",
+        "\x01",
+        "\u200b",
+    ]
+    return ["".join(rng.choices(parts, k=rng.randrange(9))) for _ in range(count)]
+
+
+def their_word_piece(tokens, do_lower_case) -> Tokenizer:
+    theirs = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate([*ROLES, *PIECES])}))
+    theirs.normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
+    theirs.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return with_tokens(theirs, tokens)
+
+
+def their_byte_pair(tokens, normalizes, prefix) -> Tokenizer:
+    ids = {token: number for number, token in enumerate([*byte_alphabet(), "\u0120a", *ROLES])}
+    theirs = Tokenizer(models.BPE(ids, [("\u0120", "a")]))
+    theirs.normalizer = normalizers.NFC() if normalizes else None
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    return with_tokens(theirs, tokens)
+
+
+def with_tokens(theirs, tokens) -> Tokenizer:
+    for token in tokens:
+        add = theirs.add_special_tokens if token.special else theirs.add_tokens
+        add([Theirs(token.content, **{name: getattr(token, name) for name in FLAGS})])
+    return theirs
+
+
+def our_byte_pair(tokens, normalizes, prefix) -> BytePairTokenizer:
+    names = [*byte_alphabet(), "\u0120a", *ROLES, *(token.content for token in tokens)]
+    from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS
+
+    ids = {token: number for number, token in enumerate(names)}
+    return BytePairTokenizer(ids, [("\u0120", "a")], BERT_SPECIAL_TOKENS, prefix, normalizes, tokens)
+
+
+def check_graph(tokenizer, texts, core_operations=False):
+    """Checks ids and byte offsets of the graph form against the tokenizer in Python."""
+    graph, python = tokenizer.graph(core_operations), PythonForm(tokenizer)
+    expected = [tokenizer.encode(text) for text in texts]
+    assert graph.tokenize(texts).to_list() == expected
+    assert python.tokenize(texts).to_list() == expected
+    ids, starts, ends = graph.tokenize_with_offsets(tf.constant(texts))
+    for number, text in enumerate(texts):
+        their_ids, their_starts, their_ends = tokenizer.tokenize_with_offsets(text)
+        spans = zip(their_starts, their_ends, strict=True)
+        spans = [(len(text[:start].encode()), len(text[:end].encode())) for start, end in spans]
+        assert (ids[number].numpy().tolist(), their_ids) == (expected[number], expected[number]), repr(text)
+        found = zip(starts[number].numpy().tolist(), ends[number].numpy().tolist(), strict=True)
+        assert list(found) == spans, repr(text)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_word_piece_equals_tokenizers_with_random_added_tokens(seed, do_lower_case):
+    rng = random.Random(seed)
+    tokens = random_tokens(rng)
+    vocabulary = Vocabulary([*ROLES, *PIECES, *(token.content for token in tokens)], added_tokens=tokens)
+    ours, theirs = WordPieceTokenizer(vocabulary, do_lower_case), their_word_piece(tokens, do_lower_case)
+    texts = random_texts(rng, 300)
+    for text, encoding in zip(texts, theirs.encode_batch(texts, add_special_tokens=False), strict=True):
+        assert ours.encode(text) == encoding.ids, (text, encoding.tokens, tokens)
+    check_graph(ours, texts)
+    check_graph(ours, texts[:50], core_operations=True)
+
+
+@pytest.mark.parametrize(("seed", "normalizes", "prefix"), [(0, True, False), (1, False, True)])
+def test_byte_pair_equals_tokenizers_with_random_added_tokens(seed, normalizes, prefix):
+    rng = random.Random(seed)
+    tokens = random_tokens(rng)
+    ours, theirs = our_byte_pair(tokens, normalizes, prefix), their_byte_pair(tokens, normalizes, prefix)
+    texts = random_texts(rng, 300)
+    for text, encoding in zip(texts, theirs.encode_batch(texts, add_special_tokens=False), strict=True):
+        assert ours.encode(text) == encoding.ids, (text, encoding.tokens, tokens)
+    check_graph(ours, texts)
+
+
+def test_the_time_does_not_depend_on_the_number_of_added_tokens():
+    import time
+
+    text = "the quick  brown    fox co-vid " * 700
+
+    def seconds(count: int) -> float:
+        tokens = [AddedToken(f"<unused{number}>") for number in range(count)] + [AddedToken(" " * 31)]
+        cutter = AddedTokenCutter(tokens, {token.content: number for number, token in enumerate(tokens)})
+        start = time.process_time()
+        assert len(list(cutter.parts(text))) == 1
+        return time.process_time() - start
+
+    assert min(seconds(20_000) for _ in range(3)) < 5 * min(seconds(20) for _ in range(3)) + 0.05
+
+
+def test_of_several_matches_the_leftmost_and_there_the_longest_counts():
+    tokens = [AddedToken("ab"), AddedToken("abc"), AddedToken("bcd")]
+    cutter = AddedTokenCutter(tokens, {"ab": 0, "abc": 1, "bcd": 2})
+    assert [(part.text, part.number) for part in cutter.parts("xabcd")] == [("x", None), ("abc", 1), ("d", None)]
+
+
+@pytest.mark.parametrize(
+    ("token", "message"),
+    [
+        (AddedToken("x"), "must be in the vocabulary, and must not be one of the special tokens"),
+        (AddedToken("[CLS]"), "'\\[CLS\\]' must be in the vocabulary, and must not be"),
+        (AddedToken(""), "must not be empty"),
+        (AddedToken("\u0301"), "Nothing is left of the added token"),
+        (AddedToken("  ", lstrip=True), "takes the white space around it and has white space itself"),
+    ],
+)
+def test_impossible_added_tokens_are_refused(token, message):
+    with pytest.raises(InputError, match=message):
+        WordPieceTokenizer(Vocabulary([*ROLES, "", "\u0301", "  "], added_tokens=[token]))

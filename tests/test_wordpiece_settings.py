@@ -1,0 +1,186 @@
+"""Case, accents and Chinese characters as settings of WordPiece, in Python and in the graph, against tokenizers."""
+
+import itertools
+import json
+import pickle
+import random
+
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from keras_bert import InputError, Vocabulary, WordPieceTokenizer, load_vocabulary
+from keras_bert.tokenization.added_tokens import AddedToken
+from keras_bert.tokenization.kinds import save_vocabulary
+from keras_bert.tokenization.wordpiece_files import read_word_piece
+
+ROLES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = "aAbBeE\u00e9\u00c9e\u00fc\u00dc\u0301\u0307i\u0130\u5b57\u4e2d\u3042\uac00\u1100\u1161."
+PIECES = [*dict.fromkeys(LETTERS)]
+TOKENS = [*ROLES, *PIECES, *(f"##{piece}" for piece in PIECES), "\u5b57\u4e2d", "##\u5b57\u4e2d", "the", "\u00e9\u00e9"]
+SETTINGS = [*itertools.product([True, False], [None, True, False], [True, False])]
+
+
+def their_tokenizer(lower_case, strip_accents, chinese_chars) -> Tokenizer:
+    ids = {token: number for number, token in enumerate(TOKENS)}
+    theirs = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    theirs.normalizer = normalizers.BertNormalizer(True, chinese_chars, strip_accents, lower_case)
+    theirs.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return theirs
+
+
+def random_texts(seed: int, count: int) -> list[str]:
+    rng = random.Random(seed)
+    parts = [*LETTERS, " ", "the", "THE", "\u200b", "\t", "\u5b57\u4e2d", "\u00e9\u00e9"]
+    return ["".join(rng.choices(parts, k=rng.randrange(12))) for _ in range(count)]
+
+
+@pytest.mark.parametrize(("lower_case", "strip_accents", "chinese_chars"), SETTINGS)
+def test_every_setting_gives_the_tokens_of_hugging_face_in_python(lower_case, strip_accents, chinese_chars):
+    ours = WordPieceTokenizer(Vocabulary(TOKENS), lower_case, strip_accents, chinese_chars)
+    theirs = their_tokenizer(lower_case, strip_accents, chinese_chars)
+    texts = random_texts(1, 500)
+    for text, encoding in zip(texts, theirs.encode_batch(texts, add_special_tokens=False), strict=True):
+        assert ours.encode(text) == encoding.ids, text
+    assert pickle.loads(pickle.dumps(ours)).encode(texts[0]) == ours.encode(texts[0])
+
+
+@pytest.mark.parametrize("core_operations", [False, True])
+@pytest.mark.parametrize(
+    ("lower_case", "strip_accents", "chinese_chars"),
+    [(True, False, True), (False, True, True), (True, None, False), (False, None, False)],
+)
+def test_the_graph_has_the_same_settings(lower_case, strip_accents, chinese_chars, core_operations):
+    ours = WordPieceTokenizer(Vocabulary(TOKENS), lower_case, strip_accents, chinese_chars)
+    texts = random_texts(2, 200)
+    ids, starts, ends = ours.graph(core_operations).tokenize_with_offsets(texts)
+    for number, text in enumerate(texts):
+        expected, *spans = ours.tokenize_with_offsets(text)
+        spans = [[len(text[:place].encode()) for place in places] for places in spans]
+        found = [part[number].numpy().tolist() for part in (ids, starts, ends)]
+        assert found == [expected, *spans], repr(text)
+
+
+def test_settings_and_added_tokens_are_written_and_read(tmp_path):
+    vocabulary = Vocabulary(
+        [*TOKENS, "[E1]", "co-vid"], False, False, [AddedToken("[E1]", normalized=False), AddedToken("co-vid")]
+    )
+    save_vocabulary(vocabulary, tmp_path)
+    for path in (tmp_path, tmp_path / "vocab.txt"):
+        again = load_vocabulary(path)
+        assert (again, again.sha256) == (vocabulary, vocabulary.sha256)
+    plain = Vocabulary(vocabulary.tokens)
+    assert len({plain.sha256, plain.replace(strip_accents=False).sha256, vocabulary.sha256}) == 3
+    (tmp_path / "plain").mkdir()
+    save_vocabulary(plain, tmp_path / "plain")
+    assert [path.name for path in (tmp_path / "plain").iterdir()] == ["vocab.txt"]
+    assert vocabulary.replace(tokens=(*vocabulary.tokens, "more")).begins_with(vocabulary.sha256)
+    assert not vocabulary.begins_with(plain.sha256)
+
+
+def folder_with(tmp_path, settings=None, tokenizer=None):
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS), "utf-8")
+    if settings is not None:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
+    if tokenizer is not None:
+        values = json.loads(their_tokenizer(True, None, True).to_str())
+        (tmp_path / "tokenizer.json").write_text(json.dumps({**values, **tokenizer}), "utf-8")
+    return tmp_path
+
+
+def test_the_settings_of_a_bert_tokenizer_come_before_its_tokenizer_json(tmp_path):
+    settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": False, "strip_accents": None}
+    vocabulary, lower_case = read_word_piece(folder_with(tmp_path, settings, {}))
+    assert (vocabulary.strip_accents, vocabulary.tokenize_chinese_chars, lower_case) == (None, True, False)
+    settings |= {"tokenizer_class": "PreTrainedTokenizerFast", "tokenize_chinese_chars": False}
+    vocabulary, lower_case = read_word_piece(folder_with(tmp_path, settings, {}))
+    assert (vocabulary.tokenize_chinese_chars, lower_case) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "tokenizer", "message"),
+    [
+        ({"surprise": 1}, None, "settings that keras_bert does not know .*'surprise'=1"),
+        (
+            {"tokenizer_class": "BertJapaneseTokenizer"},
+            None,
+            "tokenizer_class is 'BertJapaneseTokenizer', which tokenises differently",
+        ),
+        ({"never_split": ["a"]}, None, r"never_split is \['a'\], which would change the results. Only \[\] is supp"),
+        ({"do_basic_tokenize": False}, None, "do_basic_tokenize is False"),
+        ({"cls_token": "<s>"}, None, "has the special tokens .*'<s>'"),
+        (None, {"normalizer": {"type": "NFC"}}, "the normalizer is .*NFC.* Only BertNormalizer is supported"),
+        (None, {"normalizer": None}, "the normalizer is None. Only BertNormalizer"),
+        (None, {"pre_tokenizer": {"type": "WhitespaceSplit"}}, "the pre_tokenizer is .*WhitespaceSplit"),
+        (None, {"surprise": 1}, "'surprise'=1"),
+        (
+            None,
+            {"post_processor": {"type": "BertProcessing", "sep": ["[CLS]", 2], "cls": ["[SEP]", 3]}},
+            r"makes the rows '\[SEP\] A \[CLS\] and .* Supported are .*: \[CLS\] A \[SEP\] and",
+        ),
+        (
+            None,
+            {"post_processor": {"type": "RobertaProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}},
+            r"makes the rows .*\[CLS\] A \[SEP\] \[SEP\] B \[SEP\]",
+        ),
+        (
+            None,
+            {"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 7], "cls": ["[CLS]", 2]}},
+            r"gives '\[SEP\]' another id than the vocabulary",
+        ),
+        (
+            None,
+            {"added_tokens": [{"id": 9, "content": "[E1]", "surprise": 1}]},
+            "an entry of added_tokens has settings",
+        ),
+        (None, {"added_tokens": [{"id": 9, "content": "the"}]}, "'the' has the id 9, but it is token"),
+        (
+            None,
+            {"added_tokens": [{"id": 10**8, "content": "[E1]"}]},
+            "has the id 100000000, but the vocabulary has only",
+        ),
+        ({"added_tokens_decoder": {"x": {"content": "a"}}}, None, "a key of added_tokens_decoder must be an id"),
+    ],
+)
+def test_a_setting_that_would_change_the_tokens_is_refused_by_name(tmp_path, settings, tokenizer, message):
+    with pytest.raises(InputError, match=message):
+        load_vocabulary(folder_with(tmp_path, settings, tokenizer))
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("normalizer", {"clean_text": False}, "clean_text is False"),
+        ("normalizer", {"surprise": 1}, "normalizer has settings"),
+        ("model", {"max_input_chars_per_word": 5}, "max_input_chars_per_word is 5"),
+        ("model", {"continuing_subword_prefix": "@@"}, "continuing_subword_prefix is '@@'"),
+        ("model", {"unk_token": "[PAD]"}, "unk_token is"),
+        ("model", {"surprise": 1}, "model has settings"),
+    ],
+)
+def test_a_part_of_a_tokenizer_json_that_would_change_the_tokens_is_refused(tmp_path, part, change, message):
+    values = json.loads(their_tokenizer(True, None, True).to_str())
+    with pytest.raises(InputError, match=message):
+        load_vocabulary(folder_with(tmp_path, None, {part: {**values[part], **change}}))
+
+
+def test_files_with_different_tokens_are_refused(tmp_path):
+    values = json.loads(their_tokenizer(True, None, True).to_str())
+    values["model"]["vocab"] |= {"the": 0, "[PAD]": TOKENS.index("the")}
+    with pytest.raises(InputError, match=r"tokenizer\.json and vocab\.txt differ: '\[PAD\]' is token 49 of the first"):
+        load_vocabulary(folder_with(tmp_path, None, {"model": values["model"]}))
+
+
+def test_added_tokens_are_found_in_every_file_that_may_have_them(tmp_path):
+    count = len(TOKENS)
+    folder = folder_with(
+        tmp_path, {"additional_special_tokens": ["[E2]"], "bos_token": {"content": "[E3]", "lstrip": True}}
+    )
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"co-vid": count}), "utf-8")
+    (tmp_path / "special_tokens_map.json").write_text(
+        json.dumps({"additional_special_tokens": ["[E2]", "[E4]"]}), "utf-8"
+    )
+    vocabulary = load_vocabulary(folder)
+    assert vocabulary.tokens[count:] == ("co-vid", "[E3]", "[E2]", "[E4]")
+    assert WordPieceTokenizer(vocabulary).encode("CO-VID[E2][E4]") == [count, count + 2, count + 3]
+    assert [token.special for token in vocabulary.added_tokens] == [False, True, True, True]
+    assert {count, count + 2} & {*vocabulary.text_ids()} == {count}
