@@ -3,11 +3,11 @@
 import numpy as np
 
 from data_prep.tokenized import tokenize_text
-from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+from keras_bert.tokenization.kinds import python_tokenizer
 
 
 def python_encoder(vocabulary, do_lower_case):
-    tokenizer = WordPieceTokenizer(vocabulary, do_lower_case)
+    tokenizer = python_tokenizer(vocabulary, do_lower_case)
 
     def encode(lines):
         rows = [tokenizer.encode(line) for line in lines]

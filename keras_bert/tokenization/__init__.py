@@ -2,8 +2,9 @@
 
 tokenizer.py               the interfaces of every kind, and special tokens by role
 token_lists.py             tokens of many texts as NumPy arrays, by tokenizers in Python
-vocabulary.py              vocab.txt
+vocabulary.py              vocab.txt, and the settings of WordPiece
 wordpiece.py               Google's WordPiece in Python, with character offsets: the reference
+wordpiece_files.py         its files: vocab.txt or tokenizer.json, and those with settings
 graph_wordpiece.py         the same in the TensorFlow graph, with byte offsets
 fast_normalizer.py         its fast path, and the test for texts that the fast path covers
 exact_graph.py             its exact path, in core TensorFlow operations
@@ -14,14 +15,16 @@ byte_pair.py               byte-level BPE in Python, with character offsets: the
 byte_pair_words.py         its first step: splits a text into words
 byte_pair_files.py         its files: vocab.json and merges.txt, or tokenizer.json
 graph_byte_pair.py         the same in the TensorFlow graph, with byte offsets
-graph_added_tokens.py      finds added tokens, such as runs of spaces, in the graph
+added_tokens.py            cuts added tokens, such as entity markers, out of texts for every kind
+graph_added_tokens.py      the same in the TensorFlow graph
 nfc.py                     Unicode's normalisation form C in Python
 graph_nfc.py               the same in the TensorFlow graph
 stream_vocabulary.py       words or characters of running text, for language models
 sentence_piece.py          SentencePiece in Python, with character offsets, as ALBERT uses it
 sentence_piece_model.py    its model file: pieces, and the rules that normalise texts
 graph_sentence_piece.py    the same in the TensorFlow graph, with byte offsets
-tokenizer_files.py         bounded reads, and the settings in tokenizer_config.json
+tokenizer_files.py         bounded reads
+tokenizer_json.py          what all kinds share in Hugging Face's files: settings, added tokens, rows
 kinds.py                   reads, writes and makes tokenizers of every kind
 text_words.py              splits a text into words for taggers
 user_inputs.py             checks texts that users pass: lists, arrays, columns, data sets
