@@ -182,6 +182,7 @@ class VectorIndex:
         candidates = self._graph_search.nearest(vectors, min(2 * top_k + 10, len(self)))
         numbers = np.sort(candidates, axis=1)  # so the earlier of equal texts comes first
         scores = np.einsum("qh,qkh->qk", vectors, self.vectors[numbers])
+        _check_products(scores)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
         cut_off = np.flatnonzero((numbers < 0).any(axis=1))
         numbers, scores = (np.take_along_axis(array, best, axis=1) for array in (numbers, scores))
@@ -194,6 +195,7 @@ class VectorIndex:
         scores = np.zeros((len(vectors), 0), np.float32)
         for first in range(0, len(self), _CHUNK):
             products = vectors @ np.asarray(self.vectors[first : first + _CHUNK]).T
+            _check_products(products)
             indices = np.stack([_largest(row, top_k) for row in products])
             numbers = np.concatenate([numbers, indices + first], axis=1)
             scores = np.concatenate([scores, np.take_along_axis(products, indices, axis=1)], axis=1)
@@ -306,13 +308,16 @@ def _document_vectors(model, texts, batch_size: int, options: dict) -> np.ndarra
         return search_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)
 
 
+def _check_products(products: np.ndarray) -> None:
+    if not np.isfinite(products).all():
+        raise InputError("The index, or a query, has vectors that are not finite. Build it again.")
+
+
 def _largest(row: np.ndarray, count: int) -> np.ndarray:
     """Returns the indices of the largest numbers, in order; equal ones as they come: [3, 9, 9], 2 -> [1, 2]."""
     candidates = np.arange(len(row))
     if len(row) > count:
         candidates = np.flatnonzero(row >= np.partition(row, -count)[-count])
-        if len(candidates) < count:  # NaN is not larger than anything
-            raise InputError("The index, or a query, has vectors that are not finite. Build it again.")
     return candidates[np.argsort(-row[candidates], kind="stable")[:count]]
 
 

@@ -114,15 +114,7 @@ class ClassificationTask(TextTask):
         return Encoded(self._with_labels(rows, labels, weights), windows=texts)
 
     def answers(self, examples: TextExamples, encoded: Encoded, outputs: np.ndarray) -> list:
-        outputs = encoded.outputs_of_examples(outputs)
-        is_number = np.isfinite(outputs).all(axis=1)
-        if not is_number.all():
-            raise InputError(
-                f"{examples.source}: the model's outputs for {int((~is_number).sum())} examples are not numbers, the "
-                f"first is example {int(np.argmin(is_number)) + 1}. The training has diverged (use a lower "
-                "learning_rate), or the weights are damaged."
-            )
-        return self._kind.answers(outputs, self.model.labels)
+        return self._kind.answers(encoded.outputs_of_examples(outputs), self.model.labels)
 
     def logits_and_labels(self, examples: TextExamples, encoded: Encoded, outputs) -> tuple:
         if self.model.problem_type == "regression":
@@ -151,7 +143,7 @@ class ClassificationTask(TextTask):
             rows.append(ExplainedRow(example, row, labels[number], (number,), columns, texts, pieces, float(weight)))
         return rows
 
-    def scores(self, examples: TextExamples, answers: Sequence) -> dict[str, float]:
+    def scores(self, examples: TextExamples, answers: Sequence, is_worst: bool = False) -> dict[str, float]:
         return self._kind.scores(examples, answers, self.model.labels)
 
     def without_labels(self, examples: TextExamples) -> TextExamples:

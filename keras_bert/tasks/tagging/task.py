@@ -197,7 +197,9 @@ class TaggingTask(TextTask):
         spans = _spans_of(examples, number)
         return [None, *(Piece(0, *spans[word], *spans[word]) for word in word_of_piece.tolist()), None]
 
-    def scores(self, examples: TaggedSentences, answers: Sequence[TagsAnswer]) -> dict[str, float]:
+    def scores(
+        self, examples: TaggedSentences, answers: Sequence[TagsAnswer], is_worst: bool = False
+    ) -> dict[str, float]:
         """Returns `f1`, `precision` and `recall` of entities, `macro_f1` (the mean F1 of the types), the `accuracy` of
         tags, and `loss`, the mean over all words."""
         gold = tagging.in_scheme(examples, self.scheme).tags
