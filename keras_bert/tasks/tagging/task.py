@@ -13,6 +13,7 @@ from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, Piece, number_of
+from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tagging import examples as tagging
 from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.conll import conll_lines
@@ -272,16 +273,9 @@ class TaggingTask(TextTask):
         return [number for number, label in enumerate(self.model.labels) if label[2:] == entity.type]
 
     def _named(self, number: int, tags) -> list[str]:
-        labels = self.model.labels
         if not isinstance(tags, list):
             raise InputError(f"The tags of sentence {number} must be a list. Received: {tags!r:.100}")
-        for tag in tags:
-            if not isinstance(tag, str) and not (isinstance(tag, int) and 0 <= tag < len(labels)):
-                raise InputError(
-                    f"A tag of sentence {number} must be a name or a number from 0 to {len(labels) - 1}. Received: "
-                    f"{tag!r}. The labels are: {', '.join(labels)}"
-                )
-        return [tag if isinstance(tag, str) else labels[tag] for tag in tags]
+        return [label_name(tag, self.model.labels, f"A tag of sentence {number}") for tag in tags]
 
 
 def _text_of(examples: TaggedSentences, number: int) -> str:
