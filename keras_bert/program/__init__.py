@@ -3,7 +3,7 @@
 command_line.py         parses flags, runs a command, returns its exit code
 errors.py               InputError: an error that the user can correct
 atomic_output.py        writes a file or folder completely or not at all
-folder_lock.py          allows one writer at a time in a folder
+folder_lock.py          allows one writer at a time in a folder, and removes folders of dead writers
 columns.py              reads columns that users pass: lists, arrays, columns of tables
 record_files.py         reads TFRecord files as bytes, plain or compressed
 number_checks.py        refuses outputs of models that are not numbers
