@@ -110,7 +110,12 @@ def project(vectors: np.ndarray, dimensions: int = 2) -> np.ndarray:
     Returns:
         float32 (N, dimensions); where there are fewer directions than asked for, zeros. The sign of each direction is
         such that its largest coordinate is positive.
+
+    Raises:
+        InputError: there are no vectors.
     """
+    if not len(vectors):
+        raise InputError("A projection needs one vector or more. Received: none")
     centred = np.asarray(vectors, np.float64)
     centred = centred - centred.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)

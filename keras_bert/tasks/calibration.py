@@ -155,8 +155,13 @@ def reliability(confidence: np.ndarray, is_right: np.ndarray, num_bins: int = NU
 def expected_calibration_error(confidence: np.ndarray, is_right: np.ndarray, num_bins: int = NUM_BINS) -> float:
     """Returns the mean difference between confidence and accuracy over bins, weighted by their examples.
 
+    Raises:
+        InputError: there are no examples.
+
     Reference: Naeini et al., 2015; Guo et al., 2017, equation 3.
     """
+    if not len(confidence):
+        raise InputError("A calibration error needs one example or more. Received: none")
     rows = reliability(confidence, is_right, num_bins)
     return sum(number * abs(mean - accuracy) for number, mean, accuracy in rows) / len(confidence)
 

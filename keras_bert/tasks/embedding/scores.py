@@ -129,8 +129,10 @@ def pair_scores(columns: Sequence[Sequence[str]], vectors: np.ndarray, is_worst:
         See `retrieval_scores`.
 
     Raises:
-        InputError: a cosine is not a number.
+        InputError: there are no pairs, or a cosine is not a number.
     """
+    if len(columns) < 2 or not len(columns[0]):
+        raise InputError("Scores of pairs need two columns of texts or more, with one text at least.")
     documents: dict[str, int] = {}
     places = []
     for column_number, column in enumerate(columns[1:], start=1):

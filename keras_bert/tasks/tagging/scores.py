@@ -123,8 +123,8 @@ def _as_bio(tags_of_sentences: TagLists) -> list[list[str]]:
 
 
 def _check_pairs(gold: TagLists, predicted: TagLists) -> None:
-    if not len(gold):
-        raise InputError("There is nothing to score: no sentence.")
+    if not any(map(len, gold)):
+        raise InputError("There is nothing to score: no sentence with a word.")
     if len(gold) != len(predicted):
         raise InputError(f"There must be tags for every sentence. Received: {len(gold)} and {len(predicted)}")
     for number, (one, other) in enumerate(zip(gold, predicted, strict=True), start=1):
