@@ -61,12 +61,15 @@ def signature(**inputs):
     specs = [tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in inputs.items()]
 
     def traced(function):
+        arguments = inspect.signature(function)
+
         @functools.wraps(function)
-        def checked(*values):
+        def checked(*values, **named):
+            values = list(map(tf.convert_to_tensor, arguments.bind(*values, **named).args))
             with tf.control_dependencies(check_shapes(dict(zip(inputs, values, strict=True)))):
                 return function(*map(tf.identity, values))
 
-        checked.__signature__ = inspect.signature(function)
+        checked.__signature__ = arguments
         # Without XLA: stock servers have it switched off, so every request would fail.
         return tf.function(checked, input_signature=specs, autograph=False, jit_compile=False)
 

@@ -53,7 +53,8 @@ class TagsAnswer:
         tags: a tag for each word. An invalid sequence of most probable tags is corrected as conlleval reads it: an
             entity that begins with I- gets B-.
         probabilities: the probability of the most probable tag of each word.
-        log_probabilities: float32 (words, labels), in the order of the model's labels.
+        log_probabilities: float32 (words, labels), in the order of the model's labels; -inf for labels that no word may
+            get, such as [CLS].
     """
 
     entities: tuple[EntityAnswer, ...]
@@ -96,8 +97,8 @@ class TaggingTask(TextTask):
 
     def __init__(self, model):
         super().__init__(model)
-        self.scheme = tag_schemes.find_scheme(model.labels, "the labels of the model")
-        self.main_score = "accuracy" if self.scheme is None else "f1"
+        self.labels = tag_schemes.TagLabels.of(model.labels)
+        self.main_score = "accuracy" if self.labels.scheme is None else "f1"
 
     def examples(self, x, y=None, sample_weight=None) -> TaggedSentences:
         given = list(iterate_column(x, "sentences"))
@@ -121,7 +122,7 @@ class TaggingTask(TextTask):
             raise InputError(f"max_seq_length must be 3 or more: a word between [CLS] and [SEP]. Received: {length}")
         tags = None
         if examples.tags is not None:
-            tags = tagging.tag_ids(tagging.in_scheme(examples, self.scheme), self.model.labels)
+            tags = tagging.label_ids(examples, self.labels)
         padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id, features.LABEL_IDS: features.NO_LABEL}
         counts = Counter()
 
@@ -144,6 +145,7 @@ class TaggingTask(TextTask):
 
     def answers(self, examples: TaggedSentences, encoded: EncodedSentences, outputs: np.ndarray) -> list[TagsAnswer]:
         logits = outputs[encoded.first_tokens].astype(np.float64)
+        logits[:, ~np.array(self.labels.is_answer)] = -np.inf
         logits -= logits.max(axis=1, keepdims=True)
         log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         splits = encoded.word_splits
@@ -153,9 +155,10 @@ class TaggingTask(TextTask):
         ]
 
     def logits_and_labels(self, examples: TaggedSentences, encoded: EncodedSentences, outputs) -> tuple:
-        """Returns the logits and tags of all words."""
-        gold = encoded.rows.tokens[features.LABEL_IDS][encoded.first_tokens]
-        return outputs[encoded.first_tokens], None if examples.tags is None else gold
+        """Returns the logits and tags of all words, without the labels that no word may get."""
+        is_answer = np.array(self.labels.is_answer)
+        gold = (np.cumsum(is_answer) - 1)[encoded.rows.tokens[features.LABEL_IDS][encoded.first_tokens]]
+        return outputs[encoded.first_tokens][:, is_answer], None if examples.tags is None else gold
 
     def explained_rows(
         self, examples: TaggedSentences, encoded: EncodedSentences, outputs, targets: Sequence
@@ -203,10 +206,10 @@ class TaggingTask(TextTask):
     ) -> dict[str, float]:
         """Returns `f1`, `precision` and `recall` of entities, `macro_f1` (the mean F1 of the types), the `accuracy` of
         tags, and `loss`, the mean over all words."""
-        gold = tagging.in_scheme(examples, self.scheme).tags
+        gold = tagging.for_labels(examples, self.labels).tags
         predicted = [answer.tags for answer in answers]
         found = {}
-        if self.scheme is not None:
+        if self.labels.scheme is not None:
             scores = entity_scores(gold, predicted)
             found = {name: getattr(scores.micro, name) for name in ("f1", "precision", "recall")}
             found["macro_f1"] = scores.macro.f1
@@ -216,7 +219,7 @@ class TaggingTask(TextTask):
 
     def losses(self, examples: TaggedSentences, answers: Sequence[TagsAnswer]) -> list[float]:
         """Returns the mean loss of the words of each sentence."""
-        ids = tagging.tag_ids(tagging.in_scheme(examples, self.scheme), self.model.labels)
+        ids = tagging.label_ids(examples, self.labels)
         return [
             -float(answer.log_probabilities[np.arange(len(tags)), tags].mean())
             for answer, tags in zip(answers, ids, strict=True)
@@ -236,7 +239,7 @@ class TaggingTask(TextTask):
 
     def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
         examples, answers = answered.examples, answered.answers
-        gold = tagging.in_scheme(examples, self.scheme).tags
+        gold = tagging.for_labels(examples, self.labels).tags
         tags = [answer.tags for answer in answers]
         write_tag_report(folder, examples.words, gold, tags, self.losses(examples, answers), scores)
 
@@ -252,12 +255,12 @@ class TaggingTask(TextTask):
         print(f"{path}: the columns are {columns}")
 
     def _answer(self, examples: TaggedSentences, number: int, log_probabilities: np.ndarray) -> TagsAnswer:
-        labels, words = self.model.labels, examples.words[number]
+        labels, words = self.labels.names, examples.words[number]
         tags = [labels[best] for best in log_probabilities.argmax(axis=1)]
         entities = ()
-        if self.scheme is not None:
+        if self.labels.answer_scheme is not None:
             found = tag_schemes.read_entities(tags)
-            tags = tag_schemes.write_tags(found, len(tags), self.scheme)
+            tags = tag_schemes.write_tags(found, len(tags), self.labels.answer_scheme)
             text = examples.texts and examples.texts[number]
             spans = examples.spans[number] if text is not None else None
             probabilities = np.exp(log_probabilities)
@@ -270,7 +273,7 @@ class TaggingTask(TextTask):
 
     def _columns(self, entity: tag_schemes.Entity) -> list[int]:
         """Returns the indices of all labels of the entity's type."""
-        return [number for number, label in enumerate(self.model.labels) if label[2:] == entity.type]
+        return [number for number, label in enumerate(self.labels.names) if label[2:] == entity.type]
 
     def _named(self, number: int, tags) -> list[str]:
         if not isinstance(tags, list):
