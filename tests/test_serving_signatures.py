@@ -58,7 +58,7 @@ def values_of(spec, num_rows):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"),
+    "kind_and_options",
     slow_except(
         [(BertEncoder, {"text_pairs": True})],
         [
@@ -69,9 +69,10 @@ def values_of(spec, num_rows):
             (BertEncoder, {"text_pairs": True}),
         ],
     ),
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=lambda value: value[0].__name__,
 )
-def test_no_signature_repeats_a_single_row_for_all_rows_of_another_input(kind, options):
+def test_no_signature_repeats_a_single_row_for_all_rows_of_another_input(kind_and_options):
+    kind, options = kind_and_options
     labels = {"labels": ["O", "B-PER", "I-PER"]} if kind in (SequenceClassifier, TokenClassifier) else {}
     model = kind(tiny_checkpoints.CONFIG, **labels)
     model.vocabulary = tiny_checkpoints.VOCABULARY

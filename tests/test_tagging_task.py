@@ -200,7 +200,7 @@ IOB1_TAGS = [[tag.replace("B-", "I-") for tag in tags] for tags in TAGS]
 
 
 @pytest.mark.parametrize(
-    ("labels", "tags"),
+    "labels_and_tags",
     slow_except(
         [(IOB1_LABELS, IOB1_TAGS), (["O", "LOC", "PER"], TAGS)],
         [
@@ -213,7 +213,8 @@ IOB1_TAGS = [[tag.replace("B-", "I-") for tag in tags] for tags in TAGS]
         ],
     ),
 )
-def test_labels_in_another_scheme_or_spelling_are_trained_and_give_entities(labels, tags):
+def test_labels_in_another_scheme_or_spelling_are_trained_and_give_entities(labels_and_tags):
+    labels, tags = labels_and_tags
     model = new_model(labels)
     model.compile(optimizer=keras.optimizers.Adam(5e-3))
     model.fit(SENTENCES * 4, tags * 4, batch_size=8, epochs=25, verbose=0)
