@@ -82,6 +82,7 @@ def test_tags_are_in_the_order_of_their_types():
     ("tags", "canonical"),
     [
         ("B I O", "B-ENTITY I-ENTITY O"),
+        ("b i- o", "B-ENTITY I-ENTITY O"),
         ("B M E S", "B-ENTITY M-ENTITY E-ENTITY S-ENTITY"),
         ("B I E S O", "B-ENTITY I-ENTITY E-ENTITY S-ENTITY O"),
         ("PER-B PER-I O", "B-PER I-PER O"),

@@ -197,4 +197,7 @@ def test_tags_in_another_spelling_are_converted_with_a_note():
     found, _, notes = in_one_scheme(TaggedSentences([["a", "b", "c"]], [["PER", "PER", "O"]]))
     assert found.tags == [["B-PER", "I-PER", "O"]]
     assert notes[-1] == "the tags are IOB1 and were converted to BIO"
+    _, scheme, [note] = in_one_scheme(TaggedSentences([["a", "b", "c"]], [["O", "O", "Drug"]]))
+    assert scheme is None
+    assert note.startswith("the tags have no B- and I- (Drug, ...), so each word counts by itself")
     assert labels_of(TaggedSentences([["a", "b"]], [["B", "O"]])) == ["O", "B-ENTITY", "I-ENTITY"]

@@ -92,7 +92,7 @@ def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_sche
     notes = _swapped_columns(sentences)
     scheme = tag_schemes.find_scheme(sentences.all_tags, sentences.source)
     if scheme is None:
-        return sentences, None, notes
+        return sentences, None, [*notes, *_types_alone(sentences)]
     canonical = tag_schemes.canonical_tags(sentences.all_tags)
     renamed = sorted(f"{old} as {new}" for old, new in canonical.items() if old != new)
     if renamed:
@@ -113,6 +113,19 @@ def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_sche
             f"with I-; they were corrected as conlleval reads them. They begin at {locations}"
         )
     return dataclasses.replace(sentences, tags=repaired), scheme, [*notes, note]
+
+
+def _types_alone(sentences: TaggedSentences) -> list[str]:
+    """Returns a note if tags that mark no entities may be types of entities, since most words are outside of them."""
+    tags = sentences.all_tags
+    num_outside = tags.count(tag_schemes.OUTSIDE)
+    if not len(tags) / 2 < num_outside < len(tags):
+        return []
+    others = sorted(set(tags) - {tag_schemes.OUTSIDE})
+    return [
+        f"the tags have no B- and I- ({_some(others)}), so each word counts by itself and no entities are scored. If "
+        "they are types of entities, write B- and I- before them"
+    ]
 
 
 def _swapped_columns(sentences: TaggedSentences) -> list[str]:

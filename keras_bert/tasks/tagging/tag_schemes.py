@@ -147,8 +147,9 @@ def _canonical(tags: set[str], has_outside: bool) -> dict[str, str]:
         letters = {match["letter"].upper() for match in matches.values()}
         if letters & {"B", "I"} and any(letters <= scheme.letters for scheme in _SCHEMES):
             return {tag: f"{match['letter'].upper()}-{match['type']}" for tag, match in matches.items()}
-    if tags & {"B", "I"} and any(tags <= scheme.letters for scheme in _SCHEMES):
-        return {tag: f"{tag}-{_NO_TYPE}" for tag in tags}
+    letters = {tag: tag.rstrip("-_").upper() for tag in tags}
+    if {"B", "I"} & set(letters.values()) and any(set(letters.values()) <= scheme.letters for scheme in _SCHEMES):
+        return {tag: f"{letter}-{_NO_TYPE}" for tag, letter in letters.items()}
     if has_outside and not any(map(_TAG.fullmatch, tags)) and any(tag.upper() in _KNOWN_TYPES for tag in tags):
         return {tag: f"I-{tag}" for tag in tags}
     return {}
