@@ -19,10 +19,8 @@ from keras_bert.program.atomic_output import (
     explain_write_errors,
     remove_partial_files,
     replacement_folder,
-    temporary_folder,
 )
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.versions import new_version
 
 
 def _write_and_raise(file, error):
@@ -383,51 +381,3 @@ except InputError as error:
         pytest.skip("mounts need a privilege")
     assert result.stdout.splitlines()[:2] == ["['a']", "['a']"], result.stderr
     assert "file: it is a mount point" in result.stdout
-
-
-KILLED = """
-import os, sys
-from keras_bert.{module} import {function}
-with {function}(sys.argv[1]) as folder:
-    open(os.path.join(getattr(folder, "folder", folder), "a"), "w").close()
-    os._exit(9)
-"""
-
-
-def kill_while_writing(path, function="atomic_folder", module="program.atomic_output"):
-    program = KILLED.format(function=function, module=module)
-    assert subprocess.run([sys.executable, "-c", program, os.fspath(path)], check=False).returncode == 9
-
-
-def test_the_folder_of_a_killed_writer_is_removed_by_the_next_one_and_that_of_a_living_one_is_not(tmp_path):
-    kill_while_writing(tmp_path / "out")
-    [left] = tmp_path.iterdir()
-    with atomic_folder(tmp_path / "else"), atomic_folder(tmp_path / "out2"):
-        assert left.exists()
-    with temporary_folder(tmp_path / "out") as alive, atomic_folder(tmp_path / "out") as folder:
-        assert os.path.isdir(alive)
-        pathlib.Path(folder, "b").touch()
-    assert sorted(os.listdir(tmp_path)) == ["else", "out", "out2"]
-
-
-@pytest.mark.parametrize("others", [(), ("1",)])
-def test_the_next_version_removes_what_a_killed_export_has_left(tmp_path, others):
-    (tmp_path / "model").mkdir()
-    kill_while_writing(tmp_path / "model", "new_version", "tf_serving.versions")
-    assert [name[:11] for name in os.listdir(tmp_path / "model")] == [".1.partial-"]
-    for other in others:  # an export at the same time was faster
-        (tmp_path / "model" / other).mkdir()
-    with new_version(tmp_path / "model"):
-        pass
-    assert sorted(os.listdir(tmp_path / "model")) == sorted([*others, str(len(others) + 1)])
-
-
-def test_both_folders_of_a_replacement_that_was_cut_off_stay_until_the_output_is_there_again(tmp_path):
-    for name in (".out.partial-0123abcd", ".out.replaced-4567cdef"):
-        (tmp_path / name).mkdir()
-    with atomic_folder(tmp_path / "out"):
-        assert len(os.listdir(tmp_path)) == 3
-    assert len(os.listdir(tmp_path)) == 3
-    with replacement_folder(tmp_path / "out"):
-        pass
-    assert os.listdir(tmp_path) == ["out"]
