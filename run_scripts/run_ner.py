@@ -71,7 +71,7 @@ def main() -> None:
                 _check_tags(examples, labels)
 
     from keras_bert.models.token_classifier import TokenClassifier
-    from keras_bert.tasks.tagging.tag_schemes import find_scheme
+    from keras_bert.tasks.tagging.tag_schemes import TagLabels
     from keras_bert.training.fine_tuning import fine_tune
     from keras_bert.training.finished_runs import evaluate_run, predict_run
 
@@ -92,7 +92,7 @@ def main() -> None:
         predict_run(folder, TokenClassifier, test, batch_size=FLAGS.predict_batch_size, **model)
 
     # Tags that are not of entities have no entity F1.
-    main_score = "f1" if labels is None or find_scheme(labels, "labels") else "accuracy"
+    main_score = "f1" if labels is None or TagLabels.of(labels, "labels").scheme else "accuracy"
     train_evaluate_predict(
         fine_tuning_options(),
         train_in if train else None,
@@ -122,10 +122,10 @@ def _read(path: str, has_tags: bool | None):
 
 def _check_tags(examples, labels: list[str]) -> None:
     """Raises `InputError` for tags that are not labels, before the training instead of after it."""
-    from keras_bert.tasks.tagging.examples import in_scheme, tag_ids
-    from keras_bert.tasks.tagging.tag_schemes import find_scheme
+    from keras_bert.tasks.tagging.examples import label_ids
+    from keras_bert.tasks.tagging.tag_schemes import TagLabels
 
-    tag_ids(in_scheme(examples, find_scheme(labels, "labels")), labels)
+    label_ids(examples, TagLabels.of(labels, "labels"))
 
 
 def command() -> None:

@@ -1,8 +1,8 @@
 """Finds the texts whose meaning is most similar to a query, with sentence embeddings.
 
 With --input_file an index of its lines is made and, with --index_dir, kept; --append adds them to the index that is
-there. Without --input_file, the index in --index_dir is asked. An index knows the model that made it and takes no
-other.
+there, but no file twice. Without --input_file, the index in --index_dir is asked. An index knows the model that made it
+and takes no other.
 From 50,000 texts on, search is approximate and needs the extra `search`; --exact compares all texts.
 
 Example:
@@ -75,6 +75,9 @@ def main():
     options = {"batch_size": arguments.batch_size, "exact": arguments.exact}
     if is_new:
         index = VectorIndex.build(encoder, texts, max_seq_length=arguments.max_seq_length, **options)
+    elif arguments.append and index.has_added(texts):  # by this command, killed after it had saved the index
+        print(f"{index_dir} has the texts of {arguments.input_file} already, so they are not added again.")
+        texts = None
     elif arguments.append:
         index.append(encoder, texts, **options)
     if texts is not None and index_dir:

@@ -112,7 +112,9 @@ def test_lists_of_hugging_face_have_their_own_names_and_numbers(tmp_path):
     assert (found.words, found.tags) == ([["Ada", "wrote"]], [["B-PER", "O"]])
     with pytest.raises(InputError, match="line 1: the tags in 'ner_tags' are numbers. Give their names in the order"):
         read_tagged_sentences(path)
-    with pytest.raises(InputError, match="line 1: the tag 1 in 'ner_tags' has no name: 1 labels are given"):
+    with pytest.raises(
+        InputError, match="line 1: a tag in 'ner_tags' must be a name or a number from 0 to 0. Received: 1"
+    ):
         read_tagged_sentences(path, labels=["O"])
     path.write_text('{"words": ["Ada"], "tags": ["B-PER"]}\n')
     assert read_tagged_sentences(path).tags == [["B-PER"]]

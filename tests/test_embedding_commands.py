@@ -6,6 +6,7 @@ import pytest
 from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
+from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.embedding_losses import CosineRegression, InBatchNegatives, Matryoshka, Triplet
 from keras_bert.models.sentence_classifier import SentenceClassifier
@@ -95,6 +96,12 @@ def test_a_search_ranks_what_it_finds(files, run_here, eagerly):
     asked = ["--query=fox", f"--reranker={files / 'run' / 'model'}", "--num_candidates=3", "--top_k=2"]
     code, printed = run_here(search_sentences, *search, *asked)
     assert code == 0, printed.err
+    for added in ("5 texts", "has the texts of"):  # as after a kill behind the writing
+        (files / "more.txt").write_text("a fox\nthe fox\n")
+        code, appended = run_here(search_sentences, *search, f"--input_file={files / 'more.txt'}", "--append")
+        assert code == 0, appended.err
+        assert added in appended.out
+    assert len(VectorIndex.load(files / "index")) == 5
     ranked = CrossEncoder.from_pretrained(files / "run" / "model").rank(
         "fox", ["the fox", "brown the", "quick"], top_k=2
     )

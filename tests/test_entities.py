@@ -143,3 +143,10 @@ def test_accuracy_of_other_tags_is_that_of_seqeval():
 def test_tags_that_cannot_be_compared_are_refused(gold, predicted, message):
     with pytest.raises(InputError, match=message):
         entity_scores(gold, predicted)
+
+
+def test_other_spellings_have_the_same_scores():
+    expected = entity_scores([["B-PER", "I-PER", "O"]], [["B-PER", "O", "O"]])
+    for form in (lambda tag: tag.lower(), lambda tag: "O" if tag == "O" else f"PER_{tag[0]}"):
+        gold, predicted = ([[form(tag) for tag in tags]] for tags in (["B-PER", "I-PER", "O"], ["B-PER", "O", "O"]))
+        assert entity_scores(gold, predicted).micro == expected.micro

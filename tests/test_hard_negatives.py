@@ -37,6 +37,18 @@ def test_a_text_that_is_nearly_as_similar_as_the_positive_is_no_negative():
     assert mined.columns == (["query"], ["right"], ["near"], ["far"])
 
 
+def test_below_a_cosine_of_zero_the_margin_lies_below_the_positive_too(monkeypatch):
+    monkeypatch.setitem(VECTORS, "against", (-0.6, 0.8))
+    monkeypatch.setitem(VECTORS, "nearly", (-0.59, 0.8074))
+    monkeypatch.setitem(VECTORS, "below", (-0.62, 0.7846))
+    monkeypatch.setitem(VECTORS, "far below", (-0.8, 0.6))
+    corpus = ["nearly", "below", "far below"]
+    mined = mine_hard_negatives(None, ["query"], ["against"], corpus=corpus)
+    assert mined.columns == (["query"], ["against"], ["far below"])
+    mined = mine_hard_negatives(None, ["query"], ["against"], corpus=corpus, relative_margin=0.0)
+    assert mined.columns == (["query"], ["against"], ["below"])
+
+
 def test_positives_of_equal_anchors_and_the_anchor_itself_are_no_negatives():
     mined = mine_hard_negatives(None, ["query", "query", "turned"], ["right", "far", "other"], corpus=["query"])
     assert mined.columns == (["query", "query", "turned"], ["right", "far", "other"], ["other", "other", "far"])

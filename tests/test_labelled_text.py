@@ -1,4 +1,5 @@
 import gzip
+import json
 
 import pytest
 
@@ -237,3 +238,43 @@ def test_semicolons_are_found_without_a_header(write):
 def test_a_decimal_comma_is_for_semicolons_only(write):
     with pytest.raises(InputError, match="the score in column 'label' must be a number. Received: '0,5'"):
         read_scored_text(write("a.csv", 'text,label\nEin Film,"0,5"\n'))
+
+
+@pytest.mark.parametrize(
+    ("cell", "labels"),
+    [
+        ("['praise', 'joy']", ["praise", "joy"]),
+        ("['praise' 'joy']", ["praise", "joy"]),
+        ('["a, b", "c"]', ["a, b", "c"]),
+        ("['it\\'s']", ["it's"]),
+        ("('praise',)", ["praise"]),
+        ("{'joy'}", ["joy"]),
+        ("[]", []),
+        ("[3, 17]", ["3", "17"]),
+        ("[other]", ["[other]"]),
+        ("(other)", ["(other)"]),
+    ],
+)
+def test_a_list_that_python_wrote_into_a_cell_is_a_list(write, cell, labels):
+    quoted = '"' + cell.replace('"', '""') + '"'
+    assert read_multi_label_text(write("a.csv", f"text,label\nYes,{quoted}\nNo,x\n")).labels == [labels, ["x"]]
+
+
+@pytest.mark.parametrize("cells", [("[1, 0]", "[0, 1]"), ("[1 0 0]", "[0 0 1]"), ("[True, False]", "[False, False]")])
+def test_marks_without_the_names_of_their_labels_are_refused(write, cells):
+    path = write("a.csv", "text,label\n" + "".join(f'Yes,"{cell}"\n' for cell in cells))
+    with pytest.raises(InputError, match="are 0 or 1 for each of . labels, such as .*their names are not there"):
+        read_multi_label_text(path)
+    rows = "".join(json.dumps({"text": "Yes", "label": marks}) + "\n" for marks in ([1, 0.0], [0, 1.0]))
+    with pytest.raises(InputError, match="name these columns: --label_column=praise,joy"):
+        read_multi_label_text(write("a.jsonl", rows))
+
+
+def test_numbers_of_labels_are_names_as_before(write):
+    rows = "".join(json.dumps({"text": "Yes", "label": labels}) + "\n" for labels in ([1, 0], [0], [27, 1]))
+    assert read_multi_label_text(write("a.jsonl", rows)).labels == [["1", "0"], ["0"], ["27", "1"]]
+
+
+def test_a_list_that_cannot_be_read_is_named(write):
+    with pytest.raises(InputError, match="line 2: the labels in column 'label' are no list. Received: ..'a'; 'b'.."):
+        read_multi_label_text(write("a.csv", "text,label\nYes,\"['a'; 'b']\"\n"))

@@ -117,6 +117,7 @@ def test_records_train_without_reshaping():
             "the answer of example 1 must be the number of a choice, from 0 to 1. Received: 2",
         ),
         ((["a"], [["c", "d"]]), ["c"], "must be the number of a choice, from 0 to 1. Received: 'c'"),
+        ((["a"], [["c", "d"]]), [True], "must be the number of a choice, from 0 to 1. Received: True"),
         ((["a"], [["c", "d"]]), [0, 1], "1 prompts but answers for 2"),
         ((["a"], [["c", "d"]]), None, "There are no labels to train on"),
         (([], []), [], "there is no example"),

@@ -1,8 +1,17 @@
 """The parts of the exported graphs, on tiny tensors."""
 
+import numpy as np
+import pytest
 import tensorflow as tf
+import tiny_checkpoints
+from slow_parameters import slow_except
 
+from keras_bert import InputError, MultipleChoice, SequenceClassifier, SpanClassifier, TokenClassifier
 from keras_bert.config import BertConfig
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.serving.export import _SIGNATURES, all_signatures, make_tokenizer
+from keras_bert.serving.hub_pair import _NAMES, _encoder
+from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.signatures.classification import classifier_signatures
 from keras_bert.serving.signatures.masked_text import mask_positions, tokenize_with_masks
 from keras_bert.serving.signatures.signature_inputs import SignatureOptions
@@ -41,6 +50,65 @@ def test_a_batch_is_padded_to_its_longest_text_only_and_cut_to_the_maximum():
     pairs = classifier_signatures(width_teller(16), tokenizer, SignatureOptions(16, True))["serving_default"]
     assert pairs(["the fox"], [""])["label"].numpy().tolist() == [b"4"]
     assert pairs(["the fox", "the"], ["", "the foxes"])["label"].numpy().tolist() == [b"7"] * 2
+
+
+def values_of(spec, num_rows):
+    shape = [num_rows, *[2] * (len(spec.shape) - 1)]
+    return tf.fill(shape, "the fox") if spec.dtype == tf.string else tf.ones(shape, spec.dtype)
+
+
+@pytest.mark.parametrize(
+    "kind_and_options",
+    slow_except(
+        [(BertEncoder, {"text_pairs": True})],
+        [
+            (SequenceClassifier, {"text_pairs": True, "explain": True}),
+            (TokenClassifier, {"explain": True}),
+            (SpanClassifier, {"explain": True}),
+            (MultipleChoice, {"explain": True}),
+            (BertEncoder, {"text_pairs": True}),
+        ],
+    ),
+    ids=lambda value: value[0].__name__,
+)
+def test_no_signature_repeats_a_single_row_for_all_rows_of_another_input(kind_and_options):
+    kind, options = kind_and_options
+    labels = {"labels": ["O", "B-PER", "I-PER"]} if kind in (SequenceClassifier, TokenClassifier) else {}
+    model = kind(tiny_checkpoints.CONFIG, **labels)
+    model.vocabulary = tiny_checkpoints.VOCABULARY
+    tokenizer = make_tokenizer(model.vocabulary, True)
+    make = next(make for known, make in _SIGNATURES.items() if issubclass(kind, known))
+    signatures = all_signatures(model, tokenizer, SignatureOptions(max_seq_length=8, **options), make)
+    checked = 0
+    for function in signatures.values():
+        specs = function.input_signature
+        for single in range(len(specs) if len(specs) > 1 else 0):
+            values = [values_of(spec, 1 if number == single else 2) for number, spec in enumerate(specs)]
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match="must have equally many rows. Received the shapes"
+            ):
+                function(*values)
+            checked += 1
+    assert checked >= 4 or kind is TokenClassifier
+
+
+def test_features_with_unequal_rows_are_refused_in_python_and_in_portable_exports():
+    rows = {name: np.ones((2, 4), np.int32) for name in ("input_ids", "input_mask", "segment_ids")}
+    model = SequenceClassifier(tiny_checkpoints.CONFIG, labels=["a", "b"])
+    encoder = _encoder(BertEncoder(tiny_checkpoints.CONFIG, output_hidden_states=True))[0]
+    for name in rows:
+        wrong = {**rows, name: rows[name][:1]}
+        with pytest.raises(InputError, match=f"equally many rows. Received: .*1 of {name}"):
+            model(wrong)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must have equally many rows"):
+            encoder.encode({hub: tf.constant(wrong[own]) for hub, own in zip(_NAMES, rows, strict=True)})
+
+    class Engine:
+        feature_names = ("input_ids", "masked_lm_positions")
+
+    wrong = {"input_ids": rows["input_ids"], "masked_lm_positions": np.zeros((1, 3), np.int32)}
+    with pytest.raises(InputError, match="arrays of one shape"):
+        CheckedEngine(Engine(), tiny_checkpoints.CONFIG).run(wrong)
 
 
 def test_every_literal_mask_becomes_one_token():

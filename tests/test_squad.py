@@ -32,6 +32,13 @@ def test_questions_are_read_with_contexts_and_answers(write):
     assert read_squad(write(gzip.compress(json.dumps(FILE).encode()), "a.json.gz")).ids == ["1", "2"]
 
 
+@pytest.mark.parametrize("value", ["false", "true", True, 1])
+def test_the_answers_tell_whether_there_is_one_as_in_the_official_script(write, value):
+    marked = [{**QUESTIONS[0], "is_impossible": value}, {**QUESTIONS[1], "is_impossible": value}]
+    found = read_squad(write({"data": [{"paragraphs": [{"context": "a b", "qas": marked}]}]}))
+    assert list(map(bool, found.answers)) == [bool(question["answers"]) for question in marked] == [True, False]
+
+
 def test_json_lines_have_answers_in_columns_or_in_rows(write):
     rows = [
         {"id": 1, "question": "Which?", "context": "a b", "answers": {"text": ["b"], "answer_start": [2]}},

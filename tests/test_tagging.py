@@ -188,3 +188,16 @@ def test_entities_are_written_in_the_scheme_of_the_model():
 def test_weights_that_do_not_fit_are_refused(weights):
     with pytest.raises(InputError, match="weight"):
         TaggedSentences([["a"]], weights=weights)
+
+
+def test_tags_in_another_spelling_are_converted_with_a_note():
+    found, scheme, notes = in_one_scheme(TaggedSentences([["a", "b", "c"]], [["PER-B", "PER-I", "O"]]))
+    assert (found.tags, scheme.name) == ([["B-PER", "I-PER", "O"]], "BIO")
+    assert notes == ["the tags were read in the usual spelling: PER-B as B-PER, PER-I as I-PER"]
+    found, _, notes = in_one_scheme(TaggedSentences([["a", "b", "c"]], [["PER", "PER", "O"]]))
+    assert found.tags == [["B-PER", "I-PER", "O"]]
+    assert notes[-1] == "the tags are IOB1 and were converted to BIO"
+    _, scheme, [note] = in_one_scheme(TaggedSentences([["a", "b", "c"]], [["O", "O", "Drug"]]))
+    assert scheme is None
+    assert note.startswith("the tags have no B- and I- (Drug, ...), so each word counts by itself")
+    assert labels_of(TaggedSentences([["a", "b"]], [["B", "O"]])) == ["O", "B-ENTITY", "I-ENTITY"]

@@ -4,10 +4,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from slow_parameters import slow_except
 
 from keras_bert.config import BertConfig
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.serving.export import all_signatures, make_tokenizer
+from keras_bert.serving.signatures.signature_inputs import SignatureOptions
+from keras_bert.serving.signatures.tagging import tagging_signatures
 from keras_bert.tasks.tagging.task import TaggingTask
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -189,3 +193,59 @@ def test_what_cannot_be_trained_on_is_refused(x, y, message):
 def test_what_cannot_be_tagged_is_refused(x, message):
     with pytest.raises(InputError, match=message):
         new_model().predict(x)
+
+
+IOB1_LABELS = ["O", "B-LOC", "I-LOC", "I-PER"]  # a corpus without two neighbouring persons
+IOB1_TAGS = [[tag.replace("B-", "I-") for tag in tags] for tags in TAGS]
+
+
+@pytest.mark.parametrize(
+    "labels_and_tags",
+    slow_except(
+        [(IOB1_LABELS, IOB1_TAGS), (["O", "LOC", "PER"], TAGS)],
+        [
+            (IOB1_LABELS, IOB1_TAGS),
+            (IOB1_LABELS, TAGS),
+            (["O", "LOC", "PER"], [[tag[2:] or "O" for tag in tags] for tags in TAGS]),
+            (["O", "LOC", "PER"], TAGS),
+            (["O", "PER-B", "PER-I", "LOC-B", "LOC-I"], TAGS),
+            (["o", "b-PER", "i-PER", "b-LOC", "i-LOC"], [[tag.replace("-", "_") for tag in tags] for tags in TAGS]),
+        ],
+    ),
+)
+def test_labels_in_another_scheme_or_spelling_are_trained_and_give_entities(labels_and_tags):
+    labels, tags = labels_and_tags
+    model = new_model(labels)
+    model.compile(optimizer=keras.optimizers.Adam(5e-3))
+    model.fit(SENTENCES * 4, tags * 4, batch_size=8, epochs=25, verbose=0)
+    scores = model.evaluate(SENTENCES, tags)
+    assert (scores["f1"], scores["accuracy"]) == (1.0, 1.0)
+    answers = model.predict(SENTENCES)
+    assert [list(answer.tags) for answer in answers] == TAGS
+    assert found(answers[1]) == [("PER", 0, 1, "Grace"), ("PER", 3, 5, "Ada Lace")]
+    make = all_signatures(
+        model, make_tokenizer(VOCABULARY, True), SignatureOptions(max_seq_length=40), tagging_signatures
+    )
+    served = make["serving_default"](tf.constant([" ".join(SENTENCES[1])]))
+    assert served["entities"].numpy().tolist() == [[b"Grace", b"Ada Lace"]]
+
+
+def test_neighbours_of_one_type_are_one_entity_for_a_tagger_that_cannot_tell_them_apart():
+    model = new_model(IOB1_LABELS)
+    neighbours = model.evaluate([["Ada", "Grace"]], [["I-PER", "B-PER"]], verbose=0)
+    assert neighbours["loss"] == pytest.approx(model.evaluate([["Ada", "Grace"]], [["I-PER", "I-PER"]])["loss"])
+    assert neighbours["recall"] < 1
+
+
+@pytest.mark.parametrize("special", ["X", "[CLS]", "<pad>"])
+def test_labels_that_no_word_has_are_never_answered(special):
+    model = new_model([*LABELS, special])
+    model.token_classifier.bias.assign([0, 0, 0, 0, 0, 1e6])
+    answers = model.predict(SENTENCES)
+    assert not {tag for answer in answers for tag in answer.tags} - set(LABELS)
+    assert all(np.exp(answer.log_probabilities).sum(axis=1) == pytest.approx(1) for answer in answers)
+    assert np.isfinite(model.evaluate(SENTENCES, TAGS)["loss"])
+    assert np.isfinite(model.calibrate(SENTENCES * 2, TAGS * 2).temperature)
+    signatures = tagging_signatures(model, make_tokenizer(VOCABULARY, True), SignatureOptions(max_seq_length=40))
+    served = signatures["words"](tf.constant(SENTENCES[:1]), tf.constant([5]))
+    assert not set(served["tags"].numpy().ravel().tolist()) - {label.encode() for label in LABELS}

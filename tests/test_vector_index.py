@@ -249,6 +249,20 @@ def test_a_graph_grows_as_well_as_it_is_built(large):
     assert recall(index.nearest(queries, 10)[0], large.nearest(queries, 10, exact=True)[0]) >= 0.99
 
 
+def test_an_index_remembers_what_was_added(encoder, tmp_path):
+    index = VectorIndex.build(encoder, TEXTS[:3])
+    index.append(encoder, TEXTS[3:5])
+    index.save(tmp_path / "index")
+    loaded = VectorIndex.load(tmp_path / "index")
+    assert loaded.has_added(TEXTS[:3])
+    assert loaded.has_added(TEXTS[3:5])
+    assert not loaded.has_added(TEXTS[2:5])
+    facts = json.loads((tmp_path / "index" / "index.json").read_text())
+    del facts["added"]
+    (tmp_path / "index" / "index.json").write_text(json.dumps(facts))
+    assert not VectorIndex.load(tmp_path / "index").has_added(TEXTS[:3])
+
+
 def test_appending_is_refused_and_leaves_the_index_as_it_was(encoder, index, tmp_path):
     other = model_of(BertEncoder, random_checkpoint().replace(config=encoder.config.replace(layer_norm_eps=1e-5)))
     before = VectorIndex(index.vectors, index.texts, index.fingerprint, index.options)

@@ -8,6 +8,7 @@ from typing import Any
 from data_prep.finetuning.tables import Column, Row, has_named_values, read_rows
 from data_prep.text.text_lines import read_lines
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tagging.examples import TaggedSentences
 
 _DOCUMENT_MARK = "-DOCSTART-"
@@ -181,10 +182,8 @@ def _tag_names(row: Row, column: Column, labels: Sequence[str]) -> list[str]:
             f"{row.where}: the tags in {column!r} are numbers. Give their names in the order of the numbers: "
             "--labels=O,B-PER,I-PER,... (Hugging Face data sets have them in features[...].feature.names)."
         )
-    wrong = next((value for value in values if not 0 <= value < len(labels)), None)
-    if wrong is not None:
-        raise InputError(f"{row.where}: the tag {wrong} in {column!r} has no name: {len(labels)} labels are given.")
-    return [labels[value] for value in values]
+    names = {value: label_name(value, labels, f"{row.where}: a tag in {column!r}") for value in set(values)}
+    return [names[value] for value in values]
 
 
 def _strings(row: Row, column: Column, kind: str) -> list[str]:

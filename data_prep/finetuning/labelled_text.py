@@ -8,6 +8,9 @@ from typing import Any
 from data_prep.finetuning.tables import Column, Row, read_rows
 from keras_bert.program.errors import InputError
 
+# Values that say whether a text has a label.
+_MARKS = {"0", "1", "0.0", "1.0", "false", "true"}
+
 
 @dataclasses.dataclass(frozen=True)
 class LabelledText:
@@ -87,15 +90,35 @@ def read_multi_label_text(
     """As `read_labelled_text`, with any number of labels per text.
 
     Args:
-        label_column: one column whose value has all labels of the text, with separators or as a list in JSON; or
-            several columns of 0 and 1, whose names are the labels.
+        label_column: one column whose value has all labels of the text, with separators, or as a list of JSON or
+            Python; or several columns of 0 and 1, whose names are the labels.
+
+    Raises:
+        InputError: the lists are 0 or 1 for each label, without the names of these; and as `read_labelled_text`.
     """
     read_label = None
     if isinstance(label_column, str | int):
         read_label = lambda row: row.labels(label_column, label_separator)  # noqa: E731
     elif label_column is not None:
         read_label = lambda row: row.marked(label_column)  # noqa: E731
-    return _read(path, text_column, second_text_column, read_label, has_header, left_out=left_out)
+    found = _read(path, text_column, second_text_column, read_label, has_header, left_out=left_out)
+    if isinstance(label_column, str | int):
+        _refuse_marks(found.labels or (), os.fspath(path), label_column)
+    return found
+
+
+def _refuse_marks(labels: Sequence[list[str]], path: str, column: Column) -> None:
+    """Raises `InputError` if lists of labels are 0 or 1 for each label: their names are not in the file."""
+    used = [its_labels for its_labels in labels if its_labels]
+    are_marks = {label.lower() for its_labels in used for label in its_labels} <= _MARKS
+    width = len(used[0]) if used else 0
+    if not are_marks or width < 2 or any(len(its_labels) != width for its_labels in used):
+        return
+    raise InputError(
+        f"{path}: the labels in column {column!r} are 0 or 1 for each of {width} labels, such as "
+        f"[{', '.join(used[0])[:60]}], and their names are not there. Write a list of names, or a column of 0 and 1 "
+        "for each label, and name these columns: --label_column=praise,joy (label_column=['praise', 'joy'])."
+    )
 
 
 def read_choices(

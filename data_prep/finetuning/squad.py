@@ -49,9 +49,11 @@ def _questions_of_squad(path: str) -> Iterator[tuple[str, dict, str, Any]]:
             for question in _list(paragraph, "qas", place):
                 if not isinstance(question, dict):
                     raise InputError(f"{place}: a question must be a JSON object. Received: {question!r}")
-                # 2.0 has `plausible_answers` beside an empty list; some files leave the list out.
-                is_impossible = question.get("is_impossible", False)
-                yield place, question, context, [] if is_impossible else question.get("answers", [])
+                # As in the official script, the answers tell whether there is one, not `is_impossible`: 2.0 has
+                # `plausible_answers` beside an empty list. Some files leave the list out.
+                answers = question.get("answers", [])
+                has_none = answers is None and question.get("is_impossible") is True
+                yield place, question, context, [] if has_none else answers
 
 
 def _questions_of_rows(path: str) -> Iterator[tuple[str, dict, str, Any]]:

@@ -1,11 +1,13 @@
 """Reads the rows of tables, and the values in their columns: text files, Parquet and Arrow, tensorflow_datasets."""
 
+import ast
 import contextlib
 import csv
 import dataclasses
 import itertools
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +20,10 @@ from keras_bert.program.json_files import parse_json
 
 # The first lines of a CSV file, which show its separator.
 _LINES_COMPARED = 200
+
+# A list that Python, NumPy or JSON has written into a text, and one of its values: a string, a number or a truth value.
+_LIST = re.compile(r"""\[\s*\]|[\[({]\s*['"].*['"],?\s*[\])}]|\[[\d\s.,]+\]|\[\s*(True|False|true|false)\b.*\]""", re.S)
+_LIST_VALUE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d[\d.]*|True|False|true|false""", re.S)
 
 # A name, or a number from 0, which may be written as a string.
 Column = str | int
@@ -66,14 +72,25 @@ class Row:
         return self._checked_text(value, column, kind)
 
     def labels(self, column: Column, separator: str) -> list[str]:
-        """Returns any number of labels: from a list in JSON, or from a string with separators."""
+        """Returns any number of labels: from a list, also written as text, or from a string with separators."""
         value = self.value(column, "labels")
         if isinstance(value, list):
             return [self._checked_text(str(label), column, "label") for label in value]
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         text = self._checked_text(value, column, "labels", may_be_empty=True)
+        if _LIST.fullmatch(text):
+            return self._written_list(text, column)
         return [label.strip() for label in text.split(separator) if label.strip()]
+
+    def _written_list(self, text: str, column: Column) -> list[str]:
+        """Returns the values of a list as JSON, Python or NumPy write it: `["a"]`, `['a', 'b']`, `['a' 'b']`."""
+        rest = text[1:-1]
+        values = [match[0] for match in _LIST_VALUE.finditer(rest)]
+        if _LIST_VALUE.sub("", rest).strip(", \n"):
+            raise InputError(f"{self.where}: the labels in column {column!r} are no list. Received: {text!r:.100}")
+        strings = (ast.literal_eval(value) if value[0] in "'\"" else value for value in values)
+        return [self._checked_text(label, column, "label") for label in strings]
 
     def marked(self, columns: Sequence[Column]) -> list[str]:
         """Returns the names of the columns with a 1; the others must have a 0."""

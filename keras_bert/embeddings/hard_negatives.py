@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.program.errors import InputError
@@ -37,7 +39,8 @@ def mine_hard_negatives(
     """Returns the most similar texts of a corpus for each anchor that are likely not relevant to it.
 
     The positives of equal anchors, and texts equal to the anchor, are no negatives. Neither are texts whose cosine is
-    above `(1 - relative_margin)` times that of the positive: many of these are relevant, but not marked as such.
+    above `p - relative_margin * |p|`, where p is that of the positive: many of these are relevant, but not marked as
+    such.
 
     Args:
         model: a `SentenceEncoder`, or a `BertEncoder`, with a vocabulary.
@@ -81,7 +84,8 @@ def mine_hard_negatives(
     queries = search_vectors(model, anchors, "query", batch_size=batch_size)
     places = {text: number for number, text in enumerate(documents)}
     right = index.vectors[[places[positive] for positive in positives]]
-    limits = (queries * right).sum(axis=1) * (1 - relative_margin)
+    cosines_of_positives = (queries * right).sum(axis=1)
+    limits = cosines_of_positives - relative_margin * np.abs(cosines_of_positives)
     numbers, scores = index.nearest(queries, _CANDIDATES + num_negatives)
     rows = []
     for anchor, positive, limit, found, cosines in zip(anchors, positives, limits, numbers, scores, strict=True):

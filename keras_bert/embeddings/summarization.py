@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_bert.embeddings.text_vectors import check_pooling, encode_texts
 from keras_bert.program.errors import InputError
+from keras_bert.program.number_checks import check_numbers
 from keras_bert.records import features
 from keras_bert.tokenization.user_inputs import as_texts, checked_text
 
@@ -130,6 +131,7 @@ def packed_sentence_embeddings(
                 start = end
         inputs = {features.INPUT_IDS: ids, features.INPUT_MASK: mask, features.SEGMENT_IDS: np.zeros_like(ids)}
         vectors = np.asarray(encoder(inputs, training=False)["sequence_output"], np.float32)
+        check_numbers(vectors, "row of a batch")
         for line, row in enumerate(members):
             for place, number in enumerate(row, start=1):
                 found[number] = vectors[line, mask[line] == place].mean(axis=0)

@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_bert.config import POOLINGS, BertConfig
 from keras_bert.program.errors import InputError
+from keras_bert.program.number_checks import check_numbers
 from keras_bert.records import features
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
@@ -69,8 +70,8 @@ def sentence_embeddings(
         float32 `[texts, D]`.
 
     Raises:
-        InputError: the model has no vocabulary, an argument is none of those above, or the model was trained for
-            another pooling.
+        InputError: the model has no vocabulary, an argument is none of those above, the model was trained for another
+            pooling, or a vector has values that are not numbers.
 
     Example:
         encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
@@ -269,6 +270,7 @@ def _outputs(
             chosen = by_length[start : start + batch_size]
             batch = _batch([window[index] for index in chosen], config.max_sequence_length)
             outputs = np.asarray(compute(batch), "float32")
+            check_numbers(outputs, "row of a batch")
             for index, output in zip(chosen, outputs, strict=True):
                 found[index] = output, len(window[index].ids)
             on_progress(sum(window[index].is_first for index in chosen))
@@ -328,6 +330,7 @@ def _outputs_of_graph(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for result in pool.map(vectors, batches):
             on_progress(len(result))
+            check_numbers(result)
             found.append(result)
     return np.concatenate(found) if found else np.zeros((0, model.embedding_size), "float32")
 

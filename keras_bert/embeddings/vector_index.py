@@ -51,6 +51,7 @@ class VectorIndex:
         fingerprint: of the model, see `model_fingerprint`.
         options: the arguments of `sentence_embeddings` beside model and texts: `pooling`, `max_seq_length`.
         graph: of the vectors, see `neighbour_graph.build_graph`. Without it, every search is exact.
+        added: SHA-256 of each group of texts that was added at once, in order, see `has_added`.
 
     Example:
         encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
@@ -67,11 +68,12 @@ class VectorIndex:
         fingerprint: str,
         options: dict,
         graph: np.ndarray | None = None,
+        added: Sequence[str] = (),
     ):
         if len(vectors) != len(texts):
             raise InputError(f"Expected a text for each vector. Received: {len(vectors)} vectors, {len(texts)} texts")
         self.vectors, self.texts, self.fingerprint, self.options = vectors, list(texts), fingerprint, dict(options)
-        self.graph = graph
+        self.graph, self.added = graph, tuple(added)
         self._graph_search: GraphSearch | None = None
 
     def __len__(self) -> int:
@@ -102,7 +104,7 @@ class VectorIndex:
         options = {"pooling": pooling, "max_seq_length": max_seq_length}
         vectors = _document_vectors(model, texts, batch_size, options)
         graph = _build_graph(vectors) if gets_graph else None
-        return cls(vectors, texts, model_fingerprint(model), options, graph)
+        return cls(vectors, texts, model_fingerprint(model), options, graph, [_hash_of(texts)])
 
     def append(self, model: Any, texts: Any, *, batch_size: int = 32, exact: bool = False) -> None:
         """Adds texts behind those of the index; save it afterwards with `replace=True`, or to a new folder.
@@ -121,6 +123,15 @@ class VectorIndex:
         vectors = np.concatenate([self.vectors, added])
         graph = _build_graph(vectors, self.graph, len(self)) if gets_graph else None
         self.vectors, self.texts, self.graph, self._graph_search = vectors, [*self.texts, *texts], graph, None
+        self.added = (*self.added, _hash_of(texts))
+
+    def has_added(self, texts: Any) -> bool:
+        """Returns whether exactly these texts, in this order, were added at once before, by `build` or `append`.
+
+        A command that was killed after it saved the index asks this when it runs again. Indexes of versions that did
+        not record it answer False.
+        """
+        return _hash_of(_checked_texts(texts, "text")) in self.added
 
     def search(
         self, model: Any, queries: Any, top_k: int = 5, *, batch_size: int = 32, exact: bool = False
@@ -182,6 +193,7 @@ class VectorIndex:
         candidates = self._graph_search.nearest(vectors, min(2 * top_k + 10, len(self)))
         numbers = np.sort(candidates, axis=1)  # so the earlier of equal texts comes first
         scores = np.einsum("qh,qkh->qk", vectors, self.vectors[numbers])
+        _check_products(scores)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
         cut_off = np.flatnonzero((numbers < 0).any(axis=1))
         numbers, scores = (np.take_along_axis(array, best, axis=1) for array in (numbers, scores))
@@ -194,6 +206,7 @@ class VectorIndex:
         scores = np.zeros((len(vectors), 0), np.float32)
         for first in range(0, len(self), _CHUNK):
             products = vectors @ np.asarray(self.vectors[first : first + _CHUNK]).T
+            _check_products(products)
             indices = np.stack([_largest(row, top_k) for row in products])
             numbers = np.concatenate([numbers, indices + first], axis=1)
             scores = np.concatenate([scores, np.take_along_axis(products, indices, axis=1)], axis=1)
@@ -228,7 +241,7 @@ class VectorIndex:
                 np.save(os.path.join(folder, GRAPH_FILE), self.graph)
             with open(os.path.join(folder, TEXTS_FILE), "w", encoding="utf-8") as file:
                 file.writelines(json.dumps(text, ensure_ascii=False) + "\n" for text in self.texts)
-            facts = {"texts": len(self), "model_sha256": self.fingerprint, **self.options}
+            facts = {"texts": len(self), "model_sha256": self.fingerprint, **self.options, "added": self.added}
             with open(os.path.join(folder, FACTS_FILE), "w", encoding="utf-8") as file:
                 file.write(json.dumps(facts, indent=2) + "\n")
 
@@ -259,10 +272,11 @@ class VectorIndex:
             is_table = vectors.ndim == 2 and vectors.dtype == np.float32
             if not is_table or not len(vectors) == len(texts) == facts["texts"]:
                 raise ValueError(f"{len(texts)} texts and vectors {vectors.shape} for {facts['texts']} texts")
+            added = checked(facts.get("added", []), list, "added", FACTS_FILE)
             graph = _load_graph(os.path.join(path, GRAPH_FILE), len(vectors))
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(f"The index {path} is damaged: {error}. Build it again.") from None
-        return cls(vectors, texts, fingerprint, options, graph)
+        return cls(vectors, texts, fingerprint, options, graph, added)
 
 
 def check_replaceable_index(path: str | os.PathLike) -> None:
@@ -306,13 +320,16 @@ def _document_vectors(model, texts, batch_size: int, options: dict) -> np.ndarra
         return search_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)
 
 
+def _check_products(products: np.ndarray) -> None:
+    if not np.isfinite(products).all():
+        raise InputError("The index, or a query, has vectors that are not finite. Build it again.")
+
+
 def _largest(row: np.ndarray, count: int) -> np.ndarray:
     """Returns the indices of the largest numbers, in order; equal ones as they come: [3, 9, 9], 2 -> [1, 2]."""
     candidates = np.arange(len(row))
     if len(row) > count:
         candidates = np.flatnonzero(row >= np.partition(row, -count)[-count])
-        if len(candidates) < count:  # NaN is not larger than anything
-            raise InputError("The index, or a query, has vectors that are not finite. Build it again.")
     return candidates[np.argsort(-row[candidates], kind="stable")[:count]]
 
 
@@ -334,6 +351,10 @@ def model_fingerprint(model) -> str:
             digest.update(repr(array.shape).encode())
             digest.update(array.data)
     return digest.hexdigest()
+
+
+def _hash_of(texts: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def _checked_texts(texts, what: str) -> list[str]:

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from keras_bert.embeddings.text_vectors import EncodedText, token_features
 from keras_bert.program.errors import InputError
+from keras_bert.program.number_checks import check_numbers
 from keras_bert.tokenization.user_inputs import as_texts
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer, split_at_white_space, words_of_stretch
@@ -109,7 +110,12 @@ def project(vectors: np.ndarray, dimensions: int = 2) -> np.ndarray:
     Returns:
         float32 (N, dimensions); where there are fewer directions than asked for, zeros. The sign of each direction is
         such that its largest coordinate is positive.
+
+    Raises:
+        InputError: there are no vectors.
     """
+    if not len(vectors):
+        raise InputError("A projection needs one vector or more. Received: none")
     centred = np.asarray(vectors, np.float64)
     centred = centred - centred.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
@@ -138,6 +144,7 @@ def cluster(vectors: np.ndarray, count: int) -> np.ndarray:
     """
     if not 1 <= count <= len(vectors):
         raise InputError(f"The number of groups must be between 1 and the {len(vectors)} vectors. Received: {count}")
+    check_numbers(np.asarray(vectors), "vector")
     if count == 1:
         return np.zeros(len(vectors), np.int64)
     try:
@@ -153,16 +160,21 @@ def cluster(vectors: np.ndarray, count: int) -> np.ndarray:
 def nearest_neighbour_accuracy(vectors: np.ndarray, senses: Sequence) -> float:
     """Returns the share of vectors whose nearest other one, by cosine, has the same sense.
 
+    Where several are equally near, it counts by the share of those with the same sense.
+
     Raises:
         InputError: there are fewer than two vectors, or another number of senses.
     """
     senses = np.asarray(list(senses))
     if len(vectors) < 2 or len(vectors) != len(senses):
         raise InputError(f"Expected two vectors or more and a sense for each: {len(vectors)} and {len(senses)} came.")
+    check_numbers(np.asarray(vectors), "vector")
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     similarities = unit @ unit.T
     np.fill_diagonal(similarities, -np.inf)
-    return float(np.mean(senses[similarities.argmax(axis=1)] == senses))
+    is_nearest = similarities == similarities.max(axis=1, keepdims=True)
+    is_same = senses[:, None] == senses
+    return float(np.mean((is_nearest & is_same).sum(axis=1) / is_nearest.sum(axis=1)))
 
 
 def _find_in_texts(

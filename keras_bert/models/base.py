@@ -182,6 +182,14 @@ class BertModel(keras.Model):
                 f"{type(self).__name__} takes a dictionary with {', '.join(names)}. Missing: {', '.join(missing)}. "
                 f"Received: {', '.join(map(str, inputs)) if is_dictionary else type(inputs).__name__}"
             )
+        # A single row would be repeated for all rows of another feature.
+        shapes = {name: tuple(getattr(inputs[name], "shape", None) or ()) for name in names}
+        numbers = {name: shape[0] for name, shape in shapes.items() if shape and shape[0] is not None}
+        if len(set(numbers.values())) > 1:
+            raise InputError(
+                "All features must have equally many rows. Received: "
+                + ", ".join(f"{number} of {name}" for name, number in numbers.items())
+            )
 
     @property
     def _logits_dtype(self) -> str:

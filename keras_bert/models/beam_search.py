@@ -165,7 +165,10 @@ def _beams(score, cache, first, options: SearchOptions, end_id: int, pad_id: int
         cache,
     )
     state = ops.while_loop(lambda *values: values[8], body, state)
-    return Found(state[4][:, : options.num_answers], state[5][:, : options.num_answers])
+    # NaN is lost among the scores, because it is never the best.
+    is_lost = ops.any(ops.isnan(state[3]), axis=1, keepdims=True)
+    scores = ops.where(is_lost, float("nan"), state[5])
+    return Found(state[4][:, : options.num_answers], scores[:, : options.num_answers])
 
 
 def _at(values, columns):

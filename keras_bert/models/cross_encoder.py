@@ -9,7 +9,6 @@ from keras_bert.config import BertConfig
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.losses import (
     LossTerm,
-    accuracy_term,
     binary_accuracy_term,
     binary_cross_entropy_term,
     cross_entropy_term,
@@ -102,7 +101,9 @@ class CrossEncoder(SequenceClassifier):
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
         if _is_lists(x):
-            return [accuracy_term("accuracy", y_pred, _first(y_pred), weights)]
+            # A tie counts as wrong: a model that scores all texts alike knows nothing.
+            leads = y_pred[:, :1] - ops.max(y_pred[:, 1:], axis=1, keepdims=True)
+            return [binary_accuracy_term("accuracy", leads, ops.ones_like(leads), weights)]
         return [binary_accuracy_term("accuracy", y_pred, self._label_ids(x, y) > 0.5, weights)]
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 command_line.py         parses flags, runs a command, returns its exit code
 errors.py               InputError: an error that the user can correct
 atomic_output.py        writes a file or folder completely or not at all
-folder_lock.py          allows one writer at a time in a folder
+folder_lock.py          allows one writer at a time in a folder, and removes folders of dead writers
 columns.py              reads columns that users pass: lists, arrays, columns of tables
 record_files.py         reads TFRecord files as bytes, plain or compressed
 foreign_keys.py         checks that each key of another project's file is used, harmless or refused
+number_checks.py        refuses outputs of models that are not numbers
 json_files.py           reads untrusted JSON: limits its size and checks types
 stored_numbers.py       varints and checksums as in Google's file formats
 private_interfaces.py   lists the private interfaces of Keras and TensorFlow that the package uses

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.folder_lock import held_folder, remove_unheld_folders
 
 
 @contextlib.contextmanager
@@ -62,7 +63,7 @@ def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
 
     The old folder, with all that is in it, is removed afterwards. After an error it is unchanged. No system renames a
     folder over a full one, so there are two renames: a process that is killed between them leaves the old and the new
-    folder complete, both under temporary names.
+    folder complete, both under temporary names, which stay until there is a folder `path` again.
 
     Raises:
         InputError: as `check_replaceable_folder`, or the disk is full.
@@ -74,7 +75,7 @@ def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
         with explain_write_errors(path):
             _sync_tree(temporary)
             shutil.copymode(target, temporary)
-            old = _temporary_name(target)
+            old = _temporary_name(target, _REPLACED)
             os.rename(target, old)
             try:
                 os.rename(temporary, target)
@@ -89,7 +90,8 @@ def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
 def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
     """Yields a new temporary folder that `publish_folder` can rename to `path`. Removes it at the end of the block.
 
-    Its name starts with a dot and is not a number, so TF Serving never takes it for a version.
+    Its name starts with a dot and is not a number, so TF Serving never takes it for a version. A process that is killed
+    leaves it behind; the next one that writes `path`, or another version beside it, removes it.
 
     Raises:
         InputError: the folder cannot be written, or the disk is full.
@@ -99,8 +101,9 @@ def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
     temporary = _temporary_name(os.path.join(target, _CONTENT) if _must_stay(target) else target)
     try:
         with explain_write_errors(path):
-            os.makedirs(temporary)
-            yield temporary
+            _remove_abandoned_folders(temporary)
+            with held_folder(temporary):
+                yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -169,6 +172,8 @@ def check_output_folder(path: str | os.PathLike) -> None:
         if os.path.lexists(target) and not os.path.isdir(target):
             raise InputError(f"The output folder {os.fspath(path)} is a file. Give the name of a folder.")
         must_stay = _must_stay(target)
+        if must_stay:
+            _remove_abandoned_folders(_temporary_name(os.path.join(target, _CONTENT)))
         if os.path.isdir(target) and set(os.listdir(target)) - ({_LOST_AND_FOUND} if must_stay else set()):
             raise InputError(f"The output folder {os.fspath(path)} is not empty. Remove it or give another name.")
         _try_to_write(os.path.join(target, _CONTENT) if must_stay else target)
@@ -209,6 +214,8 @@ def explain_write_errors(path: str | os.PathLike) -> Iterator[None]:
 
 # Part of the name of every temporary file and folder.
 PARTIAL = ".partial-"
+# In place of `PARTIAL` in the name of a folder that another one replaces.
+_REPLACED = ".replaced-"
 # A new disk has this folder in its mount point.
 _LOST_AND_FOUND = "lost+found"
 # The temporary folder inside a folder that cannot be replaced is named after this.
@@ -259,9 +266,24 @@ def _target(path: str | os.PathLike) -> str:
     return target
 
 
-def _temporary_name(path: str) -> str:
+def _temporary_name(path: str, mark: str = PARTIAL) -> str:
     folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}{PARTIAL}{uuid.uuid4().hex[:8]}")
+    return os.path.join(folder, f".{name}{mark}{uuid.uuid4().hex[:8]}")
+
+
+def _remove_abandoned_folders(temporary: str) -> None:
+    """Removes the folders that killed processes have left under temporary names of the same output as `temporary`, or
+    of its other versions. Where a replacement was cut off and the output is missing, both of its folders stay."""
+    folder, own = os.path.split(temporary)
+    own = own[1:].rpartition(PARTIAL)[0]
+    abandoned: dict[str, list[str]] = {}
+    for other in os.listdir(folder) if os.path.isdir(folder) else ():
+        match = re.fullmatch(rf"\.(.+)({PARTIAL}|{_REPLACED})[0-9a-f]{{8}}", other)
+        if match and (match[1] == own or (match[1].isdecimal() and own.isdecimal())):
+            abandoned.setdefault(match[1], []).append(other)
+    for name, others in abandoned.items():
+        if os.path.lexists(os.path.join(folder, name)) or not any(_REPLACED in other for other in others):
+            remove_unheld_folders(os.path.join(folder, other) for other in others)
 
 
 def _try_to_write(path: str) -> None:

@@ -1,8 +1,9 @@
-"""Allows one writer at a time in a folder."""
+"""Allows one writer at a time in a folder, and tells the temporary folders of dead processes from those in use."""
 
 import contextlib
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 from keras_bert.program.errors import InputError
@@ -48,3 +49,46 @@ def _is_at(file: IO, path: str | os.PathLike) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except FileNotFoundError:
         return False
+
+
+@contextlib.contextmanager
+def held_folder(path: str) -> Iterator[None]:
+    """Makes a folder and holds its lock while the block runs, so that `remove_unheld_folders` leaves it alone."""
+    while True:
+        os.makedirs(path)
+        descriptor = _lock(path, is_patient=True)
+        # Another process may have taken the new folder for an abandoned one.
+        if os.path.isdir(path):
+            break
+        if descriptor is not None:
+            os.close(descriptor)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def remove_unheld_folders(paths: Iterable[str]) -> None:
+    """Removes folders that no living process holds. Without locks, as on Windows, it removes none."""
+    for path in paths:
+        descriptor = _lock(path, is_patient=False)
+        if descriptor is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(descriptor)
+
+
+def _lock(path: str, is_patient: bool) -> int | None:
+    """Returns a file descriptor that holds the lock of a folder; None if there is no folder, no lock, or a holder."""
+    try:
+        import fcntl
+
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except (ImportError, AttributeError, OSError):
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if is_patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor

@@ -22,6 +22,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.segments import pack_segments
 from keras_bert.serving.canonical_graph import make_canonical
+from keras_bert.serving.signatures.signature_inputs import check_shapes
 from keras_bert.tokenization.kinds import graph_tokenizer, save_vocabulary
 
 PREPROCESS, ENCODER = "preprocess", "encoder"
@@ -156,7 +157,8 @@ def _encoder(model):
     rows = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _NAMES}
 
     def outputs_of(inputs, training: bool) -> dict:
-        with plain_gradients():
+        with plain_gradients(), tf.control_dependencies(check_shapes(inputs)):
+            inputs = {name: tf.identity(value) for name, value in inputs.items()}
             outputs = model({_NAMES[name]: value for name, value in inputs.items()}, training=training)
         pooled = tf.cast(outputs["pooled_output"], tf.float32)
         return {

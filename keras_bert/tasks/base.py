@@ -166,8 +166,12 @@ class TextTask:
         """
         raise NotImplementedError
 
-    def scores(self, examples, answers: Sequence) -> dict[str, float]:
-        """Returns the official scores of answers, name -> value. The examples must have labels."""
+    def scores(self, examples, answers: Sequence, is_worst: bool = False) -> dict[str, float]:
+        """Returns the official scores of answers, name -> value. The examples must have labels.
+
+        Tasks that choose among texts return the mean over all orders of texts with equal scores. With `is_worst`, ties
+        count against the model: so a model that scores all texts alike is never kept as the best.
+        """
         raise NotImplementedError
 
     def without_labels(self, examples):

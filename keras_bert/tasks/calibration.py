@@ -10,6 +10,7 @@ import os
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.number_checks import check_numbers
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.fitting import batch_size_of, text_task
 from keras_bert.tasks.report_files import BLUE, GREY, aligned, draw, write_text
@@ -96,11 +97,13 @@ def fit_temperature(logits: np.ndarray, gold: np.ndarray) -> float:
             independent (sigmoid).
 
     Raises:
-        InputError: there is no finite temperature: all examples are answered right, or the logits tell nothing.
+        InputError: a logit is not a number; or there is no finite temperature: all examples are answered right, or the
+            logits tell nothing.
 
     Reference: Guo et al., 2017, arXiv 1706.04599, section 4.2.
     """
     logits, gold = np.asarray(logits, np.float64), np.asarray(gold)
+    check_numbers(logits, "example")
     if gold.ndim == 2:  # a label is a choice between the logit and 0
         logits = np.stack([np.zeros(logits.size), logits.reshape(-1)], axis=1)
         gold = gold.reshape(-1).astype(np.int64)
@@ -152,8 +155,13 @@ def reliability(confidence: np.ndarray, is_right: np.ndarray, num_bins: int = NU
 def expected_calibration_error(confidence: np.ndarray, is_right: np.ndarray, num_bins: int = NUM_BINS) -> float:
     """Returns the mean difference between confidence and accuracy over bins, weighted by their examples.
 
+    Raises:
+        InputError: there are no examples.
+
     Reference: Naeini et al., 2015; Guo et al., 2017, equation 3.
     """
+    if not len(confidence):
+        raise InputError("A calibration error needs one example or more. Received: none")
     rows = reliability(confidence, is_right, num_bins)
     return sum(number * abs(mean - accuracy) for number, mean, accuracy in rows) / len(confidence)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from tqdm import tqdm
 
+from keras_bert.program.number_checks import check_numbers
 from keras_bert.records.token_rows import RowBatches, TokenRows
 
 # A progress line appears if prediction takes longer than this.
@@ -61,6 +62,9 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto", c
     Returns:
         An array (N, ...), in the order of `rows`; for models with `has_token_outputs` an array (T, ...), aligned with
         `rows.tokens`. A dictionary of such arrays if the model returns a dictionary.
+
+    Raises:
+        InputError: an output is not a number.
     """
     model.warn_if_untrained()
     batches = RowBatches(rows, batch_size)
@@ -88,6 +92,8 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto", c
                 _put(result, name, np.asarray(values), rows, examples, model.has_token_outputs)
             calls.batch_end(number, outputs)
             progress.update(len(examples))
+    for values in result.values():
+        check_numbers(values, "row", rows.splits if model.has_token_outputs else None)
     return result if isinstance(outputs, Mapping) else result[None]
 
 

@@ -280,12 +280,12 @@ def _best_model(
 
 
 def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[], dict[str, float]]:
-    """Returns a function that returns the scores of the task's model with its current weights."""
+    """Returns a function that returns the scores of the task's model with its current weights; ties count as wrong."""
     encoded = task.encode(dev, options.max_seq_length).print_notes()
 
     def evaluate():
         outputs = task.outputs(encoded.rows, options.train_batch_size)
-        scores = task.scores(dev, task.answers(dev, encoded, outputs))
+        scores = task.scores(dev, task.answers(dev, encoded, outputs), is_worst=True)
         return {name: float(value) for name, value in scores.items()}
 
     return functools.partial(call_in_chief, evaluate)

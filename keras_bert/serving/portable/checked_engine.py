@@ -61,8 +61,11 @@ class CheckedEngine:
 
     def _check(self, batch: Mapping[str, np.ndarray]) -> None:
         ids = batch[features.INPUT_IDS]
+        # Masked positions have as many rows, of another length.
+        shared = {name: -1 if name == features.MASKED_LM_POSITIONS else None for name in batch}
         if ids.ndim < self._num_axes or any(
-            values.shape != ids.shape for name, values in batch.items() if name != features.MASKED_LM_POSITIONS
+            values.ndim != ids.ndim or values.shape[: shared[name]] != ids.shape[: shared[name]]
+            for name, values in batch.items()
         ):
             shapes = ", ".join(f"{name} {values.shape}" for name, values in batch.items())
             raise InputError(

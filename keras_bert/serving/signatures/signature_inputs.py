@@ -7,6 +7,9 @@ each has a name, and the batch is its first axis.
 """
 
 import dataclasses
+import functools
+import inspect
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -50,10 +53,39 @@ class SignatureOptions:
 
 
 def signature(**inputs):
-    """Traces a function with the inputs name=(shape, dtype). The names are also those of the signature."""
+    """Traces a function with the inputs name=(shape, dtype). The names are also those of the signature.
+
+    The graph checks that the inputs have equal shapes, as far as they have the same axes: TensorFlow would repeat a
+    single row for all rows of another input.
+    """
     specs = [tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in inputs.items()]
-    # Without XLA: stock servers have it switched off, so every request would fail.
-    return tf.function(input_signature=specs, autograph=False, jit_compile=False)
+
+    def traced(function):
+        arguments = inspect.signature(function)
+
+        @functools.wraps(function)
+        def checked(*values, **named):
+            values = list(map(tf.convert_to_tensor, arguments.bind(*values, **named).args))
+            with tf.control_dependencies(check_shapes(dict(zip(inputs, values, strict=True)))):
+                return function(*map(tf.identity, values))
+
+        checked.__signature__ = arguments
+        # Without XLA: stock servers have it switched off, so every request would fail.
+        return tf.function(checked, input_signature=specs, autograph=False, jit_compile=False)
+
+    return traced
+
+
+def check_shapes(inputs: Mapping) -> list:
+    """Returns operations that fail where an input has other sizes than the first one, on the axes that both have."""
+    (first_name, first), *others = inputs.items()
+    checks = []
+    for name, values in others:
+        shared = min(len(first.shape), len(values.shape))
+        one, other = tf.shape(first)[:shared], tf.shape(values)[:shared]
+        message = f"{first_name} and {name} must have equally many rows. Received the shapes:"
+        checks.append(tf.debugging.Assert(tf.reduce_all(one == other), [message, one, other]))
+    return checks
 
 
 def packer(vocabulary, max_seq_length: int):

@@ -17,7 +17,7 @@ from keras_bert.serving.signatures.signature_inputs import (
     model_inputs,
     signature,
 )
-from keras_bert.tasks.tagging.tag_schemes import find_scheme
+from keras_bert.tasks.tagging.tag_schemes import TagLabels
 
 _WORDS = tf.TensorSpec([None], tf.string)
 _SPLITS = tf.TensorSpec([None], tf.int64)
@@ -48,9 +48,12 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     """
     check_room(options, 1, model.vocabulary)
 
+    is_answer = TagLabels.of(model.labels).is_answer
+
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def logits_of(input_ids, input_mask, segment_ids):
-        return tf.cast(model(model_inputs(input_ids, input_mask, segment_ids), training=False), tf.float32)
+        logits = tf.cast(model(model_inputs(input_ids, input_mask, segment_ids), training=False), tf.float32)
+        return logits if all(is_answer) else tf.where(is_answer, logits, logits.dtype.min)
 
     tag = _tagger(model, tokenizer, logits_of, options.max_seq_length)
     return {
@@ -83,8 +86,8 @@ class _Tagged(NamedTuple):
 
 def _tagger(model, tokenizer, logits_of, max_seq_length: int):
     """Returns a function from words, strings `[W]`, and the splits of sentences, int64 `[B + 1]`, to `_Tagged`."""
-    scheme = find_scheme(model.labels, "the labels of the model")
-    read_entities = None if scheme is None else EntityReader(model.labels, scheme)
+    labels = TagLabels.of(model.labels)
+    read_entities = None if labels.scheme is None else EntityReader(labels.names, labels.answer_scheme)
 
     @tf.function(input_signature=[_WORDS, _SPLITS], autograph=False)
     def tag(words, splits):

@@ -17,6 +17,7 @@ from keras_bert.tasks.classification.rows import encode_texts, encode_windows
 from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
 from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
+from keras_bert.tasks.label_names import label_name, label_names
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
@@ -114,15 +115,7 @@ class ClassificationTask(TextTask):
         return Encoded(self._with_labels(rows, labels, weights), windows=texts)
 
     def answers(self, examples: TextExamples, encoded: Encoded, outputs: np.ndarray) -> list:
-        outputs = encoded.outputs_of_examples(outputs)
-        is_number = np.isfinite(outputs).all(axis=1)
-        if not is_number.all():
-            raise InputError(
-                f"{examples.source}: the model's outputs for {int((~is_number).sum())} examples are not numbers, the "
-                f"first is example {int(np.argmin(is_number)) + 1}. The training has diverged (use a lower "
-                "learning_rate), or the weights are damaged."
-            )
-        return self._kind.answers(outputs, self.model.labels)
+        return self._kind.answers(encoded.outputs_of_examples(outputs), self.model.labels)
 
     def logits_and_labels(self, examples: TextExamples, encoded: Encoded, outputs) -> tuple:
         if self.model.problem_type == "regression":
@@ -151,7 +144,7 @@ class ClassificationTask(TextTask):
             rows.append(ExplainedRow(example, row, labels[number], (number,), columns, texts, pieces, float(weight)))
         return rows
 
-    def scores(self, examples: TextExamples, answers: Sequence) -> dict[str, float]:
+    def scores(self, examples: TextExamples, answers: Sequence, is_worst: bool = False) -> dict[str, float]:
         return self._kind.scores(examples, answers, self.model.labels)
 
     def without_labels(self, examples: TextExamples) -> TextExamples:
@@ -214,7 +207,9 @@ class ClassificationTask(TextTask):
             raise InputError(
                 f'class_weight must be a dictionary label -> weight, or "balanced". Received: {class_weight!r}'
             )
-        weights = {labels[label] if isinstance(label, int) else label: value for label, value in class_weight.items()}
+        weights = {label_name(label, labels, "A label of class_weight"): one for label, one in class_weight.items()}
+        if len(weights) < len(class_weight):
+            raise InputError(f"class_weight has two weights for one label. Received: {class_weight!r:.200}")
         unknown = [label for label in weights if label not in labels]
         if unknown:
             raise InputError(
@@ -227,7 +222,7 @@ class _SingleLabel:
     main_score = "accuracy"
 
     def as_labels(self, values: list, labels: Sequence[str]) -> list[str]:
-        return [_name_of(value, number, labels) for number, value in enumerate(values, start=1)]
+        return [label_name(value, labels, f"The label of example {number}") for number, value in enumerate(values, 1)]
 
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return np.array(classification.label_ids(examples, labels), np.int32)
@@ -256,7 +251,7 @@ class _SeveralLabels:
     main_score = "micro_f1"
 
     def as_labels(self, values: list, labels: Sequence[str]) -> list[list[str]]:
-        return [_names_of(value, number, labels) for number, value in enumerate(values, start=1)]
+        return [label_names(value, labels, f"The labels of example {number}") for number, value in enumerate(values, 1)]
 
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return classification.multi_hot_labels(examples.labels, labels, examples.source).astype(np.float32)
@@ -316,25 +311,3 @@ def _loss(probabilities: np.ndarray, gold: np.ndarray) -> float:
 
 
 _KINDS = {"classification": _SingleLabel(), "multi_label": _SeveralLabels(), "regression": _Score()}
-
-
-def _name_of(value, number: int, labels: Sequence[str]) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bool, int)) and 0 <= value < len(labels):
-        return labels[value]
-    raise InputError(
-        f"The label of example {number} must be a name or a number from 0 to {len(labels) - 1}. Received: {value!r}. "
-        f"The labels are: {', '.join(labels)}"
-    )
-
-
-def _names_of(value, number: int, labels: Sequence[str]) -> list[str]:
-    if isinstance(value, list) and all(isinstance(label, str) for label in value):
-        return value
-    if isinstance(value, list) and len(value) == len(labels) and set(value) <= {0, 1}:
-        return [label for label, has_it in zip(labels, value, strict=True) if has_it]
-    raise InputError(
-        f"The labels of example {number} must be a list of names, or 0 or 1 for each of the {len(labels)} labels. "
-        f"Received: {value!r:.100}"
-    )

@@ -1,14 +1,72 @@
 """Scores of sentence embeddings: retrieval, similarity and labels of nearest neighbours."""
 
-from collections.abc import Collection, Sequence
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.number_checks import check_numbers
 from keras_bert.tasks.classification.scores import regression_scores
 
 _QUERIES_AT_ONCE = 256
 _DEPTH = 100  # the number of ranks that count
+
+
+@dataclasses.dataclass(frozen=True)
+class TiedRanking:
+    """What one query found: G groups of documents with equal scores, the best group first.
+
+    Attributes:
+        sizes: int (G,), the number of documents in each group.
+        hits: int (G,), the number of relevant ones among them.
+    """
+
+    sizes: np.ndarray
+    hits: np.ndarray
+
+    @classmethod
+    def of_scores(cls, scores: np.ndarray, is_relevant: np.ndarray, is_worst: bool = False) -> "TiedRanking":
+        """Groups the documents of a query by their scores, float (D,).
+
+        With `is_worst`, the relevant ones of a group are a group of their own, behind the others.
+
+        >>> ranking = TiedRanking.of_scores(np.array([0.5, 0.9, 0.5]), np.array([True, False, False]))
+        >>> ranking.sizes.tolist(), ranking.hits.tolist()
+        ([1, 2], [0, 1])
+        """
+        order = np.argsort(-scores, kind="stable")
+        ranked = scores[order]
+        firsts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+        sizes, hits = np.diff(np.append(firsts, len(scores))), np.add.reduceat(is_relevant[order].astype(int), firsts)
+        if is_worst:
+            sizes, hits = (np.stack(pair, axis=1).reshape(-1) for pair in ((sizes - hits, hits), (0 * hits, hits)))
+        return cls(sizes[sizes > 0], hits[sizes > 0])
+
+    def scores(self, num_relevant: int, ks: Sequence[int]) -> dict[str, float]:
+        """Returns the scores of `retrieval_scores` for one query: the means over all orders of tied documents."""
+        depth = max(_DEPTH, *ks)
+        firsts = np.cumsum(self.sizes) - self.sizes
+        group = np.repeat(np.arange(len(firsts)), np.clip(depth - firsts, 0, self.sizes))
+        ranks = np.arange(1, len(group) + 1)
+        size, hits, place = self.sizes[group], self.hits[group], ranks - firsts[group]
+        # The probability that the document at each rank is relevant, and that none is until there.
+        is_hit = hits / size
+        is_miss = np.cumprod(np.maximum(size - hits - place + 1, 0) / (size - place + 1))
+        none_before = np.append(1.0, is_miss)
+        found = {}
+        for k in ks:
+            found[f"accuracy@{k}"] = 1.0 - none_before[min(k, len(ranks))]
+            found[f"recall@{k}"] = is_hit[:k].sum() / num_relevant
+        found["mrr@10"] = ((none_before[:-1] - is_miss) / ranks)[:10].sum()
+        discounts = 1 / np.log2(np.arange(2, 12))
+        ideal = discounts[: min(num_relevant, 10)].sum()
+        found["ndcg@10"] = (is_hit[:10] * discounts[: len(ranks[:10])]).sum() / ideal
+        # The relevant documents until a rank, if the one at this rank is relevant.
+        others = (place - 1) * (hits - 1) / np.maximum(size - 1, 1)
+        until = (np.cumsum(self.hits) - self.hits)[group] + 1 + others
+        found["map@100"] = (is_hit * until / ranks)[:_DEPTH].sum() / min(num_relevant, _DEPTH)
+        return found
 
 
 def retrieval_scores(
@@ -40,27 +98,22 @@ def retrieval_scores(
         raise InputError(
             f"Rankings and relevant documents must be equally many. Received: {len(rankings)} and {len(relevant)}"
         )
-    found: dict[str, list[float]] = {}
+    found = []
     for number, (ranking, right) in enumerate(zip(rankings, relevant, strict=True), start=1):
         right = set(right)
         if not right:
             raise InputError(f"Query {number} has no relevant document. Leave it out.")
-        hits = np.array([document in right for document in ranking[: max(_DEPTH, *ks)]], bool)
-        for k in ks:
-            found.setdefault(f"accuracy@{k}", []).append(float(hits[:k].any()))
-            found.setdefault(f"recall@{k}", []).append(hits[:k].sum() / len(right))
-        first = np.flatnonzero(hits[:10])
-        found.setdefault("mrr@10", []).append(1 / (first[0] + 1) if len(first) else 0.0)
-        discounts = 1 / np.log2(np.arange(2, 12))
-        best = discounts[: min(len(right), 10)].sum()
-        found.setdefault("ndcg@10", []).append((hits[:10] * discounts[: len(hits[:10])]).sum() / best)
-        ranks = np.flatnonzero(hits[:_DEPTH]) + 1
-        precisions = np.arange(1, len(ranks) + 1) / ranks
-        found.setdefault("map@100", []).append(precisions.sum() / min(len(right), _DEPTH))
-    return {name: float(np.mean(values)) for name, values in found.items()}
+        hits = np.array([document in right for document in ranking[: max(_DEPTH, *ks)]], int)
+        found.append(TiedRanking(np.ones_like(hits), hits).scores(len(right), ks))
+    return mean_scores(found)
 
 
-def pair_scores(columns: Sequence[Sequence[str]], vectors: np.ndarray) -> dict[str, float]:
+def mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Returns the mean of each score over the queries."""
+    return {name: float(np.mean([of_query[name] for of_query in scores])) for name in scores[0]}
+
+
+def pair_scores(columns: Sequence[Sequence[str]], vectors: np.ndarray, is_worst: bool = False) -> dict[str, float]:
     """Returns the retrieval scores of anchors that search for their positives.
 
     The documents are the different texts of all columns except the first. Relevant for an anchor are all positives of
@@ -69,10 +122,17 @@ def pair_scores(columns: Sequence[Sequence[str]], vectors: np.ndarray) -> dict[s
     Args:
         columns: C columns of N texts: anchors, positives, hard negatives.
         vectors: float `[N, C, D]`, the vectors of these texts.
+        is_worst: whether relevant documents come last among documents with equal cosines. Otherwise the scores are the
+            means over all orders of these.
 
     Returns:
         See `retrieval_scores`.
+
+    Raises:
+        InputError: there are no pairs, or a cosine is not a number.
     """
+    if len(columns) < 2 or not len(columns[0]):
+        raise InputError("Scores of pairs need two columns of texts or more, with one text at least.")
     documents: dict[str, int] = {}
     places = []
     for column_number, column in enumerate(columns[1:], start=1):
@@ -84,8 +144,16 @@ def pair_scores(columns: Sequence[Sequence[str]], vectors: np.ndarray) -> dict[s
     for anchor, positive in zip(columns[0], columns[1], strict=True):
         relevant.setdefault(anchor, set()).add(documents[positive])
     rows, numbers = zip(*places, strict=True)
-    ranked = ranked_by_cosine(vectors[:, 0], vectors[list(rows), list(numbers)])
-    return retrieval_scores(ranked, [relevant[anchor] for anchor in columns[0]])
+    cosines = _cosines(vectors[:, 0], vectors[list(rows), list(numbers)])
+    found = []
+    for anchor, row in zip(columns[0], cosines, strict=True):
+        candidates = np.arange(len(row))
+        if len(row) > _DEPTH:  # with all that are tied at the last rank that counts
+            candidates = np.flatnonzero(row >= np.partition(row, -_DEPTH)[-_DEPTH])
+        is_relevant = np.isin(candidates, list(relevant[anchor]))
+        ranking = TiedRanking.of_scores(row[candidates], is_relevant, is_worst)
+        found.append(ranking.scores(len(relevant[anchor]), (1, 5, 10)))
+    return mean_scores(found)
 
 
 def similarity_scores(cosines: np.ndarray, scores: Sequence[float]) -> dict[str, float]:
@@ -94,37 +162,44 @@ def similarity_scores(cosines: np.ndarray, scores: Sequence[float]) -> dict[str,
     return {name: found[name] for name in ("spearman", "pearson")}
 
 
-def label_scores(vectors: np.ndarray, labels: Sequence) -> dict[str, float]:
+def label_scores(vectors: np.ndarray, labels: Sequence, is_worst: bool = False) -> dict[str, float]:
     """Returns `neighbour_accuracy`: the share of texts whose nearest other text has the same label.
 
     Args:
         vectors: float `[N, D]`.
         labels: N labels.
+        is_worst: whether one text with another label among the equally near ones makes the answer wrong. Otherwise it
+            counts by the share of those with the same label.
+
+    Raises:
+        InputError: there are fewer than two texts, or a cosine is not a number.
     """
     if len(vectors) < 2:
         raise InputError(f"The nearest other text needs at least two texts. Received: {len(vectors)}")
-    nearest = [
-        next(other for other in ranking if other != number)
-        for number, ranking in enumerate(ranked_by_cosine(vectors, vectors, depth=2))
-    ]
-    return {
-        "neighbour_accuracy": float(np.mean([labels[number] == labels[other] for number, other in enumerate(nearest)]))
-    }
+    shares = []
+    for number, row in enumerate(_cosines(vectors, vectors)):
+        row[number] = -np.inf
+        is_same = [labels[other] == labels[number] for other in np.flatnonzero(row == row.max())]
+        shares.append(np.min(is_same) if is_worst else np.mean(is_same))
+    return {"neighbour_accuracy": float(np.mean(shares))}
 
 
-def ranked_by_cosine(queries: np.ndarray, documents: np.ndarray, depth: int = _DEPTH) -> list[list[int]]:
-    """Returns for each query `[D]` the numbers of the `depth` documents with the highest cosines, the best first."""
-    queries, documents = (_units(vectors) for vectors in (queries, documents))
-    ranked: list[list[int]] = []
+def nearest_by_cosine(queries: np.ndarray, documents: np.ndarray) -> list[int]:
+    """Returns for each query `[D]` the number of the document with the highest cosine, the first of equal ones."""
+    return [int(row.argmax()) for row in _cosines(queries, documents)]
+
+
+def _cosines(queries: np.ndarray, documents: np.ndarray) -> Iterator[np.ndarray]:
+    """Yields for each query `[Q, D]` its cosines with the documents. Equal documents have exactly equal cosines, which
+    the product of matrices does not promise."""
+    queries, documents = (_units(np.asarray(vectors)) for vectors in (queries, documents))
+    numbers: dict[bytes, int] = {}
+    of_documents = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in documents + 0.0])
+    distinct = documents[np.unique(of_documents, return_index=True)[1]]
     for first in range(0, len(queries), _QUERIES_AT_ONCE):
-        products = queries[first : first + _QUERIES_AT_ONCE] @ documents.T
-        if depth < len(documents):
-            candidates = np.argpartition(-products, depth - 1, axis=1)[:, :depth]
-            order = np.argsort(-np.take_along_axis(products, candidates, axis=1), axis=1, kind="stable")
-            ranked += np.take_along_axis(candidates, order, axis=1).tolist()
-        else:
-            ranked += np.argsort(-products, axis=1, kind="stable").tolist()
-    return ranked
+        products = queries[first : first + _QUERIES_AT_ONCE] @ distinct.T
+        check_numbers(products)
+        yield from products[:, of_documents]
 
 
 def cosines_of_pairs(vectors: np.ndarray) -> np.ndarray:

@@ -15,8 +15,8 @@ from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES, TEXTS, Se
 from keras_bert.tasks.embedding.scores import (
     cosines_of_pairs,
     label_scores,
+    nearest_by_cosine,
     pair_scores,
-    ranked_by_cosine,
     similarity_scores,
 )
 from keras_bert.tasks.encoding import encode_in_parts
@@ -117,13 +117,13 @@ class EmbeddingTask(TextTask):
         """Returns the vectors, float32 `[N, D]`, or `[N, C, D]` for C columns."""
         return outputs
 
-    def scores(self, examples: SentenceExamples, answers: np.ndarray) -> dict[str, float]:
+    def scores(self, examples: SentenceExamples, answers: np.ndarray, is_worst: bool = False) -> dict[str, float]:
         if examples.kind == SCORES:
             return similarity_scores(cosines_of_pairs(answers), examples.scores)
         if examples.kind == LABELS:
-            return label_scores(answers, examples.labels)
+            return label_scores(answers, examples.labels, is_worst)
         if examples.kind == PAIRS:
-            return pair_scores(examples.columns, answers)
+            return pair_scores(examples.columns, answers, is_worst)
         raise InputError(f"{examples.source}: single texts without labels have no scores.")
 
     def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
@@ -141,8 +141,7 @@ class EmbeddingTask(TextTask):
         )
         if examples.kind == PAIRS:
             anchors, positives = examples.columns[:2]
-            first = [ranking[0] for ranking in ranked_by_cosine(vectors[:, 0], vectors[:, 1], depth=1)]
-            rows = zip(anchors, positives, first, strict=True)
+            rows = zip(anchors, positives, nearest_by_cosine(vectors[:, 0], vectors[:, 1]), strict=True)
             misses = [[anchor, text, positives[found]] for anchor, text, found in rows if positives[found] != text]
             write_table(os.path.join(folder, "misses.tsv"), ["anchor", "positive", "found"], misses)
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tokenized_texts import tokenize_texts
 
 
@@ -100,11 +101,16 @@ def _places(text: str, number: int, tokenizer) -> list[Piece]:
 
 
 def number_of(value, names: Sequence[str], kind: str) -> int:
-    """Returns the index of a label, given as a name or an index. Raises `InputError` for others."""
+    """Returns the index of a label, given as a name or an index. `names` are strings, or a range for choices.
+
+    Raises:
+        InputError: `value` is neither, or it is the index of one label and the name of another one.
+    """
+    is_index = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value < len(names)
+    if is_index and isinstance(names[0], str):
+        value = label_name(value, names, "A target of explain")
     if value in names:
         return list(names).index(value)
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value < len(names):
-        return int(value)
     raise InputError(
         f"A target of explain must be a {kind} of the model: {', '.join(map(str, names))[:300]}. Received: "
         f"{value!r:.100}"

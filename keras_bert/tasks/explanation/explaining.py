@@ -113,6 +113,8 @@ def explain_examples(
             is not valid.
     """
     _check(model, method, steps, quadrature)
+    if not len(examples):
+        raise InputError("There is nothing to explain: no text.")
     task = text_task(model)
     is_one = targets is None or isinstance(targets, (str, int))
     targets = [targets] * len(examples) if is_one else as_list(targets, "targets")

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.program.errors import InputError
+from keras_bert.program.number_checks import check_numbers
 from keras_bert.records import features
 from keras_bert.tokenization import kinds
 from keras_bert.tokenization.tokenizer import Tokenizer
@@ -73,6 +74,9 @@ def score_masks(
 
     Returns:
         The results of `use`, in the order of the rows.
+
+    Raises:
+        InputError: `batch_size` is below 1, or a logit is not a number.
     """
     if batch_size < 1:
         raise InputError(f"batch_size must be 1 or more. Received: {batch_size}")
@@ -85,6 +89,7 @@ def score_masks(
             chosen = by_length[start : start + batch_size]
             batch = _batch([rows[n] for n in chosen], [positions[n] for n in chosen], longest)
             logits = np.asarray(model.predict_on_batch(batch)["masked_lm_logits"], np.float32)
+            check_numbers(logits, "row of a batch")
             for number, row in zip(chosen, logits, strict=True):
                 answers[number] = use(number, log_softmax(row[: len(positions[number])]))
     return answers

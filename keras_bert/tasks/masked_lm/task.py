@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.number_checks import check_numbers
 from keras_bert.records import features
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
@@ -225,7 +226,9 @@ def evaluate_texts(
     for number, batch in enumerate(task.batches(rows, batch_size_of(batch_size), masking, seed)):
         calls.batch_begin(number)
         outputs = model.predict_on_batch({name: batch[name] for name in model.feature_names})
-        scores = log_softmax(np.asarray(outputs["masked_lm_logits"], np.float32))
+        logits = np.asarray(outputs["masked_lm_logits"], np.float32)
+        check_numbers(logits, "row of a batch")
+        scores = log_softmax(logits)
         labels, weights = batch[features.MASKED_LM_IDS], batch[features.MASKED_LM_WEIGHTS]
         total -= float(np.sum(np.take_along_axis(scores, labels[:, :, None], axis=2)[:, :, 0] * weights))
         right += float(np.sum((scores.argmax(axis=2) == labels) * weights))

@@ -42,7 +42,7 @@ class ChoiceExamples:
                         f"empty. Received: {text!r:.100}"
                     )
         for number, answer in enumerate(self.answers or (), start=1):
-            if not isinstance(answer, int) or not 0 <= answer < self.num_choices:
+            if not isinstance(answer, int) or isinstance(answer, bool) or not 0 <= answer < self.num_choices:
                 raise InputError(
                     f"{self.source}: the answer of example {number} must be the number of a choice, from 0 to "
                     f"{self.num_choices - 1}. Received: {answer!r}"

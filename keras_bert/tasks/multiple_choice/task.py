@@ -101,10 +101,16 @@ class MultipleChoiceTask(TextTask):
             rows.append(ExplainedRow(number, row, choices[choice], (0,), columns, texts, pieces))
         return rows
 
-    def scores(self, examples: ChoiceExamples, answers: Sequence[ChoiceAnswer]) -> dict[str, float]:
-        """Returns the accuracy and the loss."""
-        is_right = [answer.choice == right for answer, right in zip(answers, examples.answers, strict=True)]
-        return {"accuracy": float(np.mean(is_right)), "loss": float(np.mean(self.losses(examples, answers)))}
+    def scores(
+        self, examples: ChoiceExamples, answers: Sequence[ChoiceAnswer], is_worst: bool = False
+    ) -> dict[str, float]:
+        """Returns the accuracy and the loss. Of choices with equal probabilities, each is taken equally often."""
+        shares = []
+        for answer, right in zip(answers, examples.answers, strict=True):
+            num_best = answer.probabilities.count(answer.probability)
+            is_best = answer.probabilities[right] == answer.probability
+            shares.append(is_best * (num_best == 1 if is_worst else 1 / num_best))
+        return {"accuracy": float(np.mean(shares)), "loss": float(np.mean(self.losses(examples, answers)))}
 
     def losses(self, examples: ChoiceExamples, answers: Sequence[ChoiceAnswer]) -> np.ndarray:
         """Returns the loss of each example, (N,)."""

@@ -140,7 +140,9 @@ class QuestionAnsweringTask(TextTask):
             rows.append(ExplainedRow(number, row, target, (start, len(ids) + end), (start, end), texts, pieces))
         return rows
 
-    def scores(self, examples: QuestionExamples, answers: Sequence[FoundAnswer]) -> dict[str, float]:
+    def scores(
+        self, examples: QuestionExamples, answers: Sequence[FoundAnswer], is_worst: bool = False
+    ) -> dict[str, float]:
         """Returns the official scores, in percent: those of SQuAD 1.1 if every question has an answer, else of SQuAD
         2.0.
 

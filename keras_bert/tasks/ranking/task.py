@@ -12,7 +12,7 @@ from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES, SentenceExamples
-from keras_bert.tasks.embedding.scores import retrieval_scores
+from keras_bert.tasks.embedding.scores import TiedRanking, mean_scores
 from keras_bert.tasks.embedding.task import examples_of_columns, forget_traces
 from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
@@ -90,14 +90,15 @@ class RankingTask(TextTask):
             rows.append(ExplainedRow(number, number, "score", (0,), columns, tuple(texts), pieces))
         return rows
 
-    def scores(self, examples: SentenceExamples, answers: np.ndarray) -> dict[str, float]:
+    def scores(self, examples: SentenceExamples, answers: np.ndarray, is_worst: bool = False) -> dict[str, float]:
         if examples.kind == SCORES:
             found = regression_scores(examples.scores, answers)
             return {name: found[name] for name in ("spearman", "pearson")}
         if answers.ndim == 1:
             raise InputError(f"{examples.source}: a single text per query has no rank. Give relevances or other texts.")
-        rankings = np.argsort(-answers, axis=1, kind="stable")
-        return retrieval_scores(rankings.tolist(), [{0}] * len(answers), ks=(1,))
+        is_relevant = np.arange(answers.shape[1]) == 0
+        rankings = (TiedRanking.of_scores(scores, is_relevant, is_worst) for scores in answers)
+        return mean_scores([ranking.scores(num_relevant=1, ks=(1,)) for ranking in rankings])
 
     def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
         """Writes report.txt."""

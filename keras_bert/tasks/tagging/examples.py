@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.held_out import part_of
@@ -92,7 +92,14 @@ def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_sche
     notes = _swapped_columns(sentences)
     scheme = tag_schemes.find_scheme(sentences.all_tags, sentences.source)
     if scheme is None:
-        return sentences, None, notes
+        return sentences, None, [*notes, *_types_alone(sentences)]
+    canonical = tag_schemes.canonical_tags(sentences.all_tags)
+    renamed = sorted(f"{old} as {new}" for old, new in canonical.items() if old != new)
+    if renamed:
+        sentences = _renamed(sentences, canonical)
+        notes.append(
+            f"the tags were read in the usual spelling: {', '.join(renamed[:4])}{', ...' * (len(renamed) > 4)}"
+        )
     repaired = [tag_schemes.write_tags(tag_schemes.read_entities(tags), len(tags), scheme) for tags in sentences.tags]
     wrong = [number for number, tags in enumerate(sentences.tags) if repaired[number] != list(tags)]
     if not wrong:
@@ -106,6 +113,19 @@ def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_sche
             f"with I-; they were corrected as conlleval reads them. They begin at {locations}"
         )
     return dataclasses.replace(sentences, tags=repaired), scheme, [*notes, note]
+
+
+def _types_alone(sentences: TaggedSentences) -> list[str]:
+    """Returns a note if tags that mark no entities may be types of entities, since most words are outside of them."""
+    tags = sentences.all_tags
+    num_outside = tags.count(tag_schemes.OUTSIDE)
+    if not len(tags) / 2 < num_outside < len(tags):
+        return []
+    others = sorted(set(tags) - {tag_schemes.OUTSIDE})
+    return [
+        f"the tags have no B- and I- ({_some(others)}), so each word counts by itself and no entities are scored. If "
+        "they are types of entities, write B- and I- before them"
+    ]
 
 
 def _swapped_columns(sentences: TaggedSentences) -> list[str]:
@@ -141,14 +161,44 @@ def _some(values: Sequence[str]) -> str:
 def in_scheme(sentences: TaggedSentences, scheme: tag_schemes.TagScheme | None) -> TaggedSentences:
     """Converts the entity tags of sentences to a scheme.
 
-    Tags that mark no entities are unchanged. If `scheme` is None, all tags are unchanged.
+    Tags that mark no entities are unchanged. If `scheme` is None, all tags are unchanged. Tags in another spelling are
+    read as by `canonical_tags`.
 
     Raises:
         InputError: the tags are of several schemes.
     """
     if scheme is None or tag_schemes.find_scheme(sentences.all_tags, sentences.source) is None:
         return sentences
+    sentences = _renamed(sentences, tag_schemes.canonical_tags(sentences.all_tags))
     tags = [tag_schemes.write_tags(tag_schemes.read_entities(tags), len(tags), scheme) for tags in sentences.tags]
+    return dataclasses.replace(sentences, tags=tags)
+
+
+def for_labels(sentences: TaggedSentences, labels: tag_schemes.TagLabels) -> TaggedSentences:
+    """Converts tags, which may be spelt as the labels are, to the scheme in which a tagger answers."""
+    names = {label: name for label, name in zip(labels.labels, labels.names, strict=True) if label != name}
+    return in_scheme(_renamed(sentences, names), labels.answer_scheme)
+
+
+def label_ids(sentences: TaggedSentences, labels: tag_schemes.TagLabels) -> list[list[int]]:
+    """Returns the index of every tag among the labels of a tagger; the tags may be of another scheme.
+
+    A tagger of IOB1 may lack the B- of a type, which is rare there: I- takes its place.
+
+    Raises:
+        InputError: a tag is not among the labels, or the tags are of several schemes.
+    """
+    sentences = in_scheme(for_labels(sentences, labels), labels.scheme)
+    if labels.scheme == tag_schemes.IOB1:
+        missing = {tag: f"I-{tag[2:]}" for tag in sentences.all_tags if tag[:2] == "B-" and tag not in labels.names}
+        sentences = _renamed(sentences, missing)
+    return tag_ids(sentences, labels.names)
+
+
+def _renamed(sentences: TaggedSentences, names: Mapping[str, str]) -> TaggedSentences:
+    if all(old == new for old, new in names.items()):
+        return sentences
+    tags = [[names.get(tag, tag) for tag in tags] for tags in sentences.tags or ()]
     return dataclasses.replace(sentences, tags=tags)
 
 
@@ -171,9 +221,8 @@ def labels_of(sentences: TaggedSentences) -> list[str]:
         )
     scheme = tag_schemes.find_scheme(found, sentences.source)
     if scheme is not None:
-        letters = {scheme.begin, scheme.inside, scheme.end, scheme.single}
-        types = {tag[2:] for tag in found - {tag_schemes.OUTSIDE}}
-        found = {tag_schemes.OUTSIDE, *(f"{letter}-{name}" for name in types for letter in letters)}
+        types = {tag[2:] for tag in set(tag_schemes.canonical_tags(found).values()) - {tag_schemes.OUTSIDE}}
+        found = {tag_schemes.OUTSIDE, *(f"{letter}-{name}" for name in types for letter in scheme.letters)}
     return tag_schemes.tag_order(found)
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.tagging.tag_schemes import OUTSIDE, Entity, find_scheme, read_entities, write_tags
+from keras_bert.tasks.tagging.tag_schemes import OUTSIDE, Entity, canonical_tags, find_scheme, read_entities, write_tags
 
 TagLists = Sequence[Sequence[str]]
 
@@ -99,7 +99,8 @@ def _entities(tags_of_sentences: TagLists, source: str) -> set[tuple[int, Entity
             f"{source} mark no entities: expected tags like B-PER, I-PER and O. Received: "
             f"{', '.join(sorted(all_tags)[:10])}. Use tag_accuracy for such tags."
         )
-    return {(number, entity) for number, tags in enumerate(tags_of_sentences) for entity in read_entities(tags)}
+    canonical = _canonical(tags_of_sentences)
+    return {(number, entity) for number, tags in enumerate(canonical) for entity in read_entities(tags)}
 
 
 def _count_by_type(entities: Iterable[tuple[int, Entity]]) -> Counter[str]:
@@ -119,12 +120,17 @@ def _score(name: str, correct: int, support: int, predicted: int) -> EntityScore
 
 
 def _as_bio(tags_of_sentences: TagLists) -> list[list[str]]:
-    return [write_tags(read_entities(tags), len(tags)) for tags in tags_of_sentences]
+    return [write_tags(read_entities(tags), len(tags)) for tags in _canonical(tags_of_sentences)]
+
+
+def _canonical(tags_of_sentences: TagLists) -> list[list[str]]:
+    names = canonical_tags(tag for tags in tags_of_sentences for tag in tags)
+    return [[names[tag] for tag in tags] for tags in tags_of_sentences]
 
 
 def _check_pairs(gold: TagLists, predicted: TagLists) -> None:
-    if not len(gold):
-        raise InputError("There is nothing to score: no sentence.")
+    if not any(map(len, gold)):
+        raise InputError("There is nothing to score: no sentence with a word.")
     if len(gold) != len(predicted):
         raise InputError(f"There must be tags for every sentence. Received: {len(gold)} and {len(predicted)}")
     for number, (one, other) in enumerate(zip(gold, predicted, strict=True), start=1):

@@ -13,6 +13,7 @@ from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, Piece, number_of
+from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tagging import examples as tagging
 from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.conll import conll_lines
@@ -52,7 +53,8 @@ class TagsAnswer:
         tags: a tag for each word. An invalid sequence of most probable tags is corrected as conlleval reads it: an
             entity that begins with I- gets B-.
         probabilities: the probability of the most probable tag of each word.
-        log_probabilities: float32 (words, labels), in the order of the model's labels.
+        log_probabilities: float32 (words, labels), in the order of the model's labels; -inf for labels that no word may
+            get, such as [CLS].
     """
 
     entities: tuple[EntityAnswer, ...]
@@ -95,8 +97,8 @@ class TaggingTask(TextTask):
 
     def __init__(self, model):
         super().__init__(model)
-        self.scheme = tag_schemes.find_scheme(model.labels, "the labels of the model")
-        self.main_score = "accuracy" if self.scheme is None else "f1"
+        self.labels = tag_schemes.TagLabels.of(model.labels)
+        self.main_score = "accuracy" if self.labels.scheme is None else "f1"
 
     def examples(self, x, y=None, sample_weight=None) -> TaggedSentences:
         given = list(iterate_column(x, "sentences"))
@@ -120,7 +122,7 @@ class TaggingTask(TextTask):
             raise InputError(f"max_seq_length must be 3 or more: a word between [CLS] and [SEP]. Received: {length}")
         tags = None
         if examples.tags is not None:
-            tags = tagging.tag_ids(tagging.in_scheme(examples, self.scheme), self.model.labels)
+            tags = tagging.label_ids(examples, self.labels)
         padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id, features.LABEL_IDS: features.NO_LABEL}
         counts = Counter()
 
@@ -143,6 +145,7 @@ class TaggingTask(TextTask):
 
     def answers(self, examples: TaggedSentences, encoded: EncodedSentences, outputs: np.ndarray) -> list[TagsAnswer]:
         logits = outputs[encoded.first_tokens].astype(np.float64)
+        logits[:, ~np.array(self.labels.is_answer)] = -np.inf
         logits -= logits.max(axis=1, keepdims=True)
         log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         splits = encoded.word_splits
@@ -152,9 +155,10 @@ class TaggingTask(TextTask):
         ]
 
     def logits_and_labels(self, examples: TaggedSentences, encoded: EncodedSentences, outputs) -> tuple:
-        """Returns the logits and tags of all words."""
-        gold = encoded.rows.tokens[features.LABEL_IDS][encoded.first_tokens]
-        return outputs[encoded.first_tokens], None if examples.tags is None else gold
+        """Returns the logits and tags of all words, without the labels that no word may get."""
+        is_answer = np.array(self.labels.is_answer)
+        gold = (np.cumsum(is_answer) - 1)[encoded.rows.tokens[features.LABEL_IDS][encoded.first_tokens]]
+        return outputs[encoded.first_tokens][:, is_answer], None if examples.tags is None else gold
 
     def explained_rows(
         self, examples: TaggedSentences, encoded: EncodedSentences, outputs, targets: Sequence
@@ -197,13 +201,15 @@ class TaggingTask(TextTask):
         spans = _spans_of(examples, number)
         return [None, *(Piece(0, *spans[word], *spans[word]) for word in word_of_piece.tolist()), None]
 
-    def scores(self, examples: TaggedSentences, answers: Sequence[TagsAnswer]) -> dict[str, float]:
+    def scores(
+        self, examples: TaggedSentences, answers: Sequence[TagsAnswer], is_worst: bool = False
+    ) -> dict[str, float]:
         """Returns `f1`, `precision` and `recall` of entities, `macro_f1` (the mean F1 of the types), the `accuracy` of
         tags, and `loss`, the mean over all words."""
-        gold = tagging.in_scheme(examples, self.scheme).tags
+        gold = tagging.for_labels(examples, self.labels).tags
         predicted = [answer.tags for answer in answers]
         found = {}
-        if self.scheme is not None:
+        if self.labels.scheme is not None:
             scores = entity_scores(gold, predicted)
             found = {name: getattr(scores.micro, name) for name in ("f1", "precision", "recall")}
             found["macro_f1"] = scores.macro.f1
@@ -213,7 +219,7 @@ class TaggingTask(TextTask):
 
     def losses(self, examples: TaggedSentences, answers: Sequence[TagsAnswer]) -> list[float]:
         """Returns the mean loss of the words of each sentence."""
-        ids = tagging.tag_ids(tagging.in_scheme(examples, self.scheme), self.model.labels)
+        ids = tagging.label_ids(examples, self.labels)
         return [
             -float(answer.log_probabilities[np.arange(len(tags)), tags].mean())
             for answer, tags in zip(answers, ids, strict=True)
@@ -233,7 +239,7 @@ class TaggingTask(TextTask):
 
     def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
         examples, answers = answered.examples, answered.answers
-        gold = tagging.in_scheme(examples, self.scheme).tags
+        gold = tagging.for_labels(examples, self.labels).tags
         tags = [answer.tags for answer in answers]
         write_tag_report(folder, examples.words, gold, tags, self.losses(examples, answers), scores)
 
@@ -249,12 +255,12 @@ class TaggingTask(TextTask):
         print(f"{path}: the columns are {columns}")
 
     def _answer(self, examples: TaggedSentences, number: int, log_probabilities: np.ndarray) -> TagsAnswer:
-        labels, words = self.model.labels, examples.words[number]
+        labels, words = self.labels.names, examples.words[number]
         tags = [labels[best] for best in log_probabilities.argmax(axis=1)]
         entities = ()
-        if self.scheme is not None:
+        if self.labels.answer_scheme is not None:
             found = tag_schemes.read_entities(tags)
-            tags = tag_schemes.write_tags(found, len(tags), self.scheme)
+            tags = tag_schemes.write_tags(found, len(tags), self.labels.answer_scheme)
             text = examples.texts and examples.texts[number]
             spans = examples.spans[number] if text is not None else None
             probabilities = np.exp(log_probabilities)
@@ -267,19 +273,12 @@ class TaggingTask(TextTask):
 
     def _columns(self, entity: tag_schemes.Entity) -> list[int]:
         """Returns the indices of all labels of the entity's type."""
-        return [number for number, label in enumerate(self.model.labels) if label[2:] == entity.type]
+        return [number for number, label in enumerate(self.labels.names) if label[2:] == entity.type]
 
     def _named(self, number: int, tags) -> list[str]:
-        labels = self.model.labels
         if not isinstance(tags, list):
             raise InputError(f"The tags of sentence {number} must be a list. Received: {tags!r:.100}")
-        for tag in tags:
-            if not isinstance(tag, str) and not (isinstance(tag, int) and 0 <= tag < len(labels)):
-                raise InputError(
-                    f"A tag of sentence {number} must be a name or a number from 0 to {len(labels) - 1}. Received: "
-                    f"{tag!r}. The labels are: {', '.join(labels)}"
-                )
-        return [tag if isinstance(tag, str) else labels[tag] for tag in tags]
+        return [label_name(tag, self.model.labels, f"A tag of sentence {number}") for tag in tags]
 
 
 def _text_of(examples: TaggedSentences, number: int) -> str:

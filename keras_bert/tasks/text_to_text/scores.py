@@ -22,7 +22,7 @@ def text_scores(written: Sequence[str], targets: Sequence[str]) -> dict[str, flo
         targets: N reference texts.
 
     Raises:
-        InputError: a package is not installed.
+        InputError: there are no texts, the lengths differ, or a package is not installed.
 
     Reference: Post, 2018, arXiv 1804.08771; Lin, 2004, as in google-research/rouge, without stemming.
     """
@@ -41,6 +41,10 @@ def bleu_signature(written: Sequence[str], targets: Sequence[str]) -> str:
 
 
 def _bleu(written: Sequence[str], targets: Sequence[str]) -> tuple[float, str]:
+    if not len(written) or len(written) != len(targets):
+        raise InputError(
+            f"Written texts and targets must be equally many, at least one. Received: {len(written)} and {len(targets)}"
+        )
     if not has_text_scores():
         raise InputError(
             "BLEU and ROUGE need sacrebleu and rouge-score: pip install 'keras-bert-pipeline[generation]'."

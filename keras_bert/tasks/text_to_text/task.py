@@ -121,7 +121,7 @@ class TextToTextTask(TextTask):
         kept = [int(token_id) for token_id in ids if int(token_id) not in special]
         return python_tokenizer(self.model.vocabulary, self.model.config.do_lower_case).decode(kept).strip()
 
-    def scores(self, examples: TextToTextExamples, answers: Sequence) -> dict[str, float]:
+    def scores(self, examples: TextToTextExamples, answers: Sequence, is_worst: bool = False) -> dict[str, float]:
         """Returns `loss` (without label smoothing), `perplexity` and `token_accuracy` of the targets' tokens."""
         loss, right, weight = np.sum(np.asarray(answers, np.float64), axis=0)
         loss = loss / weight

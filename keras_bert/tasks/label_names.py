@@ -1,0 +1,92 @@
+"""The names of labels that users give as names, as positions in the list of labels, or as truth values.
+
+Every function that takes labels from users reads them here.
+"""
+
+import contextlib
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+
+_TRUTH_NAMES = {True: ("true", "yes"), False: ("false", "no")}
+
+
+def label_name(value: Any, labels: Sequence[str], place: str) -> str:
+    """Returns the name of a label. A string is a name, known or not; a whole number is a position, from 0.
+
+    A truth value is the label "True" or "yes", or "False" or "no", in capitals or not; of two other labels, it is the
+    position 0 or 1.
+
+    >>> label_name(1, ["bad", "good"], "The label"), label_name(True, ["True", "False"], "The label")
+    ('good', 'True')
+
+    Args:
+        value: a string, an integer, a float such as 1.0, or a bool, also of NumPy.
+        labels: the names in order.
+        place: where the value is, to begin a message with, such as "The label of example 2".
+
+    Raises:
+        InputError: a number is also the name of another label, or `value` is no label.
+    """
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, str):
+        return value
+    is_truth = isinstance(value, bool)
+    if is_truth:
+        named = [label for label in labels if label.casefold() in _TRUTH_NAMES[value]]
+        if len(named) == 1:
+            return named[0]
+    is_position = isinstance(value, int | float) and value in range(2 if is_truth else len(labels))
+    if not is_position or (is_truth and len(labels) != 2):
+        advice = f" Write the name as a string: {str(value)!r}." if str(value) in labels else ""
+        raise InputError(
+            f"{place} must be a name or a number from 0 to {len(labels) - 1}. Received: {value!r}.{advice} The labels "
+            f"are: {', '.join(labels)}"
+        )
+    at_position = labels[int(value)]
+    namesakes = _numbers(tuple(labels)).get(value, [at_position])
+    if at_position not in namesakes:
+        raise InputError(
+            f"{place} is {value!r}: the position of {at_position!r}, and the name of {namesakes[0]!r}. Write the name "
+            f"as a string: {at_position!r} or {namesakes[0]!r}."
+        )
+    return at_position
+
+
+def label_names(values: Any, labels: Sequence[str], place: str) -> list[str]:
+    """Returns the names of any number of labels, given as a list of names, or as 0 or 1 for each label.
+
+    >>> label_names([1, 0, 1], ["a", "b", "c"], "The labels")
+    ['a', 'c']
+
+    Raises:
+        InputError: `values` is neither; or it is both, because 0 and 1 are names.
+    """
+    if isinstance(values, list) and all(isinstance(label, str) for label in values):
+        return values
+    if not isinstance(values, list) or len(values) != len(labels) or not all(value in (0, 1) for value in values):
+        raise InputError(
+            f"{place} must be a list of names, or 0 or 1 for each of the {len(labels)} labels. Received: "
+            f"{values!r:.100}"
+        )
+    are_numbers = not any(isinstance(value, bool) for value in values)
+    if are_numbers and len(set(values)) == len(values) and set(values) <= set(_numbers(tuple(labels))):
+        raise InputError(
+            f"{place} are {values!r}: names, or 0 or 1 for each of the labels {', '.join(labels)}. Write names as "
+            "strings."
+        )
+    return [label for label, has_it in zip(labels, values, strict=True) if has_it]
+
+
+@functools.lru_cache(maxsize=16)
+def _numbers(labels: tuple[str, ...]) -> dict[float, list[str]]:
+    """Returns the labels that are numbers, in any form: "1", "1.0" or "01"; number -> labels."""
+    found: dict[float, list[str]] = {}
+    for label in labels:
+        with contextlib.suppress(ValueError):
+            found.setdefault(float(label), []).append(label)
+    return found

@@ -1,0 +1,50 @@
+"""Public functions name what is missing if they get an empty list."""
+
+import numpy as np
+import pytest
+from tiny_checkpoints import CONFIG, VOCABULARY
+
+from keras_bert import InputError, MaskedLM
+from keras_bert.embeddings.word_senses import cluster, nearest_neighbour_accuracy, project
+from keras_bert.tasks.calibration import expected_calibration_error, fit_temperature
+from keras_bert.tasks.embedding.scores import label_scores, pair_scores, retrieval_scores
+from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
+from keras_bert.tasks.text_to_text.scores import bleu_signature, text_scores
+
+NOTHING = np.zeros((0, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: project(NOTHING),
+        lambda: cluster(NOTHING, 1),
+        lambda: nearest_neighbour_accuracy(NOTHING, []),
+        lambda: retrieval_scores([], []),
+        lambda: pair_scores([], NOTHING),
+        lambda: pair_scores([[], []], np.zeros((0, 2, 4), np.float32)),
+        lambda: label_scores(NOTHING, []),
+        lambda: tag_accuracy([], []),
+        lambda: tag_accuracy([[]], [[]]),
+        lambda: entity_scores([[]], [[]]),
+        lambda: fit_temperature(NOTHING, np.zeros(0, int)),
+        lambda: expected_calibration_error(np.zeros(0), np.zeros(0, bool)),
+    ],
+)
+def test_nothing_to_score_is_said(ask):
+    with pytest.raises(InputError, match="Received|nothing|need|0 and 0 came|These 0 examples"):
+        ask()
+
+
+@pytest.mark.parametrize("columns", [([], []), (["a"], [])])
+def test_texts_without_targets_have_no_scores(columns):
+    for function in (text_scores, bleu_signature):
+        with pytest.raises(InputError, match=f"equally many, at least one. Received: {len(columns[0])} and 0"):
+            function(*columns)
+
+
+def test_no_text_has_no_explanation():
+    model = MaskedLM(CONFIG)
+    model.vocabulary = VOCABULARY
+    with pytest.raises(InputError, match="There is nothing to explain: no text."):
+        model.explain([])

@@ -1,0 +1,92 @@
+"""A model whose outputs are not numbers gives neither scores nor answers; one that scores all alike gets no marks."""
+
+import numpy as np
+import pytest
+from tiny_checkpoints import CONFIG, VOCABULARY
+
+from keras_bert import InputError, MaskedLM, MultipleChoice, SequenceClassifier, SpanClassifier, TextToText
+from keras_bert.embeddings.hard_negatives import mine_hard_negatives
+from keras_bert.embeddings.summarization import summarize
+from keras_bert.embeddings.text_vectors import sentence_embeddings
+from keras_bert.embeddings.word_senses import cluster, nearest_neighbour_accuracy
+from keras_bert.models.cross_encoder import CrossEncoder
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.sentence_encoder import SentenceEncoder
+from keras_bert.models.token_classifier import TokenClassifier
+from keras_bert.tasks.calibration import fit_temperature
+from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.masked_lm.mask_scoring import score_masks
+from keras_bert.training.fine_tuning import FineTuningOptions, _evaluation
+
+ONE, TWO, THREE = ["quick fox", "the brown fox", "fox"], ["brown", "the", "quick"], ["the fox"] * 3
+DATA = {
+    SequenceClassifier: (ONE, ["a", "b", "a"]),
+    CrossEncoder: ((ONE, TWO, THREE), None),
+    SentenceEncoder: ((ONE, TWO), None),
+    MultipleChoice: ((ONE, [["the", "fox"]] * 3), [0, 0, 0]),
+    TokenClassifier: ([text.split() for text in ONE], [["a"] * len(text.split()) for text in ONE]),
+    SpanClassifier: ((TWO, ONE), [[], [], []]),
+    TextToText: (ONE, TWO),
+    MaskedLM: (ONE, None),
+}
+
+
+def model_of(kind, value: float):
+    """A model with the same value in all its weights."""
+    model = kind(CONFIG, **({"labels": ["a", "b"]} if kind in (SequenceClassifier, TokenClassifier) else {}))
+    model.vocabulary = VOCABULARY
+    for weight in model.weights:
+        weight.assign(np.full(weight.shape, value))
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("kind", DATA, ids=lambda kind: kind.__name__)
+def test_outputs_that_are_no_numbers_have_no_scores_and_no_answers(kind):
+    model, (x, y) = model_of(kind, np.nan), DATA[kind]
+    asked = ["the [MASK]"] if kind is MaskedLM else x
+    for ask in (lambda: model.evaluate(x, y, verbose=0), lambda: model.predict(asked, verbose=0)):
+        with pytest.raises(InputError, match="are not numbers, the first is .* lower learning_rate"):
+            ask()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_tools_on_vectors_refuse_what_is_no_number():
+    model = model_of(SentenceEncoder, np.nan)
+    encoder = model_of(BertEncoder, np.nan)
+    nothing = np.full((3, 4), np.nan)
+    for ask in (
+        lambda: sentence_embeddings(model, ONE),
+        lambda: mine_hard_negatives(model, ONE, TWO),
+        lambda: summarize(
+            encoder, "The fox. The quick fox. The brown fox.", 1, sentences=["The fox.", "The quick fox."]
+        ),
+        lambda: score_masks(model_of(MaskedLM, np.nan), [np.array([2, 5, 3])], [np.array([1])], lambda *_: None),
+        lambda: cluster(nothing, 2),
+        lambda: nearest_neighbour_accuracy(nothing, [0, 1, 1]),
+        lambda: fit_temperature(nothing, np.zeros(3, int)),
+    ):
+        with pytest.raises(InputError, match="are not numbers"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("kind", "score", "chance"),
+    [(CrossEncoder, "accuracy@1", 1 / 2), (MultipleChoice, "accuracy", 1 / 2), (SentenceEncoder, "accuracy@1", 1 / 3)],
+)
+def test_a_model_that_scores_all_texts_alike_is_as_good_as_chance_and_never_kept(kind, score, chance):
+    model, (x, y) = model_of(kind, 0.0), DATA[kind]
+    assert model.evaluate(x, y, verbose=0)[score] == pytest.approx(chance)
+    task = text_task(model)
+    kept = _evaluation(task, task.examples(x, y), FineTuningOptions(max_seq_length=8))()
+    assert kept[score] == 0
+
+
+def test_ties_count_against_the_accuracy_that_fit_reports():
+    model = model_of(CrossEncoder, 0.0)
+    history = model.fit(DATA[CrossEncoder][0], validation_data=DATA[CrossEncoder], verbose=0, epochs=1).history
+    assert history["accuracy"] == [0]
+
+
+def test_equally_near_neighbours_count_by_their_share():
+    assert nearest_neighbour_accuracy(np.ones((3, 2)), ["a", "a", "b"]) == pytest.approx((0.5 + 0.5 + 0) / 3)
