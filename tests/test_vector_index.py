@@ -17,6 +17,7 @@ from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex, model_fingerprint
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -112,6 +113,24 @@ def test_the_fingerprint_is_of_all_that_vectors_depend_on(encoder, index):
         assert model_fingerprint(model) != first
         with pytest.raises(InputError, match="The index was made with another model"):
             index.search(model, "fox")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prompts": {"query": "query: ", "document": "text: "}},
+        {"default_prompt": "document"},
+        {"pooling": ["cls"]},
+        {"dense": [{"units": 8}]},
+    ],
+)
+def test_the_fingerprint_of_a_sentence_encoder_is_of_its_prompts_and_its_head_too(changes):
+    arguments = {"prompts": {"query": "query: ", "document": "passage: "}, "default_prompt": "query"}
+
+    def fingerprint(**changes):
+        return model_fingerprint(model_of(SentenceEncoder, random_checkpoint(), **{**arguments, **changes}))
+
+    assert fingerprint() == fingerprint() != fingerprint(**changes)
 
 
 @pytest.mark.parametrize(

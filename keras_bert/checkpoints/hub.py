@@ -1,5 +1,9 @@
 """`hf://owner/name`: models of the Hugging Face hub, from the local cache if possible."""
 
+import glob
+import os
+
+from keras_bert.checkpoints.sentence_transformers import modules_of
 from keras_bert.program.errors import InputError
 
 HUB_PREFIX = "hf://"
@@ -35,8 +39,8 @@ def download(name: str) -> str:
         raise InputError(f"{name} is not the name of a model. Expected: hf://owner/name.")
     try:
         folder = snapshot_download(repository, revision=revision or None, allow_patterns=_PATTERNS)
-        if not _has_weights(folder):
-            folder = snapshot_download(repository, revision=revision or None, allow_patterns=["pytorch_model*.bin*"])
+        if old_weights := _patterns_of_missing_weights(folder):
+            folder = snapshot_download(repository, revision=revision or None, allow_patterns=old_weights)
     except HFValidationError as error:
         raise InputError(f"{name}: {error}") from None
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
@@ -48,8 +52,11 @@ def download(name: str) -> str:
     return folder
 
 
-def _has_weights(folder: str) -> bool:
-    import glob
-    import os
-
-    return any(glob.glob(os.path.join(folder, pattern)) for pattern in ("*.safetensors", "*.weights.h5", "*.index"))
+def _patterns_of_missing_weights(folder: str) -> list[str]:
+    """Returns the patterns of torch's weights, for the model and each dense layer behind it that has no others."""
+    places = [folder, *(place for kind, place in modules_of(folder) if kind == "Dense")]
+    return [
+        os.path.normpath(os.path.join(os.path.relpath(place, folder), "pytorch_model*.bin*"))
+        for place in places
+        if not any(glob.glob(os.path.join(place, weights)) for weights in ("*.safetensors", "*.weights.h5", "*.index"))
+    ]
