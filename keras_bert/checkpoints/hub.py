@@ -4,7 +4,7 @@ import glob
 import os
 
 from keras_bert.checkpoints.sentence_transformers import modules_of
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 
 HUB_PREFIX = "hf://"
 # `*` matches slashes too, so small files in subfolders, such as 1_Pooling/config.json, are included. Weights in the
@@ -33,7 +33,7 @@ def download(name: str) -> str:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ImportError:
-        raise InputError(f"{name} needs the package huggingface_hub: pip install 'keras-bert-pipeline[hub]'") from None
+        raise InputError(f"{name} needs the package huggingface_hub. {how_to_install('hub')}") from None
     repository, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
     if len(repository.split("/")) != 2 or not all(repository.split("/")):
         raise InputError(f"{name} is not the name of a model. Expected: hf://owner/name.")
