@@ -11,6 +11,7 @@ from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification import few_shot
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.few_shot import few_shot_pairs
 from keras_bert.training.few_shot import train_few_shot
@@ -34,6 +35,26 @@ def folder(tmp_path):
 
 def classifier(folder, labels=("dark", "fast", "unused"), **arguments):
     return SentenceClassifier.from_pretrained(folder, labels=list(labels), **arguments)
+
+
+def test_the_encoder_is_trained_and_read_with_the_given_options(folder, monkeypatch):
+    compiled, fitted, read = {}, {}, {}
+
+    def vectors(model, texts, **options):
+        read.update(options)
+        return np.eye(len(texts))
+
+    monkeypatch.setattr(SentenceEncoder, "compile", lambda model, optimizer, **_: compiled.update(optimizer=optimizer))
+    monkeypatch.setattr(SentenceEncoder, "fit", lambda model, *columns, **options: fitted.update(options))
+    monkeypatch.setattr(SentenceEncoder, "predict", vectors)
+    monkeypatch.setattr(few_shot, "_fit_dense_layer", lambda model, vectors, ids: None)
+    options = {"epochs": 3, "batch_size": 5, "max_seq_length": 6, "seed": 4}
+    classifier(folder).fit_few_shot(TEXTS, LABELS, learning_rate=2e-3, **options)
+    assert fitted == {"verbose": "auto", **options}
+    assert read["max_seq_length"] == 6
+    schedule = compiled["optimizer"].get_config()["learning_rate"]["config"]
+    # 12 pairs with equal labels, as many others: 5 updates for 24 pairs, three times.
+    assert (schedule["peak"], schedule["num_train_steps"], schedule["num_warmup_steps"]) == (2e-3, 15, 1)
 
 
 def test_a_run_passes_its_options_on(folder, tmp_path, monkeypatch):
