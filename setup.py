@@ -131,6 +131,8 @@ setup(
         "test": [
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
+            # TensorFlow Serving's own messages, which ours are compared with. Its number is that of its TensorFlow.
+            "tensorflow-serving-api>=2.21,<2.22",
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions

@@ -25,7 +25,7 @@ from absl import flags
 
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.command_line import run_command
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 from run_scripts.documentation_text import Module, is_prose, package_folder, read_packages
 from run_scripts.near_duplicates import SeenText, TextIndex
 
@@ -258,7 +258,7 @@ def main() -> None:
     if absent := [package for package in OTHER_PACKAGES if package_folder(package) is None]:
         print(
             f"Not installed, so not in corpus.txt: {', '.join(absent)}. For more text: "
-            "pip install 'keras-bert-pipeline[plots,tensorboard]'"
+            + how_to_install("plots,tensorboard")
         )
 
 

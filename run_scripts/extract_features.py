@@ -13,12 +13,14 @@ Example:
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from run_scripts.run_flags import define_use_tpu
 
 
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
     flags.DEFINE_string("input_file", None, "Texts, one per line, or pairs joined by ' ||| '.", required=True)
     flags.DEFINE_string("output_file", None, "The file of JSON Lines, or the folder of arrays.", required=True)
+    define_use_tpu("Features are computed on TensorFlow's default device.")
     flags.DEFINE_enum("output_format", "jsonl", ["jsonl", "npy"], "JSON Lines or arrays.")
     flags.DEFINE_enum("dtype", "float32", ["float32", "float16"], "The dtype of the vectors in the arrays.")
     flags.DEFINE_list("layers", ["-1", "-2", "-3", "-4"], "The layers: -1 is the last, 0 the first.")

@@ -12,7 +12,7 @@ from absl import flags
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.command_line import run_command
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 
 FLAGS = flags.FLAGS
 
@@ -27,7 +27,7 @@ def main() -> None:
         file.write(table.encode("utf-8"))
     print(table, end="")
     if importlib.util.find_spec("matplotlib") is None:
-        print("No picture of the loss curves: matplotlib is not installed (pip install 'keras-bert-pipeline[plots]').")
+        print(f"No picture of the loss curves: matplotlib is not installed. {how_to_install('plots')}")
     else:
         print(f"Loss curves: {draw_loss_curves(FLAGS.output_dir)}")
 

@@ -21,6 +21,7 @@ def define_run_flags() -> None:
         "TF_CONFIG, or a TPU.",
     )
     flags.DEFINE_string("tpu_name", "", "With --distribution_strategy=tpu: its name or address.")
+    define_use_tpu("For a TPU, write --distribution_strategy=tpu.")
     flags.DEFINE_integer(
         "gradient_accumulation_steps", 1, "Compute a batch in this many parts, which needs the memory of one part."
     )
@@ -32,6 +33,12 @@ def define_run_flags() -> None:
     flags.DEFINE_list(
         "track", [], "Also send the training metrics to these trackers: tensorboard, wandb, mlflow, trackio."
     )
+
+
+def define_use_tpu(advice: str) -> None:
+    """Defines Google's --use_tpu, which may be False, so that command lines for google-research/bert need no change."""
+    flags.DEFINE_boolean("use_tpu", False, f"Google's flag; it may be False. {advice}")
+    flags.register_validator("use_tpu", lambda value: not value, f"only False is possible. {advice}")
 
 
 def run_options() -> dict[str, Any]:

@@ -20,7 +20,7 @@ import os
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 
 
 def define_flags() -> None:
@@ -70,7 +70,7 @@ def main(folders: list[str]) -> None:
         from keras_bert.tf_serving.server.server_options import ServerOptions
     except ModuleNotFoundError as error:
         raise InputError(
-            f"The server needs {error.name}, which is not installed. Run: pip install 'keras-bert-pipeline[serving]'"
+            f"The server needs {error.name}, which is not installed. {how_to_install('serving')}"
         ) from None
     refuse_flags_without_effect(
         arguments.model_config_file,

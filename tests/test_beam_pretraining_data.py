@@ -42,7 +42,7 @@ def contents(folder):
 def test_without_beam_the_command_says_what_to_install(vocab_file, text):
     if HAS_BEAM:
         pytest.skip("apache_beam is installed")
-    with pytest.raises(InputError, match=r"pip install 'keras-bert-pipeline\[beam\]'"):
+    with pytest.raises(InputError, match=r"Run in a clone of keras_bert: pip install '\.\[beam\]'"):
         beam_pretraining_data(text, vocab_file, output_dir="records")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from keras_bert.program.errors import InputError
 from keras_bert.training.best_model import BestModel, best_step, remove_best_weights
+from keras_bert.training.finished_runs import write_eval_results
 from keras_bert.training.run_folder import RunFolder
 
 
@@ -90,6 +91,13 @@ def test_a_run_that_was_killed_after_its_end_does_not_go_on(folder):
     best = BestModel(folder, 3, 9, Weights(), dict, "f1", evaluate_steps=1, patience=2)
     assert best.is_exhausted
     assert not BestModel(folder, 3, 9, Weights(), dict, "f1", evaluate_steps=1).is_exhausted
+
+
+def test_results_name_the_step_of_the_weights_that_are_evaluated(folder, capsys):
+    assert write_eval_results(folder, {"f1": 0.5})["global_step"] == 0  # no checkpoint
+    best, _ = run(folder, [0.1, 0.5, 0.4])
+    assert best.restore() == write_eval_results(folder, {"f1": 0.5})["global_step"] == 2
+    assert "global_step = 2" in capsys.readouterr().out
 
 
 def test_missing_weights_are_reported(folder):

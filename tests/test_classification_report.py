@@ -84,7 +84,7 @@ def test_without_matplotlib_there_are_the_tables_and_one_line_that_says_so(tmp_p
         "labels.tsv",
         "report.txt",
     ]
-    expected = "was not drawn: pictures need matplotlib (pip install"
+    expected = "was not drawn: pictures need matplotlib. Run in a clone of keras_bert: pip install"
     (message,) = [record.getMessage() for record in caplog.records]
     assert message.split()[0].endswith("/confusion_matrix.png")
     assert expected in message

@@ -193,3 +193,12 @@ def test_flags_without_effect_are_refused_in_every_command(command, arguments, m
     assert message in result.stderr
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["run_pretraining", "run_classifier", "run_squad", "extract_features"])
+def test_a_command_line_of_googles_may_say_that_there_is_no_tpu(command):
+    for arguments in (["--use_tpu=False"], ["--use_tpu=false"], ["--nouse_tpu"]):
+        assert "use_tpu" not in loaded_commands.run(f"run_scripts.{command}", *arguments).stderr
+    result = loaded_commands.run(f"run_scripts.{command}", "--use_tpu=True")
+    assert result.returncode == 2
+    assert "flag --use_tpu=True: only False is possible." in result.stderr

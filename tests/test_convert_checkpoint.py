@@ -102,5 +102,7 @@ def test_a_model_that_is_not_in_the_cache_cannot_be_had_offline(cache):
 
 def test_the_hub_needs_its_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(InputError, match="needs the package huggingface_hub: pip install"):
+    with pytest.raises(
+        InputError, match="needs the package huggingface_hub. Run in a clone of keras_bert: pip install"
+    ):
         read_checkpoint("hf://someone/tiny-bert")

@@ -1,5 +1,7 @@
 """`CrossEncoder`: scores of queries and texts, losses, rankings, saved folders and exports."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,6 +15,8 @@ from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.examples import SentenceExamples
+from keras_bert.tasks.ranking.task import RankingTask
 
 QUERIES = ["quick", "brown", "fox", "the"]
 TEXTS = ["the quick fox", "brown fox", "the fox", "the"]
@@ -119,3 +123,20 @@ def test_an_export_has_one_signature_for_the_scores_of_pairs(model, tmp_path):
 def test_what_does_not_fit_is_refused(use, message, model):
     with pytest.raises(InputError, match=message):
         use(model)
+
+
+def test_predictions_name_the_best_text_of_each_query(tmp_path):
+    examples = SentenceExamples([["q", "r"], ["a", "b"], ["c", "d"], ["e", "f"]])
+    answered = types.SimpleNamespace(examples=examples, answers=np.float32([[0.1, 0.3, 0.2], [0.1, 0.0, 0.5]]))
+    RankingTask.write_predictions(None, tmp_path, answered, "test")
+    lines = (tmp_path / "test_predictions.tsv").read_text().splitlines()
+    assert [line.split("\t")[:2] for line in lines] == [["query", "text"], ["q", "c"], ["r", "f"]]
+    assert [float(line.split("\t")[2]) for line in lines[1:]] == pytest.approx([0.3, 0.5])
+
+
+def test_the_best_model_of_pairs_with_relevances_is_chosen_by_their_order(monkeypatch):
+    monkeypatch.setattr("keras_bert.tasks.ranking.task.forget_traces", lambda model: None)
+    task = types.SimpleNamespace(model=None)
+    for scores, columns, main_score in (([1.0], 2, "spearman"), (None, 3, "mrr@10")):
+        RankingTask.before_training(task, SentenceExamples([["a"]] * columns, scores))
+        assert task.main_score == main_score

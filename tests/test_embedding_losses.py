@@ -77,6 +77,18 @@ def test_an_equal_anchor_and_an_equal_hard_negative_are_left_out_too():
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+def test_a_candidate_equal_to_an_anchor_is_no_negative_of_it():
+    vectors = np.array(GOLDEN["vectors"])[:3]
+    # The anchor of example 0 is the positive of example 1, and that of example 2 the hard negative of example 0.
+    numbers = np.array([[0, 1, 5], [2, 0, 3], [5, 6, 7]])
+    found, _ = loss_and_gradient(InBatchNegatives(), vectors, text_numbers=numbers)
+    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    scores = units[:, 0] @ np.concatenate([units[:, 1], units[:, 2]]).T / 0.05
+    scores[0, 1] = scores[2, 3] = -np.inf
+    expected = np.mean(np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(3), np.arange(3)])
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", ["in_batch_negatives", "cosine", "triplet"])
 def test_an_example_of_weight_2_counts_twice(name):
     loss, num_texts = LOSSES[name]

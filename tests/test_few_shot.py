@@ -11,7 +11,12 @@ from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification import few_shot
+from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.few_shot import few_shot_pairs
+from keras_bert.training.few_shot import train_few_shot
+from keras_bert.training.fine_tuning import FineTuningOptions
+from keras_bert.training.starting_point import StartingPoint
 
 TEXTS = ["the quick fox", "quick fox", "quick the quick", "brown the", "brown brown", "the brown"]
 LABELS = ["fast", "fast", "fast", "dark", "dark", "dark"]
@@ -30,6 +35,41 @@ def folder(tmp_path):
 
 def classifier(folder, labels=("dark", "fast", "unused"), **arguments):
     return SentenceClassifier.from_pretrained(folder, labels=list(labels), **arguments)
+
+
+def test_the_encoder_is_trained_and_read_with_the_given_options(folder, monkeypatch):
+    compiled, fitted, read = {}, {}, {}
+
+    def vectors(model, texts, **options):
+        read.update(options)
+        return np.eye(len(texts))
+
+    monkeypatch.setattr(SentenceEncoder, "compile", lambda model, optimizer, **_: compiled.update(optimizer=optimizer))
+    monkeypatch.setattr(SentenceEncoder, "fit", lambda model, *columns, **options: fitted.update(options))
+    monkeypatch.setattr(SentenceEncoder, "predict", vectors)
+    monkeypatch.setattr(few_shot, "_fit_dense_layer", lambda model, vectors, ids: None)
+    options = {"epochs": 3, "batch_size": 5, "max_seq_length": 6, "seed": 4}
+    classifier(folder).fit_few_shot(TEXTS, LABELS, learning_rate=2e-3, **options)
+    assert fitted == {"verbose": "auto", **options}
+    assert read["max_seq_length"] == 6
+    schedule = compiled["optimizer"].get_config()["learning_rate"]["config"]
+    # 12 pairs with equal labels, as many others: 5 updates for 24 pairs, three times.
+    assert (schedule["peak"], schedule["num_train_steps"], schedule["num_warmup_steps"]) == (2e-3, 15, 1)
+
+
+def test_a_run_passes_its_options_on(folder, tmp_path, monkeypatch):
+    found = {}
+    monkeypatch.setattr(SentenceClassifier, "fit_few_shot", lambda model, *columns, **options: found.update(options))
+    asked = {"train_batch_size": 5, "learning_rate": 3e-4, "max_seq_length": 7, "seed": 9}
+    train_few_shot(
+        tmp_path / "run",
+        TextExamples(TEXTS, labels=LABELS),
+        start=StartingPoint(init_checkpoint=folder),
+        options=FineTuningOptions(num_train_epochs=2.6, **asked),
+        model_arguments={"labels": ["dark", "fast"]},
+    )
+    asked["batch_size"] = asked.pop("train_batch_size")
+    assert found == {"epochs": 3, **asked}
 
 
 def test_a_few_texts_are_enough_and_the_model_is_saved_and_exported(folder, tmp_path):

@@ -49,9 +49,15 @@ def test_below_a_cosine_of_zero_the_margin_lies_below_the_positive_too(monkeypat
     assert mined.columns == (["query"], ["against"], ["below"])
 
 
-def test_positives_of_equal_anchors_and_the_anchor_itself_are_no_negatives():
-    mined = mine_hard_negatives(None, ["query", "query", "turned"], ["right", "far", "other"], corpus=["query"])
-    assert mined.columns == (["query", "query", "turned"], ["right", "far", "other"], ["other", "other", "far"])
+@pytest.mark.parametrize("positives", [["right", "far"], ["far", "right"]])
+def test_positives_of_equal_anchors_are_no_negatives(positives):
+    mined = mine_hard_negatives(None, ["query", "query", "turned"], [*positives, "other"])
+    assert mined.columns == (["query", "query", "turned"], [*positives, "other"], ["other", "other", "far"])
+
+
+def test_the_anchor_itself_is_no_negative():
+    mined = mine_hard_negatives(None, ["query"], ["same"], corpus=["near", "query", "right"], relative_margin=0.0)
+    assert mined == ((["query"], ["same"], ["right"]), 0)
 
 
 def test_anchors_without_enough_negatives_are_left_out_and_counted():

@@ -223,12 +223,18 @@ def test_the_commands_make_streams_train_and_evaluate(tmp_path):
     assert int(results["num_tokens"]) == count
 
 
-def test_characters_are_evaluated_in_bits(stream, tmp_path):
-    TransformerXL(config(stream)).save_pretrained(tmp_path / "model", vocabulary=stream.vocabulary)
-    start = {"init_checkpoint": tmp_path / "model", "max_seq_length": 9}
+def test_characters_are_evaluated_in_bits_as_if_the_stream_were_one_segment(stream, tmp_path):
+    length = len(stream.tokens) - 1
+    model = TransformerXL(config(stream, mem_len=length, clamp_len=-1))
+    scatter_weights(model)
+    model.save_pretrained(tmp_path / "model", vocabulary=stream.vocabulary)
+    start = {"init_checkpoint": tmp_path / "model", "max_seq_length": 9, "eval_batch_size": 1}
     results = evaluate_language_model(tmp_path / "out", stream.path, **start)
-    assert results["bits_per_character"] == pytest.approx(results["loss"] / math.log(2))
-    assert results["bits_per_character"] == pytest.approx(math.log2(len(stream.vocabulary)), abs=1)
+    (whole,) = stream.segments(1, length)
+    (term,) = model.loss_terms(whole, None, model(whole), None)
+    assert results["num_tokens"] == length
+    assert results["bits_per_character"] == pytest.approx(float(term.value) / math.log(2), rel=1e-4)
+    assert abs(results["bits_per_character"] - math.log2(len(stream.vocabulary))) > 0.1
 
 
 def test_streams_that_are_too_short_or_damaged_are_refused(stream, tmp_path):

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from numpy_bert import scatter_weights
 
 from keras_bert.config import BertConfig
 from keras_bert.models.multiple_choice import MultipleChoice
@@ -96,11 +97,16 @@ def test_records_train_without_reshaping():
 
     record = features.multiple_choice_features(max_seq_length=4, num_choices=2)
     rows = {"input_ids": [2, 5, 8, 3, 2, 5, 9, 3], "input_mask": [1] * 8, "segment_ids": [0, 0, 1, 1] * 2}
-    serialized = [serialize({**rows, "label_ids": [1], "is_real_example": [1]}, record)] * 2
-    dataset = tf.data.Dataset.from_tensor_slices(serialized).batch(2).map(lambda batch: features.parse(batch, record))
+    serialized = [serialize({**rows, "label_ids": [label], "is_real_example": [1]}, record) for label in (1, 0, 1)]
+    dataset = tf.data.Dataset.from_tensor_slices(serialized).batch(3).map(lambda batch: features.parse(batch, record))
     model = new_model()
+    scatter_weights(model)
     model.compile(optimizer="sgd")
-    assert model.fit(dataset, verbose=0).history["loss"][0] == pytest.approx(np.log(2), rel=0.5)
+    choices = {name: np.tile(np.reshape(values, (2, 4)), (3, 1, 1)) for name, values in rows.items()}
+    logits = np.asarray(model(choices))
+    assert abs(logits[0, 0] - logits[0, 1]) > 0.01
+    losses = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(3), [1, 0, 1]]
+    assert model.fit(dataset, verbose=0).history["loss"][0] == pytest.approx(losses.mean(), rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,9 @@ def test_features_that_the_network_cannot_compute_are_refused(encoder_file):
 @pytest.mark.parametrize(("module", "use"), [("onnxruntime", OnnxEngine), ("onnx", None)])
 def test_a_missing_package_is_named(module, use, encoder_file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(InputError, match=r"format onnx needs a package .* pip install 'keras-bert-pipeline\[onnx\]'"):
+    with pytest.raises(
+        InputError, match=r"format onnx needs a package .* Run in a clone of keras_bert: pip install '\.\[onnx\]'"
+    ):
         use(encoder_file) if use else write_onnx(make_model("encoder"), tmp_path / "model.onnx")
 
 

@@ -50,6 +50,18 @@ def run_outside_the_clone(installed, tmp_path, program, *arguments):
     )
 
 
+def test_messages_say_how_to_install_extras_of_setup_in_one_wording():
+    files = [
+        path for package in ("keras_bert", "data_prep", "run_scripts") for path in (PROJECT / package).rglob("*.py")
+    ]
+    texts = "".join(path.read_text("utf-8") for path in files)
+    named = re.findall(r"""how_to_install\(["'](.+?)["']\)""", texts)
+    extras = re.findall(r'^        "(\w+)": ', (PROJECT / "setup.py").read_text("utf-8"), re.M)
+    assert len(named) > 10
+    assert {extra for names in named for extra in names.split(",")} <= set(extras)
+    assert "keras-bert-pipeline[" not in texts  # no index has the package
+
+
 def test_the_wheel_holds_every_file_of_the_packages(wheel):
     packed = set(zipfile.ZipFile(wheel).namelist())
     for package in ("keras_bert", "data_prep", "run_scripts"):

@@ -184,6 +184,17 @@ def test_a_second_segment_begins_with_a_sentence_and_fills_the_row():
         assert drawn.are_random[~np.array(has_bound)].all()
 
 
+def test_where_no_sentence_ends_in_the_row_the_second_segment_is_random():
+    text = DocumentBlock.from_lengths(np.arange(5, 1505, dtype=np.uint16), np.full(30, 50), np.array([30]))
+    drawn = draw_permutation_rows(text, OPTIONS, np.random.default_rng(0))
+    begins = drawn.starts + 16
+    has_bound = (begins + 12) // 50 > begins // 50  # a sentence ends before the last of 13 tokens
+    assert drawn.are_random[~has_bound].all()
+    assert (drawn.first_lengths[~has_bound] == 7).all()  # half of 13
+    assert np.isin(drawn.second_starts[~has_bound], text.sentence_offsets).all()
+    assert 0.3 < drawn.are_random[has_bound].mean() < 0.7
+
+
 def test_no_prediction_knows_a_later_token():
     sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
     model = MaskedLM(config_of("xlnet", vocab_size=len(VOCABULARY), max_position_embeddings=32, **sizes))

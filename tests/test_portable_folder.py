@@ -296,4 +296,4 @@ def test_a_missing_runtime_is_named(exported):
         f"load({os.fspath(exported)!r})"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "Install it: pip install 'keras-bert-pipeline[litert]'" in result.stderr.splitlines()[-1]
+    assert "Run in a clone of keras_bert: pip install '.[litert]'" in result.stderr.splitlines()[-1]

@@ -43,6 +43,6 @@ def test_without_anything_to_draw_it_says_so(tmp_path):
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"pip install 'keras-bert-pipeline\[plots\]'"):
+    with pytest.raises(InputError, match=r"Run in a clone of keras_bert: pip install '\.\[plots\]'"):
         plot_summary(summary_of(PAIR), tmp_path / "a.png")
     assert not (tmp_path / "a.png").exists()

@@ -126,6 +126,17 @@ def test_a_run_killed_between_two_lines_of_its_log_logs_the_lines_of_an_undistur
     assert_same_run(tmp_path / "whole", tmp_path / "killed", 60)
 
 
+def test_the_first_line_of_a_resumed_run_counts_the_updates_before_it(eagerly, records, tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_bert.training.resumable_fit._MIN_LOG_LINES", 2)
+    short = {"num_train_steps": 6, "save_checkpoints_steps": 1}
+    train(monkeypatch, tmp_path / "whole", records, **short)
+    with pytest.raises(Killed):
+        train(monkeypatch, tmp_path / "killed", records, [At(3, kill)], **short)
+    train(monkeypatch, tmp_path / "killed", records, **short)
+    assert [line["step"] for line in history_of(tmp_path / "whole")] == [3, 6]
+    assert_same_run(tmp_path / "whole", tmp_path / "killed", 6)
+
+
 DAMAGES = {
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:5000]),
     "a wrong byte": lambda path: path.write_bytes(path.read_bytes()[:9000] + b"?" + path.read_bytes()[9001:]),

@@ -137,10 +137,11 @@ def test_errors_are_listed_with_the_worst_and_most_certain_first(tmp_path):
 
 def test_flags_take_precedence_over_what_the_model_has(tmp_path):
     examples = read(squad(tmp_path / "dev.json", with_negatives=False))
-    folder = span_model(tmp_path / "m", null_threshold=1e6)
-    for threshold, has_answer in ((None, True), (-1e6, False)):
+    # The threshold of the model, which may have been tuned, holds unless a flag gives another.
+    for of_model, threshold, has_answer in ((1e6, None, True), (1e6, -1e6, False), (-1e6, None, False)):
+        folder = span_model(tmp_path / f"m {of_model} {threshold}", null_threshold=of_model)
         options = QuestionAnsweringOptions(True, threshold, n_best_size=3, max_answer_length=2)
-        out = tmp_path / f"out {threshold}"
+        out = tmp_path / f"out {of_model} {threshold}"
         answers = predict_answers(out, examples, questions=options, init_checkpoint=folder, max_seq_length=32)
         assert {answer.has_answer for answer in answers} == {has_answer}
         assert max(len(answer.nbest) for answer in answers) <= 4

@@ -5,11 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from slow_parameters import slow_except
 from tiny_checkpoints import CONFIG, FEATURES, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
-from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.checkpoints.pretrained import from_pretrained, model_of
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.config import POOLINGS
 from keras_bert.layers import text_pooling
@@ -220,6 +221,24 @@ def test_equal_texts_in_an_example_are_reported(folder, capsys):
 def test_arguments_that_are_not_valid_are_refused(arguments, message, folder):
     with pytest.raises(InputError, match=message):
         encoder(folder, **arguments)
+
+
+def test_both_passes_of_a_part_draw_the_same_dropout_and_each_part_another(monkeypatch):
+    model = model_of(SentenceEncoder, random_checkpoint(config=CONFIG.replace(hidden_dropout_prob=0.5)))
+    found, call = [], model.call
+
+    def recorded(*arguments, **keywords):
+        found.append(call(*arguments, **keywords))
+        return found[-1]
+
+    monkeypatch.setattr(model, "call", recorded)
+    model.compile("sgd", gradient_accumulation_steps=2, run_eagerly=True)
+    pairs = {name: np.tile(FEATURES[name][0], (4, 2, 1)) for name in NAMES}  # all texts are equal
+    model.fit(tf.data.Dataset.from_tensors(pairs), verbose=0)
+    first, second, first_again, second_again = (np.asarray(vectors) for vectors in found)
+    np.testing.assert_array_equal(first, first_again)
+    np.testing.assert_array_equal(second, second_again)
+    assert (first != second).any()
 
 
 def test_metrics_of_keras_are_refused(folder):

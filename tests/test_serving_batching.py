@@ -100,6 +100,10 @@ def test_rows_of_different_lengths_share_no_batch_unless_they_are_padded():
     assert batches == [[[1, 2, 3], [4, 5, 4], [6, 7, 8]]], "TensorFlow Serving pads with the first element"
 
 
+def test_values_of_different_types_share_no_batch():
+    assert run([[1], [0.5], [2]])[1] == [[1, 2], [0.5]]
+
+
 def test_batches_are_filled_up_to_an_allowed_size():
     answers, batches = run([[1], [2, 3]], allowed_batch_sizes=(2, 8), max_batch_size=8)
     assert (answers, batches) == ([[2], [4, 6]], [[1, 2, 3, 1, 1, 1, 1, 1]])

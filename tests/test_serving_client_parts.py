@@ -170,7 +170,7 @@ def test_without_grpcio_a_grpc_client_says_what_to_install():
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "InputError: grpcio is not installed" in result.stderr
-    assert "pip install 'keras-bert-pipeline[client]'" in result.stderr
+    assert "Run in a clone of keras_bert: pip install '.[client]'" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -150,13 +150,28 @@ def test_half_cannot_be_sent():
     assert "JSON cannot carry values of type half" in refused('{"instances": [1]}', x="half")
 
 
-def test_base64_may_be_in_the_alphabet_of_the_web():
-    arrays, _ = read(b'{"instances": [{"b64": "--__"}, {"b64": "++//"}]}', x="string")
-    assert arrays["x"].tolist() == [b"\xfb\xef\xff"] * 2
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("++//", b"\xfb\xef\xff"), ("YQ==", b"a"), ("YQ", b"a"), ("YWI=", b"ab"), ("YWI", b"ab"), ("YQ..", b"a"),
+     ("YQ=.", b"a"), (" Y\tQ\n=\r\x0b\x0c= ", b"a"), ("YW Jj\n", b"abc"), ("YR==", b"a"), ("", b""), (" ", b"")],
+)  # fmt: skip
+def test_base64_is_read_as_by_abseil(text, expected):
+    body = json.dumps({"instances": [{"b64": text}]})
+    assert read(body, x="string")[0]["x"].tolist() == [expected]
+    (example,) = examples_from_request({"examples": [{"f": {"b64": text}}]})
+    assert messages.Example.FromString(example).features.feature["f"].bytes_list.value == [expected]
 
 
-def test_bad_base64_is_refused():
-    assert "is not base64" in refused('{"instances": [{"b64": "%%%"}]}', x="string")
+@pytest.mark.parametrize(
+    "text",
+    ["%%%", "--__", "YWJj-_", "Y", "Y===", "YQ=", "YWI==", "YWJj=", "YWJj====", "=", "====", "YQ==YQ==", "YQ=Q", "Y=Q=",
+     "YQ\xa0", "YQ\x1c", "YQ\x00", "YQ.Q", "\xe9"],
+)  # fmt: skip
+def test_bad_base64_is_refused(text):
+    assert "is not base64" in refused(json.dumps({"instances": [{"b64": text}]}), x="string")
+
+
+def test_bytes_need_the_key_b64():
     assert "A string of bytes must be" in refused('{"inputs": {"x": [{"b": "YQ=="}]}}', x="string")
 
 

@@ -163,7 +163,7 @@ def test_unknown_models_and_versions_are_not_found(client, path, error):
         ({"signature_name": "scalar", "instances": [1]}, "Rows need outputs of one batch"),
         ({"signature_name": "half", "instances": [1]}, "JSON cannot carry an output of type bfloat16"),
         ({"signature_name": "rows", "instances": [1]}, ""),
-        ({"signature_name": "pair", "instances": [{"a": [1, 2, 3], "b": "x"}]}, ""),
+        ({"signature_name": "pair", "instances": [{"a": 1, "b": "x"}]}, "Invalid reduction dimension"),
     ],
 )
 def test_wrong_requests_are_400(client, body, error):

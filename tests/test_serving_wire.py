@@ -83,7 +83,6 @@ def test_tensorflows_messages_are_as_in_tensorflow():
 
 
 def test_tf_servings_messages_and_methods_are_as_in_its_own_package():
-    pytest.importorskip("tensorflow_serving", reason="tensorflow-serving-api is not installed")
     names = "classification get_model_metadata get_model_status inference input logging model_management model predict"
     names = [f"apis.{name}_pb2" for name in f"{names} prediction_log regression status".split()]
     for name in ["file_system_storage_path_source", "log_collector_config", "logging_config", "model_server_config"]:

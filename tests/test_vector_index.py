@@ -17,6 +17,7 @@ from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex, model_fingerprint
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -112,6 +113,24 @@ def test_the_fingerprint_is_of_all_that_vectors_depend_on(encoder, index):
         assert model_fingerprint(model) != first
         with pytest.raises(InputError, match="The index was made with another model"):
             index.search(model, "fox")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prompts": {"query": "query: ", "document": "text: "}},
+        {"default_prompt": "document"},
+        {"pooling": ["cls"]},
+        {"dense": [{"units": 8}]},
+    ],
+)
+def test_the_fingerprint_of_a_sentence_encoder_is_of_its_prompts_and_its_head_too(changes):
+    arguments = {"prompts": {"query": "query: ", "document": "passage: "}, "default_prompt": "query"}
+
+    def fingerprint(**changes):
+        return model_fingerprint(model_of(SentenceEncoder, random_checkpoint(), **{**arguments, **changes}))
+
+    assert fingerprint() == fingerprint() != fingerprint(**changes)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +330,10 @@ def test_without_faiss_an_index_is_searched_exactly_or_names_the_extra(
     computed = []
     monkeypatch.setattr(vector_index, "search_vectors", lambda *_, **__: computed.append(1))
     for call in (lambda: loaded.nearest(clusters(2)), lambda: VectorIndex.build(encoder, TEXTS)):
-        with pytest.raises(InputError, match=r"needs faiss: pip install 'keras-bert-pipeline\[search\]', or"):
+        with pytest.raises(
+            InputError,
+            match=r"needs faiss; exact search .* does not. Run in a clone of keras_bert: pip install '\.\[search\]'",
+        ):
             call()
     assert not computed
 

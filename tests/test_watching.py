@@ -21,6 +21,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import pretraining_dataset
 from keras_bert.training import callbacks
 from keras_bert.training.callbacks import TIMED, read_history
+from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.throughput import measured_peak
@@ -151,6 +152,17 @@ def test_a_strategy_with_one_device_counts_a_batch_in_its_step(batch, tmp_path, 
     assert [line["step"] for line in lines] == list(range(steps_per_execution, 9, steps_per_execution))
     for line in lines:
         assert line["tokens_per_second"] == pytest.approx(LENGTH * line["sequences_per_second"], rel=1e-3)
+
+
+def test_a_slow_input_is_not_stuck(capsys):
+    probe = InputProbe("nowhere", stuck_seconds=1.2)  # looks every 0.3 s
+    with probe:
+        for _ in range(10):  # each batch is awaited, but not for long
+            probe._num_requested.assign_add(1.0)
+            time.sleep(0.2)
+            probe._sums.assign_add([float(probe._num_requested > 1), 0.0, 0.0, 0.0, 0.0])
+    assert probe.pending_batch() == 10
+    assert capsys.readouterr().err == ""
 
 
 def test_a_stuck_input_is_reported_and_training_goes_on_waiting(batch, tmp_path, capsys):

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 
 
 def check_plotting() -> None:
@@ -12,9 +12,7 @@ def check_plotting() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise InputError(
-            "The picture needs matplotlib: pip install 'keras-bert-pipeline[plots]', or do without it: --noplot"
-        ) from None
+        raise InputError(f"The picture needs matplotlib; --noplot does without it. {how_to_install('plots')}") from None
 
 
 def plot_summary(summary: dict[str, Any], path: str | os.PathLike) -> None:

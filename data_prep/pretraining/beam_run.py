@@ -14,7 +14,7 @@ from data_prep.pretraining.pretraining_plan import output_prefix
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from data_prep.pretraining.record_folder import PROGRESS_NAME, PretrainingDataSummary, RecordFolder
 from data_prep.tokenized.tokenize_text import TextSettings
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -96,7 +96,7 @@ def _check_beam() -> None:
     try:
         import apache_beam  # noqa: F401
     except ImportError:
-        raise InputError("This needs Apache Beam: pip install 'keras-bert-pipeline[beam]'") from None
+        raise InputError(f"This needs Apache Beam. {how_to_install('beam')}") from None
     finally:
         root.setLevel(level)
 

@@ -2,12 +2,12 @@
 
 A corpus is a folder:
 
-        tokens.bin             all token ids, concatenated (uint16, or uint32 for larger vocabularies)
+    tokens.bin             all token ids, concatenated (uint16, or uint32 for larger vocabularies)
     sentence_offsets.bin   int64: sentence i is tokens[offsets[i] : offsets[i + 1]]
     document_offsets.bin   int64: document d has the sentences offsets[d] to offsets[d + 1] - 1
-        vocab.txt              the vocabulary of the ids; for byte-level BPE vocab.json and merges.txt
-        manifest.json          counts, dtypes, the source of the text, hashes of the vocabulary and of the parts
-        progress.json          only while text is being added, or if that was stopped: see `corpus_writer`
+    vocab.txt              the vocabulary of the ids; for byte-level BPE vocab.json and merges.txt
+    manifest.json          counts, dtypes, the source of the text, hashes of the vocabulary and of the parts
+    progress.json          only while text is being added, or if that was stopped: see `corpus_writer`
 
 The arrays only grow at their end, part by part, and the manifest has their valid lengths. They are memory-mapped, never
 loaded: any sentence can be accessed directly, and memory does not grow with the text.

@@ -1,6 +1,10 @@
 """`hf://owner/name`: models of the Hugging Face hub, from the local cache if possible."""
 
-from keras_bert.program.errors import InputError
+import glob
+import os
+
+from keras_bert.checkpoints.sentence_transformers import modules_of
+from keras_bert.program.errors import InputError, how_to_install
 
 HUB_PREFIX = "hf://"
 # `*` matches slashes too, so small files in subfolders, such as 1_Pooling/config.json, are included. Weights in the
@@ -29,14 +33,14 @@ def download(name: str) -> str:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ImportError:
-        raise InputError(f"{name} needs the package huggingface_hub: pip install 'keras-bert-pipeline[hub]'") from None
+        raise InputError(f"{name} needs the package huggingface_hub. {how_to_install('hub')}") from None
     repository, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
     if len(repository.split("/")) != 2 or not all(repository.split("/")):
         raise InputError(f"{name} is not the name of a model. Expected: hf://owner/name.")
     try:
         folder = snapshot_download(repository, revision=revision or None, allow_patterns=_PATTERNS)
-        if not _has_weights(folder):
-            folder = snapshot_download(repository, revision=revision or None, allow_patterns=["pytorch_model*.bin*"])
+        if old_weights := _patterns_of_missing_weights(folder):
+            folder = snapshot_download(repository, revision=revision or None, allow_patterns=old_weights)
     except HFValidationError as error:
         raise InputError(f"{name}: {error}") from None
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
@@ -48,8 +52,11 @@ def download(name: str) -> str:
     return folder
 
 
-def _has_weights(folder: str) -> bool:
-    import glob
-    import os
-
-    return any(glob.glob(os.path.join(folder, pattern)) for pattern in ("*.safetensors", "*.weights.h5", "*.index"))
+def _patterns_of_missing_weights(folder: str) -> list[str]:
+    """Returns the patterns of torch's weights, for the model and each dense layer behind it that has no others."""
+    places = [folder, *(place for kind, place in modules_of(folder) if kind == "Dense")]
+    return [
+        os.path.normpath(os.path.join(os.path.relpath(place, folder), "pytorch_model*.bin*"))
+        for place in places
+        if not any(glob.glob(os.path.join(place, weights)) for weights in ("*.safetensors", "*.weights.h5", "*.index"))
+    ]

@@ -7,7 +7,7 @@ FAISS's own files are not used, because a damaged one can crash the process. The
 import numpy as np
 from tqdm import tqdm
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 
 # Links of a vector on each level of the graph; the lowest level has twice as many. Saved graphs have this number.
 LINKS = 16
@@ -107,8 +107,8 @@ def import_faiss():
         import faiss
     except ImportError:
         raise InputError(
-            "Approximate search in many texts needs faiss: pip install 'keras-bert-pipeline[search]', or search "
-            "exactly (exact=True, --exact)."
+            "Approximate search in many texts needs faiss; exact search (exact=True, --exact) does not. "
+            + how_to_install("search")
         ) from None
     return faiss
 

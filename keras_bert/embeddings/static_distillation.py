@@ -28,7 +28,7 @@ def distil_static(
     1. Each token of the vocabulary is computed by the encoder as a text of its own.
     2. A principal component analysis keeps `size` numbers of each vector.
     3. A vector is multiplied by a / (a + p), where p is the share of its token among all tokens and a = 0.0003. So the
-        mean over the tokens of a text depends little on frequent ones, such as "the".
+       mean over the tokens of a text depends little on frequent ones, such as "the".
 
     Args:
         model: a `SentenceEncoder` with a vocabulary.

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert.embeddings.word_senses import WordVectors
 from keras_bert.program.atomic_output import atomic_folder
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 
 TABLE_FILE, VECTORS_FILE, PLOT_FILE = "senses.tsv", "vectors.npy", "senses.png"
 
@@ -22,9 +22,7 @@ _CONTEXT = 24  # characters on either side of the word
 def check_plotting() -> None:
     """Raises `InputError` when matplotlib is not installed; long work calls this before it starts."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise InputError(
-            "The picture needs matplotlib: pip install 'keras-bert-pipeline[plots]', or do without it: --noplot"
-        )
+        raise InputError(f"The picture needs matplotlib; --noplot does without it. {how_to_install('plots')}")
 
 
 def write_word_senses(

@@ -30,8 +30,8 @@ class LongEncoder(BertEncoder):
 
     Call arguments:
         inputs: as for `BertEncoder`, without `cls_positions`, and with one more optional feature of Longformer:
-            `global_mask`, int `[B, S]`: 1 for global tokens. By default `global_tokens` selects them. After the first
-                `config.max_global_tokens` of a row, tokens are not global.
+            `global_mask`, int `[B, S]`: 1 for global tokens. By default `global_tokens` selects them. Only
+            the first `config.max_global_tokens` of a row are global.
         training: whether to apply dropout.
 
     Raises:

@@ -13,3 +13,8 @@ class UntrainedWarning(InputError, UserWarning):
 
     Commands treat this warning as an error, because their users do not see the model.
     """
+
+
+def how_to_install(extra: str) -> str:
+    """Returns the sentence that says how to install an extra of setup.py. This package is on no index."""
+    return f"Run in a clone of keras_bert: pip install '.[{extra}]'"

@@ -32,6 +32,8 @@ ATTRIBUTES = {
         "_update_model_variables_moving_average",
         "_use_weight_decay",
     ),
+    "tensorflow.Tensor": ("_as_tf_output",),
+    "tensorflow.compat.v1.Session": ("_call_tf_sessionrun",),
 }
 
 

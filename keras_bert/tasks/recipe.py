@@ -12,8 +12,8 @@ def recipe_optimizer(num_batches: int, epochs: int, initial_epoch: int = 0, lear
 
     Args:
         num_batches: updates in an epoch.
-        epochs, initial_epoch: as in `keras.Model.fit`, which trains for `epochs - initial_epoch` epochs. learning_rate:
-            the peak rate.
+        epochs, initial_epoch: as in `keras.Model.fit`, which trains for `epochs - initial_epoch` epochs.
+        learning_rate: the peak rate.
     """
     num_steps = max(1, num_batches * (epochs - initial_epoch))
     return AdamW(OneFitDecay(learning_rate, num_steps, int(num_steps * _WARMUP_PROPORTION)))

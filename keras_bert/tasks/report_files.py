@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 
 from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import how_to_install
 
 _logger = logging.getLogger(__name__)
 
@@ -68,9 +69,7 @@ def draw(path: str | os.PathLike, size: tuple[float, float], draw_on: Callable) 
         Whether the picture was written.
     """
     if not has_matplotlib():
-        _logger.warning(
-            "%s was not drawn: pictures need matplotlib (pip install 'keras-bert-pipeline[plots]').", os.fspath(path)
-        )
+        _logger.warning("%s was not drawn: pictures need matplotlib. %s", os.fspath(path), how_to_install("plots"))
         return False
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

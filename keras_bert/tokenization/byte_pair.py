@@ -4,10 +4,10 @@ What it does, in order (openai/gpt-2 `encoder.py`, on the frozen Unicode table):
 
 1. Split the text into words: a contraction ('s 't 're 've 'm 'll 'd), or a run of letters, of numbers or of other
    characters, each with one preceding space if there is one; or a run of white space. In a run of white space before
-      a word, the last character is not part of the run.
+   a word, the last character is not part of the run.
 2. Write each word in UTF-8. Every byte is a token.
 3. Find the pair of neighbouring tokens that comes first in the merges, and join it everywhere in the word from left
-   until no pair is in the merges.
+   to right. Repeat this until no pair is in the merges.
 
 ModernBERT does two steps before: it normalises the text (NFC), and cuts out added tokens, such as runs of spaces. The
 texts between them are tokenised one by one.

@@ -3,8 +3,7 @@
 It returns the ids of byte_pair.py, and the same offsets in bytes. The steps:
 
 1. Code points get one of four classes from the frozen Unicode table. Words begin where the classes of neighbours
-   differ:
-      GPT-2's pattern without a regular expression.
+   differ. This is GPT-2's pattern without a regular expression.
 2. Each distinct word is looked up once in a table of the words that are one token.
 3. The other words are cut between bytes that no token spans. All parts are joined at the same time: each round joins
    the best pair of each part, until no part has one.

@@ -3,7 +3,7 @@
 For any bytes it returns the ids of wordpiece.py, and the same offsets in bytes. Texts take one of two paths:
 
 * The fast path has two ops of tf.text: FastBertNormalize with our own table (fast_normalizer.py) and
-    FastWordpieceTokenizeWithOffsets. A regular expression detects the texts for which it is exact: nearly all.
+  FastWordpieceTokenizeWithOffsets. A regular expression detects the texts for which it is exact: nearly all.
 * The exact path (exact_graph.py) processes the others step by step on code points.
 
 All other ops are core TensorFlow ops. TF Serving includes all of them since 2.12.

@@ -4,7 +4,7 @@ The library `sentencepiece` finds the tokens. Around it:
 
 1. Texts are prepared as ALBERT and XLNet prepare them, unless accents are kept (`SentencePieceModel.without_accents`).
 2. A token that ends with a digit and a comma is divided: "▁2010," -> "▁2010", ",". The rule is that of
-      google-research/albert and zihangdai/xlnet, `encode_pieces`. Hugging Face's fast tokenizers do not have it.
+   google-research/albert and zihangdai/xlnet, `encode_pieces`. Hugging Face's fast tokenizers do not have it.
 3. Special tokens never match text, even if the model file would match them.
 
 Offsets: a token covers its source characters, without the white space at its ends. Both parts of a token that step 2

@@ -19,7 +19,7 @@ from typing import Any
 import keras_bert
 from keras_bert.checkpoints.config_and_vocabulary import read_config_and_vocabulary
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.json_files import checked, member, read_json_object
 from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -219,10 +219,7 @@ def open_engine(folder: PortableFolder, num_threads: int | None = None):
 
 def missing_package(format: str, error: ImportError) -> InputError:
     """Returns the error that says how to install the runtime of a format."""
-    return InputError(
-        f"The format {format} needs a package that is not installed ({error}). Install it: pip install "
-        f"'keras-bert-pipeline[{format}]'"
-    )
+    return InputError(f"The format {format} needs a package that is not installed ({error}). {how_to_install(format)}")
 
 
 def _imported(module: str, name: str):

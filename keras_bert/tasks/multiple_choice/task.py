@@ -39,7 +39,7 @@ class MultipleChoiceTask(TextTask):
     """Prompts and choices -> the numbers of the right choices.
 
     `x` is a tuple of two columns: N prompts, and N lists of choices, all of the same length. `y` is N numbers of the
-        right choices, from 0. The score is the accuracy.
+    right choices, from 0. The score is the accuracy.
     """
 
     name = "multiple_choice"

@@ -3,7 +3,7 @@
 import importlib.util
 from collections.abc import Sequence
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 
 _PACKAGES = ("sacrebleu", "rouge_score")
 _ROUGE = ("rouge1", "rouge2", "rougeL")
@@ -46,9 +46,7 @@ def _bleu(written: Sequence[str], targets: Sequence[str]) -> tuple[float, str]:
             f"Written texts and targets must be equally many, at least one. Received: {len(written)} and {len(targets)}"
         )
     if not has_text_scores():
-        raise InputError(
-            "BLEU and ROUGE need sacrebleu and rouge-score: pip install 'keras-bert-pipeline[generation]'."
-        )
+        raise InputError(f"BLEU and ROUGE need sacrebleu and rouge-score. {how_to_install('generation')}")
     from sacrebleu.metrics import BLEU
 
     metric = BLEU()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.tf_serving.client.errors import serving_error
 from keras_bert.tf_serving.client.grpc_format import GrpcRequest
 from keras_bert.tf_serving.wire import messages
@@ -12,8 +12,7 @@ try:
     import grpc
 except ImportError as error:
     raise InputError(
-        "grpcio is not installed; a gRPC client needs it. Run: pip install 'keras-bert-pipeline[client]', "
-        "or use RestClient."
+        f"grpcio is not installed; GrpcClient needs it, RestClient does not. {how_to_install('client')}"
     ) from error
 
 _OPTIONS = [

@@ -150,7 +150,9 @@ class Batcher:
     def _key(self, inputs: Arrays):
         """Returns the key of a request. Requests with equal keys can be computed together."""
         pads = self.options.pad_variable_length_inputs
-        return tuple((name, array.ndim if pads else array.shape[1:]) for name, array in sorted(inputs.items()))
+        return tuple(
+            (name, array.dtype, array.ndim if pads else array.shape[1:]) for name, array in sorted(inputs.items())
+        )
 
     def _drop(self, batch: _Batch, answer: asyncio.Future, size: int) -> None:
         """Removes an ended request from its batch while the batch waits, and removes empty batches from the queue."""

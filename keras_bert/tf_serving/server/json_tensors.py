@@ -132,14 +132,21 @@ def bytes_of(text: str) -> bytes:
 
 
 def base64_bytes(value: Mapping) -> bytes:
-    """Returns the bytes of {"b64": "..."}, in the standard or the URL-safe alphabet, with or without padding."""
+    """Returns the bytes of {"b64": "..."}, read as by `absl::Base64Unescape`.
+
+    It has the standard alphabet, ignores ASCII white space, and takes no padding or all of it, as "=" or ".".
+    """
     if not is_base64(value):
         raise invalid_argument('A string of bytes must be {"b64": "..."}. Received: ', shown(value))
-    text = value[BASE64_KEY].translate({ord("-"): "+", ord("_"): "/"}).rstrip("=")
+    text = b"".join(bytes_of(value[BASE64_KEY]).split())
+    digits = text.rstrip(b"=.")
+    padding = -len(digits) % 4
     try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        raise invalid_argument("The value of b64 is not base64. Received: ", shown(value[BASE64_KEY])) from None
+        if len(text) - len(digits) in (0, padding):
+            return base64.b64decode(digits + b"=" * padding, validate=True)
+    except binascii.Error:
+        pass
+    raise invalid_argument("The value of b64 is not base64. Received: ", shown(value[BASE64_KEY]))
 
 
 def dense_shape(value) -> list[int]:

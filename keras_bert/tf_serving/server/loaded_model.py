@@ -53,15 +53,17 @@ class Signature:
         )
 
     def num_rows(self, inputs: Mapping[str, np.ndarray]) -> int:
-        """Returns the largest number of rows of an input with a variable first axis, or 0 if there is none."""
-        arrays = [inputs[name] for name, spec in self.inputs.items() if spec.shape is None or spec.has_batch_axis]
-        return max((len(array) for array in arrays if array.ndim), default=0)
+        """Returns the largest number of rows of an input. Inputs with the signature's fixed number are not counted."""
+        fixed = {name: spec.shape[:1] for name, spec in self.inputs.items() if spec.shape}
+        return max(
+            (len(array) for name, array in inputs.items() if array.shape[:1] not in ((), fixed.get(name))), default=0
+        )
 
     def checked(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns the inputs, with default values for missing ones.
 
         Raises:
-            StatusError: INVALID_ARGUMENT: an input is missing, unknown to the signature, or of another type.
+            StatusError: INVALID_ARGUMENT: an input is missing or unknown to the signature.
         """
         extra = sorted(set(inputs) - set(self.inputs))
         missing = sorted(set(self.inputs) - set(inputs) - set(self.defaults))
@@ -71,12 +73,7 @@ class Signature:
                 " len({", ",".join(sorted(inputs)), "}) != len({", ",".join(self.inputs),
                 "}). Sent extra: {", ",".join(extra), "}. Missing but required: {", ",".join(missing), "}.",
             )  # fmt: skip
-        inputs = {**self.defaults, **inputs}
-        for number, (name, spec) in enumerate(self.inputs.items()):
-            came = _dtype_name(inputs[name])
-            if came != spec.dtype:
-                raise invalid_argument("Expects arg[", number, "] to be ", spec.dtype, " but ", came, " is provided")
-        return inputs
+        return {**self.defaults, **inputs}
 
 
 class LoadedModel:
@@ -114,9 +111,9 @@ class LoadedModel:
             }
             tensor = self._session.graph.get_tensor_by_name
             self._tensors = {
-                name: (
-                    {key: tensor(spec.tensor) for key, spec in signature.inputs.items()},
-                    {key: tensor(spec.tensor) for key, spec in signature.outputs.items()},
+                name: tuple(
+                    {key: tensor(spec.tensor)._as_tf_output() for key, spec in specs.items()}
+                    for specs in (signature.inputs, signature.outputs)
                 )
                 for name, signature in self.signatures.items()
             }
@@ -141,19 +138,20 @@ class LoadedModel:
             inputs: the result of `Signature.checked`.
 
         Raises:
-            StatusError: with TensorFlow's code, or INVALID_ARGUMENT for a shape that the signature does not accept.
+            StatusError: with TensorFlow's code.
         """
         import tensorflow as tf
 
         feeds, fetches = self._tensors[signature_name]
+        fed = {feeds[name]: array for name, array in inputs.items()}
         try:
-            outputs = self._session.run(fetches, {feeds[name]: array for name, array in inputs.items()})
+            # `Session.run` would refuse shapes that differ from a placeholder's. TensorFlow Serving does not.
+            values = self._session._call_tf_sessionrun(None, fed, list(fetches.values()), [], None)
         except tf.errors.OpError as error:
             raise _status_error(error) from None
-        except (ValueError, TypeError) as error:
-            raise StatusError(Code.INVALID_ARGUMENT, _first_line(error)) from None
         # A scalar string is returned as bytes.
-        return {name: value if isinstance(value, np.ndarray) else _array(value) for name, value in outputs.items()}
+        outputs = zip(fetches, values, strict=True)
+        return {name: value if isinstance(value, np.ndarray) else _array(value) for name, value in outputs}
 
     def close(self) -> None:
         """Frees the memory. No `run` may be in progress."""
@@ -165,9 +163,7 @@ class LoadedModel:
 
 
 def _status_error(error) -> StatusError:
-    # Python's session adds text to TensorFlow's message that TensorFlow Serving does not have.
-    message = error.message.removeprefix("Graph execution error:\n\n").partition("\n\nOriginal stack trace")[0]
-    return StatusError(Code(error.error_code), message)
+    return StatusError(Code(error.error_code), error.message)
 
 
 def _array(value) -> np.ndarray:
@@ -181,10 +177,6 @@ def _spec(info) -> TensorSpec:
     if not info.tensor_shape.unknown_rank:
         shape = tuple(axis.size if axis.size >= 0 else None for axis in info.tensor_shape.dim)
     return TensorSpec(info.name, _short_name(tf.dtypes.as_dtype(info.dtype).name), shape)
-
-
-def _dtype_name(array: np.ndarray) -> str:
-    return "string" if array.dtype == object else _short_name(array.dtype.name)
 
 
 def _short_name(name: str) -> str:

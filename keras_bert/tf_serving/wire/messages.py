@@ -5,15 +5,13 @@ Every message of `message_fields` is an attribute under its short name. `POOL` i
 collide with TensorFlow's messages of the same names; importing TensorFlow's takes seconds.
 """
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.tf_serving.wire.message_fields import ENUMS, TENSORFLOW, TENSORFLOW_SERVING
 
 try:
     from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
 except ImportError as error:
-    raise InputError(
-        "protobuf is not installed; TF Serving's messages need it. Run: pip install 'keras-bert-pipeline[client]'"
-    ) from error
+    raise InputError(f"protobuf is not installed; TF Serving's messages need it. {how_to_install('client')}") from error
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
