@@ -49,6 +49,7 @@ from keras_bert.tokenization.tokenizer import (
     SpecialTokens,
     Tokenizer,
     check_special_tokens,
+    check_unicode,
 )
 from keras_bert.tokenization.tokenizer_files import (
     SETTINGS_FILE,
@@ -115,6 +116,7 @@ class BytePairTokenizer(Tokenizer):
         self.added_tokens = tuple(added_tokens)
         self.further_special_tokens = tuple(further_special_tokens)
         self.tokens = _tokens_in_order(self.ids)
+        check_unicode(self.tokens, "The vocabulary")
         check_special_tokens(special_tokens, self.ids, "The vocabulary")
         unmatched = (*special_tokens.names, *self.further_special_tokens)
         check_added_tokens(self.added_tokens, self.ids, unmatched, add_prefix_space)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, TokenTable
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, TokenTable, check_unicode
 
 VOCABULARY_FILE = "vocab.txt"
 # A million tokens of 64 bytes.
@@ -142,6 +142,7 @@ def _without_white_space(line: str) -> str:
 
 
 def _check_tokens(tokens: Sequence[str], name: str) -> None:
+    check_unicode(tokens, name)
     first_lines: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
         if "\n" in token:
