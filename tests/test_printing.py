@@ -4,6 +4,8 @@ import io
 import json
 import logging
 import pickle
+import shutil
+import subprocess
 import sys
 import time
 
@@ -22,6 +24,7 @@ from keras_bert.program.printing import (
     recordable,
     without_secrets,
 )
+from keras_bert.tf_serving.server.page import page_html
 
 # ESC with a colour, a title and a mark of C1; NUL, DEL; marks that reverse letters; half of a pair.
 EVIL = "a\x1b[31mb\x1b]0;t\x07\x9b2J\x00\x7f\u202ec\u2066\u200f\ud800"
@@ -152,3 +155,16 @@ def test_a_run_is_resumed_with_another_signature(tmp_path):
     folder[0].write_progress([])
     assert "abc" not in (tmp_path / "unfinished.json").read_text()
     assert folder[1].read_progress(may_replace=False) == {}
+
+
+def test_the_page_of_the_server_replaces_the_same_characters():
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    page = page_html().decode()
+    script = page[page.index("function printable") : page.index("function showError")]
+    texts = [EVIL, "Größe 中文 العربية", "می\u200cخواهم 👩\u200d🚀", "a\n\tb\u2028"]
+    code = f"{script}; console.log(JSON.stringify({json.dumps(texts)}.map(printable)))"
+    shown = json.loads(subprocess.run([node, "-e", code], capture_output=True, check=True, text=True).stdout)
+    assert shown == [printable(EVIL), texts[1], texts[2], "a\n\tb\ufffd"]
+    assert "child instanceof Node ? child : printable(child)" in page  # every element is made there
