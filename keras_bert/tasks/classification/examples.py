@@ -132,8 +132,8 @@ def checked_scores(scores: Sequence[float], source: str = "the examples") -> np.
     for number, score in enumerate(scores, start=1):
         if not is_float32(score):
             raise InputError(
-                f"{source}: the score of example {number} must be a finite number of 32 bits, at most 3.4e38. "
-                f"Received: {score!r:.100}"
+                f"{source}: the score of example {number} must be a finite number. Received: {score!r:.100}"
+                + (", which is too large for 32 bits" if abs(score) > 1 else "")
             )
     return np.asarray(scores, np.float32)
 
