@@ -26,6 +26,7 @@ from absl import flags
 from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_folder
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.printing import recordable
 
 if TYPE_CHECKING:
     from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask
@@ -178,10 +179,8 @@ def _write_part(
         written = write_records(os.path.join(folder, names["name"]), batches(), record)
     _warn(maker, part, source, tokens["unknown"] / max(tokens["all"], 1))
     counts = {name: count for name, count in sorted(maker.counts[part].items()) if count}
-    return {**names, "source": source, "num_examples": num_examples, "num_records": written.num_records} | {
-        "sha256": written.sha256,
-        "counts": counts,
-    }
+    numbers = {"num_examples": num_examples, "num_records": written.num_records}
+    return {**names, "source": recordable(source), **numbers, "sha256": written.sha256, "counts": counts}
 
 
 def _warn(maker: "FinetuningTask", part: str, source: str, unknown_share: float) -> None:
@@ -251,6 +250,7 @@ def define_flags() -> None:
         "max_seq_length", None, "Tokens in a record, special tokens included (default: 128; 384 for questions)."
     )
     flags.DEFINE_bool("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
+    flags.DEFINE_bool("skip_missing", False, "Leave out rows without a text or a label, and say how many.")
     flags.DEFINE_string(
         "text_column",
         None,
@@ -295,6 +295,7 @@ def main() -> None:
         choice_columns=tuple(FLAGS.choice_columns or ()),
         label_separator=FLAGS.label_separator,
         has_header=FLAGS.has_header,
+        skip_missing=FLAGS.skip_missing,
         labels=tuple(FLAGS.labels or ()),
         doc_stride=FLAGS.doc_stride,
         max_query_length=FLAGS.max_query_length,

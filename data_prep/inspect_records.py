@@ -21,6 +21,7 @@ from absl import flags
 from keras_bert.program.atomic_output import atomic_file, check_output_file
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.printing import recordable
 
 if TYPE_CHECKING:
     from data_prep.inspection.record_statistics import RecordStatistics
@@ -174,7 +175,7 @@ def _show_statistics(paths: Sequence[str], surroundings) -> None:
         print(f"  {warning}")
     if FLAGS.output_dir:
         report = {
-            "input": FLAGS.input_file,
+            "input": recordable(FLAGS.input_file),
             "num_records_by_file": collected.num_read,
             "warnings": warnings,
             "damage": collected.damage,

@@ -29,6 +29,7 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.printing import LONGEST_LINE, printable, recordable
 
 FLAGS = flags.FLAGS
 
@@ -94,9 +95,9 @@ class Adaptation:
     other_words: GuessedWords
 
     def __str__(self) -> str:
-        first = ", ".join(self.new_tokens[:8]) + (", ..." if len(self.new_tokens) > 8 else "")
+        first = printable(", ".join(self.new_tokens[:8]), LONGEST_LINE) + (", ..." if len(self.new_tokens) > 8 else "")
         lines = [
-            f"{self.init_checkpoint} after {self.num_train_steps:,} steps",
+            f"{recordable(self.init_checkpoint)} after {self.num_train_steps:,} steps",
             f"  documents           {self.num_documents:,} trained on, {self.num_held_out:,} held out",
             f"  new tokens          {len(self.new_tokens):,}{f': {first}' if first else ''}",
             "  pieces per word     {:.2f} before, {:.2f} after".format(*self.pieces_per_word),
@@ -317,7 +318,7 @@ def _report(folder, new_tokens: list[str], settings: dict[str, Any], num_documen
     )
     written = {
         "report.txt": str(adaptation),
-        "report.json": json.dumps(dataclasses.asdict(adaptation), indent=2) + "\n",
+        "report.json": json.dumps(recordable(dataclasses.asdict(adaptation)), indent=2) + "\n",
     }
     for name, content in written.items():
         with atomic_file(folder.file(name)) as file:

@@ -15,6 +15,7 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.printing import print_data
 
 
 def define_flags() -> None:
@@ -39,7 +40,7 @@ def main(path: str):
         # In CI, "could not be checked" must differ from "was checked and has errors".
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    print(report.to_json() if arguments.json else report)
+    print_data(report.to_json()) if arguments.json else print(report)
     if not report.is_clean(arguments.strict):
         sys.exit(1)
 

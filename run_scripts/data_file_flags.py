@@ -21,11 +21,16 @@ def define_data_file_flags(examples: str, data_dir: str) -> None:
     flags.DEFINE_string("train_file", None, f"{examples} to train on: a file, or tfds:NAME@SPLIT.")
     flags.DEFINE_string("dev_file", None, f"{examples} to evaluate on.")
     flags.DEFINE_string("test_file", None, f"{examples} to predict; labels are not needed.")
+    define_skip_missing_flag()
     # The names in create_finetuning_data.
     flags.DEFINE_alias("eval_file", "dev_file")
     flags.DEFINE_alias("predict_file", "test_file")
     flags.DEFINE_boolean("do_eval", False, "Evaluate on dev_file.")
     flags.DEFINE_integer("eval_batch_size", 8, "Examples per evaluation step.")
+
+
+def define_skip_missing_flag() -> None:
+    flags.DEFINE_boolean("skip_missing", False, "Leave out rows without a text or a label, and say how many.")
 
 
 def data_files(endings: Sequence[str] | None = None) -> dict[str, str]:

@@ -59,7 +59,7 @@ def main():
 def read_examples(path: str) -> list[dict]:
     """Returns the rows of a JSON Lines file. Raises `InputError` with the number of an invalid line."""
     rows = []
-    for number, line in enumerate(_read(path).splitlines(), start=1):
+    for number, line in enumerate(_read(path).split("\n"), start=1):
         if line.strip():
             rows.append(parse_json(line, f"{path}, line {number}"))
             if not isinstance(rows[-1], dict):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.printing import print_data
 
 BATCH_SIZE = 32
 _NO_TEXT = "(empty text)"
@@ -114,7 +115,7 @@ def print_answers(model, rows, batch_size: int, with_questions: bool) -> int:
         answers = model.ask(*zip(*batch, strict=True))
         for row, answer in zip(batch, answers, strict=True):
             if not with_questions:
-                print(answer, flush=True)
+                print_data(answer)
                 continue
             # Choices are printed with the answer.
             question = "  |  ".join(_readable(column) for column in row if column and not isinstance(column, list))

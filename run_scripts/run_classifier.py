@@ -138,6 +138,7 @@ class _Data:
             label_columns=tuple(FLAGS.label_column or ()),
             label_separator=FLAGS.label_separator,
             has_header=FLAGS.has_header,
+            skip_missing=FLAGS.skip_missing,
             labels=tuple(FLAGS.labels or ()),
         )
         reader = make_task(problem_type, options, find_task(task_name)[1] if task_name else None)

@@ -114,19 +114,20 @@ def main() -> None:
 
 
 def _read(path: str, with_labels: bool):
+    from data_prep.finetuning.complete_rows import complete_rows
     from data_prep.finetuning.tables import read_rows
     from keras_bert.tasks.embedding.examples import SentenceExamples
 
-    columns: list[list[str]] = [[] for _ in FLAGS.text_columns]
-    scores, labels = [], []
-    for row in read_rows(path, has_header=FLAGS.has_header):
-        for column, name in zip(columns, FLAGS.text_columns, strict=True):
-            column.append(row.text(name))
-        if with_labels and FLAGS.score_column:
-            scores.append(row.number(FLAGS.score_column) / FLAGS.score_scale)
-        if with_labels and FLAGS.label_column:
-            labels.append(row.label(FLAGS.label_column))
-    return SentenceExamples(columns, scores or None, labels or None, source=path, loss=_loss())
+    def values(row):
+        texts = [row.text(name) for name in FLAGS.text_columns]
+        score = row.number(FLAGS.score_column) / FLAGS.score_scale if with_labels and FLAGS.score_column else None
+        return *texts, score, row.label(FLAGS.label_column) if with_labels and FLAGS.label_column else None
+
+    rows = read_rows(path, has_header=FLAGS.has_header)
+    found = complete_rows(path, rows, values, skip_missing=FLAGS.skip_missing)
+    *columns, scores, labels = zip(*found, strict=True) if found else ((), (), ())
+    scores, labels = (None if None in column else list(column) for column in (scores, labels))
+    return SentenceExamples(list(map(list, columns)), scores, labels, source=path, loss=_loss())
 
 
 def _loss():

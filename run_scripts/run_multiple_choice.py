@@ -137,6 +137,7 @@ def _read(path: str, columns: _Columns, with_labels: bool = True):
         choice_prefix_column=columns.choice_prefix,
         label_column=columns.label if with_labels else None,
         has_header=columns.has_header,
+        skip_missing=FLAGS.skip_missing,
     )
     answers = None
     if labels is not None:

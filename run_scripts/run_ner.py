@@ -112,6 +112,7 @@ def _read(path: str, has_tags: bool | None):
         label_column=FLAGS.label_column,
         has_tags=has_tags,
         labels=FLAGS.labels or (),
+        skip_missing=FLAGS.skip_missing,
     )
     if has_tags:
         found, _, notes = in_one_scheme(found)

@@ -15,6 +15,7 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from run_scripts.data_file_flags import define_skip_missing_flag
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
     define_calibration_flag,
@@ -55,6 +56,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer("n_best_size", 20, "The number of answers in nbest_predictions.json.")
     flags.DEFINE_integer("max_answer_length", 30, "The largest number of tokens in an answer.")
+    define_skip_missing_flag()
     define_fine_tuning_flags(max_seq_length=384)
     define_calibration_flag()
 
@@ -114,7 +116,7 @@ def _read(flag: str, purpose: str):
 
     if not FLAGS[flag].value:
         raise InputError(f"--{purpose} needs --{flag}.")
-    return read_squad(FLAGS[flag].value)
+    return read_squad(FLAGS[flag].value, skip_missing=FLAGS.skip_missing)
 
 
 def _check(train) -> None:

@@ -87,6 +87,7 @@ def _read(path: str, needs_targets: bool = True):
         target_column=FLAGS.target_column,
         has_header=FLAGS.has_header,
         needs_targets=needs_targets,
+        skip_missing=FLAGS.skip_missing,
     )
     return TextToTextExamples(sources, targets, path)
 

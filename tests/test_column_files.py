@@ -102,7 +102,8 @@ def test_words_with_tags_and_questions_are_read(tmp_path):
 def test_a_missing_value_is_named_by_its_row(tmp_path):
     path = write(tmp_path / "a.parquet", {"text": ["a", None], "label": ["x", "y"]})
     with pytest.raises(
-        InputError, match=r"a.parquet: row 2: the text in column 'text' must be a string. Received: None"
+        InputError,
+        match=r"a.parquet: 1 of 2 rows .* number 1, counted from 0, at row 2: the text in column 'text' is None",
     ):
         read_labelled_text(path)
     with pytest.raises(InputError, match=r"a.parquet: row 2: the column 'text' must be a string. Received: None"):

@@ -136,3 +136,57 @@ def test_tags_are_read_where_there_are_some(tmp_path, name, content, tags):
     path = tmp_path / name
     path.write_text(content)
     assert read_tagged_sentences(path, has_tags=None).tags == tags
+
+
+@pytest.mark.parametrize("sign", "\u00a0\u202f\u2009\u3000\u2028\u0085\v\f\x1c")
+def test_only_blanks_and_tabs_separate(write, sign):
+    found = read_tagged_sentences(write(f"a{sign}b  B-X\n{sign}c\t O\n\nd O\n"))
+    assert (found.words, found.tags) == ([[f"a{sign}b", f"{sign}c"], ["d"]], [["B-X", "O"], ["O"]])
+    assert read_tagged_sentences(write(f"a{sign}b\tB-X\n")).words == [[f"a{sign}b"]]
+
+
+def test_comments_of_germeval_and_ontonotes_are_no_words(write):
+    found = read_tagged_sentences(
+        write("#\thttp://a [2009]\n1\tAda\tB-X\tO\n\n#\tb [2009]\n2\t#\tO\tO\n#\t#\tO\tO\n"),
+        text_column=1,
+        label_column=2,
+    )
+    assert (found.words, found.tags) == ([["Ada"], ["#", "#"]], [["B-X"], ["O", "O"]])
+    found = read_tagged_sentences(
+        write("#begin document (a); part 000\na 0 O\n#end document\n#begin document (b)\nb 0 O")
+    )
+    assert (found.words, found.documents) == ([["a"], ["b"]], [0, 1])
+    found = read_tagged_sentences(write("#id=1\na O\n\n#sent_id = 2\n#\nb O\n\n#a=b O\n#tag O\n"))
+    assert found.words == [["a"], ["b"], ["#a=b", "#tag"]]
+    # The first line is the word "#": it has as many columns as the first line that is certainly of a word.
+    assert read_tagged_sentences(write("#\tO\na\tB-X\n")).words == [["#", "a"]]
+    assert read_tagged_sentences(write("#tag\n#other\n"), has_tags=False).words == [["#tag", "#other"]]
+
+
+def test_a_json_file_is_refused_by_its_name(write):
+    with pytest.raises(InputError, match=r"a.json is a JSON file. .* rename it to .jsonl"):
+        read_tagged_sentences(write('[{"tokens": ["a"]}]', "a.json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "first"),
+    [
+        ("a.tsv", "a\tO\nb\t\n\n\tO\n\nc\tB-X\n", "number 0, counted from 0, at line 2: the tag in column -1 is empty"),
+        (
+            "a.jsonl",
+            '{"tokens": ["a", null], "tags": ["O", "O"]}\n{"tokens": [""], "tags": ["O"]}\n'
+            '{"tokens": ["c"], "tags": ["B-X"]}',
+            r"number 0, counted from 0, at line 1: the words in 'tokens' are \['a', None\]",
+        ),
+    ],
+)
+def test_sentences_without_a_word_or_tag_are_counted_or_left_out(write, caplog, name, content, first):
+    with pytest.raises(InputError, match=f"{name}: 2 of 3 rows have no value .*{first}.* --skip_missing"):
+        read_tagged_sentences(write(content, name))
+    assert read_tagged_sentences(write(content, name), skip_missing=True).words == [["c"]]
+    assert "2 of 3 rows were left out" in caplog.text
+
+
+def test_half_of_a_surrogate_pair_is_replaced_in_words_and_tags(write):
+    found = read_tagged_sentences(write('{"tokens": ["a\\ud800"], "tags": ["\\udfff"]}', "a.jsonl"))
+    assert (found.words, found.tags) == ([["a\ufffd"]], [["\ufffd"]])

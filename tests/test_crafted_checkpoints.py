@@ -251,6 +251,19 @@ def test_json_that_is_nested_too_deep_is_refused(format, file, content, copied):
         read_checkpoint(folder)
 
 
+@pytest.mark.parametrize(
+    ("format", "file"),
+    [("huggingface", "config.json"), ("huggingface", "tokenizer.json"), ("google", "bert_config.json")],
+)
+def test_half_of_a_surrogate_pair_in_json_is_refused(format, file, copied):
+    folder = copied(format)
+    changed_json(folder / file, id2label={"0": "a", "1": "b\ud800"})
+    with pytest.raises(InputError, match=rf"{file} has a string with half of a surrogate pair, .ud800, [^\n]*$"):
+        read_checkpoint(folder)
+    changed_json(folder / file, id2label={"0": "a", "1": "\ud83d\ude00"})
+    assert read_checkpoint(folder).tensors
+
+
 def test_json_that_is_larger_than_any_config_is_refused(copied):
     folder = copied("huggingface")
     with open(folder / "config.json", "wb") as file:

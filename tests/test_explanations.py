@@ -279,3 +279,13 @@ def test_the_scripts_of_the_page_run(tmp_path, monkeypatch, capsys):
     assert "##" in capsys.readouterr().out
     assert '<mark class="' in (tmp_path / "why.html").read_text("utf-8")
     assert SequenceClassifier.from_pretrained(tmp_path / "my_calibrated_classifier").temperature != 1.0
+
+
+def test_the_page_shows_no_control_characters_and_no_endless_lines():
+    tokens = (TokenScore("b", 0, 5, 6, "b", 5, 1.0),)
+    text = "\x1b[31mb\u202e\0\n" + "x" * 1_000_000
+    page = explanation_page([Explanation("<a>\x9b" * 100_000, tokens, (text,), "gradients", None, None, None)])
+    assert all(sign.isprintable() or sign == "\n" for sign in page)
+    assert "<a>" not in page
+    assert ">b</mark>\ufffd\ufffd\n" in page  # the marks are where they were
+    assert len(page) < 20_000

@@ -9,8 +9,10 @@ from data_prep.finetuning.labelled_text import (
     read_labelled_text,
     read_multi_label_text,
     read_scored_text,
+    read_sources_and_targets,
 )
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.examples import in_label_order
 
 
 @pytest.fixture
@@ -66,7 +68,7 @@ def test_a_byte_order_mark_blank_lines_and_spaces_are_no_text(write):
 def test_a_blank_line_in_a_table_of_one_column_is_an_empty_text(write, name):
     # Otherwise the answers would not match the lines of the file.
     path = write(name, "\ntext\none\n\ntwo\n\n \n")
-    with pytest.raises(InputError, match=f"{name}: line 4: the text in column 'text' is empty"):
+    with pytest.raises(InputError, match=f"{name}: 1 of 3 .*line 4: the text in column 'text' is empty"):
         read_labelled_text(path, label_column=None)
     assert read_labelled_text(path, label_column=None, may_be_empty=True).texts == ["one", "", "two"]
 
@@ -101,7 +103,7 @@ BAD_FILES = {
     "keys.jsonl": ('{"body": "Yes", "label": 1}', r"no column 'text' for the text. The columns are: 'body', 'label'"),
     "empty_text.tsv": ("text\tlabel\n \tgood\n", r"line 2: the text in column 'text' is empty"),
     "empty_label.tsv": ("text\tlabel\nYes\t\n", r"line 2: the label in column 'label' is empty"),
-    "null.jsonl": ('{"text": null, "label": "a"}', r"the text in column 'text' must be a string. Received: None"),
+    "null.jsonl": ('{"text": null, "label": "a"}', r"line 1: the text in column 'text' is None"),
     "fraction.jsonl": ('{"text": "a", "label": 0.5}', r"the label in column 'label' must be a string. Received: 0.5"),
     "bad.jsonl": ('{"text": "a"\n', r"line 1 is not JSON"),
     "list.jsonl": ("[1]\n", r"line 1 must be a JSON object. Received: list"),
@@ -278,3 +280,67 @@ def test_numbers_of_labels_are_names_as_before(write):
 def test_a_list_that_cannot_be_read_is_named(write):
     with pytest.raises(InputError, match="line 2: the labels in column 'label' are no list. Received: ..'a'; 'b'.."):
         read_multi_label_text(write("a.csv", "text,label\nYes,\"['a'; 'b']\"\n"))
+
+
+def test_line_ends_of_old_macintosh_programs_are_read(write):
+    expected = LabelledText(["Yes, he\u2028 said", "No"], None, ["good", "bad"])
+    assert read_labelled_text(write("a.csv", 'text,label\r"Yes, he\u2028 said",good\rNo,bad\r')) == expected
+    assert read_labelled_text(write("a.tsv", "\ufefftext\tlabel\rYes, he\u2028 said\tgood\rNo\tbad\r\n")) == expected
+    # In a file with other line ends it belongs to a value.
+    assert read_labelled_text(write("a.csv", 'text,label\r\n"a\rb",good\r\n')).texts == ["a\rb"]
+
+
+def test_a_value_may_be_longer_than_csv_readers_usually_take(write):
+    text = "word " * 40_000
+    assert read_labelled_text(write("a.csv", f'text,label\n"{text}",good\n')).texts == [text.strip()]
+
+
+MISSING = {
+    "a.tsv": "text\tlabel\na\t1\n \t2\nb\t\nc\t3\n",
+    "a.csv": 'text,label\na,1\n,2\nb," "\nc,3\n',
+    "a.jsonl": '{"text":"a","label":1}\n{"text":null,"label":2}\n{"text":"b","label":NaN}\n{"text":"c","label":3}',
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+@pytest.mark.parametrize("read", [read_labelled_text, read_scored_text])
+def test_rows_without_a_value_are_counted_or_left_out(write, caplog, name, read):
+    path = write(name, MISSING[name])
+    where = 2 if name == "a.jsonl" else 3
+    with pytest.raises(
+        InputError, match=f"{name}: 2 of 4 rows .* number 1, counted from 0, at line {where}: the text in"
+    ):
+        read(path)
+    found = read(path, skip_missing=True)
+    assert (found.texts, list(map(float, found.labels))) == (["a", "c"], [1.0, 3.0])
+    assert "2 of 4 rows were left out, because a value is missing." in caplog.text
+
+
+def test_nothing_but_missing_values_is_an_error(write):
+    with pytest.raises(InputError, match="2 of 2 rows have no value"):
+        read_labelled_text(write("a.tsv", "text\tlabel\n \ta\nb\t\n"), skip_missing=True)
+
+
+def test_choices_targets_and_sets_of_labels_may_be_missing_too(write):
+    path = write("a.jsonl", '{"text":"a","c":["x",null],"label":0}\n{"text":"b","c":["x","y"],"label":1}')
+    with pytest.raises(InputError, match="1 of 2 rows .* line 1: the choice in column 'c' is None"):
+        read_choices(path, choice_columns=["c"])
+    assert read_choices(path, choice_columns=["c"], skip_missing=True) == (["b"], [["x", "y"]], ["1"])
+    path = write("b.tsv", "source\ttarget\na\t\nb\tc\n")
+    assert read_sources_and_targets(path, skip_missing=True) == (["b"], ["c"])
+    path = write("c.jsonl", '{"text":"a","label":[null]}\n{"text":"b","label":null}\n{"text":"c","label":[]}')
+    assert read_multi_label_text(path, skip_missing=True).labels == [[]]
+
+
+@pytest.mark.parametrize("score", ["1e300", "-1e39", "9" * 400, '"1e300"'])
+def test_a_score_that_32_bits_cannot_hold_is_refused(write, score):
+    with pytest.raises(InputError, match="line 1: the score in column 'label' must be a number. Received: .{,200}$"):
+        read_scored_text(write("a.jsonl", f'{{"text": "a", "label": {score}}}'))
+
+
+def test_endless_numbers_as_labels_and_column_names_are_texts(write):
+    number = "9" * 5000
+    found = read_labelled_text(write("a.tsv", f"text\t{number}\na\t{number}\nb\t10\n"), label_column=number)
+    assert in_label_order(found.labels) == ["10", number]
+    with pytest.raises(InputError, match="no column 'x'"):
+        read_labelled_text(write("a.tsv", f"text\t{number}\na\t{number}\n"), label_column="x")

@@ -48,3 +48,16 @@ def test_the_card_has_the_facts_of_the_model(tmp_path):
     assert r"| labels | a\|b, c |" in card
     assert "| longest row | 12 tokens |" in card
     assert keras_bert.SequenceClassifier.from_pretrained(tmp_path / "model").labels == ("a|b", "c")
+
+
+def test_labels_of_strangers_cannot_leave_their_cell(tmp_path):
+    labels = ["<script>alert(1)</script>", "a|b\n---\n# title", "`x` [y](http://z)\x1b[31m\u202e", "c" * 1_000_000]
+    model = SequenceClassifier(CONFIG, labels=labels)
+    model.save_pretrained(tmp_path / "model", VOCABULARY)
+    card = (tmp_path / "model" / "README.md").read_text("utf-8")
+    [row] = [line for line in card.splitlines() if line.startswith("| labels |")]
+    assert row.startswith(r"| labels | &lt;script&gt;alert(1)&lt;/script&gt;, a\|b --- \# title, \`x\` \[y\](http://z)")
+    assert card.count("<") == 0
+    assert all(sign.isprintable() or sign == "\n" for sign in card)
+    assert len(card) < 3_000
+    assert keras_bert.SequenceClassifier.from_pretrained(tmp_path / "model").labels == tuple(labels)

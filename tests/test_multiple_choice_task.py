@@ -116,7 +116,7 @@ def test_records_train_without_reshaping():
         ((["a", "b"], [["c", "d"], ["c"]]), [0, 0], "example 2 has 1 choices, but 2 are expected"),
         ((["a"], [["c"]]), [0], "needs two choices or more. Received: 1, in example 1"),
         ((["a"], ["cd"]), [0], "the choices of example 1 must be a list of texts"),
-        ((["a"], [["c", " "]]), [0], "of example 1 must be texts that are not empty"),
+        ((["a"], [["c", " "]]), [0], r"its text of column 2 is \['c', ' '\]"),
         (
             (["a"], [["c", "d"]]),
             [2],

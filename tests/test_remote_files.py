@@ -137,3 +137,21 @@ def test_local_files_are_not_copied(tmp_path):
     with local_copy(str(tmp_path / "a.parquet")) as path:
         assert path == str(tmp_path / "a.parquet")
     assert not is_remote("C:\\data\\train.csv")
+
+
+def test_errors_while_reading_are_one_line_without_secrets(monkeypatch):
+    class Broken:
+        def read(self, size):
+            raise RuntimeError("401 for https://ada:word@host/x?sig=abc")
+
+        def close(self):
+            pass
+
+    class System:
+        def open(self, path, mode):
+            return Broken()
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", lambda path: (System(), path))
+    with pytest.raises(InputError) as raised:
+        list(read_lines("https://ada:word@host/x.tsv?sig=abc"))
+    assert "https://***@host/x.tsv?sig=***: 401 for https://***@host/x?sig=***" in str(raised.value)

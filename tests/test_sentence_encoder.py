@@ -169,9 +169,9 @@ def test_the_examples_select_the_loss_and_the_scores(eagerly, folder):
     [
         (TEXTS, None, None, "nothing to learn from single texts"),
         ((TEXTS, OTHERS[:3]), None, None, "equally long. Received: 4 texts in column 1, 3 in column 2"),
-        ((TEXTS, ["a", "b", " ", "d"]), None, None, "example 3 must not be empty. Received: ' '"),
+        ((TEXTS, ["a", "b", " ", "d"]), None, None, "row 2, counted from 0: its text of column 2 is ' '"),
         (SIMILAR, [0.0, 1.0, 5.0, 0.2], "cosine", "between -1 and 1.*Received: 5.0.*Divide scores"),
-        (SIMILAR, [0.0, 1.0, float("nan"), 0.2], None, "score of example 3 must be a number. Received: nan"),
+        (SIMILAR, [0.0, 1.0, float("nan"), 0.2], None, "row 2, counted from 0: its label is nan"),
         (SIMILAR, None, "triplet", "Triplet learns from pairs, with 3 texts.*Received: pairs, with 2"),
         (SIMILAR, None, "cosent", "CoSENT learns from scores.*Received: pairs"),
         (SIMILAR, None, Matryoshka(InBatchNegatives(), [9]), "at most 8, the size of the vectors. Received: 9"),

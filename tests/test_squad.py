@@ -91,3 +91,15 @@ def test_a_bad_file_is_refused_with_its_place(write, content, message):
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="There is no file .*none.json"):
         read_squad(tmp_path / "none.json")
+
+
+def test_questions_without_a_text_or_context_are_counted_or_left_out(write, caplog):
+    blank = {**QUESTIONS[0], "id": "3", "question": " "}
+    paragraphs = [{"context": "a b", "qas": [*QUESTIONS, blank]}, {"context": None, "qas": QUESTIONS}]
+    path = write({"data": [{"paragraphs": paragraphs}]})
+    with pytest.raises(
+        InputError, match="3 of 5 rows .* number 2, counted from 0, at article 1, paragraph 1: 'question'"
+    ):
+        read_squad(path)
+    assert read_squad(path, skip_missing=True).ids == ["1", "2"]
+    assert "3 of 5 rows were left out" in caplog.text

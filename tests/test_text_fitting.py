@@ -252,10 +252,10 @@ def test_long_texts_are_cut_and_counted(capsys):
     ("x", "y", "arguments", "message"),
     [
         ([], [], {}, "there is no text"),
-        (["good", ""], LABELS[:2], {}, "the text of example 2 is empty"),
+        (["good", ""], LABELS[:2], {}, "its text is ''"),
         (["good", 3.0], LABELS[:2], {}, "Text 2 must be a string. Received: 3.0"),
         ([("a", "b")], LABELS[:1], {}, "Pairs are given as two columns"),
-        (["good", None], LABELS[:2], {}, "Text 2 must be a string. Received: None"),
+        (["good", None], LABELS[:2], {}, "its text is None"),
         ([1], LABELS[:1], {}, "Text 1 must be a string. Received: 1"),
         (None, None, {}, "texts must be a list. Received: None"),
         (["good \ud800"], LABELS[:1], {}, "Text 1 has half a surrogate pair at character 5, which UTF-8 cannot hold"),
@@ -328,7 +328,7 @@ def test_validation_data_may_have_weights(eagerly):
 @pytest.mark.parametrize(
     ("problem_type", "labels", "message"),
     [
-        ("regression", [1.0, float("nan")], "the score of example 2 must be a finite number. Received: nan"),
+        ("regression", [1.0, float("nan")], "its label is nan"),
         ("regression", [1.0, "good"], "The labels of a regression must be numbers"),
         ("multi_label", [["a"], "a"], "The labels of example 2 must be a list of names"),
         ("multi_label", [["a"], ["c"]], "the label 'c' of example 2 is unknown: it does not occur"),

@@ -196,5 +196,5 @@ def test_examples_come_as_json_would_have_them(tmp_path, monkeypatch):
     assert read_labelled_text("tfds:tiny_questions") == LabelledText(["K\u00f6ln"], None, ["yes"])
     tagged = read_tagged_sentences("tfds:tiny_questions", text_column="words")
     assert (tagged.words, tagged.tags) == ([["in", "K\u00f6ln"]], [["O", "B-X"]])
-    with pytest.raises(InputError, match="example 1: the label in column 'label' must be a string. Received: None"):
+    with pytest.raises(InputError, match="example 1: the label in column 'label' is None"):
         read_labelled_text("tfds:tiny_questions@test")

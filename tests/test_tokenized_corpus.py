@@ -343,3 +343,10 @@ def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path):
     (tmp_path / "closed").mkdir(mode=0o500)
     with pytest.raises(InputError, match="Cannot write .*permission denied"):
         tokenize_text.tokenize_text(__file__, tmp_path / "closed" / "corpus", VOCABULARY)
+
+
+def test_the_manifest_has_no_secrets_of_urls(tmp_path):
+    sizes = {"https://host/x?sig=abc": 1, "https://host/x?sig=def": 2}
+    source = corpus_writer.TextSource(["https://ada:word@host/*?sig=abc", "caf\udce9"], sizes, {})
+    assert corpus_writer.empty_manifest(VOCABULARY, source)["input_file"] == ["https://***@host/*?sig=***", "caf?"]
+    assert source.recorded_sizes == [("https://host/x?sig=***", 1), ("https://host/x?sig=***", 2)]

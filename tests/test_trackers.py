@@ -12,6 +12,7 @@ import types
 import pytest
 
 from keras_bert import InputError
+from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.trackers import TRACKERS, check_trackers
 
 
@@ -106,3 +107,10 @@ def test_the_real_tracker_takes_a_run_offline(name, tmp_path):
     )
     assert result.returncode == 0, result.stderr[-2000:]
     assert any(tmp_path.rglob({"wandb": "*.wandb", "mlflow": "mlflow.db", "trackio": "*.db"}[name]))
+
+
+def test_trackers_and_run_json_get_no_passwords_and_another_signature_resumes(tmp_path):
+    for sig in ("abc", "123"):
+        folder = RunFolder(tmp_path / "run", {"init_checkpoint": f"https://ada:word@host/x?sig={sig}"})
+        assert folder.settings == {"init_checkpoint": "https://***@host/x?sig=***"}
+        assert "word" not in (tmp_path / "run" / "run.json").read_text("utf-8")

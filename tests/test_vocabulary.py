@@ -129,3 +129,17 @@ def test_blank_lines_at_the_end_are_left_out_for_a_table_without_rows_for_them()
 def test_the_vocabularies_of_scibert_load(shared_data, casing, blank, size):
     vocabulary = Vocabulary.from_file(shared_data("family", "vocab", f"scibert_scivocab_{casing}.txt"))
     assert (vocabulary.ids[""], len(vocabulary)) == (blank - 1, size)
+
+
+def test_half_of_a_surrogate_pair_is_no_token(tmp_path):
+    from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
+    from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
+
+    byte_pairs = [*byte_alphabet(), "<s>", "</s>", "<pad>", "<unk>", "<mask>", "a\udc80"]
+    for make in (
+        lambda: Vocabulary([*SPECIAL_TOKENS, "a\udc80"]),
+        lambda: StreamVocabulary(["<unk>", "\ud800"], "characters"),
+        lambda: BytePairTokenizer({token: number for number, token in enumerate(byte_pairs)}, []),
+    ):
+        with pytest.raises(InputError, match=r"the token \d+, 'a?\\ud.00'|'a\\udc80', has half of a surrogate pair"):
+            make()

@@ -2,6 +2,7 @@
 
 data_folder.py                  finds the train, dev and test files of a folder
 tables.py                       reads the rows of TSV, CSV, JSON Lines, Parquet and tensorflow_datasets
+complete_rows.py                reports rows that miss a value, or leaves them out
 usual_columns.py                finds text and label columns by their usual names
 labelled_text.py                reads texts with labels, sets of labels, scores or choices
 glue.py                         the GLUE tasks by name: files, columns and labels

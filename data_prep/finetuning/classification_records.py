@@ -54,7 +54,9 @@ class Classification(FinetuningTask):
 
     def _read(self, part: str, path: str) -> "_Texts":
         left_out = [] if self.glue and part == "train" else None
-        found = self._reader()(path, left_out=left_out, **self._columns(part, path))
+        found = self._reader()(
+            path, left_out=left_out, skip_missing=self.options.skip_missing, **self._columns(part, path)
+        )
         if left_out:
             self.counts[part]["rows_left_out"] = len(left_out)
             self.notes[part].append(f"{len(left_out)} rows were left out, the first because {left_out[0]}")

@@ -1,20 +1,29 @@
 """Reads words with tags: CoNLL columns, JSON Lines, Parquet and tensorflow_datasets."""
 
 import dataclasses
+import itertools
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from data_prep.finetuning.complete_rows import complete_rows
 from data_prep.finetuning.tables import Column, Row, has_named_values, read_rows
-from data_prep.text.text_lines import read_lines
+from data_prep.text.text_lines import read_lines, without_lone_surrogates
 from keras_bert.program.errors import InputError
+from keras_bert.program.missing_values import MissingValue, is_missing
 from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tagging.examples import TaggedSentences
 
-_DOCUMENT_MARK = "-DOCSTART-"
+_SEPARATORS = " \t"
+# The second is that of CoNLL-2012.
+_DOCUMENT_MARKS = ("-DOCSTART-", "#begin document (")
+_DOCUMENT_END = "#end document"
 # CoNLL-U's comments on where a document or paragraph begins.
 _NEW_DOCUMENT = "# newdoc"
-_COMMENT_WORDS = ("newdoc", "newpar", "id")
+_COMMENT_WORDS = ("newdoc", "newpar", "id", "sent_id", "doc_id", "text")
+# A comment is "#" alone, or begins with "# ", "#" and a tab, or "#name=".
+_COMMENT = re.compile(r"#(?:$|[ \t]+(?P<name>[^ \t=]*)|(?P<key>[\w.:-]+)[ \t]*=)")
 # Usual names of the lists in JSON Lines of Hugging Face data sets and in tensorflow_datasets.
 _WORD_NAMES = ("tokens", "words")
 _TAG_NAMES = ("tags", "ner_tags", "ner", "labels")
@@ -27,17 +36,19 @@ def read_tagged_sentences(
     label_column: Column | None = None,
     has_tags: bool | None = True,
     labels: Sequence[str] = (),
+    skip_missing: bool = False,
 ) -> TaggedSentences:
     """Reads sentences as words with a tag for each.
 
     `.jsonl` and Parquet files and `tfds:` names have a list of words and a list of tags in each row. Others are
     read as CoNLL columns:
 
-    * one word per line, in columns separated by tabs, or by blanks if the line of the first word has no tab;
+    * one word per line, in columns separated by tabs, or by blanks if the line of the first word has no tab; other
+      white space, such as U+00A0, is a part of a word;
     * a blank line between sentences;
-    * a line that begins with -DOCSTART- begins a document;
-    * lines between sentences that begin with "# " are comments, unless they look like the word "#": with as many
-      columns as other lines, and without "=".
+    * a line that begins with -DOCSTART- or "#begin document (" begins a document;
+    * lines between sentences that begin with "# ", "#" and a tab, or "#name=" are comments, unless they look like a
+      word: with as many columns as other lines, and without "=" after "# ".
 
     Args:
         text_column: by default column 0, or "tokens" or "words".
@@ -45,6 +56,7 @@ def read_tagged_sentences(
             the end.
         has_tags: False reads words only; None reads tags if the first sentence has them.
         labels: the names of the tags in the order of their numbers, if the lists have numbers.
+        skip_missing: whether sentences with an empty or missing word or tag are left out; a warning says how many.
 
     Raises:
         InputError: the file cannot be read, has no words, a line has another number of columns than the first, or a
@@ -52,22 +64,29 @@ def read_tagged_sentences(
     """
     path = os.fspath(path)
     if has_named_values(path):
-        return _read_lists(path, text_column, label_column, has_tags, labels)
+        return _read_lists(path, text_column, label_column, has_tags, labels, skip_missing)
+    if path.removesuffix(".gz").endswith(".json"):
+        raise InputError(
+            f"{path} is a JSON file. Tagged sentences are read from CoNLL columns, .jsonl (an object with lists of "
+            "words and tags in each line) and .parquet. Convert it; if it has one object per line, rename it to .jsonl."
+        )
     word_column = _as_number(text_column, 0)
     tag_column = _as_number(label_column, -1)
-    words, tags, documents, locations = [], [], [], []
-    for sentence in _sentences(path):
+
+    def values(sentence: _Sentence) -> tuple[list[str], list[str | None], int, str]:
+        nonlocal has_tags
         if has_tags is None:
             num_columns = len(sentence.rows[0][1])
             has_tags = num_columns > 1 and -num_columns <= tag_column < num_columns
-        tag_column = tag_column if has_tags else None
-        rows = [_word_and_tag(path, line, columns, word_column, tag_column) for line, columns in sentence.rows]
-        words.append([word for word, _ in rows])
-        tags.append([tag for _, tag in rows])
-        documents.append(sentence.document)
-        locations.append(f"line {sentence.rows[0][0]}")
-    if not words:
+        used = tag_column if has_tags else None
+        rows = [_word_and_tag(path, line, columns, word_column, used) for line, columns in sentence.rows]
+        words, tags = zip(*rows, strict=True)
+        return list(words), list(tags), sentence.document, f"line {sentence.rows[0][0]}"
+
+    found = complete_rows(path, _sentences(path), values, skip_missing=skip_missing)
+    if not found:
         raise InputError(f"{path} has no words. Expected CoNLL columns: one word per line, its tag in another column.")
+    words, tags, documents, locations = map(list, zip(*found, strict=True))
     return TaggedSentences(words, tags if has_tags else None, documents, path, locations)
 
 
@@ -83,23 +102,23 @@ def _sentences(path: str) -> Iterator[_Sentence]:
     rows: list[tuple[int, list[str]]] = []
     document = 0
     num_words = 0
-    has_tabs, num_columns = False, 0
-    for number, line in enumerate(read_lines(path), start=1):
-        line = line.rstrip("\r\n")
-        is_mark = line.startswith(_DOCUMENT_MARK) or (not rows and line.startswith(_NEW_DOCUMENT + " "))
-        if is_mark or line.rstrip() == _NEW_DOCUMENT or not line.strip():
+    lines = (line.rstrip("\r\n") for line in read_lines(path))
+    first, lines = _first_word_line(lines)
+    has_tabs = "\t" in first
+    num_columns = len(_columns(first, has_tabs))
+    for number, line in enumerate(lines, start=1):
+        is_mark = line.startswith(_DOCUMENT_MARKS) or (not rows and line.startswith(_NEW_DOCUMENT + " "))
+        is_mark = is_mark or line.rstrip(_SEPARATORS) in (_NEW_DOCUMENT, _DOCUMENT_END)
+        if is_mark or not line.strip(_SEPARATORS):
             if rows:
                 yield _Sentence(rows, document)
                 rows = []
-            if line.strip() and num_words:
+            if is_mark and num_words and not line.startswith(_DOCUMENT_END):
                 document += 1
             continue
-        if num_words == 0:
-            has_tabs = "\t" in line and not _is_comment(line, line.split(), 0)
-        columns = line.split("\t") if has_tabs else line.split()
+        columns = _columns(line, has_tabs)
         if not rows and _is_comment(line, columns, num_columns):
             continue
-        num_columns = num_columns or len(columns)
         if len(columns) != num_columns:
             raise InputError(
                 f"{path}: line {number} has {len(columns)} columns, but {num_columns} are expected, as in the first "
@@ -111,11 +130,33 @@ def _sentences(path: str) -> Iterator[_Sentence]:
         yield _Sentence(rows, document)
 
 
+def _first_word_line(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+    """Returns the first line that is certainly of a word, and all lines. If there is none, it is the first with a #."""
+    seen, maybe = [], ""
+    for line in lines:
+        seen.append(line)
+        if line.startswith("#"):
+            maybe = maybe or ("" if _is_comment(line, [], -1) else line)
+        elif line.strip(_SEPARATORS) and not line.startswith(_DOCUMENT_MARKS):
+            return line, itertools.chain(seen, lines)
+    return maybe, iter(seen)
+
+
+def _columns(line: str, has_tabs: bool) -> list[str]:
+    """Returns the columns of a line. Only blanks and tabs separate them: U+00A0 and U+3000 are parts of words."""
+    return line.split("\t") if has_tabs else re.split(r"[ \t]+", line.strip(_SEPARATORS))
+
+
 def _is_comment(line: str, columns: list[str], num_columns: int) -> bool:
-    """Returns whether a line between sentences is a comment. `num_columns` is that of the words' lines, or 0."""
-    if not line.startswith("# "):
+    """Returns whether a line between sentences is a comment. `num_columns` is that of the words' lines."""
+    match = _COMMENT.match(line)
+    if match is None:
         return False
-    return len(columns) != num_columns or "=" in line or line.split()[1] in _COMMENT_WORDS
+    return (
+        len(columns) != num_columns
+        or (match["name"] or match["key"]) in _COMMENT_WORDS
+        or (line[1:2] == " " and "=" in line)
+    )
 
 
 def _word_and_tag(
@@ -131,9 +172,9 @@ def _word_and_tag(
                 f"{path}: line {line} has no column {column} for the {kind}. It has {len(columns)}, numbered from 0, "
                 "separated by tabs or blanks."
             )
-        value = columns[column].strip()
-        if not value:
-            raise InputError(f"{path}: line {line}: the {kind} in column {column} is empty.")
+        value = columns[column].strip(_SEPARATORS)
+        if not value.strip():
+            raise MissingValue(f"{path}: line {line}: the {kind} in column {column} is empty")
         found.append(value)
     return found[0], found[1]
 
@@ -155,16 +196,22 @@ def _read_lists(
     label_column: Column | None,
     has_tags: bool | None,
     labels: Sequence[str],
+    skip_missing: bool,
 ) -> TaggedSentences:
-    words, tags, locations = [], [], []
-    for row in read_rows(path):
-        if not words:
-            text_column = _column(text_column, _WORD_NAMES, row.values)
-            label_column = _column(label_column, _TAG_NAMES, row.values)
-            has_tags = isinstance(row.values.get(label_column), list) if has_tags is None else has_tags
-        words.append(_strings(row, text_column, "words"))
-        tags.append(_tag_names(row, label_column, labels) if has_tags else None)
-        locations.append(row.where.removeprefix(f"{path}: "))
+    rows = iter(read_rows(path))
+    first = next(rows, None)
+    if first is None:
+        raise InputError(f"{path} has no rows.")
+    text_column = _column(text_column, _WORD_NAMES, first.values)
+    label_column = _column(label_column, _TAG_NAMES, first.values)
+    has_tags = isinstance(first.values.get(label_column), list) if has_tags is None else has_tags
+
+    def values(row: Row) -> tuple[list[str], list[str] | None, str]:
+        words = _strings(row, text_column, "words")
+        return words, _tag_names(row, label_column, labels) if has_tags else None, row.where.removeprefix(f"{path}: ")
+
+    found = complete_rows(path, itertools.chain([first], rows), values, skip_missing=skip_missing)
+    words, tags, locations = map(list, zip(*found, strict=True))
     return TaggedSentences(words, tags if has_tags else None, None, path, locations)
 
 
@@ -188,6 +235,8 @@ def _tag_names(row: Row, column: Column, labels: Sequence[str]) -> list[str]:
 
 def _strings(row: Row, column: Column, kind: str) -> list[str]:
     value = row.value(column, kind)
+    if is_missing(value):
+        raise MissingValue(f"{row.where}: the {kind} in {column!r} are {value!r:.100}")
     if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
         raise InputError(f"{row.where}: the {kind} in {column!r} must be a list of strings. Received: {value!r:.200}")
-    return value
+    return list(map(without_lone_surrogates, value))

@@ -29,6 +29,7 @@ class FinetuningOptions:
     choice_columns: tuple[Column, ...] = ()
     label_separator: str = ","
     has_header: bool = True
+    skip_missing: bool = False
     labels: tuple[str, ...] = ()
     doc_stride: int = 128
     max_query_length: int = 64

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from data_prep.finetuning.complete_rows import complete_rows
 from data_prep.finetuning.tables import Column, Row, read_rows
 from keras_bert.program.errors import InputError
 
@@ -37,6 +38,7 @@ def read_labelled_text(
     has_header: bool = True,
     may_be_empty: bool = False,
     left_out: list[str] | None = None,
+    skip_missing: bool = False,
 ) -> LabelledText:
     """Reads texts, second texts and labels from the sources of `data_prep.finetuning.tables.read_rows`.
 
@@ -49,6 +51,7 @@ def read_labelled_text(
         has_header: whether the first line of a `.tsv` or `.csv` file has the names of the columns.
         may_be_empty: whether a text may be empty.
         left_out: if given, bad rows are left out, and a description of each is appended here.
+        skip_missing: whether rows with an empty or missing value are left out; a warning says how many.
 
     Raises:
         InputError: the file cannot be read or has no rows, a column is missing, or a row has too few or too many
@@ -59,7 +62,7 @@ def read_labelled_text(
         # ['1', '1', '1']
     """
     read_label = None if label_column is None else lambda row: row.label(label_column)
-    return _read(path, text_column, second_text_column, read_label, has_header, may_be_empty, left_out)
+    return _read(path, text_column, second_text_column, read_label, has_header, may_be_empty, left_out, skip_missing)
 
 
 def read_scored_text(
@@ -71,10 +74,11 @@ def read_scored_text(
     has_header: bool = True,
     may_be_empty: bool = False,
     left_out: list[str] | None = None,
+    skip_missing: bool = False,
 ) -> LabelledText:
     """As `read_labelled_text`, with numbers as labels."""
     read_label = None if label_column is None else lambda row: row.number(label_column)
-    return _read(path, text_column, second_text_column, read_label, has_header, may_be_empty, left_out)
+    return _read(path, text_column, second_text_column, read_label, has_header, may_be_empty, left_out, skip_missing)
 
 
 def read_multi_label_text(
@@ -86,6 +90,7 @@ def read_multi_label_text(
     label_separator: str = ",",
     has_header: bool = True,
     left_out: list[str] | None = None,
+    skip_missing: bool = False,
 ) -> LabelledText:
     """As `read_labelled_text`, with any number of labels per text.
 
@@ -101,7 +106,9 @@ def read_multi_label_text(
         read_label = lambda row: row.labels(label_column, label_separator)  # noqa: E731
     elif label_column is not None:
         read_label = lambda row: row.marked(label_column)  # noqa: E731
-    found = _read(path, text_column, second_text_column, read_label, has_header, left_out=left_out)
+    found = _read(
+        path, text_column, second_text_column, read_label, has_header, left_out=left_out, skip_missing=skip_missing
+    )
     if isinstance(label_column, str | int):
         _refuse_marks(found.labels or (), os.fspath(path), label_column)
     return found
@@ -129,6 +136,7 @@ def read_choices(
     choice_prefix_column: Column | None = None,
     label_column: Column | None = "label",
     has_header: bool = True,
+    skip_missing: bool = False,
 ) -> tuple[list[str], list[list[str]], list[str] | None]:
     """Reads prompts, their choices, and labels that identify the right choice.
 
@@ -142,20 +150,24 @@ def read_choices(
     Raises:
         InputError: as in `read_labelled_text`, or a row has another number of choices than the first.
     """
-    prompts, choices, labels = [], [], []
-    for row in read_rows(os.fspath(path), has_header=has_header):
-        prompts.append(row.text(text_column))
-        choices.append(row.texts(choice_columns, "choice"))
+    path = os.fspath(path)
+    num_choices = 0
+
+    def values(row: Row) -> tuple[str, list[str], str | None]:
+        nonlocal num_choices
+        prompt, choices = row.text(text_column), row.texts(choice_columns, "choice")
         if choice_prefix_column is not None:
             prefix = row.text(choice_prefix_column, "beginning of the choices", may_be_empty=True)
-            choices[-1] = [f"{prefix} {choice}".lstrip() for choice in choices[-1]]
-        if len(choices[-1]) != len(choices[0]):
+            choices = [f"{prefix} {choice}".lstrip() for choice in choices]
+        num_choices = num_choices or len(choices)
+        if len(choices) != num_choices:
             raise InputError(
-                f"{row.where} has {len(choices[-1])} choices, but {len(choices[0])} are expected, as in the first row."
+                f"{row.where} has {len(choices)} choices, but {num_choices} are expected, as in the first row."
             )
-        if label_column is not None:
-            labels.append(row.label(label_column))
-    _check_has_rows(prompts, path, has_header)
+        return prompt, choices, None if label_column is None else row.label(label_column)
+
+    found = complete_rows(path, read_rows(path, has_header=has_header), values, skip_missing=skip_missing)
+    prompts, choices, labels = _columns_of(found, path, has_header)
     return prompts, choices, None if label_column is None else labels
 
 
@@ -166,6 +178,7 @@ def read_sources_and_targets(
     target_column: Column = "target",
     has_header: bool = True,
     needs_targets: bool = True,
+    skip_missing: bool = False,
 ) -> tuple[list[str], list[str] | None]:
     """Reads sources and the targets to write for them.
 
@@ -178,13 +191,15 @@ def read_sources_and_targets(
     Raises:
         InputError: as in `read_labelled_text`.
     """
-    sources, targets = [], []
-    for row in read_rows(os.fspath(path), has_header=has_header):
-        sources.append(row.text(source_column, "source"))
-        if needs_targets or target_column in row.values:
-            targets.append(row.text(target_column, "target"))
-    _check_has_rows(sources, path, has_header)
-    return sources, targets or None
+    path = os.fspath(path)
+
+    def values(row: Row) -> tuple[str, str | None]:
+        source = row.text(source_column, "source")
+        return source, row.text(target_column, "target") if needs_targets or target_column in row.values else None
+
+    found = complete_rows(path, read_rows(path, has_header=has_header), values, skip_missing=skip_missing)
+    sources, targets = _columns_of(found, path, has_header)
+    return sources, None if None in targets else targets
 
 
 def _read(
@@ -195,29 +210,23 @@ def _read(
     has_header: bool,
     may_be_empty: bool = False,
     left_out: list[str] | None = None,
+    skip_missing: bool = False,
 ) -> LabelledText:
-    texts, second_texts, labels = [], [], []
-    for row in read_rows(os.fspath(path), has_header=has_header, left_out=left_out):
-        try:
-            text = row.text(text_column, may_be_empty=may_be_empty)
-            second = None
-            if second_text_column is not None:
-                second = row.text(second_text_column, "second text", may_be_empty=may_be_empty)
-            label = read_label(row) if read_label else None
-        except InputError as error:
-            if left_out is None or not texts:
-                raise
-            left_out.append(str(error))
-            continue
-        texts.append(text)
-        second_texts.append(second)
-        labels.append(label)
-    _check_has_rows(texts, path, has_header)
-    return LabelledText(
-        texts, None if second_text_column is None else second_texts, labels if read_label is not None else None
-    )
+    path = os.fspath(path)
+
+    def values(row: Row) -> tuple[str, str | None, Any]:
+        text, second = row.text(text_column, may_be_empty=may_be_empty), None
+        if second_text_column is not None:
+            second = row.text(second_text_column, "second text", may_be_empty=may_be_empty)
+        return text, second, read_label(row) if read_label else None
+
+    rows = read_rows(path, has_header=has_header, left_out=left_out)
+    found = complete_rows(path, rows, values, skip_missing=skip_missing, left_out=left_out)
+    texts, second_texts, labels = _columns_of(found, path, has_header)
+    return LabelledText(texts, None if second_text_column is None else second_texts, labels if read_label else None)
 
 
-def _check_has_rows(texts: list[str], path: str | os.PathLike, has_header: bool) -> None:
-    if not texts:
-        raise InputError(f"{os.fspath(path)} has no rows{' below the header' if has_header else ''}.")
+def _columns_of(rows: list[tuple], path: str, has_header: bool) -> list[list]:
+    if not rows:
+        raise InputError(f"{path} has no rows{' below the header' if has_header else ''}.")
+    return [list(column) for column in zip(*rows, strict=True)]

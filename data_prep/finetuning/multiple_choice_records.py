@@ -74,6 +74,7 @@ class MultipleChoice(FinetuningTask):
             choice_columns=self.options.choice_columns,
             label_column=self.options.label_column if has_labels(part) else None,
             has_header=self.options.has_header,
+            skip_missing=self.options.skip_missing,
         )
         return _Choices(*found, path)
 

@@ -75,7 +75,7 @@ class QuestionAnswering(FinetuningTask):
         }
 
     def _read(self, part: str, path: str) -> question_answering.QuestionExamples:
-        return read_squad(path, has_answers=has_labels(part))
+        return read_squad(path, has_answers=has_labels(part), skip_missing=self.options.skip_missing)
 
     def _find_answers(self, part: str) -> list[tuple[int, int] | None]:
         """Returns the character span of each question's first answer. Removes questions without answers from training.

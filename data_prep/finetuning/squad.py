@@ -4,14 +4,16 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from data_prep.finetuning.complete_rows import complete_rows
 from data_prep.finetuning.tables import has_named_values, read_rows
 from data_prep.text.text_lines import read_text, without_lone_surrogates
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
+from keras_bert.program.missing_values import MissingValue, is_missing
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples
 
 
-def read_squad(path: str | os.PathLike, *, has_answers: bool = True) -> QuestionExamples:
+def read_squad(path: str | os.PathLike, *, has_answers: bool = True, skip_missing: bool = False) -> QuestionExamples:
     """Reads questions, their contexts and their answers.
 
     `.json` (or `.json.gz`) is the format of SQuAD 1.1 and 2.0: `data` -> `paragraphs` -> `context` and `qas`. `.jsonl`
@@ -21,31 +23,33 @@ def read_squad(path: str | os.PathLike, *, has_answers: bool = True) -> Question
     Args:
         has_answers: False reads no answers. If True, a question may still have none: then its context does not answer
             it.
+        skip_missing: whether questions without a text or a context are left out; a warning says how many.
 
     Raises:
         InputError: the file cannot be read or has another format, or a question or context is empty.
     """
     path = os.fspath(path)
     questions = _questions_of_rows(path) if has_named_values(path) else _questions_of_squad(path)
-    ids, texts, contexts, answers = [], [], [], []
-    for where, question, context, answer_lists in questions:
-        ids.append(_text(question, "id", where))
-        texts.append(_text(question, "question", where))
-        contexts.append(context)
-        if has_answers:
-            answers.append(_answers(answer_lists, f"{where}: question {ids[-1]!r}"))
-    if not ids:
+
+    def values(found: tuple[str, dict, dict, Any]) -> tuple[str, str, str, list[Answer]]:
+        where, question, paragraph, answer_lists = found
+        name, text = _text(question, "id", where), _text(question, "question", where)
+        answers = _answers(answer_lists, f"{where}: question {name!r}") if has_answers else []
+        return name, text, _text(paragraph, "context", where), answers
+
+    found = complete_rows(path, questions, values, skip_missing=skip_missing)
+    if not found:
         raise InputError(f"{path} has no question.")
+    ids, texts, contexts, answers = map(list, zip(*found, strict=True))
     return QuestionExamples(ids, texts, contexts, answers if has_answers else None, path)
 
 
-def _questions_of_squad(path: str) -> Iterator[tuple[str, dict, str, Any]]:
+def _questions_of_squad(path: str) -> Iterator[tuple[str, dict, dict, Any]]:
     data = parse_json(read_text(path), path)
     for article_number, article in enumerate(_list(data, "data", path), start=1):
         where = f"{path}: article {article_number}"
         for number, paragraph in enumerate(_list(article, "paragraphs", where), start=1):
             place = f"{where}, paragraph {number}"
-            context = _text(paragraph, "context", place)
             for question in _list(paragraph, "qas", place):
                 if not isinstance(question, dict):
                     raise InputError(f"{place}: a question must be a JSON object. Received: {question!r}")
@@ -53,12 +57,12 @@ def _questions_of_squad(path: str) -> Iterator[tuple[str, dict, str, Any]]:
                 # `plausible_answers` beside an empty list. Some files leave the list out.
                 answers = question.get("answers", [])
                 has_none = answers is None and question.get("is_impossible") is True
-                yield place, question, context, [] if has_none else answers
+                yield place, question, paragraph, [] if has_none else answers
 
 
-def _questions_of_rows(path: str) -> Iterator[tuple[str, dict, str, Any]]:
+def _questions_of_rows(path: str) -> Iterator[tuple[str, dict, dict, Any]]:
     for row in read_rows(path):
-        yield row.where, row.values, _text(row.values, "context", row.where), row.values.get("answers", [])
+        yield row.where, row.values, row.values, row.values.get("answers", [])
 
 
 def _list(container: Any, name: str, where: str) -> list:
@@ -74,8 +78,10 @@ def _text(container: dict, name: str, where: str) -> str:
     value = container.get(name)
     if name == "id" and isinstance(value, int):
         value = str(value)
-    if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{where}: {name!r} must be a non-empty text. Received: {value!r}")
+    if is_missing(value):
+        raise MissingValue(f"{where}: {name!r} must be a non-empty text. Received: {value!r}")
+    if not isinstance(value, str):
+        raise InputError(f"{where}: {name!r} must be a non-empty text. Received: {value!r:.100}")
     return without_lone_surrogates(value)
 
 

@@ -15,8 +15,10 @@ from data_prep.text import tfds_text
 from data_prep.text.column_files import is_column_file, read_column_file
 from data_prep.text.remote_files import is_remote
 from data_prep.text.text_lines import read_lines, without_lone_surrogates
+from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
+from keras_bert.program.missing_values import MissingValue, is_missing
 
 # The first lines of a CSV file, which show its separator.
 _LINES_COMPARED = 200
@@ -24,6 +26,9 @@ _LINES_COMPARED = 200
 # A list that Python, NumPy or JSON has written into a text, and one of its values: a string, a number or a truth value.
 _LIST = re.compile(r"""\[\s*\]|[\[({]\s*['"].*['"],?\s*[\])}]|\[[\d\s.,]+\]|\[\s*(True|False|true|false)\b.*\]""", re.S)
 _LIST_VALUE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d[\d.]*|True|False|true|false""", re.S)
+# Python's limit of 131,072 characters is for all readers of CSV in a process.
+_LONGEST_FIELD = 256_000_000
+csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
 
 # A name, or a number from 0, which may be written as a string.
 Column = str | int
@@ -74,7 +79,11 @@ class Row:
     def labels(self, column: Column, separator: str) -> list[str]:
         """Returns any number of labels: from a list, also written as text, or from a string with separators."""
         value = self.value(column, "labels")
+        if is_missing(value, may_be_blank=True):
+            raise self._missing(value, column, "label")
         if isinstance(value, list):
+            if any(map(is_missing, value)):
+                raise self._missing(value, column, "label")
             return [self._checked_text(str(label), column, "label") for label in value]
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
@@ -97,7 +106,10 @@ class Row:
         names = {"0": False, "1": True, "false": False, "true": True}
         found = []
         for column in columns:
-            value = str(self.value(column, "label")).strip().lower()
+            value = self.value(column, "label")
+            if is_missing(value):
+                raise self._missing(value, column, "label")
+            value = str(value).strip().lower()
             if value not in names:
                 raise InputError(f"{self.where}: the label in column {column!r} must be 0 or 1. Received: {value!r}")
             if names[value]:
@@ -108,12 +120,17 @@ class Row:
         value = self.value(column, kind)
         if self.decimal_comma and isinstance(value, str):
             value = value.replace(",", ".")
+        if is_missing(value):
+            raise self._missing(value, column, kind)
         try:
             number = float(value) if not isinstance(value, bool) else math.nan
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
-        if not math.isfinite(number):
-            raise InputError(f"{self.where}: the {kind} in column {column!r} must be a number. Received: {value!r}")
+        if not is_float32(number):
+            raise InputError(
+                f"{self.where}: the {kind} in column {column!r} must be a number. Received: {value!r:.100}"
+                + (", which is too large for 32 bits" if math.isfinite(number) else "")
+            )
         return number
 
     def texts(self, columns: Sequence[Column], kind: str) -> list[str]:
@@ -123,12 +140,17 @@ class Row:
         return [self.text(column, kind) for column in columns]
 
     def _checked_text(self, value: Any, column: Column, kind: str, may_be_empty: bool = False) -> str:
+        if is_missing(value, may_be_empty):
+            raise self._missing(value, column, kind)
         if not isinstance(value, str):
-            raise InputError(f"{self.where}: the {kind} in column {column!r} must be a string. Received: {value!r}")
-        value = value.strip()
-        if not value and not may_be_empty:
-            raise InputError(f"{self.where}: the {kind} in column {column!r} is empty. Remove the line or fill it in.")
-        return without_lone_surrogates(value)
+            raise InputError(
+                f"{self.where}: the {kind} in column {column!r} must be a string. Received: {value!r:.100}"
+            )
+        return without_lone_surrogates(value.strip())
+
+    def _missing(self, value: Any, column: Column, kind: str) -> MissingValue:
+        found = "empty" if isinstance(value, str) else repr(value)
+        return MissingValue(f"{self.where}: the {kind} in column {column!r} is {found}")
 
 
 def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | None = None) -> Iterator[Row]:
@@ -295,4 +317,4 @@ def _separator_hint(names: Sequence[str]) -> str:
 
 def _is_number_of(name: str, values: Mapping[Column, object]) -> bool:
     """Returns whether a key is a column number that was written as a string."""
-    return name.isascii() and name.isdigit() and int(name) in values
+    return name.isascii() and name.isdigit() and len(name) < 10 and int(name) in values

@@ -68,6 +68,7 @@ class Tagging(FinetuningTask):
             label_column=options.label_column if options.label_columns else None,
             has_tags=has_labels(part),
             labels=options.labels,
+            skip_missing=options.skip_missing,
         )
         longest = max(range(len(found)), key=lambda number: len(found.words[number]))
         if len(found.words[longest]) > _MANY_WORDS:

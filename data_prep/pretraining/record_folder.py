@@ -18,6 +18,7 @@ from data_prep.pretraining.record_writer import WrittenFile
 from data_prep.pretraining.tfds_metadata import tfds_metadata
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
+from keras_bert.program.printing import recordable
 from keras_bert.records import features
 
 FORMAT = "keras_bert pre-training records 2"
@@ -109,8 +110,8 @@ class RecordFolder:
         self._files = files or DiskFiles()
         self.manifest_path = prefix + MANIFEST_NAME
         self.progress_path = prefix + PROGRESS_NAME
-        # In the form that JSON returns: tuples become lists.
-        self._request = json.loads(json.dumps(request))
+        # In the form that JSON returns: tuples become lists. A run may be resumed with other secrets.
+        self._request = recordable(json.loads(json.dumps(request)))
 
     def finished_run(self, folder: str) -> PretrainingDataSummary | None:
         """Returns the result of an earlier run of the same call, or None.

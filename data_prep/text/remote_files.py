@@ -82,7 +82,7 @@ class _Fsspec:
         self._system = system
 
     def open(self, path: str) -> BinaryIO:
-        return self._system.open(path, "rb")
+        return io.BufferedReader(_RemoteFile(self._system.open(path, "rb")), 1 << 20)
 
     def size(self, path: str) -> int:
         return int(self._system.size(path))
@@ -97,8 +97,8 @@ class _Fsspec:
         return [self._system.unstrip_protocol(name) for name in self._system.find(folder)]
 
 
-class _TensorFlowFile(io.RawIOBase):
-    """A file of TensorFlow as a file of Python, with errors of Python."""
+class _RemoteFile(io.RawIOBase):
+    """A file of fsspec or TensorFlow as a file of Python. Its errors, of many classes, become an `OSError`."""
 
     def __init__(self, file):
         super().__init__()
@@ -125,6 +125,10 @@ class _TensorFlowFile(io.RawIOBase):
         buffer[: len(data)] = data
         return len(data)
 
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
 
 class _TensorFlow:
     """The file systems of TensorFlow."""
@@ -134,7 +138,7 @@ class _TensorFlow:
 
     def open(self, path: str) -> BinaryIO:
         self._gfile.stat(path)  # a missing file is reported here instead of at the first byte
-        return io.BufferedReader(_TensorFlowFile(self._gfile.GFile(path, "rb")), 1 << 20)
+        return io.BufferedReader(_RemoteFile(self._gfile.GFile(path, "rb")), 1 << 20)
 
     def size(self, path: str) -> int:
         return self._gfile.stat(path).length

@@ -57,7 +57,8 @@ class TextChunk:
         text = _decode(self)
         if self.source.endswith(JSON_SUFFIXES):
             return _documents_of_texts(_texts_of_json_lines(self, text))
-        return _group_lines(text.split("\n"))
+        # Old Macintosh programs end lines with "\r" alone.
+        return _group_lines(text.split("\n" if "\n" in text else "\r"))
 
 
 def read_chunks(path: str, text_field: str, open_file: Callable[[str], BinaryIO] = open_file) -> Iterator[TextChunk]:

@@ -1,9 +1,10 @@
 """Reads the lines of text files, for formats with one row per line."""
 
 import gzip
+import itertools
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from data_prep.text.remote_files import is_remote, open_remote
@@ -11,8 +12,9 @@ from keras_bert.program.errors import InputError
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[str]:
-    r"""Yields the lines of a UTF-8 text file, with their line breaks (only "\n" is one); `.gz` is decompressed.
+    r"""Yields the lines of a UTF-8 text file, with their line breaks; `.gz` is decompressed.
 
+    Only "\n" is a line break, or "\r" in a file that has no "\n" before its end, as old Macintosh programs write.
     The file may be on disk or at a URL such as gs://, see `remote_files.py`. A byte order mark is skipped.
 
     Raises:
@@ -21,13 +23,22 @@ def read_lines(path: str | os.PathLike) -> Iterator[str]:
     path = os.fspath(path)
     try:
         with open_file(path) as raw_file, gzip.open(raw_file) if path.endswith(".gz") else raw_file as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(_physical_lines(file), start=1):
                 text = _decode(line, path, number)
                 yield text.removeprefix("\ufeff") if number == 1 else text
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path} is not a complete gzip file: {error}. Fetch or compress it again.") from None
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}") from None
+
+
+def _physical_lines(file: Iterable[bytes]) -> Iterator[bytes]:
+    lines = iter(file)
+    first, second = next(lines, b""), next(lines, None)
+    if second is None and b"\r" in first.rstrip(b"\r\n"):
+        yield from (line + b"\n" for line in first.splitlines())
+    elif first:
+        yield from itertools.chain([first], [] if second is None else [second], lines)
 
 
 def open_file(path: str) -> BinaryIO:

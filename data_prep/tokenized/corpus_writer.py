@@ -26,6 +26,7 @@ from data_prep.tokenized.tokenized_corpus import (
 from keras_bert.program.atomic_output import atomic_file, check_output_folder, explain_write_errors
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
+from keras_bert.program.printing import recordable
 from keras_bert.tokenization.kinds import save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -76,6 +77,7 @@ class CorpusWriter:
         self._path = path
         self._state = state
         self._sizes = sizes
+        self._numbers = {name: number for number, name in enumerate(sizes)}
         self.num_chunks = state["progress"]["num_chunks"]
         is_empty = not state["num_tokens"]
         self._files = {
@@ -100,8 +102,8 @@ class CorpusWriter:
             state[name] += number
         for name in self._part:
             self._part[name] += counts[name]
-        if chunk.source not in dict(progress["begun_sources"][-1:]):
-            progress["begun_sources"].append((chunk.source, self._sizes[chunk.source]))
+        if self._numbers[chunk.source] == len(progress["begun_sources"]):
+            progress["begun_sources"].append((recordable(chunk.source), self._sizes[chunk.source]))
         self.num_chunks += 1
         if self.num_chunks % _CHUNKS_PER_PART == 0:
             self.commit()
@@ -141,6 +143,10 @@ class TextSource:
         input_file: names and patterns, as the user gave them.
         sizes: name of each source -> its size on disk in bytes, in reading order.
         settings: how the text is read and tokenised; all text of a corpus has the same settings.
+
+    Attributes:
+        recorded_names: `input_file` for manifests: without secrets of URLs, which may differ when a run is resumed.
+        recorded_sizes: the same for `sizes`.
     """
 
     input_file: list[str]
@@ -150,6 +156,14 @@ class TextSource:
     @property
     def num_bytes(self) -> int:
         return sum(self.sizes.values())
+
+    @property
+    def recorded_names(self) -> list[str]:
+        return recordable(self.input_file)
+
+    @property
+    def recorded_sizes(self) -> list[tuple[str, int]]:
+        return [(recordable(name), size) for name, size in self.sizes.items()]
 
 
 @contextlib.contextmanager
@@ -175,7 +189,7 @@ def open_corpus_writer(
         elif has_corpus(path):
             state = _append(path, vocabulary, source)
         else:
-            state = {**empty_manifest(vocabulary, source), "progress": _no_progress(source.input_file)}
+            state = {**empty_manifest(vocabulary, source), "progress": _no_progress(source.recorded_names)}
             _write_json(os.path.join(path, PROGRESS_NAME), state)
         if not has_corpus(path):
             save_vocabulary(vocabulary, path)
@@ -218,7 +232,7 @@ def empty_manifest(vocabulary: TokenTable, source: TextSource) -> dict[str, Any]
         **dict.fromkeys(("num_dropped_documents", "num_dropped_sentences", "num_unknown_tokens"), 0),
         "token_dtype": "uint16" if len(vocabulary) <= 2**16 else "uint32",
         "vocabulary_sha256": vocabulary.sha256,
-        "input_file": source.input_file,
+        "input_file": source.recorded_names,
         "input_bytes": source.num_bytes,
         **source.settings,
         "parts": [],
@@ -228,12 +242,12 @@ def empty_manifest(vocabulary: TokenTable, source: TextSource) -> dict[str, Any]
 def _append(path: str, vocabulary: TokenTable, source: TextSource) -> dict[str, Any]:
     state = read_manifest(path)
     check_same_settings(path, state, vocabulary, source.settings)
-    known = set(state["input_file"]) & set(source.input_file)
+    known = set(state["input_file"]) & set(source.recorded_names)
     if known:
         raise InputError(f"{path} already has the text of {min(known)}. Leave it out of input_file.")
-    state["input_file"] = state["input_file"] + source.input_file
+    state["input_file"] = state["input_file"] + source.recorded_names
     state["input_bytes"] += source.num_bytes
-    state["progress"] = _no_progress(source.input_file)
+    state["progress"] = _no_progress(source.recorded_names)
     return state
 
 
@@ -242,15 +256,15 @@ def _resume(path: str, vocabulary: TokenTable, source: TextSource) -> dict[str, 
         state = json.load(file)
     check_same_settings(path, state, vocabulary, source.settings)
     progress = state["progress"]
-    if progress["input_file"] != source.input_file:
+    if progress["input_file"] != source.recorded_names:
         raise InputError(
             f"{path} is not finished: reading input_file={progress['input_file']!r} was stopped. Give the same "
             "input_file to resume, or remove the folder."
         )
     # Files that were not reached may have been repaired since; the others must be unchanged.
     begun = [tuple(read) for read in progress["begun_sources"]]
-    if begun != list(source.sizes.items())[: len(begun)]:
-        changed = next(name for name, size in begun if source.sizes.get(name) != size)
+    if begun != source.recorded_sizes[: len(begun)]:
+        changed = next((read[0] for read in begun if read not in source.recorded_sizes), begun[0][0])
         raise InputError(f"{changed} has changed since {path} was begun. Remove {path} and start again.")
     return state
 

@@ -23,6 +23,7 @@ from data_prep.tokenized.corpus_writer import (
 )
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
+from keras_bert.program.printing import recordable
 from keras_bert.tokenization.kinds import load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -115,7 +116,7 @@ def _check_same_text(
     expected = dataclasses.asdict(settings)
     if patterns:
         num_bytes = sum(source_size(name) for name in list_sources(patterns))
-        expected = {"input_file": patterns, "input_bytes": num_bytes, **expected}
+        expected = {"input_file": recordable(patterns), "input_bytes": num_bytes, **expected}
     else:
         # Without input_file, the corpus determines the text.
         expected = {"do_lower_case": settings.do_lower_case}

@@ -1,11 +1,13 @@
 """Writes a model card: a README.md that says what a model is, how to use it, and what its author must add."""
 
+import json
 import math
 import os
 
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.model_classes import class_for, class_name
 from keras_bert.config import BertConfig
+from keras_bert.program.printing import markdown, printable
 
 CARD_FILE = "README.md"
 # Class -> the task's name on the Hugging Face hub, and a line that asks the model.
@@ -22,6 +24,7 @@ _USES = {
 }
 _ENCODER_USE = ("feature-extraction", 'keras_bert.sentence_embeddings(model, ["a text"])')
 _MOST_LABELS = 20
+_LONGEST_LABEL = 100
 
 
 def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
@@ -33,7 +36,7 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
     name = class_name(model_class)
     task, ask = _USES.get(name, _ENCODER_USE)
     if checkpoint.vocabulary is not None:
-        ask = ask.replace("[MASK]", checkpoint.vocabulary.special_tokens.mask)
+        ask = ask.replace('"a [MASK]"', _as_code(f"a {checkpoint.vocabulary.special_tokens.mask}"))
     lines = [
         "---",
         "library_name: keras_bert",
@@ -69,6 +72,11 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
         file.write("\n".join(lines))
 
 
+def _as_code(text: str) -> str:
+    """Returns a text as a string of Python in ASCII, without the backquotes that would end the block of code."""
+    return json.dumps(printable(text, _LONGEST_LABEL)).replace("`", "\\u0060")
+
+
 def _facts(checkpoint: BertCheckpoint) -> list[str]:
     config: BertConfig = checkpoint.config
     num_weights = sum(math.prod(tensor.shape) for tensor in checkpoint.tensors.values())
@@ -80,7 +88,7 @@ def _facts(checkpoint: BertCheckpoint) -> list[str]:
         "vocabulary": f"{config.vocab_size:,} tokens",
     }
     if checkpoint.labels:
-        shown = [" ".join(label.split())[:100].replace("|", "\\|") for label in checkpoint.labels[:_MOST_LABELS]]
+        shown = [markdown(label, _LONGEST_LABEL) for label in checkpoint.labels[:_MOST_LABELS]]
         more = len(checkpoint.labels) - len(shown)
         facts["labels"] = ", ".join(shown) + (f" and {more} more" if more else "")
     if "temperature" in checkpoint.arguments:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.user_inputs import checked_text
 
 _MOST_PROMPTS = 100  # each is a signature of an export
 # What a text is in a search -> the names of its prompt, the first that a model has.
@@ -45,5 +46,7 @@ class Prompts:
         for name, text in self.prompts.items():
             if not isinstance(name, str) or not isinstance(text, str):
                 raise InputError(f"prompts must map names to texts. Received: {name!r}: {text!r:.100}")
+        for text in (*self.prompts, *self.prompts.values()):
+            checked_text(text, "a prompt")
         if self.default_prompt is not None:
             self.prompt(self.default_prompt)

@@ -19,7 +19,7 @@ from keras_bert.optimization import OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tokenization.user_inputs import holds_texts
+from keras_bert.tokenization.user_inputs import checked_text, holds_texts
 
 if on_tensorflow():
     from keras_bert.models.distributed_model import DistributedModel
@@ -235,7 +235,7 @@ def check_labels(labels, fewest: int = 2) -> tuple[str, ...]:
     if len(labels) < fewest or len(set(labels)) < len(labels) or not all(isinstance(label, str) for label in labels):
         number = "two or more" if fewest > 1 else "one or more"
         raise InputError(f"labels must be {number} different names. Received: {list(labels)}")
-    return labels
+    return tuple(checked_text(label, f"label {number}") for number, label in enumerate(labels, start=1))
 
 
 def check_doc_stride(doc_stride: int | None) -> int | None:

@@ -2,6 +2,8 @@
 
 command_line.py         parses flags, runs a command, returns its exit code
 errors.py               InputError: an error that the user can correct
+printing.py             makes text safe to show: control characters, long lines, secrets in URLs, Markdown, HTML
+missing_values.py       finds missing values: None, NaN, empty texts
 atomic_output.py        writes a file or folder completely or not at all
 folder_lock.py          allows one writer at a time in a folder, and removes folders of dead writers
 columns.py              reads columns that users pass: lists, arrays, columns of tables

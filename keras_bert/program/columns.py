@@ -1,5 +1,6 @@
 """Reads a column that a user passes: a list, an array, a tensor, a column of a table."""
 
+import numbers
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,6 +10,14 @@ from keras_bert.program.errors import InputError
 
 # The methods that turn columns of pyarrow; of pandas, polars and ragged tensors; of NumPy, torch and JAX into lists.
 _LIST_METHODS = ("to_pylist", "to_list", "tolist")
+
+
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+def is_float32(value: Any) -> bool:
+    """Returns whether a value is a finite number that 32 bits can hold. Bool, 1e300 and NaN are not."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) <= _LARGEST_FLOAT32
 
 
 def as_column(values: Any) -> Any:

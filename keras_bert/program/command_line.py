@@ -1,5 +1,6 @@
 """Starts every command: parses its flags, prints errors as one line, and returns an exit code."""
 
+import contextlib
 import logging
 import signal
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from absl import flags
 
 from keras_bert.program.errors import InputError, UntrainedWarning
+from keras_bert.program.printing import PrintableStream
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
 
 _HELP = ("--help", "-help", "-h", "-?", "--helpfull", "--helpshort")
@@ -36,9 +38,25 @@ def run_command(
     Exit codes: 0 success, 1 unusable input (one line on standard error), 2 wrong flags, 130 stopped by Ctrl-C, 143
     training stopped by SIGTERM (see `training/checkpointing.py`).
 
+    What the command prints passes `PrintableStream`.
+
     absl's own `app.run` shows no flags in `--help` when a console script starts it, prints a traceback for bad input,
     and exits with 1 for wrong flags.
     """
+    with (
+        contextlib.redirect_stdout(PrintableStream(sys.stdout)),
+        contextlib.redirect_stderr(PrintableStream(sys.stderr, has_secrets=True)),
+    ):
+        _run(main, define_flags, passes_on, arguments, repeated)
+
+
+def _run(
+    main: Callable[..., None],
+    define_flags: Callable[[], None],
+    passes_on: bool,
+    arguments: Sequence[str],
+    repeated: str,
+) -> None:
     flags_of_others = set(flags.FLAGS)
     define_flags()
     if any(argument in _HELP for argument in sys.argv[1:]):
@@ -113,5 +131,5 @@ def _help_text(module, names: list[str]) -> str:
 
 
 def _fail(message: str, exit_code: int) -> None:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {InputError(message)}", file=sys.stderr)
     sys.exit(exit_code)

@@ -1,11 +1,20 @@
 """The exception for errors that the user can correct, and a warning that commands treat as this exception."""
 
+from keras_bert.program.printing import printable, without_secrets
+
+# Longer messages are shortened in their middle.
+_LONGEST_MESSAGE = 4_000
+
 
 class InputError(ValueError):
     """The user's input cannot be used.
 
     The message says what came, what was expected and what to do. Commands print it as one line and exit with code 1.
+    Whatever a file or a user has put into it, it is one printable line of bounded length, without secrets of URLs.
     """
+
+    def __init__(self, message: str = ""):
+        super().__init__(printable(without_secrets(str(message)), _LONGEST_MESSAGE))
 
 
 class UntrainedWarning(InputError, UserWarning):

@@ -6,6 +6,7 @@ These functions limit the size and depth of a file and check the type of each va
 
 import json
 import os
+import re
 import reprlib
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from keras_bert.program.errors import InputError
 LARGEST_FILE = 16 << 20  # bytes; the tokenizer.json of multilingual BERT has 3 MB
 _DEEPEST = 100  # levels; far below Python's recursion limit, which writing or copying the values must not reach
 _CONTAINERS = {dict, list}
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 _KINDS = {dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "a whole number"}
 
 
@@ -31,8 +33,8 @@ def read_json(path: str | os.PathLike) -> Any:
     """Returns the JSON value that a file holds.
 
     Raises:
-        InputError: the file cannot be read, has more than 16 MiB, is not JSON in UTF-8, or is nested more than 100
-            levels deep.
+        InputError: the file cannot be read, has more than 16 MiB, is not JSON in UTF-8, is nested more than 100 levels
+            deep, or a string has half of a surrogate pair.
     """
     path = os.fspath(path)
     try:
@@ -44,7 +46,7 @@ def read_json(path: str | os.PathLike) -> Any:
         raise InputError(
             f"{path} has more than {LARGEST_FILE:,} bytes, more than any JSON file of a model. Give the right file."
         )
-    return parse_json(content, path)
+    return _without_half_pairs(parse_json(content, path), content, path)
 
 
 def parse_json_object(content: bytes | str, where: str) -> dict[str, Any]:
@@ -53,7 +55,21 @@ def parse_json_object(content: bytes | str, where: str) -> dict[str, Any]:
     Raises:
         InputError: as `parse_json`, or the value is not an object.
     """
-    return _object(parse_json(content, where), where)
+    return _object(_without_half_pairs(parse_json(content, where), content, where), where)
+
+
+def _without_half_pairs(values: Any, content: bytes | str, where: str) -> Any:
+    """Returns `values`. Raises `InputError` if an escape in `content` is half of a surrogate pair, which is no text."""
+    if _HALF_PAIR.search(content if isinstance(content, bytes) else content.encode("utf-8", "replace")):
+        try:
+            json.dumps(values, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError as error:
+            half = f"\\u{ord(error.object[error.start]):x}"
+            raise InputError(
+                f"{where} has a string with half of a surrogate pair, {half}, which no text can hold. The file is "
+                "damaged: get it again, or write \\ufffd there."
+            ) from None
+    return values
 
 
 def _object(values: Any, where: str) -> dict[str, Any]:

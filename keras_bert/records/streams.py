@@ -22,6 +22,7 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object
+from keras_bert.program.printing import recordable
 from keras_bert.records import features
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
 
@@ -165,7 +166,7 @@ def write_stream(
             "token_dtype": dtype.name,
             "vocabulary_sha256": vocabulary.sha256,
             "sha256": digest.hexdigest(),
-            "sources": list(sources),
+            "sources": recordable(sources),
         }
         vocabulary.save(folder)
         with open(os.path.join(folder, MANIFEST_FILE), "w", encoding="utf-8") as file:

@@ -16,6 +16,7 @@ base.py               TextTask: the interface of a task
 encoding.py           the loop that encodes the examples of every task in parts
 example_checks.py     what is checked in examples of several tasks
 label_names.py        labels that users give as names, positions or truth values
+missing_examples.py   reports examples without a text or label, or leaves them out
 fitting.py            fit, evaluate and predict on texts
 held_out.py           the last examples, held out for validation
 calibration.py        the temperature of a model, and how right its probabilities are

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.printing import LONGEST_LINE, printable
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.prediction import Calls, predict_rows
@@ -33,7 +34,7 @@ class Encoded:
     def print_notes(self, file: TextIO | None = None) -> "Encoded":
         """Prints the notes, on standard output by default, and returns this object."""
         for note in self.notes:
-            print(note, file=file)
+            print(printable(note, LONGEST_LINE), file=file)
         return self
 
     def outputs_of_examples(self, outputs: np.ndarray) -> np.ndarray:
@@ -107,6 +108,8 @@ class TextTask:
         example_rank: number of axes of one example's text: 0 for a string, 1 for a list of words.
         usual_length: default number of tokens in a row, see `row_length`.
         output_options: the names of the options of `outputs`, which users may give to `predict`.
+        may_be_blank: whether a text may be empty or white space only.
+        labels_may_be_missing: whether None is a label, as for questions without an answer.
 
     Raises:
         InputError: the model has no vocabulary.
@@ -117,6 +120,8 @@ class TextTask:
     example_rank = 0
     usual_length = 128
     output_options: Sequence[str] = ()
+    may_be_blank = False
+    labels_may_be_missing = False
 
     def __init__(self, model):
         if model.vocabulary is None:
@@ -128,6 +133,10 @@ class TextTask:
         self.tokenizer = getattr(model, "tokenizer", None) or shared_tokenizer(
             model.vocabulary, model.config.do_lower_case
         )
+
+    def text_columns(self, x) -> tuple | None:
+        """Returns the columns of texts in the argument `x` of `fit` or `predict`, or None if it is one column."""
+        return x if isinstance(x, tuple) and x and not isinstance(x[0], (str, bytes, type(None), float)) else None
 
     def examples(self, x, y=None, sample_weight=None) -> Any:
         """Converts the arguments of `fit` or `predict` to examples.

@@ -13,6 +13,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.fitting import batch_size_of, text_task
+from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.report_files import BLUE, GREY, aligned, draw, write_text
 
 # 1 / temperature is searched between these.
@@ -52,7 +53,7 @@ def calibrate_texts(model, texts, labels, batch_size: int | None = None, max_seq
         InputError: the model has no probabilities, there are no labels, or as `fit_temperature`.
     """
     task = text_task(model)
-    examples = task.examples(texts, labels)
+    examples = complete_examples(task, texts, labels)
     encoded = task.encode(examples, max_seq_length)
     outputs = task.outputs(encoded.rows, batch_size_of(batch_size), 0)
     return calibrate_on_outputs(Answered(model, examples, encoded, outputs, []))

@@ -13,6 +13,7 @@ from keras_bert.records import features
 from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import RowBatches
 from keras_bert.tasks.fitting import FIT_OPTIONS, check_options, text_task
+from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.recipe import LEARNING_RATE, recipe_optimizer
 
@@ -68,7 +69,7 @@ def distill(
         student, teacher if with_layers else None, terms, layer_map=layer_map, temperature=temperature
     )
     task = text_task(student)
-    examples = task.examples(x, y)
+    examples = complete_examples(task, x, y)
     if y is None and LABELS in distiller.terms:
         raise InputError(f"The term {LABELS} needs labels. Received: none. Give labels, or other terms.")
     rows = task.encode(examples, max_seq_length).rows

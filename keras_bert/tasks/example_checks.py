@@ -1,9 +1,9 @@
 """Checks of examples that do not depend on their kind."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 
 
@@ -24,8 +24,14 @@ def check_examples(examples: Any, names: Sequence[str]) -> None:
         values = getattr(examples, name)
         if values is not None and len(values) != count:
             raise InputError(f"{examples.source}: {count} {names[0]} but {name} for {len(values)}.")
-    for number, weight in enumerate(() if examples.weights is None else examples.weights, start=1):
-        if not 0 <= weight < math.inf:
+    check_weights(examples)
+
+
+def check_weights(examples: Any) -> None:
+    """Raises `InputError` if one of `examples.weights` is no number, below 0, or too large for 32 bits."""
+    for number, weight in enumerate(() if examples.weights is None else examples.weights):
+        if not is_float32(weight) or weight < 0:
+            place = examples.place(number) if hasattr(examples, "place") else f"example {number + 1}"
             raise InputError(
-                f"{examples.source}: the weight of example {number} must be a number of 0 or more. Received: {weight}"
+                f"{examples.source}: the weight of {place} must be a number of 0 or more. Received: {weight!r:.100}"
             )

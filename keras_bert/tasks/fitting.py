@@ -13,6 +13,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records.token_rows import RowBatches
 from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.held_out import first_held_out
+from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.prediction import Calls
 from keras_bert.tokenization.user_inputs import as_list, collect, holds_texts
 
@@ -53,6 +54,7 @@ def fit_texts(
     class_weight=None,
     steps_per_epoch: int | None = None,
     seed: int = 12345,
+    skip_missing: bool = False,
     teacher=None,
     **kwargs,
 ):
@@ -81,6 +83,8 @@ def fit_texts(
         steps_per_epoch: updates in an epoch. The next epoch continues the pass over the examples, and a new pass begins
             when all have been seen. By default an epoch is one pass.
         seed: the seed of the order of examples; `keras.utils.set_random_seed` sets that of dropout.
+        skip_missing: whether examples, of validation too, whose text, label or weight is None, NaN or an empty text are
+            left out; a note says how many. By default they are an error.
         teacher: for a `SequenceClassifier`, a teacher or its folder: then `tasks.distillation.distill` trains, which
             takes the remaining arguments.
         **kwargs: `callbacks`, `initial_epoch`, `validation_freq`, `validation_steps`, `verbose` of `keras.Model.fit`.
@@ -96,6 +100,7 @@ def fit_texts(
 
         others = {"validation_data": validation_data, "class_weight": class_weight, "sample_weight": sample_weight}
         others |= {"validation_split": validation_split or None, "steps_per_epoch": steps_per_epoch}
+        others |= {"skip_missing": skip_missing or None}
         if given := [name for name, value in others.items() if value is not None]:
             raise InputError(f"A fit with a teacher has no {', '.join(given)}. Leave it out.")
         options = {"max_seq_length": max_seq_length, "seed": seed, "epochs": epochs}
@@ -106,7 +111,7 @@ def fit_texts(
 
     check_options(fit_texts, kwargs, FIT_OPTIONS)
     batch_size, task = batch_size_of(batch_size), text_task(model)
-    examples, held_out = _examples(task, x, y, sample_weight), None
+    examples, held_out = _examples(task, x, y, sample_weight, skip_missing), None
     if validation_split and validation_data is None:
         first = first_held_out(len(examples), validation_split)
         examples, held_out = examples.part(0, first), examples.part(first, len(examples))
@@ -122,7 +127,7 @@ def fit_texts(
         validation_data = rows_dataset(task.encode(held_out, max_seq_length).rows, validation_batch_size or batch_size)
     elif validation_data is not None:
         validation_data = _validation_dataset(
-            task, validation_data, validation_batch_size or batch_size, max_seq_length
+            task, validation_data, validation_batch_size or batch_size, max_seq_length, skip_missing
         )
     steps_per_epoch = num_steps(steps_per_epoch, len(RowBatches(rows, batch_size)))
     compile_for_texts(model, steps_per_epoch, epochs, kwargs.get("initial_epoch", 0))
@@ -138,6 +143,7 @@ def evaluate_texts(
     *,
     max_seq_length: int | None = None,
     sample_weight=None,
+    skip_missing: bool = False,
     verbose="auto",
     callbacks=None,
     return_dict: bool = True,
@@ -159,7 +165,7 @@ def evaluate_texts(
     """
     check_options(evaluate_texts, kwargs)
     task = text_task(model)
-    examples = _examples(task, x, y, sample_weight)
+    examples = _examples(task, x, y, sample_weight, skip_missing)
     encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
     calls = Calls(model, callbacks, "test")
     outputs = task.outputs(encoded.rows, batch_size_of(batch_size), verbose, calls)
@@ -240,17 +246,17 @@ def option_names(function: Callable) -> list[str]:
     return [parameter.name for parameter in parameters if parameter.default is not parameter.empty]
 
 
-def _examples(task: TextTask, x, y=None, sample_weight=None) -> Any:
+def _examples(task: TextTask, x, y=None, sample_weight=None, skip_missing: bool | None = None) -> Any:
     if hasattr(x, "element_spec"):
         if y is not None:
             raise InputError("A data set must hold texts and labels together. Received: a data set and y. Leave y out.")
         x, y, sample_weight = collect(x, task.example_rank)
     if sample_weight is not None:
         sample_weight = as_list(sample_weight, "sample_weight")
-    return task.examples(x, y, sample_weight)
+    return complete_examples(task, x, y, sample_weight, skip_missing)
 
 
-def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: int | None):
+def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: int | None, skip_missing: bool):
     parts = data if isinstance(data, (tuple, list)) else (data,)
     if not holds_texts(parts[0] if parts else None):
         return data
@@ -260,7 +266,8 @@ def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: i
         )
     from keras_bert.records.datasets import rows_dataset
 
-    encoded = task.encode(_examples(task, *parts), max_seq_length)
+    x, y, weight = (*parts, None, None)[:3]
+    encoded = task.encode(_examples(task, x, y, weight, skip_missing), max_seq_length)
     if not encoded.rows.labels:
         raise InputError("There are no labels to validate on: give validation_data=(texts, labels).")
     return rows_dataset(encoded.rows, batch_size)

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import how_to_install
+from keras_bert.program.printing import printable
 
 _logger = logging.getLogger(__name__)
+
+_LONGEST_CELL = 200
 
 BLUE, ORANGE, GREY = "#3b6ea5", "#d9822b", "#8a8a8a"
 
@@ -94,4 +97,4 @@ def _as_cell(value) -> str:
 
 
 def _for_people(value) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else " ".join(str(value).split())
+    return f"{value:.4f}" if isinstance(value, float) else printable(" ".join(str(value).split()), _LONGEST_CELL)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from keras_bert.program.printing import printable
 from keras_bert.tf_serving.answers import FoundAnswers, TaggedParts, can_read, read_answers
 
 _AROUND_BYTES = 80
@@ -40,16 +41,6 @@ def readable_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping[str, Seq
             for row in range(rows)
         ]
     return ["\n".join(printable(line) for lines in answer for line in lines.split("\n")) for answer in shown]
-
-
-def printable(text: str | bytes) -> str:
-    """Returns a text that prints on one line: invalid UTF-8 and control characters are replaced."""
-    text = _bytes(text).decode("utf-8", "replace")
-    # A format character that joins emojis.
-    joiner = "\u200d"
-    return "".join(
-        sign if sign.isprintable() or sign == joiner else " " if sign.isspace() else "\ufffd" for sign in text
-    )
 
 
 def _in_its_text(answer, asked: Mapping) -> list[str]:

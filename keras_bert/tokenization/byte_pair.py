@@ -46,6 +46,7 @@ from keras_bert.tokenization.tokenizer import (
     SpecialTokens,
     Tokenizer,
     check_special_tokens,
+    check_unicode,
 )
 from keras_bert.tokenization.tokenizer_json import SETTINGS_FILE, TOKENIZER_FILE, settings_text
 
@@ -108,6 +109,7 @@ class BytePairTokenizer(Tokenizer):
         added = (AddedToken(token) if isinstance(token, str) else token for token in added_tokens)
         self.added_tokens = (*added, *further)
         self.tokens = _tokens_in_order(self.ids)
+        check_unicode(self.tokens, "The vocabulary")
         check_special_tokens(special_tokens, self.ids, "The vocabulary")
         check_added_tokens(self.added_tokens, self.ids, special_tokens.names)
         if self.added_tokens:

@@ -12,7 +12,7 @@ from typing import Self
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object, strings
-from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
+from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable, check_unicode
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE
 
 VOCABULARY_JSON = "stream_vocab.json"
@@ -48,6 +48,7 @@ class StreamVocabulary(TokenTable):
         if kind not in KINDS:
             raise InputError(f"A vocabulary has one of the kinds {', '.join(KINDS)}. Received: {kind!r}")
         self.special_tokens = SpecialTokens(UNKNOWN, LINE_END if kind == WORDS else UNKNOWN, *[UNKNOWN] * 3)
+        check_unicode(self.tokens, f"The vocabulary of {kind}")
         self.ids = {token: number for number, token in enumerate(self.tokens)}
         missing = [token for token in sorted(set(self.special_tokens.names)) if token not in self.ids]
         if missing or len(self.ids) < len(self.tokens):

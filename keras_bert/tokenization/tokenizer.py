@@ -245,6 +245,22 @@ class GraphForm(abc.ABC):
         return self._plain_ids(words)
 
 
+def check_unicode(tokens: Sequence[str], name: str) -> None:
+    """Raises `InputError` if a token of the vocabulary called `name` has half of a surrogate pair.
+
+    JSON can hold it, but no text and no other file.
+    """
+    try:
+        "".join(tokens).encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        wrong = next(number for number, token in enumerate(tokens) if half in token)
+        raise InputError(
+            f"{name}: the token {wrong}, {tokens[wrong]!r}, has half of a surrogate pair, so no text can have it. "
+            "Remove or replace it."
+        ) from None
+
+
 def check_special_tokens(special_tokens: SpecialTokens, ids: Mapping[str, int], name: str) -> None:
     """Raises `InputError` if the vocabulary called `name` lacks a special token."""
     missing = [token for token in special_tokens.names if token not in ids]

@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_bert.program.columns import checked_column
 from keras_bert.program.errors import InputError
+from keras_bert.program.missing_values import is_missing, missing_message
 
 # Objects that give Keras batches themselves. Such an object may look like a column.
 _LOADERS = ("keras.", "torch.utils.data.", "grain.")
@@ -67,7 +68,13 @@ def as_texts(values: Any, name: str = "text", advice: str = "") -> list[str]:
     Raises:
         InputError: `values` is not a column, or one of its values is not a valid Unicode string.
     """
-    column = iterate_column(values, f"{name}s")
+    column = list(iterate_column(values, f"{name}s"))
+    missing = [number for number, value in enumerate(column) if is_missing(value, may_be_blank=True)]
+    if missing:
+        first = f"{name} {missing[0]}, counted from 0: it is {column[missing[0]]}"
+        raise InputError(
+            missing_message(f"The {name}s", len(missing), len(column), first, "Fill them in or leave them out.")
+        )
     return [checked_text(value, f"{name} {number}", advice) for number, value in enumerate(column, start=1)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.added_tokens import AddedToken, check_added_tokens
-from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, TokenTable
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, TokenTable, check_unicode
 
 VOCABULARY_FILE = "vocab.txt"
 # A million tokens of 64 bytes.
@@ -184,6 +184,7 @@ def _without_white_space(line: str) -> str:
 
 
 def _check_tokens(tokens: Sequence[str], name: str) -> None:
+    check_unicode(tokens, name)
     for token in tokens:
         if "\n" in token:
             raise InputError(f"{name}: the token {token!r} contains a line end, so it cannot be a line of a file.")

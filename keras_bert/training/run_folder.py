@@ -25,6 +25,7 @@ from keras_bert.program.atomic_output import (
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.json_files import read_json_object
+from keras_bert.program.printing import recordable
 from keras_bert.training.strategies import (
     any_worker,
     call_in_chief,
@@ -65,7 +66,7 @@ class RunFolder:
 
     Attributes:
         path: the absolute path.
-        settings: as given.
+        settings: as given, in the form of JSON and without secrets of URLs, which may differ in a resumed run.
 
     Raises:
         InputError: the folder holds something else or a run with other settings, or cannot be written; or
@@ -80,9 +81,9 @@ class RunFolder:
     ):
         if keep_checkpoint_max < 0:
             raise InputError(f"keep_checkpoint_max must be 0 (all) or more. Received: {keep_checkpoint_max}")
-        self.settings = settings
+        self.settings = settings = settings and recordable(_as_json(settings))
         if settings is not None:
-            check_workers_agree(_as_json(settings))
+            check_workers_agree(settings)
         self._keep_checkpoint_max = keep_checkpoint_max
         self._newest_step = None  # among the checkpoints that this process has read or written
         self.path = os.path.abspath(os.fspath(path))
@@ -98,10 +99,10 @@ class RunFolder:
             if settings is not None or not os.path.isdir(self.path):
                 self._check_is_free()
         elif settings is not None:
-            _check_same_settings(self.path, _read_settings(settings_path), _as_json(settings))
+            _check_same_settings(self.path, recordable(_read_settings(settings_path)), settings)
         if settings is not None:
             with atomic_file(settings_path) as file:
-                file.write((json.dumps(_as_json(settings), indent=2) + "\n").encode("utf-8"))
+                file.write((json.dumps(settings, indent=2) + "\n").encode("utf-8"))
 
     @property
     def model_path(self) -> str:

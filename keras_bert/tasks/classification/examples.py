@@ -1,12 +1,13 @@
 """Examples with one text or a pair of texts, and their labels, sets of labels or scores."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.example_checks import check_weights
 from keras_bert.tasks.held_out import part_of
 
 
@@ -51,6 +52,7 @@ class TextExamples:
                 raise InputError(
                     f"{self.source}: the {name} of example {empty} is empty. Remove the example or fill it in."
                 )
+        check_weights(self)
 
     def __len__(self):
         return len(self.texts)
@@ -83,7 +85,7 @@ def in_label_order(labels: Sequence[str]) -> list[str]:
     """
     labels = sorted(set(labels))
     if all(label.isascii() and label.isdigit() for label in labels):
-        labels.sort(key=int)
+        labels.sort(key=lambda label: (len(label.lstrip("0")), label.lstrip("0")))
     return labels
 
 
@@ -128,8 +130,11 @@ def checked_scores(scores: Sequence[float], source: str = "the examples") -> np.
         InputError: a score is not a finite number.
     """
     for number, score in enumerate(scores, start=1):
-        if not math.isfinite(score):
-            raise InputError(f"{source}: the score of example {number} must be a finite number. Received: {score}")
+        if not is_float32(score):
+            raise InputError(
+                f"{source}: the score of example {number} must be a finite number. Received: {score!r:.100}"
+                + (", which is too large for 32 bits" if abs(score) > 1 else "")
+            )
     return np.asarray(scores, np.float32)
 
 

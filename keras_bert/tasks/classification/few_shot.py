@@ -14,6 +14,7 @@ from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.examples import label_ids
 from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.missing_examples import complete_examples
 
 
 def fit_few_shot(
@@ -49,7 +50,7 @@ def fit_few_shot(
     """
     if model.problem_type != "classification":
         raise InputError(f"Few-shot training needs one label per text. Received: a model for {model.problem_type}")
-    examples = text_task(model).examples(texts, labels)
+    examples = complete_examples(text_task(model), texts, labels)
     ids = np.asarray(label_ids(examples, model.labels))
     if len(set(ids.tolist())) < 2:
         raise InputError(

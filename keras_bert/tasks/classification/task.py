@@ -283,7 +283,7 @@ class _Score:
     def as_labels(self, values: list, labels: Sequence[str]) -> list[float]:
         try:
             return [float(value) for value in values]
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(f"The labels of a regression must be numbers: {error}.") from None
 
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:

@@ -1,10 +1,10 @@
 """Examples for training and scoring sentence embeddings."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.held_out import part_of
 
@@ -59,11 +59,10 @@ class SentenceExamples:
             raise InputError(f"{self.source}: labels belong to single texts. Received: {len(self.columns)} columns")
         for name in ("scores", "weights"):
             for number, value in enumerate(getattr(self, name) or (), start=1):
-                is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-                if not is_number or (name == "weights" and value < 0):
+                if not is_float32(value) or (name == "weights" and value < 0):
                     raise InputError(
                         f"{self.source}: the {name[:-1]} of example {number} must be a number"
-                        f"{' of 0 or more' if name == 'weights' else ''}. Received: {value!r}"
+                        f"{' of 0 or more' if name == 'weights' else ''}. Received: {value!r:.100}"
                     )
 
     def __len__(self):

@@ -12,6 +12,7 @@ from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.explanation.attributions import QUADRATURES, quadrature
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
 from keras_bert.tasks.fitting import batch_size_of, option_names, text_task
+from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tokenization.user_inputs import as_list
 
 METHODS = ("integrated_gradients", "attention_rollout")
@@ -74,7 +75,7 @@ def explain_texts(model, x, targets=None, **options) -> list[Explanation]:
     if unknown:
         names = ", ".join(option_names(explain_examples))
         raise InputError(f"explain has no option {unknown[0]}. It has: {names}.")
-    return explain_examples(model, text_task(model).examples(x), targets, **options)
+    return explain_examples(model, complete_examples(text_task(model), x), targets, **options)
 
 
 def explain_examples(

@@ -1,9 +1,9 @@
 """Explanations as one HTML page without scripts or files beside it."""
 
-import html
 import os
 from collections.abc import Sequence
 
+from keras_bert.program.printing import LONGEST_LINE, html_text
 from keras_bert.tasks.explanation.explaining import Explanation, TokenScore
 from keras_bert.tasks.report_files import write_text
 
@@ -19,6 +19,7 @@ mark.for { background: rgb(30 130 230 / var(--share)); }
 mark.against { background: rgb(230 90 30 / var(--share)); text-decoration: underline dotted; }
 """
 _MOST_OPAQUE = 0.65
+_LONGEST_TARGET = 500
 
 
 def write_explanation_page(path: str | os.PathLike, explanations: Sequence[Explanation]) -> None:
@@ -55,7 +56,8 @@ def _section(explanation: Explanation) -> str:
             f"; output {explanation.output:.4f}, of the baseline {explanation.baseline_output:.4f}, completeness error "
             f"{explanation.completeness_error:.1e}"
         )
-    return f'<section><h2>{html.escape(explanation.target)}</h2>\n{texts}<p class="note">{note}</p></section>\n'
+    target = html_text(explanation.target, _LONGEST_TARGET)
+    return f'<section><h2>{target}</h2>\n{texts}<p class="note">{note}</p></section>\n'
 
 
 def _words(tokens: Sequence[TokenScore]) -> dict[tuple[int, int, int], float]:
@@ -76,10 +78,10 @@ def _marked(text: str, number: int, words: dict, largest: float) -> str:
             continue
         share = _MOST_OPAQUE * abs(score) / largest
         kind = "for" if score > 0 else "against"
-        parts.append(html.escape(text[done:start]))
+        parts.append(html_text(text[done:start], LONGEST_LINE))
         parts.append(
             f'<mark class="{kind}" style="--share:{share:.3f}" title="{score:+.4f}">'
-            f"{html.escape(text[start:end])}</mark>"
+            f"{html_text(text[start:end], LONGEST_LINE)}</mark>"
         )
         done = end
-    return "".join([*parts, html.escape(text[done:])])
+    return "".join([*parts, html_text(text[done:], LONGEST_LINE)])

@@ -33,6 +33,7 @@ from keras_bert.tasks.masked_lm.mask_scoring import (
     score_masks,
 )
 from keras_bert.tasks.masked_lm.masked_texts import encode_masked_texts, target_ids
+from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.prediction import Calls
 from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.user_inputs import as_texts, collect
@@ -46,6 +47,7 @@ class MaskedLMTask(TextTask):
 
     name = "masked_lm"
     main_score = "masked_lm_accuracy"
+    may_be_blank = True
 
     def examples(self, x, y=None, sample_weight=None) -> list[str]:
         if y is not None or sample_weight is not None:
@@ -158,6 +160,7 @@ def fit_texts(
     shuffle: bool = True,
     steps_per_epoch: int | None = None,
     seed: int = 12345,
+    skip_missing: bool = False,
     **kwargs,
 ):
     """Trains a `MaskedLM` on texts. A model that was not compiled gets an `AdamW` for this call, as in `fitting`.
@@ -170,7 +173,7 @@ def fit_texts(
         masking: name -> value: `masked_lm_prob` (0.15), `do_whole_word_mask`, `max_ngram_size`, ...
         validation_data: texts, evaluated after each epoch with the same masks; or data as for `keras.Model.fit`.
         seed: the seed of the order and of the masks.
-        validation_split, validation_batch_size, steps_per_epoch, **kwargs: as in `fitting.fit_texts`.
+        validation_split, validation_batch_size, steps_per_epoch, skip_missing, **kwargs: as in `fitting.fit_texts`.
 
     Raises:
         InputError: labels are given, a text is not a string, no text has a token, or an option is unknown.
@@ -179,12 +182,12 @@ def fit_texts(
 
     check_options(fit_texts, kwargs, FIT_OPTIONS)
     batch_size, task = batch_size_of(batch_size), text_task(model)
-    texts, held_out = _texts(task, x, y), None
+    texts, held_out = _texts(task, x, y, skip_missing), None
     if validation_split and validation_data is None:
         first = first_held_out(len(texts), validation_split)
         texts, held_out = texts[:first], texts[first:]
     elif validation_data is not None and not isinstance(validation_data, Mapping):
-        held_out = _texts(task, validation_data)
+        held_out = _texts(task, validation_data, None, skip_missing)
     rows = task.encode(texts, max_seq_length).print_notes(sys.stderr).rows
     if held_out is not None:
         held_out = task.encode(held_out, max_seq_length).print_notes(sys.stderr).rows
@@ -204,6 +207,7 @@ def evaluate_texts(
     max_seq_length: int | None = None,
     masking: Mapping[str, object] | None = None,
     seed: int = 12345,
+    skip_missing: bool = False,
     verbose="auto",
     callbacks=None,
     return_dict: bool = True,
@@ -219,7 +223,7 @@ def evaluate_texts(
     check_masked_lm(model)
     check_options(evaluate_texts, kwargs)
     task = text_task(model)
-    rows = task.encode(_texts(task, x, y), max_seq_length).print_notes(sys.stderr).rows
+    rows = task.encode(_texts(task, x, y, skip_missing), max_seq_length).print_notes(sys.stderr).rows
     total = right = weight = 0.0
     calls = Calls(model, callbacks, "test")
     calls.begin()
@@ -248,11 +252,11 @@ def predict_texts(model, x, batch_size: int | None = None, *, verbose="auto", **
     return fill_masks(model, texts, batch_size=batch_size_of(batch_size), **options)
 
 
-def _texts(task: MaskedLMTask, x, y=None) -> list[str]:
+def _texts(task: MaskedLMTask, x, y=None, skip_missing: bool = False) -> list[str]:
     if hasattr(x, "element_spec"):
         x, labels, _ = collect(x, task.example_rank)
         y = y if labels is None else labels
-    return task.examples(x, y)
+    return complete_examples(task, x, y, skip_missing=skip_missing)
 
 
 def _dataset(task: MaskedLMTask, rows: TokenRows, batch_size: int, masking, seed: int, **order):

@@ -45,6 +45,9 @@ class MultipleChoiceTask(TextTask):
     name = "multiple_choice"
     main_score = "accuracy"
 
+    def text_columns(self, x) -> tuple | None:
+        return tuple(x) if isinstance(x, (tuple, list)) and len(x) == 2 and not isinstance(x[1], str) else None
+
     def examples(self, x, y=None, sample_weight=None) -> ChoiceExamples:
         if not isinstance(x, (tuple, list)) or len(x) != 2 or isinstance(x[1], str):
             raise InputError(

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.example_checks import check_weights
 from keras_bert.tasks.held_out import part_of
 
 
@@ -47,6 +48,7 @@ class QuestionExamples:
         counts = {name: len(values) for name, values in columns.items() if values is not None}
         if len(set(counts.values())) > 1:
             raise InputError(f"{self.source}: the columns must have the same length. Received: {counts}")
+        check_weights(self)
         seen = set()
         for name, question, context in zip(self.ids, self.questions, self.contexts, strict=True):
             if name in seen:

@@ -49,7 +49,7 @@ def write_errors(path: str | os.PathLike, examples: QuestionExamples, answers: S
     with atomic_file(path) as file:
         file.write(b"id\tquestion\tanswers\tpredicted\tf1\tprobability\n")
         for f1, probability, texts in rows:
-            file.write(("\t".join([*texts, f"{f1:.4f}", f"{-probability:.4f}"]) + "\n").encode("utf-8"))
+            file.write(("\t".join([*texts, f"{f1:.4f}", f"{-probability:.4f}"]) + "\n").encode("utf-8", "replace"))
 
 
 def _write_json(folder: str | os.PathLike, name: str, value: dict) -> None:

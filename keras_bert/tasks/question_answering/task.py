@@ -43,6 +43,7 @@ class QuestionAnsweringTask(TextTask):
     name = "question_answering"
     main_score = "f1"
     usual_length = 384
+    labels_may_be_missing = True
 
     def examples(self, x, y=None, sample_weight=None) -> QuestionExamples:
         if not isinstance(x, tuple) or len(x) != 2:

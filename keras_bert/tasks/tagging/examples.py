@@ -1,11 +1,11 @@
 """Sentences with a tag for every word: named entities, parts of speech."""
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.example_checks import check_weights
 from keras_bert.tasks.held_out import part_of
 from keras_bert.tasks.tagging import tag_schemes
 
@@ -47,12 +47,7 @@ class TaggedSentences:
         if self.weights is not None:
             if len(self.weights) != len(self.words):
                 raise InputError(f"{self.source}: {len(self.words)} sentences but {len(self.weights)} weights.")
-            for number, weight in enumerate(self.weights):
-                if not 0 <= weight < math.inf:
-                    raise InputError(
-                        f"{self.source}: the weight of {self.place(number)} must be a number of 0 or more. "
-                        f"Received: {weight}"
-                    )
+            check_weights(self)
         if self.tags is not None and len(self.tags) != len(self.words):
             raise InputError(f"{self.source}: {len(self.words)} sentences but tags of {len(self.tags)}.")
         for number, words in enumerate(self.words):

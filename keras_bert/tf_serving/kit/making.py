@@ -146,4 +146,5 @@ def _check_requests(source: str, batching: Batching, warm_up_batch_sizes: Sequen
 def _sample_request(folder: str) -> str:
     inputs = read_saved_model(folder).signatures[DEFAULT_SIGNATURE].inputs
     rows = {key: ["..."] if len(shape_of(tensor) or ()) == 1 else [["..."]] for key, tensor in sorted(inputs.items())}
-    return json.dumps({"inputs": rows})
+    # The README has it in single quotes, in a block of code.
+    return json.dumps({"inputs": rows}).replace("'", "\\u0027").replace("`", "\\u0060")

@@ -1,0 +1,53 @@
+"""Reports all rows of a file that miss a value at once, or leaves them out."""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from keras_bert.program.errors import InputError
+from keras_bert.program.missing_values import MissingValue, missing_message, skipped_note
+
+_logger = logging.getLogger(__name__)
+_ADVICE = "Fill them in, or leave such rows out with --skip_missing (skip_missing=True)."
+Read = TypeVar("Read")
+
+
+def complete_rows(
+    path: str,
+    rows: Iterable[Any],
+    convert: Callable[[Any], Read],
+    *,
+    skip_missing: bool = False,
+    left_out: list[str] | None = None,
+) -> list[Read]:
+    """Returns `convert(row)` of each row.
+
+    Args:
+        path: the name of the file, for messages.
+        convert: raises `MissingValue` if a value is missing, with a message that begins with the path.
+        skip_missing: whether rows with a missing value are left out; a warning says how many.
+        left_out: if given, other bad rows after the first good one are left out too, and a description of each bad row
+            is appended here.
+
+    Raises:
+        InputError: values are missing; or as `convert`.
+    """
+    found, missing, number = [], [], -1
+    for number, row in enumerate(rows):
+        try:
+            found.append(convert(row))
+        except InputError as error:
+            if left_out is not None and found:
+                left_out.append(str(error))
+            elif isinstance(error, MissingValue):
+                missing.append((number, str(error).removeprefix(f"{path}: ")))
+            else:
+                raise
+    if missing and (not skip_missing or not found):
+        row, place = missing[0]
+        raise InputError(
+            missing_message(path, len(missing), number + 1, f"number {row}, counted from 0, at {place}", _ADVICE)
+        )
+    if missing:
+        _logger.warning("%s", skipped_note(path, len(missing), number + 1))
+    return found

@@ -1,0 +1,94 @@
+"""Checks the columns that users pass for missing values, and leaves such examples out if they ask for it."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.program.missing_values import is_missing, missing_message, skipped_note
+from keras_bert.program.printing import printable
+from keras_bert.tokenization.user_inputs import iterate_column
+
+_SOURCE = "the examples"
+
+
+def complete_examples(task: Any, x: Any, y: Any = None, sample_weight: Any = None, skip_missing: bool | None = None):
+    """Returns `task.examples(x, y, sample_weight)`, where every example has its texts, its label and its weight.
+
+    A text, label or weight is missing if it is None, NaN or, except for texts of `task.may_be_blank`, white space only.
+
+    Args:
+        skip_missing: whether examples with a missing value are left out, and a line on standard error says how many;
+            None if this cannot be asked for.
+
+    Raises:
+        InputError: values are missing; or as `task.examples`.
+    """
+    columns = {name: _as_list(values) for name, values in _named_columns(task, x, y, sample_weight)}
+    lists = {name: values for name, values in columns.items() if isinstance(values, list)}
+    if len(set(map(len, lists.values()))) == 1 and not isinstance(x, (str, bytes)):
+        missing = _missing_rows(task, lists)
+        if missing and not skip_missing:
+            raise InputError(_message(missing, dict(_named_columns(task, x, y, sample_weight)), lists, skip_missing))
+        if missing:
+            total = len(next(iter(lists.values())))
+            if len(missing) == total:
+                raise InputError(f"{_SOURCE}: all {total:,} rows have no value where one is needed. Nothing is left.")
+            print(printable(skipped_note(_SOURCE, len(missing), total)), file=sys.stderr)
+            columns = {name: _without(values, missing) for name, values in columns.items()}
+    texts = tuple(values for name, values in columns.items() if name not in ("label", "weight"))
+    if task.text_columns(x) is None:
+        texts = tuple(texts[0]) if isinstance(x, tuple) else texts[0]
+    return task.examples(texts, columns.get("label"), columns.get("weight"))
+
+
+def _named_columns(task, x, y, sample_weight) -> list[tuple[str, Any]]:
+    columns = task.text_columns(x)
+    named = [("text", x)] if columns is None else [(f"text of column {n}", one) for n, one in enumerate(columns, 1)]
+    others = (("label", y), ("weight", sample_weight))
+    return [*named, *((name, values) for name, values in others if values is not None)]
+
+
+def _as_list(values: Any) -> Any:
+    """Returns a column as a list; single texts, mappings and what is no column as they are."""
+    if isinstance(values, (str, bytes, Mapping)):
+        return values
+    try:
+        return list(iterate_column(values, "texts"))
+    except InputError:
+        return values  # the task has its own words about it
+
+
+def _missing_rows(task, lists: dict[str, list]) -> dict[int, str]:
+    """Returns the number of each row with a missing value -> the name of the first such column."""
+    found: dict[int, str] = {}
+    for name, values in lists.items():
+        if name == "label" and task.labels_may_be_missing:
+            continue
+        may_be_blank = task.may_be_blank and name not in ("label", "weight")
+        for number, value in enumerate(values):
+            if is_missing(value, may_be_blank):
+                found.setdefault(number, name)
+    return dict(sorted(found.items()))
+
+
+def _message(missing: dict[int, str], given: dict[str, Any], lists: dict[str, list], skip_missing) -> str:
+    number, name = next(iter(missing.items()))
+    # A pandas Series has an index of its own.
+    label = given[name].index[number] if hasattr(given[name], "iloc") else number
+    label = label.item() if isinstance(label, np.generic) else label
+    own = "" if label == number else f", index {label!r}"
+    place = f"row {number}, counted from 0{own}: its {name} is {lists[name][number]!r:.100}"
+    advice = "Fill them in or leave these examples out"
+    advice += "." if skip_missing is None else ", for example with skip_missing=True."
+    return missing_message(_SOURCE, len(missing), len(lists[name]), place, advice)
+
+
+def _without(values: Any, missing: dict[int, str]) -> Any:
+    if isinstance(values, Mapping):  # the answers to questions
+        return {name: _without(_as_list(column), missing) for name, column in values.items()}
+    if not isinstance(values, list):  # one context for all questions
+        return values
+    return [value for number, value in enumerate(values) if number not in missing]
