@@ -226,7 +226,7 @@ def notes_and_weights(contexts, answers, max_seq_length=None, model=None):
     task = text_task(model or new_model())
     encoded = task.encode(task.examples((["who?"] * len(contexts), contexts), answers), max_seq_length)
     labels = encoded.rows.labels
-    return encoded.notes, labels["start_positions"].tolist(), labels["example_weights"].tolist()
+    return encoded.notes, labels["start_positions"].tolist(), labels["is_real_example"].tolist()
 
 
 def test_answers_that_are_not_in_the_context_are_counted_and_not_learned():

@@ -6,6 +6,7 @@ fused_attention.py        attention without scores in memory, for inference on o
 tensorflow_functions.py   functions that TensorFlow recomputes in the backward pass or traces once
 layer_state.py            runs a layer as a function of its weights and dropout seeds
 recomputation.py          gradient checkpointing
+traced_functions.py       keeps the traced functions of a model until a part of it changes
 shared_trace.py           traces layers of the same structure only once
 unpadding.py              packs the rows of a batch into fewer rows, and unpacks the outputs
 updates.py                parts of an optimizer's update in fewer passes over memory

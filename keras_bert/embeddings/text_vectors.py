@@ -286,20 +286,14 @@ def _forward_function(model, key, choose: Callable) -> Callable:
         return lambda batch: choose(model.engine.run(batch), batch)
     # Only now, because these take seconds.
     from keras_bert.accelerate.backend import on_tensorflow
-    from keras_bert.models.encoder_base import encoder_of
+    from keras_bert.accelerate.traced_functions import traced
 
     if not on_tensorflow():
         return lambda batch: choose(model.predict_on_batch(batch), batch)
     import tensorflow as tf
 
-    # In `__dict__`, because Keras would track the attribute as a part of the model. LoRA changes the weights.
-    functions = model.__dict__.setdefault("_functions_of_texts", {})
-    key = (key, encoder_of(model).unpadded, len(model.weights))
-    if key not in functions:
-        functions[key] = tf.function(
-            lambda inputs: choose(model(inputs, training=False), inputs), reduce_retracing=True, autograph=False
-        )
-    return lambda batch: functions[key]({name: tf.constant(values) for name, values in batch.items()})
+    compute = traced(model, ("vectors", key), lambda inputs: choose(model(inputs, training=False), inputs))
+    return lambda batch: compute({name: tf.constant(values) for name, values in batch.items()})
 
 
 def _has_graph_of_texts(model) -> bool:
@@ -336,24 +330,20 @@ def _outputs_of_graph(
 
 
 def _graph_of_texts(model, longest: int) -> Callable:
-    """Returns a compiled function from texts `[B]` to vectors of a static model; the model keeps it."""
-    # Only now, because it takes seconds.
+    """Returns a traced function from texts `[B]` to vectors of a static model."""
+    # Only now, because these take seconds.
     import tensorflow as tf
 
+    from keras_bert.accelerate.traced_functions import traced
     from keras_bert.tokenization.kinds import graph_tokenizer
 
-    functions = model.__dict__.setdefault("_functions_of_texts", {})
-    key = (id(model.vocabulary), model.config.do_lower_case, longest)
-    if key not in functions:
+    room = longest - model.vocabulary.special_tokens.num_special(1)
+
+    def compute(texts):
         tokenizer = graph_tokenizer(model.vocabulary, model.config.do_lower_case)
-        room = longest - model.vocabulary.special_tokens.num_special(1)
+        return model.vectors_of_ids(tokenizer.tokenize(texts)[:, :room])
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-        def compute(texts):
-            return model.vectors_of_ids(tokenizer.tokenize(texts)[:, :room])
-
-        functions[key] = compute
-    return functions[key]
+    return traced(model, ("texts", longest), compute, [tf.TensorSpec([None], tf.string)])
 
 
 def _windows(encoded: Iterable[EncodedText]) -> Iterator[list[EncodedText]]:

@@ -31,6 +31,7 @@ multiple_choice.py           selects one of several choices
 calibrated_model.py          the base class of models whose logits a temperature divides
 base.py                      the base class of all models: config, loading, saving
 task_model.py                the base class of models with heads: loss as a sum of terms, fit, evaluate, predict
+fit_callbacks.py             what Keras' callbacks need to know of a model
 losses.py                    loss terms: a sum and a weight each
 metrics.py                   metrics that are ratios of sums
 class_names.py               the names of model classes in saved files, today's and earlier ones

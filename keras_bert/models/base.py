@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_bert.accelerate.traced_functions import forget_stale_steps
 from keras_bert.config import BertConfig
 from keras_bert.models.new_parts import NewParts
 from keras_bert.program.errors import InputError, UntrainedWarning
@@ -124,6 +125,18 @@ class BertModel(keras.Model):
         from keras_bert.serving import keras_export
 
         return keras_export.export(self, filepath, format, verbose)
+
+    def make_train_function(self, force: bool = False) -> Any:
+        forget_stale_steps(self)
+        return super().make_train_function(force)
+
+    def make_test_function(self, force: bool = False) -> Any:
+        forget_stale_steps(self)
+        return super().make_test_function(force)
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        forget_stale_steps(self)
+        return super().make_predict_function(force)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.predict`. Warns once when the model is untrained, see `warn_if_untrained`."""

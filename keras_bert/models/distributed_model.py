@@ -20,6 +20,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_bert.accelerate.traced_functions import forget_stale_steps
 from keras_bert.accelerate.updates import dense_gradient
 from keras_bert.program.errors import InputError
 
@@ -27,8 +28,9 @@ from keras_bert.program.errors import InputError
 class DistributedModel(keras.Model):
     """A Keras model whose `fit` and `evaluate` give the same results under every tf.distribute strategy.
 
-    Create the model within the scope of the strategy. Subclasses provide `loss_terms`, `metric_terms` (see `TaskModel`)
-    and the metrics in `_reports`. With one device and one part, Keras' own step runs, since it computes the same.
+    Create the model within the scope of the strategy. Subclasses provide `trained_loss_terms`,
+    `reported_metric_terms` (see `TaskModel`) and the metrics in `_reports`. With one device and one part, Keras' own
+    step runs, since it computes the same.
     """
 
     gradient_accumulation_steps = 1
@@ -55,6 +57,12 @@ class DistributedModel(keras.Model):
             raise InputError(
                 "The optimizer was not created for the tf.distribute strategy of the model. Create it within the same "
                 "`with strategy.scope():` as the model."
+            )
+        known = {id(variable) for variable in inner._trainable_variables}
+        if inner.built and any(id(variable) not in known for variable in self.trainable_variables):
+            raise InputError(
+                f"This {type(self).__name__} was compiled before it got new weights to train (by LoRA, unfreezing or "
+                "new layers), which its optimizer does not know. Call compile(optimizer=...) again."
             )
         if not self.optimizer.built:
             with self.distribute_strategy.scope():
@@ -87,6 +95,7 @@ class DistributedModel(keras.Model):
         return x.with_options(options)
 
     def make_train_function(self, force: bool = False) -> Any:
+        forget_stale_steps(self)
         if self.train_function is not None and not force:
             return self.train_function
         self._prepare_optimizer()
@@ -101,6 +110,7 @@ class DistributedModel(keras.Model):
     def make_test_function(self, force: bool = False) -> Any:
         if self.distribute_strategy.num_replicas_in_sync == 1:
             return super().make_test_function(force)
+        forget_stale_steps(self)
         if self.test_function is None or force:
             self.test_function = self._step_function(self.test_step)
         return self.test_function
@@ -202,7 +212,7 @@ class DistributedModel(keras.Model):
         """
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(part)
         with keras.StatelessScope():
-            terms = self.loss_terms(x, y, self(x, training=False), sample_weight)
+            terms = self.trained_loss_terms(x, y, self(x, training=False), sample_weight)
         return tf.stack([term.weight for term in terms])
 
     def _seeds(self, number) -> list[tf.Tensor]:
@@ -237,7 +247,7 @@ class DistributedModel(keras.Model):
         with keras.StatelessScope(state_mapping=state, collect_losses=True), tf.GradientTape() as tape:
             tape.watch(values)
             predictions = self(x, training=True)
-            terms = self.loss_terms(x, y, predictions, sample_weight)
+            terms = self.trained_loss_terms(x, y, predictions, sample_weight)
             shares = zip(terms, tf.unstack(weights), strict=True)
             losses = [dataclasses.replace(term, weight=weight).value for term, weight in shares]
             # Losses of `add_loss` and regularisers are means, or equal in all parts.
@@ -247,7 +257,7 @@ class DistributedModel(keras.Model):
         self._is_used = [gradient is not None for gradient in gradients]
         gradients = [dense_gradient(gradient) for gradient in gradients if gradient is not None]
         if self._compile_metrics is None:
-            terms += self.metric_terms(x, y, predictions, sample_weight)
+            terms += self.reported_metric_terms(x, y, predictions, sample_weight)
         sums = {term.name: (term.numerator, term.weight) for term in terms}
         return (gradients, sums, predictions) if self._needs_predictions else (gradients, sums)
 

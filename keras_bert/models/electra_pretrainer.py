@@ -78,6 +78,7 @@ class ElectraPretrainer(TaskModel):
     )
     has_token_outputs = True
     uses_pooler = False
+    counts_weights = True
     loss_names = ("masked_lm_loss", "disc_loss")
     metric_names = (
         "masked_lm_accuracy",

@@ -58,9 +58,9 @@ class Encoder(BertModel):
     supports: Sequence[str] = ()
     has_positions = True
     has_token_head = False
-    gradient_checkpointing = False
+    gradient_checkpointing: bool
     global_tokens = FIRST_TOKEN
-    observer = None
+    observer: Any
 
     def __init__(self, config: BertConfig, *, unpadded: bool | str = False, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -71,6 +71,8 @@ class Encoder(BertModel):
                 f"{needed.__name__}, or Encoder.from_pretrained(path)."
             )
         self.unpadded = unpadded
+        # Attributes of the object from the start, since `traced_functions` compares all of these.
+        self.gradient_checkpointing, self.observer = False, None
 
     def encode(self, inputs: Any, training: bool = False) -> dict:
         """Returns all outputs; see `call` of the encoder."""

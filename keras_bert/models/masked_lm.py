@@ -68,6 +68,7 @@ class MaskedLM(TaskModel):
     """
 
     feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
+    counts_weights = True
     loss_names = ("masked_lm_loss",)
     metric_names = ("masked_lm_accuracy",)
     uses_pooler = False

@@ -12,7 +12,7 @@ from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.masked_lm import masked_lm_head
-from keras_bert.models.task_model import TaskModel
+from keras_bert.models.task_model import TaskModel, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
@@ -52,6 +52,7 @@ class BertPretrainer(TaskModel):
     """
 
     feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
+    counts_weights = True
     loss_names: Sequence[str] = ("masked_lm_loss", "next_sentence_loss")
     metric_names: Sequence[str] = ("masked_lm_accuracy", "next_sentence_accuracy")
     # Default options of `MaskingOptions` for records without masks.
@@ -151,8 +152,9 @@ class BertPretrainer(TaskModel):
         next_weights = x.get(features.NEXT_SENTENCE_WEIGHTS)
         if next_weights is not None:
             next_weights = ops.cast(ops.reshape(next_weights, sequences), "float32")
-        if sample_weight is not None:
-            row_weights = ops.expand_dims(ops.cast(sample_weight, "float32"), 1)
+        row_weights = example_weights(x, sample_weight)
+        if row_weights is not None:
+            row_weights = ops.expand_dims(row_weights, 1)
             masked_weights = masked_weights * row_weights
             next_weights = ops.ones(sequences) if next_weights is None else next_weights
             next_weights = next_weights * ops.reshape(row_weights, (-1,) + (1,) * (len(sequences) - 1))

@@ -178,7 +178,6 @@ class SentenceEncoder(Prompts, TaskModel):
         """
         if loss is not None:
             self.loss_choice = as_loss(loss)
-            self.train_function = self.test_function = None  # they were made for another loss
         return super().fit(x, *args, **kwargs)
 
     @property
@@ -208,8 +207,9 @@ class SentenceEncoder(Prompts, TaskModel):
             raise InputError(f"{type(loss).__name__} learns from {loss.learns_from}. Received: none. Give them as y.")
         if labels is not None:
             labels = ops.reshape(labels, (-1,))
-        weight = ops.cast(ops.shape(vectors)[0], vectors.dtype) if weights is None else ops.sum(weights)
-        return LossTerm("embedding_loss", loss(vectors, labels, text_numbers, weights) * weight, weight)
+        count = ops.cast(ops.shape(vectors)[0], vectors.dtype)
+        total = count if weights is None else ops.sum(weights)
+        return LossTerm("embedding_loss", loss(vectors, labels, text_numbers, weights) * total, count)
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return []

@@ -3,7 +3,10 @@
 Nothing here imports TensorFlow. On TensorFlow, task models train with the step of `distributed_model.py`.
 """
 
+import dataclasses
+import inspect
 import math
+import types
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,9 +16,10 @@ import keras
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.models.base import BertModel
+from keras_bert.models.fit_callbacks import rate_setter, set_directions
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.metrics import RatioOfSums
-from keras_bert.optimization import OneFitDecay
+from keras_bert.optimization import FOR_ONE_FIT, OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -39,6 +43,9 @@ class TaskModel(DistributedModel, BertModel):
 
     loss_names: Sequence[str] = ()
     metric_names: Sequence[str] = ()
+    # Whether the weights of examples are counted, as in Google's pre-training: sum(weight * loss) / sum(weight).
+    # Otherwise they have the meaning of Keras: sum(weight * loss) / count, and metrics have no weights.
+    counts_weights = False
     can_be_static = False  # whether the encoder may be a `StaticEncoder`
     # Import path of the model's `TextTask`; None for a model that takes features only.
     text_task: str | None = None
@@ -51,7 +58,7 @@ class TaskModel(DistributedModel, BertModel):
         self._reports |= {name: RatioOfSums(name=name, empty_value=math.nan) for name in self.metric_names}
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        """Returns the terms of the loss, named as in `loss_names`.
+        """Returns the terms of the loss, weighted means, named as in `loss_names`; see also `trained_loss_terms`.
 
         Args:
             x: the features. Some tasks have the labels among them.
@@ -60,6 +67,22 @@ class TaskModel(DistributedModel, BertModel):
             sample_weight: float `[B]`, or None.
         """
         raise NotImplementedError
+
+    def trained_loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        """Returns the loss terms as training counts them; see `counts_weights`. Arguments are those of `loss_terms`."""
+        terms = self.loss_terms(x, y, y_pred, sample_weight)
+        if self.counts_weights or sample_weight is None and features.EXAMPLE_WEIGHTS not in x:
+            return terms
+        # Of these terms only the weights are used. TensorFlow prunes the rest.
+        counts = self.loss_terms(_without_weights(x), y, y_pred, None)
+        pairs = zip(terms, counts, strict=True)
+        return [dataclasses.replace(term, weight=counted.weight) for term, counted in pairs]
+
+    def reported_metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        """Returns the metric terms as training reports them; see `counts_weights`."""
+        if self.counts_weights:
+            return self.metric_terms(x, y, y_pred, sample_weight)
+        return self.metric_terms(_without_weights(x), y, y_pred, None)
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         """Returns the terms that are reported but not optimised, named as in `metric_names`."""
@@ -128,16 +151,41 @@ class TaskModel(DistributedModel, BertModel):
             from keras_bert.tasks import fitting
 
             return fitting.fit_texts(self, x, *args, **kwargs)
-        if hasattr(x, "element_spec"):
-            # Keras shuffles by default, and warns that it cannot shuffle a tf.data.Dataset.
+        if hasattr(x, "element_spec") or isinstance(x, types.GeneratorType):
+            # Keras shuffles by default, and warns that it cannot shuffle these.
             kwargs.setdefault("shuffle", False)
+        arguments = inspect.signature(keras.Model.fit).bind_partial(self, x, *args, **kwargs).arguments
+        self._compile_by_default(arguments)
         self._check_learning_rate()
-        return super().fit(x, *args, **kwargs)
+        self._prepare_callbacks(arguments.get("callbacks"))
+        return super().fit(_with_weights(x, args, kwargs), *args, **kwargs)
+
+    def _compile_by_default(self, arguments) -> None:
+        """Compiles for this `fit` on features if the user has not: there is no optimizer, or that of an earlier fit."""
+        if self.compiled and not (self.is_compiled_for_one_fit and int(self.optimizer.iterations + 0)):
+            return
+        if self.text_task is None:
+            raise InputError(
+                f"{type(self).__name__} has no default learning rate. Call compile(optimizer=...) before fit, such as "
+                "compile(optimizer=AdamW(1e-4))."
+            )
+        from keras_bert.tasks import recipe
+
+        recipe.compile_for_features(self, arguments)
+
+    def _prepare_callbacks(self, callbacks) -> None:
+        set_directions(callbacks, {*self._reports, "loss", "perplexity"})
+        setter, schedule = rate_setter(callbacks), self._schedule
+        if setter and isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+            raise InputError(
+                f"{setter} sets the learning rate, but the optimizer has a schedule, {type(schedule).__name__}. Call "
+                "compile with an optimizer that has a number, such as AdamW(5e-5), or leave the callback out."
+            )
 
     @property
     def is_compiled_for_one_fit(self) -> bool:
-        """Whether a `fit` on texts compiled the model, for that one call, instead of the user."""
-        return isinstance(self._schedule, OneFitDecay)
+        """Whether a `fit` compiled the model, for that one call, instead of the user."""
+        return isinstance(self._schedule, OneFitDecay) or getattr(self.optimizer, "name", "") == FOR_ONE_FIT
 
     @property
     def _schedule(self):
@@ -151,11 +199,6 @@ class TaskModel(DistributedModel, BertModel):
         if not isinstance(schedule, WarmupSchedule):
             return
         step = int(self.optimizer.iterations + 0)  # + 0 reads a variable that several devices hold
-        if self.is_compiled_for_one_fit and step:
-            raise InputError(
-                f"This {type(self).__name__} was compiled by its fit on texts, for that call only. To train it on "
-                "features, call compile(optimizer=...) first."
-            )
         if schedule.has_ended(step):
             warnings.warn(
                 f"The learning rate of this {type(self).__name__} has fallen to 0: its optimizer's schedule is for "
@@ -170,7 +213,7 @@ class TaskModel(DistributedModel, BertModel):
             from keras_bert.tasks import fitting
 
             return fitting.evaluate_texts(self, x, *args, **kwargs)
-        return super().evaluate(x, *args, **kwargs)
+        return super().evaluate(_with_weights(x, args, kwargs), *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns logits for features, as `keras.Model` does, or one answer for each text."""
@@ -193,13 +236,15 @@ class TaskModel(DistributedModel, BertModel):
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
-        terms = self.loss_terms(x, y, y_pred, sample_weight)
+        terms = self.trained_loss_terms(x, y, y_pred, sample_weight)
         # Reported here, because computing the terms again would cost a pass over all logits.
         self._report(terms)
         return sum(term.value for term in terms) + sum(keras.ops.sum(loss) for loss in self.losses)
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
-        self._report(self.metric_terms(x, y, y_pred, sample_weight))
+        self._report(self.reported_metric_terms(x, y, y_pred, sample_weight))
+        if not isinstance(sample_weight, Mapping):  # one for each label, of a task without Keras' metrics
+            sample_weight = example_weights(x, sample_weight)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def _report(self, terms):
@@ -211,6 +256,18 @@ class TaskModel(DistributedModel, BertModel):
         # Keras' own "loss" is a mean of the batches' means.
         results["loss"] = sum(self._reports[name].result() for name in self.loss_names)
         return results
+
+
+def _with_weights(x, args, kwargs):
+    """Returns the features with `sample_weight` among them if the labels are there too: Keras would drop it."""
+    has_labels = (args[0] if args else kwargs.get("y")) is not None
+    if has_labels or not isinstance(x, Mapping) or kwargs.get("sample_weight") is None:
+        return x
+    return {**x, features.EXAMPLE_WEIGHTS: keras.ops.convert_to_numpy(kwargs.pop("sample_weight"))}
+
+
+def _without_weights(x):
+    return {name: values for name, values in x.items() if name != features.EXAMPLE_WEIGHTS}
 
 
 def example_weights(x, sample_weight):

@@ -9,6 +9,7 @@ schedules.py   learning rate schedules: warm-up and decay
 from keras_bert.optimization.adamw import AdamW, rate_multipliers
 from keras_bert.optimization.lamb import LAMB
 from keras_bert.optimization.schedules import (
+    FOR_ONE_FIT,
     OneFitDecay,
     PhasedSchedule,
     WarmupConstant,
@@ -19,6 +20,7 @@ from keras_bert.optimization.schedules import (
 )
 
 __all__ = [
+    "FOR_ONE_FIT",
     "LAMB",
     "AdamW",
     "OneFitDecay",

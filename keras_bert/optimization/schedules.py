@@ -94,6 +94,10 @@ class WarmupLinearDecay(WarmupSchedule):
         return self.peak * (1.0 - self._share_done(step))
 
 
+# The name of the optimiser instead, if the rate is constant.
+FOR_ONE_FIT = "adamw_for_one_fit"
+
+
 @keras.saving.register_keras_serializable(package="keras_bert")
 class OneFitDecay(WarmupLinearDecay):
     """The schedule of one `fit` on texts with a model that the user has not compiled.

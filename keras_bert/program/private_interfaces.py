@@ -20,7 +20,13 @@ FUNCTIONS = {
 }
 # Public class -> private methods and attributes of its objects. The code uses these directly.
 ATTRIBUTES = {
-    "keras.Model": ("_compile_metrics", "_distribute_strategy", "_flatten_layers"),
+    "keras.Model": (
+        "_compile_metrics",
+        "_distribute_strategy",
+        "_flatten_layers",
+        "_non_trainable_variables",
+        "_trainable_variables",
+    ),
     "keras.layers.Dense": ("_kernel",),
     "keras.optimizers.Optimizer": (
         "_backend_update_step",

@@ -77,7 +77,9 @@ def distill(
         logits = teacher_logits(teacher, student, examples, max_seq_length, batch_size)
         rows = rows.with_labels(**{features.TEACHER_LOGITS: logits})
     steps_per_epoch = len(RowBatches(rows, batch_size))
-    optimizer = recipe_optimizer(steps_per_epoch, epochs, kwargs.get("initial_epoch", 0), learning_rate)
+    optimizer = recipe_optimizer(
+        steps_per_epoch, epochs, kwargs.get("initial_epoch", 0), kwargs.get("callbacks"), learning_rate
+    )
     distiller.compile(optimizer, jit_compile=False)
     dataset = rows_dataset(rows, batch_size, shuffle=True, repeat=True, seed=seed)
     return distiller.fit(dataset, epochs=epochs, steps_per_epoch=steps_per_epoch, **kwargs)

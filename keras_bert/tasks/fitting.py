@@ -23,19 +23,15 @@ _BATCH_SIZE = 32
 
 
 def text_task(model) -> TextTask:
-    """Returns the task of a model. It is cached until the vocabulary changes.
+    """Returns the task of a model as it is now: its vocabulary, casing and labels may change.
 
     Raises:
         InputError: the model has no vocabulary, or has no task on texts.
     """
     if not model.text_task:
         raise InputError(f"{type(model).__name__} takes features, not texts. Received: texts.")
-    made = getattr(model, "_made_text_task", None)
-    if made is None or model.vocabulary is None or made.tokenizer.vocabulary.sha256 != model.vocabulary.sha256:
-        module, name = model.text_task.rsplit(".", 1)
-        made = getattr(importlib.import_module(module), name)(model)
-        model._made_text_task = made
-    return made
+    module, name = model.text_task.rsplit(".", 1)
+    return getattr(importlib.import_module(module), name)(model)
 
 
 def fit_texts(
@@ -130,7 +126,7 @@ def fit_texts(
             task, validation_data, validation_batch_size or batch_size, max_seq_length, skip_missing
         )
     steps_per_epoch = num_steps(steps_per_epoch, len(RowBatches(rows, batch_size)))
-    compile_for_texts(model, steps_per_epoch, epochs, kwargs.get("initial_epoch", 0))
+    compile_for_texts(model, steps_per_epoch, epochs, kwargs.get("initial_epoch", 0), kwargs.get("callbacks"))
     dataset = rows_dataset(rows, batch_size, shuffle=shuffle, repeat=True, seed=seed)
     return model.fit(dataset, epochs=epochs, steps_per_epoch=steps_per_epoch, validation_data=validation_data, **kwargs)
 

@@ -102,21 +102,17 @@ def forward_function(model, num_axes: int | None = None):
 
     `num_axes` is the number of axes of the features, by default that of `model.feature_axes`.
     """
-    # Only now, because it takes seconds.
+    # Only now, because these take seconds.
     from keras_bert.accelerate.backend import on_tensorflow
+    from keras_bert.accelerate.traced_functions import traced
 
     if not on_tensorflow():
         return lambda features: model.predict_on_batch(_padded(features, model.config.max_sequence_length))
-    axes = [None] * (num_axes or len(model.feature_axes))
-    functions = model.__dict__.setdefault("_functions_of_features", {})
-    if len(axes) not in functions:
-        import tensorflow as tf
+    import tensorflow as tf
 
-        signature = {name: tf.TensorSpec(axes, tf.int32, name) for name in model.feature_names}
-        functions[len(axes)] = tf.function(
-            lambda features: model(features, training=False), input_signature=[signature], autograph=False
-        )
-    return functions[len(axes)]
+    axes = [None] * (num_axes or len(model.feature_axes))
+    signature = {name: tf.TensorSpec(axes, tf.int32, name) for name in model.feature_names}
+    return traced(model, ("features", len(axes)), lambda features: model(features, training=False), [signature])
 
 
 def _padded(batch: Mapping[str, np.ndarray], longest: int) -> dict[str, np.ndarray]:

@@ -1,6 +1,7 @@
 """`explain` of task models on texts: a score for each token of the answer's text."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -154,6 +155,7 @@ class _Explainer:
     def __init__(self, model, method: str, steps: int, quadrature_name: str, baseline: str):
         import tensorflow as tf
 
+        from keras_bert.accelerate.traced_functions import traced
         from keras_bert.tasks.explanation import gradients
 
         self._model, self._method, self._baseline = model, method, baseline
@@ -162,22 +164,17 @@ class _Explainer:
         # The ends of the line give the outputs for the baseline and for the row.
         self._points = np.concatenate([[0.0], points, [1.0]]).astype(np.float32)
         self._weights = np.concatenate([[0.0], weights, [0.0]])
-        functions = model.__dict__.setdefault("_functions_of_explanations", {})
-        if method not in functions:
-            rows = tf.TensorSpec([None, None], tf.int32)
-            inputs = {name: rows for name in model.feature_names}
-            known: dict[str, tuple[Callable, list]] = {
-                "attention_rollout": (gradients.rollout_scores, [inputs, rows]),
-                "integrated_gradients": (
-                    gradients.gradient_scores,
-                    [inputs, rows, rows, tf.TensorSpec([None], tf.float32)],
-                ),
-            }
-            compute, signature = known[method]
-            functions[method] = tf.function(
-                lambda *arguments: compute(model, *arguments), input_signature=signature, autograph=False
-            )
-        self._compute = functions[method]
+        rows = tf.TensorSpec([None, None], tf.int32)
+        inputs = {name: rows for name in model.feature_names}
+        known: dict[str, tuple[Callable, list]] = {
+            "attention_rollout": (gradients.rollout_scores, [inputs, rows]),
+            "integrated_gradients": (
+                gradients.gradient_scores,
+                [inputs, rows, rows, tf.TensorSpec([None], tf.float32)],
+            ),
+        }
+        compute, signature = known[method]
+        self._compute = traced(model, ("explanation", method), functools.partial(compute, model), signature)
 
     def explain(self, row: ExplainedRow, rows: TokenRows) -> _RowScores:
         tokens = slice(rows.splits[row.row], rows.splits[row.row + 1])

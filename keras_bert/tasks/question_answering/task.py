@@ -76,7 +76,8 @@ class QuestionAnsweringTask(TextTask):
             **{
                 features.START_POSITIONS: located.starts.astype(np.int32),
                 features.END_POSITIONS: located.ends.astype(np.int32),
-                features.EXAMPLE_WEIGHTS: (weights * located.is_known)[windows.question].astype(np.float32),
+                features.EXAMPLE_WEIGHTS: weights[windows.question].astype(np.float32),
+                features.IS_REAL_EXAMPLE: located.is_known[windows.question].astype(np.int32),
             }
         )
         return EncodedQuestions(rows, [*notes, *located.notes], windows)

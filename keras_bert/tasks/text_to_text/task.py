@@ -194,17 +194,14 @@ class _Writer:
 
 
 def _compiled(model, names: Sequence[str], key, function):
-    """Returns the function of features, compiled on TensorFlow; each model keeps the newest few."""
+    """Returns the function of features, traced on TensorFlow."""
+    # Only now, because these take seconds, and loaded exports do without them.
     from keras_bert.accelerate.backend import on_tensorflow
+    from keras_bert.accelerate.traced_functions import traced
 
     if not on_tensorflow():
         return function
     import tensorflow as tf
 
-    kept = model.__dict__.setdefault("_functions_of_texts", {})
-    if key not in kept:
-        while len(kept) >= 4:
-            del kept[next(iter(kept))]
-        signature = {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
-        kept[key] = tf.function(function, input_signature=[signature], autograph=False)
-    return kept[key]
+    signature = {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
+    return traced(model, key, function, [signature])

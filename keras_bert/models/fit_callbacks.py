@@ -1,0 +1,36 @@
+"""What Keras' callbacks need to know of a task model."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+
+# Ends of the names of metrics of which less is better.
+_LESS_IS_BETTER = ("loss", "error", "perplexity", "entropy")
+
+
+def callbacks_of(callbacks: Any) -> list:
+    """Returns the argument `callbacks` of `fit`, a callback, a list, a `CallbackList` or None, as a list."""
+    callbacks = getattr(callbacks, "callbacks", callbacks)
+    return list(callbacks) if isinstance(callbacks, (list, tuple)) else [] if callbacks is None else [callbacks]
+
+
+def set_directions(callbacks: Any, names: Iterable[str]) -> None:
+    """Tells callbacks without a `mode`, such as `EarlyStopping`, whether less or more of a metric is better.
+
+    Keras knows it of the metrics that were given to `compile` only, and raises an error for others.
+
+    Args:
+        callbacks: as for `fit`.
+        names: the metrics that the model reports by itself.
+    """
+    for callback in callbacks_of(callbacks):
+        name = str(getattr(callback, "monitor", "")).removeprefix("val_")
+        if name in names and getattr(callback, "mode", None) == "auto":
+            callback.mode = "min" if name.endswith(_LESS_IS_BETTER) else "max"
+
+
+def rate_setter(callbacks: Any) -> str | None:
+    """Returns the class name of a callback that sets the learning rate, or None."""
+    setters = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler)
+    return next((type(one).__name__ for one in callbacks_of(callbacks) if isinstance(one, setters)), None)
