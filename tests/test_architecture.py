@@ -26,6 +26,7 @@ MOST_PLACES = 16
 MOST_DEPENDENCIES = 60
 # Conveniences of models that need a lower row; they import when they are called.
 AT_CALL_TIME = {
+    ("keras_bert.models.base", "keras_bert.checkpoints.keras_file"),
     ("keras_bert.models.base", "keras_bert.checkpoints.pretrained"),
     ("keras_bert.models.base", "keras_bert.serving.export"),
     ("keras_bert.models.base", "keras_bert.serving.keras_export"),

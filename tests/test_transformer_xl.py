@@ -228,7 +228,7 @@ def test_memory_gets_no_gradient():
         ({"cutoffs": [10, 40]}, "cutoffs must be whole numbers that rise"),
         ({"cutoffs": ["10"]}, "cutoffs must be whole numbers that rise"),
         ({"cutoffs": 10}, "cutoffs must be a list. Received: 10"),
-        ({"cutoffs": tuple(range(1, 20)), "div_val": 1}, "at most 15 cutoffs. Received: 19"),
+        ({"cutoffs": tuple(range(1, 20)), "div_val": 1}, "at most 8 cutoffs. Received: 19"),
         ({"div_val": 5}, "embedding_size=16 divided by div_val=5 for each of 2 cutoffs leaves nothing"),
         ({"tie_projs": [True]}, "true or false for each of the 3 clusters"),
         ({"div_val": 1, "embedding_size": 8}, "With div_val=1, embedding_size must be hidden_size=16"),

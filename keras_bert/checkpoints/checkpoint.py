@@ -157,6 +157,23 @@ def num_outputs(path: str, tensors: Mapping[str, StoredTensor], head: str) -> in
     return bias.shape[0]
 
 
+def check_stored_once(path: str, tensors: Mapping[str, StoredTensor], stored_bytes: int, copies: int = 1) -> None:
+    """Raises `InputError` if tensors together have more bytes than the files that hold them.
+
+    Tensors that lie over each other would make a small file fill the memory.
+
+    Args:
+        stored_bytes: the size of the files.
+        copies: how often a format may name the same bytes.
+    """
+    num_bytes = sum(tensor.num_bytes for tensor in tensors.values())
+    if num_bytes > copies * stored_bytes:
+        raise InputError(
+            f"{path} is damaged: its tensors have {num_bytes:,} bytes in all, but only {stored_bytes:,} are stored, so "
+            "they lie over each other. Copy it again."
+        )
+
+
 def check_stored_file(path: str) -> None:
     """Raises `InputError` if a weights file is missing, empty or a git-lfs pointer."""
     if not os.path.isfile(path):

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import h5py
 import numpy as np
 
-from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
+from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, check_stored_once, numpy_dtype
 from keras_bert.checkpoints.model_weights import keras_as_before_on_error, model_weights
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
@@ -38,7 +38,7 @@ def read_keras_weights(path: str | os.PathLike) -> dict[str, StoredTensor]:
 
     Raises:
         InputError: the file is missing, a git-lfs pointer, cut off or not HDF5; or it refers to other files or states
-            larger shapes than it holds, see `_described`.
+            larger shapes than it holds, see `described`.
     """
     path = os.fspath(path)
     check_stored_file(path)
@@ -56,16 +56,18 @@ def read_keras_weights(path: str | os.PathLike) -> dict[str, StoredTensor]:
 
     with _opened(path) as file:
         try:
-            found = _described(file, path)
+            found = described(file, path, os.path.getsize(path))
         except InputError:
             raise
         except Exception as error:  # h5py raises many kinds of errors for damaged files
             raise InputError(f"{path} is damaged ({_one_line(error)}). Copy it again.") from None
-    return {name: stored(name, *description) for name, description in found.items()}
+    tensors = {name: stored(name, *description) for name, description in found.items()}
+    check_stored_once(path, tensors, os.path.getsize(path))
+    return tensors
 
 
-def _described(file: h5py.File, path: str) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Returns name of a tensor -> (shape, dtype).
+def described(file: h5py.File, path: str, size: int) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Returns name of a tensor -> (shape, dtype), of a file of `size` bytes.
 
     HDF5 can refer to other files of the machine (links, external storage, virtual datasets) and can state a shape
     without storing the data (chunks, compression, fill values). Keras never does: it stores each tensor as contiguous
@@ -77,7 +79,6 @@ def _described(file: h5py.File, path: str) -> dict[str, tuple[tuple[int, ...], s
         raise InputError(f"{path}: {link} is a link to another place, which Keras never writes. Do not trust the file.")
     names: list[str] = []
     file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-    size = os.path.getsize(path)
     return {name: _description(file[name], f"{path}: {name}", size) for name in names}
 
 

@@ -1,6 +1,7 @@
 """Loads models from checkpoints of any format, and saves them."""
 
 import inspect
+import math
 import os
 from collections.abc import Mapping, Sequence
 
@@ -30,6 +31,11 @@ from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.tokenizer import TokenTable
+
+# New weights, beside as many as a checkpoint has bytes, that a model gets without arguments of the user.
+_MOST_NEW_NUMBERS = 1 << 22
+# The arguments that determine how large a head is.
+_SIZES = {"labels", "dense"}
 
 
 def from_pretrained(
@@ -70,6 +76,7 @@ def from_pretrained(
 
 def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
     """Returns a model with the weights of a `BertCheckpoint`; see `from_pretrained`."""
+    given = set(arguments)
     if model_class is None:
         model_class, saved_arguments = (
             (checkpoint.model_class, checkpoint.arguments) if checkpoint.model_class else class_for(checkpoint)
@@ -84,6 +91,8 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
         model = model_class(checkpoint.config, **arguments)
         models.append(model)
         new, loaded = _load(model, checkpoint)
+        if not given & _SIZES:
+            _check_new_parts(model, checkpoint, new)
     model.vocabulary = checkpoint.vocabulary
     _remember_new_parts(model, checkpoint, new)
     _report(model, checkpoint, loaded, new)
@@ -272,6 +281,18 @@ def _load(model, checkpoint: BertCheckpoint) -> tuple[set[str], set[str]]:
         if part_of(name) in loaded:
             start_as(weight, checkpoint.tensors[name])
     return new, loaded
+
+
+def _check_new_parts(model, checkpoint: BertCheckpoint, new: set[str]) -> None:
+    """Raises `InputError` if the settings of a folder, instead of its weights, would make the model large."""
+    num_numbers = sum(math.prod(weight.shape) for name, weight in model_weights(model).items() if part_of(name) in new)
+    limit = _MOST_NEW_NUMBERS + checkpoint.num_bytes
+    if num_numbers > limit:
+        raise InputError(
+            f"{checkpoint.path} ({checkpoint.kind}): its settings require {num_numbers:,} numbers for "
+            f"{_names(sorted(new))}, which its files do not have. It is damaged or malicious. Give "
+            f"{' or '.join(sorted(_SIZES))} if you want so many new weights."
+        )
 
 
 def _remember_new_parts(model, checkpoint: BertCheckpoint, new: set[str]) -> None:

@@ -36,6 +36,7 @@ _DTYPES = {
 _NAMES = {name: code for code, name in _DTYPES.items()}
 _LONGEST_HEADER = LARGEST_FILE  # the format allows 100 MB; that of a BERT LARGE has 0.05 MB
 _ALIGNMENT = 8
+_MOST_AXES = 32
 
 
 def read_safetensors(path: str | os.PathLike) -> dict[str, StoredTensor]:
@@ -103,6 +104,8 @@ def _stored(path: str, data_start: int, entry: Mapping) -> StoredTensor:
     shape, (start, end), dtype = tuple(entry["shape"]), entry["data_offsets"], _DTYPES[entry["dtype"]]
     if any(type(number) is not int or number < 0 for number in (start, end, *shape)):
         raise ValueError("shapes and offsets must be whole numbers from 0")
+    if len(shape) > _MOST_AXES:  # multiplying very many numbers would take minutes
+        raise ValueError(f"a tensor has {len(shape)} axes")
     tensor = StoredTensor(shape, dtype, lambda: read_array(path, data_start + start, shape, dtype))
     if end - start != tensor.num_bytes:
         raise ValueError(f"{end - start} bytes for the shape {list(shape)}")

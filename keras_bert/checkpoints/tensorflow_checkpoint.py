@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
+from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, check_stored_once, numpy_dtype
 from keras_bert.checkpoints.safetensors_file import read_array
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -42,8 +42,11 @@ def read_tensorflow_checkpoint(prefix: str) -> dict[str, StoredTensor]:
     """
     check_stored_file(f"{prefix}.index")
     num_shards, entries = read_index(f"{prefix}.index")
-    _check_data_files(prefix)
-    return {entry.name: _stored(prefix, num_shards, entry) for entry in entries}
+    stored_bytes = _check_data_files(prefix)
+    tensors = {entry.name: _stored(prefix, num_shards, entry) for entry in entries}
+    numbers = {name: tensor for name, tensor in tensors.items() if tensor.dtype in _NUMBERS.values()}
+    check_stored_once(prefix, numbers, stored_bytes)
+    return tensors
 
 
 def _stored(prefix: str, num_shards: int, entry: IndexEntry) -> StoredTensor:
@@ -136,7 +139,8 @@ def _dtype_number(types_pb2, dtype: str, name: str) -> int:
     return types_pb2.DataType.Value(code)
 
 
-def _check_data_files(prefix: str) -> None:
+def _check_data_files(prefix: str) -> int:
+    """Checks that the data files are there, and returns their size in bytes."""
     folder, name = os.path.split(prefix)
     files = [file for file in os.listdir(folder or ".") if file.startswith(f"{name}.data-")]
     if not files:
@@ -145,6 +149,7 @@ def _check_data_files(prefix: str) -> None:
         )
     for file in files:
         check_stored_file(os.path.join(folder, file))
+    return sum(os.path.getsize(os.path.join(folder, file)) for file in files)
 
 
 def _table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -16,12 +16,13 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
+from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, check_stored_once, numpy_dtype
 from keras_bert.checkpoints.safetensors_file import read_array
 from keras_bert.checkpoints.tensor_pickle import KNOWN_NAMES, Storage, Tensor, make_storage, read_tensor_pickle
 from keras_bert.program.errors import InputError
 
 _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C  # starts the bare stream
+_MOST_NAMES = 8  # of the same bytes, which tied layers share
 _LONGEST_PICKLE = 4 << 20  # bytes; the pickle of a BERT LARGE has less than 0.1 MB, since the numbers are outside of it
 
 
@@ -51,9 +52,11 @@ def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict
             content = content["state_dict"]
         if not isinstance(content, dict):
             raise InputError(f"{path} holds a {type(content).__name__}, but a state dictionary was expected.")
-        return {
+        tensors = {
             str(name): _stored(path, name, value, locations) for name, value in content.items() if type(value) is Tensor
         }
+        check_stored_once(path, tensors, os.path.getsize(path), _MOST_NAMES)
+        return tensors
     except InputError:
         raise
     except Exception as error:  # a damaged pickle can raise nearly anything
@@ -136,7 +139,7 @@ def _read_zip(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Location]]
             raise InputError(f"{path} is a zip file without data.pkl, so torch.save did not write it.")
         if len(members) < len(archive.infolist()) or len(pickles) > 1:
             raise InputError(f"{path} has two files of one name inside, so torch.save did not write it.")
-        location = _place_in_zip(archive, members[pickles[0]])
+        location = place_in_zip(archive, members[pickles[0]])
         if location.num_bytes > _LONGEST_PICKLE and not trust_pickle:
             raise InputError(
                 f"{path}: its data.pkl has {location.num_bytes:,} bytes, which is too long for a list of tensors."
@@ -145,14 +148,14 @@ def _read_zip(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Location]]
         content = _PickleReader(path, trust_pickle).load(io.BytesIO(archive.fp.read(location.num_bytes)))
         start = pickles[0].removesuffix("data.pkl") + "data/"
         locations = {
-            name.removeprefix(start): _place_in_zip(archive, member)
+            name.removeprefix(start): place_in_zip(archive, member)
             for name, member in members.items()
             if name.startswith(start)
         }
     return content, locations
 
 
-def _place_in_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Location:
+def place_in_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Location:
     """Returns the location of a member's bytes, which torch stores uncompressed."""
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
         raise InputError(f"{archive.filename}: {member.filename} is compressed, which torch.save never does.")

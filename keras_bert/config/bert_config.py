@@ -51,6 +51,7 @@ SENTENCE_POOLING = "sentence_pooling"
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 # Limits: a short file from a stranger must not make the program build lists of any length.
 _LARGEST = {"num_hidden_layers": 10_000, "inner_group_num": 100, "num_feedforward_networks": 100}
+MOST_BLOCKS = 10_000
 
 
 def config_class(model_type: str) -> type["BertConfig"]:
@@ -149,6 +150,11 @@ class BertConfig:
             raise self._error(
                 f"embedding_size={self.embedding_size} differs from hidden_size={self.hidden_size}, so "
                 "embedding_projection must be true."
+            )
+        if self.num_blocks > MOST_BLOCKS:
+            raise self._error(
+                f"the model may have {MOST_BLOCKS:,} blocks at most. Received: num_hidden_groups="
+                f"{self.num_hidden_groups}, inner_group_num={self.inner_group_num}"
             )
         if self.position_offset >= self.max_position_embeddings:
             raise self._error(

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_bert.config.bert_config import BertConfig
+from keras_bert.config.bert_config import MOST_BLOCKS, BertConfig
 
 NO_NORM, LAYER_NORM = "no_norm", "layer_norm"
 
@@ -42,6 +42,11 @@ class MobileBertConfig(BertConfig):
     def __post_init__(self):
         super().__post_init__()
         self._check_integers(("intra_bottleneck_size", "num_feedforward_networks"), smallest=1)
+        if self.num_hidden_layers * self.num_feedforward_networks > MOST_BLOCKS:
+            raise self._error(
+                f"num_hidden_layers times num_feedforward_networks must be at most {MOST_BLOCKS:,}. Received: "
+                f"{self.num_hidden_layers} and {self.num_feedforward_networks}"
+            )
         self._check_one_of("normalization_type", (NO_NORM, LAYER_NORM))
         self._check_switches(("key_query_shared_bottleneck", "use_bottleneck_attention", "classifier_activation"))
         self._check_divisible("intra_bottleneck_size", "num_attention_heads")

@@ -61,7 +61,17 @@ class BertModel(keras.Model):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
-        return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
+        from keras_bert.checkpoints import keras_file
+
+        arguments = {**config, "config": BertConfig.from_dict(config["config"])}
+        return keras_file.model_in_file(arguments["config"], lambda: cls(**arguments))
+
+    def load_weights(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
+        """As `keras.Model.load_weights`. A file whose tensors would expand is refused."""
+        from keras_bert.checkpoints import keras_file
+
+        keras_file.check_weights_of(filepath)
+        super().load_weights(filepath, *args, **kwargs)
 
     def save_assets(self, dir_path: str) -> None:
         # Keras calls this for `.keras` files. Pickle and copy.deepcopy have the same content.

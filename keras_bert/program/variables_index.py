@@ -11,15 +11,18 @@ from collections.abc import Iterator
 from keras_bert.program.errors import InputError
 from keras_bert.program.stored_numbers import read_varint
 
-_LARGEST_INDEX = 64 << 20  # bytes; the index of a BERT LARGE with Adam's slots has 0.1 MB
-# Bytes. A key is stored as its difference from the key before, so a small malicious file could hold gigabytes of keys.
-_LONGEST_KEY = 4096
-_MOST_SHARDS = 100_000
+_LARGEST_INDEX = 16 << 20  # bytes; the index of a BERT LARGE with Adam's slots has 0.1 MB
+# A key is stored as its difference from the key before, and a tensor takes as few as four bytes, so a small malicious
+# file could hold gigabytes of keys and tensors. The names of real checkpoints have up to 1.5 times the file's bytes.
+_LONGEST_KEY, _LONGEST_ENTRY = 4096, 1 << 16
+_MOST_NAME_BYTES = 8  # for each byte of the file
+_MOST_TENSORS = 100_000
+_MOST_SHARDS, _MOST_AXES = 10_000, 32
 _FOOTER_BYTES, _MAGIC = 48, 0xDB4775248B80FB57
 _BLOCK_TRAILER_BYTES = 5  # one for the kind of compression, four for the checksum
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class IndexEntry:
     """One tensor in the data files of a checkpoint.
 
@@ -47,7 +50,8 @@ def read_index(path: str | os.PathLike) -> tuple[int, list[IndexEntry]]:
     """Returns the number of data files, and all tensors sorted by name.
 
     Raises:
-        InputError: the file is damaged, compressed or big-endian. TensorFlow writes none of these.
+        InputError: the file is damaged, compressed or big-endian, which TensorFlow never writes; or it would take much
+            more memory than its bytes.
     """
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import tensor_bundle_pb2
@@ -66,8 +70,8 @@ def read_index(path: str | os.PathLike) -> tuple[int, list[IndexEntry]]:
             entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
             shape = tuple(dim.size for dim in entry.shape.dim)
             location = (entry.shard_id, entry.offset, entry.size)
-            if min(*shape, *location) < 0 or entry.shape.unknown_rank:
-                raise ValueError("a size or offset is negative or unknown")
+            if min(*shape, *location) < 0 or entry.shape.unknown_rank or len(shape) > _MOST_AXES:
+                raise ValueError("a shape, size or offset is impossible or unknown")
             tensors.append(IndexEntry(key.decode(), entry.dtype, shape, *location, entry.crc32c, bool(entry.slices)))
     except (IndexError, ValueError, DecodeError) as error:
         raise InputError(
@@ -85,19 +89,30 @@ def _table_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     # The footer begins with the offset and size of another index, which is not used.
     _, start = read_varint(footer, 0)
     _, start = read_varint(footer, start)
-    last = None
-    for _, handle in _block_entries(data, footer[start:]):
-        for key, value in _block_entries(data, handle):
-            if last is not None and key <= last:  # a malicious file could list one block many times
+    last, end, num_entries, name_bytes = None, 0, 0, 0
+    for _, handle in _block_entries(data, *_place(footer[start:])):
+        offset, size = _place(handle)
+        if offset < end:  # a malicious file could list one block many times
+            raise ValueError("its blocks are not in order")
+        end = offset + size
+        for key, value in _block_entries(data, offset, size):
+            if last is not None and key <= last:
                 raise ValueError("its names are not sorted")
+            num_entries, name_bytes = num_entries + 1, name_bytes + len(key)
+            if num_entries > _MOST_TENSORS or name_bytes > _MOST_NAME_BYTES * len(data) or len(value) > _LONGEST_ENTRY:
+                raise ValueError("it would grow when it is read: it has too many tensors, or too much for one of them")
             yield key, value
             last = key
 
 
-def _block_entries(data: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the keys and values of the block at `handle`. A key lacks the first bytes that it shares with the last."""
+def _place(handle: bytes) -> tuple[int, int]:
+    """Returns the offset and the size of a block."""
     offset, position = read_varint(handle, 0)
-    size, _ = read_varint(handle, position)
+    return offset, read_varint(handle, position)[0]
+
+
+def _block_entries(data: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the keys and values of a block. A key lacks the first bytes that it shares with the one before."""
     block = data[offset : offset + size]
     if len(data) < offset + size + _BLOCK_TRAILER_BYTES or data[offset + size] != 0:
         raise ValueError("a block is cut off or compressed")

@@ -4,9 +4,12 @@ folder.py               writes and reads such folders
 portable_models.py      what a format stores: the model in float32, with its settings for texts
 tokenizer_vectors.py    texts with their ids, for those who port the tokenizer to another language
 litert_model.py         model.tflite, by TensorFlow's converter
+litert_check.py         checks a file from a stranger before its network runs
 litert_engine.py        runs it without TensorFlow
 onnx_model.py           model.onnx, made from the layers
 onnx_graph.py           the operations and formulas of ONNX graphs
+onnx_operations.py      the operations that these graphs have, and the shapes of their results
+onnx_check.py           checks a file from a stranger before a runtime gets it
 onnx_encoder.py         `BertEncoder` as such operations
 onnx_modern_bert.py     `ModernBertEncoder` as such operations
 onnx_encoders.py        finds the class that writes an encoder

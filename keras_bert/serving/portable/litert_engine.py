@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.litert_check import check_litert
 
 _OUTPUT = "output"
 # More threads than this do not help small models on short texts.
@@ -26,7 +27,8 @@ class LiteRTEngine:
         feature_names: the features that the network takes.
 
     Raises:
-        InputError: ai-edge-litert is not installed, or the file is no LiteRT file.
+        InputError: ai-edge-litert is not installed, or the file is damaged or no LiteRT file of ours; see
+            `check_litert`.
     """
 
     def __init__(self, file_path: str | os.PathLike, num_threads: int | None = None):
@@ -46,8 +48,14 @@ class LiteRTEngine:
             (signature,) = self._interpreter.get_signature_list()
             runner = self._interpreter.get_signature_runner(signature)
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
-        except (RuntimeError, ValueError) as error:
-            raise InputError(f"{file_path} is damaged or of another kind: {error}. Export the model again.") from error
+            check_litert(file_path)
+        except InputError:
+            raise
+        except Exception as error:  # a damaged file can raise nearly anything
+            raise InputError(
+                f"{file_path} is damaged or of another kind: {_one_line(error)}. Export the model again."
+            ) from error
+        self._path = file_path
         self._inputs = {name: details["index"] for name, details in inputs.items()}
         self._outputs = {name: details["index"] for name, details in outputs.items()}
         self._shape = None
@@ -62,7 +70,20 @@ class LiteRTEngine:
 
         Returns:
             float32, an array or a dictionary of arrays, as the Keras model returns them.
+
+        Raises:
+            InputError: the file is damaged, or has another network than its folder says.
         """
+        try:
+            found = self._run(features)
+        except (RuntimeError, ValueError) as error:
+            shapes = ", ".join(f"{name} {np.shape(features[name])}" for name in self._inputs if name in features)
+            raise InputError(
+                f"{self._path} cannot compute these features: {shapes}. {_one_line(error)}. Export the model again."
+            ) from error
+        return found[_OUTPUT] if list(found) == [_OUTPUT] else found
+
+    def _run(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         with self._lock:
             shape = {name: features[name].shape for name in self._inputs}
             if shape != self._shape:
@@ -74,5 +95,8 @@ class LiteRTEngine:
             for name, index in self._inputs.items():
                 self._interpreter.set_tensor(index, np.ascontiguousarray(features[name], np.int32))
             self._interpreter.invoke()
-            found = {name: self._interpreter.get_tensor(index) for name, index in self._outputs.items()}
-        return found[_OUTPUT] if list(found) == [_OUTPUT] else found
+            return {name: self._interpreter.get_tensor(index) for name, index in self._outputs.items()}
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -12,19 +12,21 @@ from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.serving.portable.checked_engine import CheckedEngine
-from keras_bert.serving.portable.folder import EXPORT_FILE, PortableFolder
+from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, PortableFolder
 from keras_bert.tasks import fitting
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.token_lists import PythonForm
 from keras_bert.tokenization.user_inputs import holds_texts
 
+_LARGEST = 2**31 - 1
+
 
 def _is_count(value, fewest: int = 1) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= fewest
+    return isinstance(value, int) and not isinstance(value, bool) and fewest <= value <= _LARGEST
 
 
 def _is_number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def _are_names(value, fewest: int) -> bool:
@@ -58,6 +60,8 @@ class LoadedModel:
     text_task: str
     feature_axes: Sequence[str] = ("batch", "length")
     has_token_outputs = False
+    # Whether the network runs for one small row when it is loaded.
+    _is_tried = True
     # Name of a setting -> its default, and a function that says whether a value is valid.
     _settings: Mapping[str, tuple[Any, Callable]] = {}
 
@@ -72,9 +76,21 @@ class LoadedModel:
                     f"{folder.path}/{EXPORT_FILE}: the setting {name} is not valid. Received: {value!r:.100}"
                 )
             setattr(self, name, tuple(value) if isinstance(value, list) else value)
-        num_labels = len(self.labels) if hasattr(self, "labels") else None
-        self.engine = CheckedEngine(engine, self.config, len(self.feature_axes), num_labels)
+        self.engine = CheckedEngine(engine, self.config, len(self.feature_axes), self._outputs())
         self.feature_names = self.engine.feature_names
+        known = {features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS}
+        known |= {features.MASKED_LM_POSITIONS} if "masked_lm_logits" in self._outputs() else set()
+        if not known >= set(self.feature_names):
+            raise InputError(
+                f"The network of {folder.path} takes {', '.join(self.feature_names)[:300]}, but {EXPORT_FILE} says "
+                f"that it is a {folder.model}. Export the model again."
+            )
+        if self._is_tried:
+            self.engine.try_once()
+
+    def _outputs(self) -> Mapping[str, Sequence]:
+        """Returns the outputs of the network, see `CheckedEngine`."""
+        return {"": ("batch", len(self.labels))}
 
     def predict(self, x, *args, **options) -> list:
         """Returns an answer for each text; the arguments are those of `predict(texts)` of the Keras model.
@@ -116,6 +132,9 @@ class LoadedTagger(LoadedModel):
     has_token_outputs = True
     _settings = {"labels": (None, lambda value: _are_names(value, 2)), "doc_stride": _DOC_STRIDE}
 
+    def _outputs(self):
+        return {"": ("batch", "length", len(self.labels))}
+
 
 class LoadedSpanClassifier(LoadedModel):
     """A `SpanClassifier`."""
@@ -128,6 +147,9 @@ class LoadedSpanClassifier(LoadedModel):
         "max_query_length": (64, _is_count),
     }
 
+    def _outputs(self):
+        return dict.fromkeys(("start_logits", "end_logits"), ("batch", "length"))
+
 
 class LoadedMultipleChoice(LoadedModel):
     """A `MultipleChoice`."""
@@ -135,12 +157,18 @@ class LoadedMultipleChoice(LoadedModel):
     text_task = "keras_bert.tasks.multiple_choice.task.MultipleChoiceTask"
     feature_axes = ("batch", "choices", "length")
 
+    def _outputs(self):
+        return {"": ("batch", "choices")}
+
 
 class LoadedMaskedLM(LoadedModel):
     """A `MaskedLM`, or the masked-LM part of a `BertPretrainer`."""
 
     text_task = "keras_bert.tasks.masked_lm.task.MaskedLMTask"
     _settings = {"top_k": (None, _is_none_or(_is_count))}
+
+    def _outputs(self):
+        return {"masked_lm_logits": ("batch", "predictions", self.config.vocab_size)}
 
     def predict(self, x, *args, **options) -> list:
         """Returns the most probable tokens for each mask of texts; the options are those of `fill_masks`.
@@ -190,6 +218,9 @@ class LoadedSentenceEncoder(Prompts, LoadedModel):
         super().__init__(folder, engine)
         self.check_prompts()
 
+    def _outputs(self):
+        return {"": ("batch", self.embedding_size)}
+
     def encode(self, texts, **options) -> np.ndarray:
         """Returns the vectors of texts, float32 `[texts, D]`; the options are those of `sentence_embeddings`."""
         from keras_bert.embeddings.text_vectors import sentence_embeddings
@@ -225,6 +256,15 @@ class LoadedTextToText(LoadedModel):
     """A `TextToText`, which writes as its export says: it has the number of beams and the other options."""
 
     text_task = "keras_bert.tasks.text_to_text.task.TextToTextTask"
+    _is_tried = False  # writing takes long
+
+    def __init__(self, folder: PortableFolder, engine):
+        if folder.format != SAVED_MODEL:
+            raise InputError(f"{folder.path}/{EXPORT_FILE}: the format of a TextToText is {SAVED_MODEL} only.")
+        super().__init__(folder, engine)
+
+    def _outputs(self):
+        return dict.fromkeys(("texts", "scores"), ("batch", "alternatives"))
 
 
 # The classes of exported models -> what they are loaded as.

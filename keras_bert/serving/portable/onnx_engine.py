@@ -7,13 +7,12 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.onnx_check import check_onnx
 
 _OUTPUT = "output"
 _MASK = "input_mask"
 # A protocol buffer holds at most 2 GiB.
 _MOST_BYTES = (1 << 31) - 1
-# The key with which a tensor of an ONNX file names another file that has its values.
-_OTHER_FILE = b"location"
 
 
 class OnnxEngine:
@@ -27,8 +26,8 @@ class OnnxEngine:
         feature_names: the features that the network takes.
 
     Raises:
-        InputError: onnxruntime is not installed, the file is damaged, too large or of another kind, or it takes its
-            weights from other files.
+        InputError: onnxruntime is not installed, the file is damaged or too large, or it has something that
+            `write_onnx` does not write; see `check_onnx`.
     """
 
     def __init__(self, file_path: str | os.PathLike, num_threads: int | None = None):
@@ -42,6 +41,7 @@ class OnnxEngine:
             options.intra_op_num_threads = num_threads
         # From its bytes, ONNX Runtime does not know the folder of a file, so it cannot read files in it.
         content = _content(os.fspath(file_path))
+        check_onnx(content, os.fspath(file_path))
         try:
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:
@@ -86,7 +86,4 @@ def _content(file_path: str) -> bytes:
     if size > _MOST_BYTES:
         raise InputError(f"{file_path} has {size:,} bytes; an ONNX file has at most {_MOST_BYTES:,}.")
     with open(file_path, "rb") as file:
-        content = file.read(_MOST_BYTES)
-    if _OTHER_FILE in content:
-        raise InputError(f"{file_path} takes weights from other files, which is not supported. Export the model again.")
-    return content
+        return file.read(_MOST_BYTES)

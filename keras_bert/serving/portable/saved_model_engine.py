@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.serving.portable.folder import EXPORT_FILE
 from keras_bert.tf_serving.ask import load_text_operations
 
 _SIGNATURE = "tokens"
@@ -49,6 +50,8 @@ class SavedModelEngine:
         self._takes_segments = features.SEGMENT_IDS in self._tokens.structured_input_signature[1]
         self._vocabulary = vocabulary
         self._as_tensor = tf.constant
+        self._errors = (KeyError, IndexError, TypeError, ValueError, tf.errors.OpError)
+        self._folder = os.fspath(folder)
         names = [features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS]
         is_masked_lm = "tokens" in self._tokens.structured_outputs
         self.feature_names = tuple(names + [features.MASKED_LM_POSITIONS] * is_masked_lm)
@@ -57,7 +60,8 @@ class SavedModelEngine:
         """Returns the outputs of the model for a batch, float32; see `BertModel` of the exported class.
 
         Raises:
-            InputError: a row has two texts, but the SavedModel was exported for single texts.
+            InputError: a row has two texts, but the SavedModel was exported for single texts; or the signature has
+                other inputs or outputs than `export.json` describes.
         """
         ids, segments = given[features.INPUT_IDS], given[features.SEGMENT_IDS]
         inputs = {"input_ids": ids, "lengths": given[features.INPUT_MASK].sum(axis=-1).astype(np.int32)}
@@ -65,9 +69,15 @@ class SavedModelEngine:
             inputs["segment_ids"] = segments
         elif segments.any():
             raise InputError("This SavedModel takes single texts. Export the model with text_pairs=True for pairs.")
-        found = self._tokens(**{name: self._as_tensor(value) for name, value in inputs.items()})
-        found = {name: value.numpy() for name, value in found.items()}
-        return self._outputs(found, given)
+        try:
+            found = self._tokens(**{name: self._as_tensor(value) for name, value in inputs.items()})
+            found = {name: value.numpy() for name, value in found.items()}
+            return self._outputs(found, given)
+        except self._errors as error:
+            raise InputError(
+                f"The signature {_SIGNATURE} of {self._folder} cannot answer as its {EXPORT_FILE} says: "
+                f"{' '.join(str(error).split())[:300]}. Export the model again."
+            ) from error
 
     def _outputs(self, found: Mapping[str, np.ndarray], given: Mapping[str, np.ndarray]):
         if "start_logits" in found or "embedding" in found:

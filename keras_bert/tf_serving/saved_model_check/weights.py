@@ -40,10 +40,12 @@ def check_weights(model: SavedModelFiles) -> Iterator[Finding]:
 
 
 def _data_files(folder: str, num_shards: int, tensors: list[IndexEntry]) -> Iterator[Finding]:
+    needed_of = collections.defaultdict(int)
+    for tensor in tensors:
+        needed_of[tensor.shard] = max(needed_of[tensor.shard], tensor.offset + tensor.size)
     for shard in range(num_shards):
-        name = _data_file(shard, num_shards)
+        name, needed = _data_file(shard, num_shards), needed_of[shard]
         path = os.path.join(folder, name)
-        needed = max((tensor.offset + tensor.size for tensor in tensors if tensor.shard == shard), default=0)
         found = os.path.getsize(path) if os.path.isfile(path) else None
         if found is None or found < needed:
             state = "It is missing" if found is None else f"It has {found:,} bytes of {needed:,}"
