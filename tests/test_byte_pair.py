@@ -222,7 +222,7 @@ GOOD_IDS = json.dumps(tokens_with("aa"))
             "must be 0 to 261, each once. Token 'aa' has id 300, but 261",
         ),
         (GOOD_IDS.replace('"aa": 261', '"aa": 260'), "", "A token is missing, or two tokens have the same id"),
-        ("[PAD]\n[UNK]\n", "", r"vocab.json is not JSON .* a vocab.txt belongs to WordPiece"),
+        ("[PAD]\n[UNK]\n", "", r"vocab.json is not JSON: .* a vocab.txt belongs to WordPiece"),
         ('["a"]', "", "is not a vocabulary. Expected: {token: id, ...} with whole numbers"),
         ('{"a": 0.5}', "", "is not a vocabulary"),
         ('{"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4}', "", "no token for 256 of the 256 bytes"),

@@ -27,7 +27,7 @@ from keras_bert.tokenization.sentence_piece_model import (
     SentencePieceModel,
 )
 from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.tokenization.tokenizer_files import special_tokens_of
+from keras_bert.tokenization.tokenizer_files import added_tokens_of, check_count, special_tokens_of
 from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, Vocabulary
 
 VOCABULARY_FILE = "vocab.txt"
@@ -137,13 +137,11 @@ def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | Non
         raise InputError(f"{file}: the pre_tokenizer is {splitters}. Only Metaspace is supported, as in ALBERT.")
     do_lower_case, keep_accents, rules = _normalizer(values, file)
     types = {
-        checked(checked(entry, dict, "each of added_tokens", file).get("content"), str, "content", file): (
-            CONTROL if entry.get("special") else USER_DEFINED
-        )
-        for entry in member(values, "added_tokens", list, file, [])
+        entry["content"]: CONTROL if entry.get("special") else USER_DEFINED for entry in added_tokens_of(values, file)
     }
-    pieces = []
-    for number, entry in enumerate(member(model, "vocab", list, file, [])):
+    pieces, vocabulary = [], member(model, "vocab", list, file, [])
+    check_count(len(vocabulary), "tokens", file)
+    for number, entry in enumerate(vocabulary):
         if not isinstance(entry, list) or [type(part) for part in entry] not in ([str, float], [str, int]):
             raise InputError(f"{file}: a piece must be a text and its score. Received: {reprlib.repr(entry)}")
         kind = UNKNOWN if number == model.get("unk_id") else types.get(entry[0], NORMAL)
@@ -254,10 +252,8 @@ def _tokens(path: str, tokenizer: Mapping) -> list[str] | None:
         ids = {
             token: checked(number, int, "the number of a token", tokenizer_file) for token, number in vocabulary.items()
         }
-    for entry in member(tokenizer, "added_tokens", list, tokenizer_file, []):
-        checked(entry, dict, "each of added_tokens", tokenizer_file)
-        token = checked(entry.get("content"), str, "content of added_tokens", tokenizer_file)
-        ids[token] = checked(entry.get("id"), int, "id of added_tokens", tokenizer_file)
+    ids |= {entry["content"]: entry["id"] for entry in added_tokens_of(tokenizer, tokenizer_file)}
+    check_count(len(ids), "tokens", tokenizer_file)
     by_id = {number: token for token, number in ids.items()}
     if sorted(by_id) != list(range(len(ids))):
         raise InputError(f"{path}: the tokens of its vocabulary are not numbered 0 to {len(ids) - 1}, once each.")

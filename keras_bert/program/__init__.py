@@ -6,6 +6,7 @@ atomic_output.py        writes a file or folder completely or not at all
 folder_lock.py          allows one writer at a time in a folder
 columns.py              reads columns that users pass: lists, arrays, columns of tables
 record_files.py         reads TFRecord files as bytes, plain or compressed
+foreign_files.py        limits the size of untrusted files, and refuses links and names that lead out of their folder
 json_files.py           reads untrusted JSON: limits its size and checks types
 stored_numbers.py       varints and checksums as in Google's file formats
 private_interfaces.py   lists the private interfaces of Keras and TensorFlow that the package uses

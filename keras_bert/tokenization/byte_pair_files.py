@@ -7,13 +7,14 @@ import dataclasses
 import json
 import os
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import checked, member, read_json_object
+from keras_bert.program.foreign_files import read_small_file
+from keras_bert.program.json_files import checked, member, parse_small_json, read_json_object
 from keras_bert.tokenization.nfc import nfc
 from keras_bert.tokenization.tokenizer import MODERN_BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS, SpecialTokens
-from keras_bert.tokenization.tokenizer_files import read_tokenizer_file, special_tokens_of
+from keras_bert.tokenization.tokenizer_files import added_tokens_of, check_count, special_tokens_of
 
 VOCABULARY_FILE = "vocab.json"
 MERGES_FILE = "merges.txt"
@@ -29,27 +30,29 @@ def read_vocabulary(path: str | os.PathLike) -> dict[str, int]:
     """Returns token -> id of a `vocab.json`. Raises `InputError` if it is missing or damaged."""
     path = os.fspath(path)
     try:
-        ids = json.loads(_read_text(path))
-    except (ValueError, RecursionError) as error:
+        ids = parse_small_json(_read_text(path), path)
+    except InputError as error:
         raise InputError(
-            f"{path} is not JSON ({error}). The vocabulary of byte-level BPE is a vocab.json, {{token: id, ...}}; a "
-            "vocab.txt belongs to WordPiece."
+            f"{error} The vocabulary of byte-level BPE is a vocab.json, {{token: id, ...}}; a vocab.txt belongs to "
+            "WordPiece."
         ) from None
     is_table = isinstance(ids, dict) and all(type(number) is int for number in ids.values())
     if not is_table or not ids:
         raise InputError(f"{path} is not a vocabulary. Expected: {{token: id, ...}} with whole numbers.")
+    check_count(len(ids), "tokens", path)
     return ids
 
 
 def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
     """Returns the pairs of a `merges.txt`. Raises `InputError` if it is missing or damaged."""
     path = os.fspath(path)
-    merges = []
-    for number, line in enumerate(_read_text(path).split("\n"), start=1):
+    merges, text = [], _read_text(path)
+    check_count(text.count("\n"), "lines", path)
+    for number, line in enumerate(text.split("\n"), start=1):
         line = line.removesuffix("\r")
         if not line or (number == 1 and line.startswith("#version")):
             continue
-        pair = tuple(line.split(" "))
+        pair = tuple(line.split(" ", maxsplit=2))
         if len(pair) != 2 or not all(pair):
             raise InputError(
                 f"{path}: line {number} is not a merge. Expected: two tokens with one space between them. "
@@ -86,12 +89,9 @@ def read_tokenizer_json(folder: str | os.PathLike) -> dict:
         token: checked(number, int, "the number of a token", file)
         for token, number in member(model, "vocab", dict, file, {}).items()
     }
-    entries = {}
-    for entry in member(values, "added_tokens", list, file, []):
-        checked(entry, dict, "each of added_tokens", file)
-        token = checked(entry.get("content"), str, "content of added_tokens", file)
-        ids[token] = checked(entry.get("id"), int, "id of added_tokens", file)
-        entries[token] = entry
+    entries = {entry["content"]: entry for entry in added_tokens_of(values, file)}
+    ids |= {token: entry["id"] for token, entry in entries.items()}
+    check_count(len(ids), "tokens", file)
     special_tokens = _special_tokens(folder, file, values, ids, entries)
     ordinary = [token for token, entry in entries.items() if entry.get("special") is False]
     added = [token for token in ordinary if token not in special_tokens.names]
@@ -152,7 +152,7 @@ def tokenizer_json(tokenizer) -> str:
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
-def check_added_tokens(tokens: Sequence[str], ids: Mapping[str, int], special: Sequence[str], prefix: bool) -> None:
+def check_added_tokens(tokens: Sequence[str], ids: Mapping[str, int], special: Iterable[str], prefix: bool) -> None:
     """Raises `InputError` unless texts can contain these added tokens.
 
     Args:
@@ -161,6 +161,7 @@ def check_added_tokens(tokens: Sequence[str], ids: Mapping[str, int], special: S
         special: the special tokens.
         prefix: whether a space is put before texts.
     """
+    special = frozenset(special)
     for token in tokens:
         if token not in ids or token in special:
             raise InputError(f"The added token {token!r} must be in the vocabulary, and must not be a special token.")
@@ -200,9 +201,10 @@ def _special_tokens(folder, file: str, values: Mapping, ids: Mapping, entries: M
 
 
 def _merges(model: Mapping, file: str) -> list[tuple[str, str]]:
-    merges = []
-    for merge in member(model, "merges", list, file, []):
-        pair = merge.split(" ") if isinstance(merge, str) else merge
+    merges, stored = [], member(model, "merges", list, file, [])
+    check_count(len(stored), "merges", file)
+    for merge in stored:
+        pair = merge.split(" ", maxsplit=2) if isinstance(merge, str) else merge
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(token, str) for token in pair):
             raise InputError(f"{file}: a merge must be two tokens. Received: {reprlib.repr(merge)}")
         merges.append(tuple(pair))
@@ -211,6 +213,6 @@ def _merges(model: Mapping, file: str) -> list[tuple[str, str]]:
 
 def _read_text(path: str) -> str:
     try:
-        return read_tokenizer_file(path).decode().removeprefix("\ufeff")
+        return read_small_file(path).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}).") from None

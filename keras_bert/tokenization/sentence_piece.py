@@ -21,6 +21,7 @@ from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.json_files import member
 from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, SentencePieceModel
@@ -28,7 +29,6 @@ from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_sp
 from keras_bert.tokenization.tokenizer_files import (
     SETTINGS_FILE,
     read_settings,
-    read_tokenizer_file,
     settings_text,
     special_tokens_of,
 )
@@ -104,7 +104,7 @@ class SentencePieceTokenizer(Tokenizer):
         Raises:
             InputError: the file is missing, or for the reasons given in the class.
         """
-        data = read_tokenizer_file(path)
+        data = read_small_file(path)
         try:
             is_xlnet = _has_tokens_of_xlnet(data)
             special_tokens = special_tokens or (XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
@@ -213,17 +213,18 @@ class SentencePieceTokenizer(Tokenizer):
         return GraphSentencePiece(self)
 
 
+_parsed = functools.lru_cache(maxsize=2)(SentencePieceModel.from_bytes)
+
+
 @functools.lru_cache(maxsize=4)
 def _read_model(data: bytes, special_tokens: SpecialTokens, do_lower_case: bool, keep_accents: bool):
     """Returns the pieces, and the model that the library and the graph run."""
-    model = SentencePieceModel.from_bytes(data)
+    model = _parsed(data)
     check_special_tokens(
         special_tokens, {piece.text: number for number, piece in enumerate(model.pieces)}, "The SentencePiece model"
     )
     never_text = set(special_tokens.names) - {special_tokens.unk}
-    pieces = tuple(
-        dataclasses.replace(piece, type=CONTROL) if piece.text in never_text else piece for piece in model.pieces
-    )
+    pieces = tuple(piece._replace(type=CONTROL) if piece.text in never_text else piece for piece in model.pieces)
     model = dataclasses.replace(model, pieces=pieces)
     with _explain_refusal():
         return pieces, (model if keep_accents else model.without_accents(do_lower_case)).to_bytes()
@@ -231,7 +232,7 @@ def _read_model(data: bytes, special_tokens: SpecialTokens, do_lower_case: bool,
 
 def _has_tokens_of_xlnet(data: bytes) -> bool:
     """Returns whether a model has the name of [CLS] in XLNet's, and not that in ALBERT's."""
-    tokens = {piece.text for piece in SentencePieceModel.from_bytes(data).pieces}
+    tokens = {piece.text for piece in _parsed(data).pieces}
     return XLNET_SPECIAL_TOKENS.cls in tokens and ALBERT_SPECIAL_TOKENS.cls not in tokens
 
 

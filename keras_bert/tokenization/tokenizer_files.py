@@ -1,37 +1,43 @@
-"""Reads files of all kinds of tokenizers, limited in size, and the settings in `tokenizer_config.json`."""
+"""How many tokens the files of a tokenizer may have, and the settings in `tokenizer_config.json`."""
 
 import dataclasses
 import json
 import os
+import reprlib
+from collections.abc import Mapping
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import read_json_object
+from keras_bert.program.json_files import checked, member, read_json_object
 from keras_bert.tokenization.tokenizer import SpecialTokens
 
 SETTINGS_FILE = "tokenizer_config.json"
 # Roles of special tokens -> their keys in the settings, as in Hugging Face.
 _SETTINGS_OF_ROLES = {role: f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask")}
-# A million tokens of 64 bytes.
-_MOST_BYTES = 1 << 26
+# Tokens of a vocabulary, and merges: XLM-V has 902,000 tokens, Gemma 515,000 merges.
+MOST_TOKENS = 1 << 20
+# Texts are searched for these: Gemma has 6,406 of up to 31 characters.
+_MOST_ADDED_TOKENS, _LONGEST_ADDED_TOKEN = 100_000, 1000
 
 
-def read_tokenizer_file(path: str | os.PathLike) -> bytes:
-    """Returns the content of one file of a tokenizer.
+def check_count(count: int, what: str, where: str, most: int = MOST_TOKENS) -> None:
+    """Raises `InputError` if the file `where` has more than `most` of `what`, such as "tokens"."""
+    if count > most:
+        raise InputError(f"{where} has {count:,} {what}. At most {most:,} are supported. Give the right file.")
+
+
+def added_tokens_of(values: Mapping, file: str) -> list[dict]:
+    """Returns the entries `added_tokens` of a `tokenizer.json`, each with a text `content` and a number `id`.
 
     Raises:
-        InputError: the file cannot be read, or is larger than 64 MiB.
+        InputError: an entry has another form, there are more than 100,000, or one has more than 1,000 characters.
     """
-    path = os.fspath(path)
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
-    if len(data) > _MOST_BYTES:
-        raise InputError(
-            f"{path} has more than {_MOST_BYTES:,} bytes, too many for a file of a tokenizer. Give another file."
-        )
-    return data
+    entries = member(values, "added_tokens", list, file, [])
+    check_count(len(entries), "added tokens", file, _MOST_ADDED_TOKENS)
+    for entry in entries:
+        checked(entry, dict, "each of added_tokens", file)
+        _check_length(checked(entry.get("content"), str, "content of added_tokens", file), file)
+        checked(entry.get("id"), int, "id of added_tokens", file)
+    return entries
 
 
 def read_settings(folder: str | os.PathLike) -> dict:
@@ -76,5 +82,14 @@ def _named_token(value, path: str) -> str:
     """Returns the text of a special token, which is stored as text or as an object with the text as `content`."""
     text = value.get("content") if isinstance(value, dict) else value
     if not isinstance(text, str) or not text:
-        raise InputError(f"{path}: a special token must be a text. Received: {value!r:.100}")
+        raise InputError(f"{path}: a special token must be a text. Received: {reprlib.repr(value)}")
+    _check_length(text, path)
     return text
+
+
+def _check_length(token: str, file: str) -> None:
+    if len(token) > _LONGEST_ADDED_TOKEN:
+        raise InputError(
+            f"{file}: the added token {token[:20]!r}... has {len(token):,} characters. At most "
+            f"{_LONGEST_ADDED_TOKEN:,} are supported."
+        )
