@@ -134,6 +134,17 @@ def test_a_number_and_the_comma_behind_it_are_apart(trained):
     assert graph_differences(trained, [text, f"{text} {text}"]) == []
 
 
+def test_every_digit_but_no_other_number_is_divided_from_its_comma():
+    """ALBERT's rule is Python's `isdigit`: true for ² and Arabic digits, but not for fractions and Roman numerals."""
+    numbers = ("7", "\u00b2", "\u0663", "\u2460", "\u00bd", "\u2167", "x")
+    texts = [text for number in numbers for text in (number, f"{number},")]
+    data = with_pieces(*(Piece(text, 0.0, NORMAL) for text in ("\u2581", ",", *texts)))
+    tokenizer = SentencePieceTokenizer(data, do_lower_case=False)
+    divided = {tokenizer.tokens[number] for number in tokenizer.divided}
+    assert divided == {"7,", "\u00b2,", "\u0663,", "\u2460,"}
+    assert graph_differences(tokenizer, [f"{number}, x," for number in numbers]) == []
+
+
 def test_offsets_cover_the_characters_without_white_space(trained):
     text = "  The\u00a0Café ｔｈｅ\t"
     ids, starts, ends = trained.tokenize_with_offsets(text)

@@ -188,8 +188,11 @@ class SentencePieceTokenizer(Tokenizer):
             while start < end and text[end - 1] in STRIPPED:
                 end -= 1
             parts = self.divided.get(number, (number,))
-            lengths = [len(self.tokens[part].removeprefix(SPACE_MARK)) for part in parts]
-            is_exact = sum(lengths) == end - start and text[start:end].isascii()
+            texts = [self.tokens[part].removeprefix(SPACE_MARK) for part in parts]
+            lengths = list(map(len, texts))
+            # The number of bytes tells "2," from "２，", which has as many characters.
+            is_exact = len(parts) > 1 and sum(lengths) == end - start
+            is_exact = is_exact and len("".join(texts).encode()) == len(text[start:end].encode("utf-8", "replace"))
             for part, length in zip(parts, lengths, strict=True):
                 ids.append(part)
                 starts.append(start)
