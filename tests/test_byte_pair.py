@@ -140,6 +140,20 @@ def test_ids_and_offsets_equal_hugging_face_on_generated_texts(trained, add_pref
     assert graph_differences(ours, texts) == []
 
 
+def test_an_added_token_of_spaces_is_white_space_with_an_empty_span():
+    tokenizer = BytePairTokenizer(
+        tokens_with("ab", "  ", "   ", "x y", "éa"), [("a", "b")], added_tokens=["  ", "   ", "x y", "éa"]
+    )
+    text = "a   b  x y "
+    assert tokenizer.tokenize(text) == ["a", "   ", "b", "  ", "x y", "Ġ"]
+    assert tokenizer.tokenize_with_offsets(text)[1:] == ([0, 4, 4, 7, 7, 11], [1, 4, 5, 7, 10, 11])
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert {tokenizer.ids["  "], tokenizer.ids["x y"]} <= set(tokenizer.text_ids())
+    assert [tokenizer.continues_word(token) for token in ("  ", "Ġ", "a", "x y")] == [False, False, True, True]
+    assert tokenizer.decode(tokenizer.encode("éa é")) == "éa é"  # é is also the sign of a byte
+    assert graph_differences(tokenizer, [text, "   ", "    a", "  x y   "]) == []
+
+
 def test_texts_that_are_little_but_spaces(trained):
     rng = random.Random(11)
     texts = ["".join(rng.choices("   \n\ta\u00a0'.s", k=rng.randrange(12))) for _ in range(2000)]
@@ -222,7 +236,7 @@ GOOD_IDS = json.dumps(tokens_with("aa"))
             "must be 0 to 261, each once. Token 'aa' has id 300, but 261",
         ),
         (GOOD_IDS.replace('"aa": 261', '"aa": 260'), "", "A token is missing, or two tokens have the same id"),
-        ("[PAD]\n[UNK]\n", "", r"vocab.json is not JSON .* a vocab.txt belongs to WordPiece"),
+        ("[PAD]\n[UNK]\n", "", r"vocab.json is not JSON: .* a vocab.txt belongs to WordPiece"),
         ('["a"]', "", "is not a vocabulary. Expected: {token: id, ...} with whole numbers"),
         ('{"a": 0.5}', "", "is not a vocabulary"),
         ('{"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4}', "", "no token for 256 of the 256 bytes"),

@@ -45,6 +45,15 @@ def write(path, columns, classes=None, **options):
     return path
 
 
+def test_numbers_without_a_class_are_kept(tmp_path):
+    """A test set without labels has the class -1, which is not the last one."""
+    columns = {"label": [-1, 0, 1, 2, None], "tags": [[-1, 1], [], [2], [-3, 0], None]}
+    classes = {"label": ["no", "yes"], "tags": ["O", "B"]}
+    rows = [row for row, _ in read_column_file(str(write(tmp_path / "test.parquet", columns, classes)))]
+    assert [row["label"] for row in rows] == [-1, "no", "yes", 2, None]
+    assert [row["tags"] for row in rows] == [[-1, "B"], [], [2], [-3, "O"], None]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_values_are_those_of_json(tmp_path, form):
     columns = {

@@ -14,7 +14,7 @@ from keras_bert import BertConfig, InputError, MultipleChoice, SequenceClassifie
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.checkpoints.resizing import extended_to_long_rows, with_layers
+from keras_bert.checkpoints.resizing import extended_to_long_rows, with_layers, with_positions
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.encoders import make_encoder
 from keras_bert.tokenization.kinds import find_vocabulary
@@ -95,6 +95,17 @@ def extended(family, length, **values):
     original = random_checkpoint(form.MASKED_LM, config=old, vocabulary=vocabulary)
     checkpoint = extended_to_long_rows(original, length)
     return original, checkpoint.replace(config=checkpoint.config.replace(**values))
+
+
+@pytest.mark.parametrize("length", [12, 20, 30])
+def test_the_rows_before_the_first_position_are_not_repeated(length):
+    """A RoBERTa has two rows that no token gets: rows 2 to 13 are its 12 positions."""
+    old = config_of("roberta", **{**SHAPE, "vocab_size": len(VOCABULARY)}, max_position_embeddings=14)
+    checkpoint = random_checkpoint(config=old, vocabulary=None)
+    table = checkpoint.tensors[form.POSITION_EMBEDDINGS].read()
+    longer = with_positions(checkpoint, length + 2).tensors[form.POSITION_EMBEDDINGS].read()
+    expected = np.concatenate([table[:2], table[2:], table[2:], table[2:8]])[: length + 2]
+    np.testing.assert_array_equal(longer, expected)
 
 
 @pytest.mark.parametrize(("values", "equal", "different"), [({}, 12, None), ({"attention_window": 8}, 5, 7)])

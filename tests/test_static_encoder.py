@@ -70,6 +70,18 @@ def test_long_texts_are_cut_as_elsewhere():
     np.testing.assert_allclose(model.encode(["the quick fox brown brown"]), model.encode(["the quick fox"]), atol=1e-6)
 
 
+def test_the_length_of_the_tokenizer_does_not_cut_the_texts_of_a_folder(tmp_path):
+    """sentence-transformers reads no length for a StaticEmbedding."""
+    model = static_model()
+    model.save_pretrained(tmp_path / "static", format="huggingface")
+    settings = json.loads((tmp_path / "static/tokenizer_config.json").read_text())
+    (tmp_path / "static/tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": 4}))
+    (tmp_path / "static/sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 4}))
+    read = SentenceEncoder.from_pretrained(tmp_path / "static")
+    text = "the quick fox brown brown"
+    np.testing.assert_array_equal(read.encode([text]), model.encode([text]))
+
+
 def test_many_texts_come_back_in_their_order_with_progress():
     model, counts = static_model(), []
     texts = [" ".join(["fox"] * (number % 3) + ["the"]) for number in range(10_000)]

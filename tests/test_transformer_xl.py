@@ -14,6 +14,7 @@ import pytest
 from numpy_bert import scatter_weights
 
 from keras_bert import BertConfig, InputError, SequenceClassifier, enable_lora
+from keras_bert.checkpoints import transformer_xl_files
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.safetensors_file import write_safetensors
@@ -96,6 +97,32 @@ def test_every_format_keeps_every_number(tmp_path, name, formats):
         assert model.config.replace(extra={}) == expected.config.replace(extra={}), format
         for weight, other in zip(expected.weights, model.weights, strict=True):
             np.testing.assert_array_equal(weight, other, err_msg=f"{format} {weight.path}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "tied"),
+    [
+        ({}, [False, True, True]),
+        ({"proj_share_all_but_first": False}, [False, False, False]),
+        ({"proj_share_all_but_first": False, "tie_projs": [False, True, True]}, [False, True, True]),
+        ({"tie_projs": [True, False, True]}, [True, False, True]),
+        ({"tie_projs": [False, True, False, True]}, [False, True, False]),  # transformers' default has one too many
+        ({"tie_projs": True}, [True, True, True]),
+        ({"share_proj": False}, [False, False, False]),
+        ({"share_proj": True}, [True, True, True]),
+    ],
+)
+def test_a_config_says_which_clusters_share_a_projection(tmp_path, changes, tied):
+    small_model(proj_same_dim=True).save_pretrained(tmp_path / "theirs", format="huggingface")
+    file = tmp_path / "theirs/config.json"
+    values = json.loads(file.read_text())
+    del values["tie_projs"]
+    file.write_text(json.dumps(values | changes))
+    if "share_proj" in changes:
+        read = transformer_xl_files.read_official(str(tmp_path / "theirs/model.ckpt"), {})
+    else:
+        read = transformer_xl_files.read_hugging_face(str(tmp_path / "theirs"))
+    assert [*read.config.tie_projs] == tied
 
 
 @needs_data

@@ -85,9 +85,9 @@ def test_unusable_files_are_refused_with_what_to_do(tmp_path, content, message):
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"Cannot read the vocabulary .*none\.txt: No such file"):
+    with pytest.raises(InputError, match=r"Cannot read .*none\.txt: No such file"):
         Vocabulary.from_file(tmp_path / "none.txt")
-    with pytest.raises(InputError, match="Cannot read the vocabulary .*: Is a directory"):
+    with pytest.raises(InputError, match="Cannot read .*: Is a directory"):
         Vocabulary.from_file(tmp_path)
 
 

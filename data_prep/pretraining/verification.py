@@ -48,7 +48,7 @@ def verify_records(manifest_path: str, on_progress: Callable[[int], None] = lamb
     problems = []
     for file in manifest["files"]:
         path = os.path.join(folder, file["name"])
-        if not os.path.exists(path):
+        if not os.path.isfile(path):
             problems.append(f"{path} is missing")
         elif os.path.getsize(path) != file["num_bytes"]:
             problems.append(f"{path} has {os.path.getsize(path):,} bytes instead of {file['num_bytes']:,}")

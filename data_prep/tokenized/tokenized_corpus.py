@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import parse_json
+from keras_bert.program.json_files import read_json
 from keras_bert.tokenization.kinds import load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -158,13 +158,12 @@ def array_sizes(manifest: dict[str, Any], is_first: bool = True) -> dict[str, in
 def read_manifest(path: str) -> dict[str, Any]:
     """Returns the content of `manifest.json`. Raises `InputError` if it is missing, damaged or of another format."""
     name = os.path.join(path, MANIFEST_NAME)
-    try:
-        with open(name, "rb") as file:
-            manifest = parse_json(file.read(), name)
-    except (FileNotFoundError, NotADirectoryError):
+    if not os.path.exists(name):
         if os.path.exists(os.path.join(path, PROGRESS_NAME)):
-            raise InputError(f"{path} is not finished. Run the command that made it again to resume.") from None
-        raise InputError(f"{path} is not a tokenised corpus: it has no manifest.json.") from None
+            raise InputError(f"{path} is not finished. Run the command that made it again to resume.")
+        raise InputError(f"{path} is not a tokenised corpus: it has no manifest.json.")
+    try:
+        manifest = read_json(name)
     except InputError:
         raise InputError(f"{name} is damaged: it is not JSON. Make the corpus again.") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:

@@ -33,6 +33,7 @@ from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tens
 from keras_bert.checkpoints.weight_shapes import check_tensors
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import check_links
 
 # Format name -> function that writes a checkpoint into an existing folder and returns the names of unwritten weights.
 WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
@@ -66,11 +67,14 @@ def read_checkpoint(
         trust_pickle: whether a `pytorch_model.bin` may run code.
 
     Raises:
-        InputError: the format is unknown, a file is missing or damaged, or files contradict each other.
+        InputError: the format is unknown, a file is missing, damaged or a link out of the folder, or files contradict
+            each other.
     """
     path = os.fspath(path)
     folder = download(path) if path.startswith(HUB_PREFIX) else path
-    _check_no_pointers(folder if os.path.isdir(folder) else os.path.dirname(folder))
+    place = folder if os.path.isdir(folder) else os.path.dirname(folder) or os.curdir
+    check_links(place, keras_hub.ASSETS)
+    _check_no_pointers(place)
     checkpoint = _read(folder, trust_pickle).replace(path=path)
     if checkpoint.vocabulary is None:
         note = "there is no vocabulary, so the model takes token ids but no texts"

@@ -30,6 +30,7 @@ from keras_bert.config import SENTENCE_POOLING
 from keras_bert.families import FAMILIES, WORD_PIECE
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import inside
 from keras_bert.program.json_files import checked, member, read_json_object, strings
 
 SAFETENSORS_FILE = "model.safetensors"
@@ -189,9 +190,10 @@ def read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTe
                 return file, _read_file(file, trust_pickle)
             form.check_stored_file(file)
             weight_map = member(read_json_object(file), "weight_map", dict, file, {})
+            names = {checked(part, str, "each part of weight_map", file) for part in weight_map.values()}
             tensors = {}
-            for part in sorted({checked(part, str, "each part of weight_map", file) for part in weight_map.values()}):
-                tensors |= _read_file(os.path.join(path, os.path.basename(part)), trust_pickle)
+            for part in sorted({inside(path, name, file) for name in names}):
+                tensors |= _read_file(part, trust_pickle)
             return file, tensors
     others = [os.path.basename(name) for name in glob.glob(os.path.join(path, "*")) if _is_other_weights(name)]
     raise InputError(

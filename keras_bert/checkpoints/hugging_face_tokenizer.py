@@ -29,6 +29,7 @@ from keras_bert.tokenization.sentence_piece_model import (
     SentencePieceModel,
 )
 from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.tokenization.tokenizer_files import check_count
 from keras_bert.tokenization.tokenizer_json import (
     SENTENCE_PIECE_CLASSES,
     SPECIAL_TOKENS_FILE,
@@ -146,6 +147,7 @@ def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | Non
         raise InputError(f"{file}: the pre_tokenizer is {splitters}. Only Metaspace is supported, as in ALBERT.")
     do_lower_case, keep_accents, rules = _normalizer(values, file)
     vocab = member(model, "vocab", list, file, [])
+    check_count(len(vocab), "tokens", file)
     ids = {entry[0]: number for number, entry in enumerate(vocab) if isinstance(entry, list) and entry}
     added = read_added_tokens(path, values, settings, ids)
     types = {token.content: CONTROL if token.special else USER_DEFINED for token in added}

@@ -17,7 +17,8 @@ import numpy as np
 
 from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import LARGEST_FILE, parse_json_object
+from keras_bert.program.foreign_files import LARGEST_FILE
+from keras_bert.program.json_files import parse_json_object
 
 _DTYPES = {
     "F64": "float64",

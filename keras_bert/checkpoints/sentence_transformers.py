@@ -19,6 +19,7 @@ from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import POOLINGS, BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import check_links, inside
 from keras_bert.program.json_files import checked, member, read_json, read_json_object
 
 MODULES_FILE = "modules.json"
@@ -116,11 +117,13 @@ def modules_of(path: str) -> list[tuple[str, str]]:
     modules = checked(read_json(file), list, "the content", file)
     if len(modules) > _MOST_MODULES:
         raise InputError(f"{file}: at most {_MOST_MODULES} modules are expected. Received: {len(modules)}")
-    found = []
+    found, names = [], []
     for module in modules:
         checked(module, dict, "each module", file)
         kind = checked(module.get("type"), str, "type", file).rpartition(".")[2]
-        found.append((kind, _folder(path, member(module, "path", str, file, ""))))
+        names.append(member(module, "path", str, file, ""))
+        found.append((kind, inside(path, names[-1], file)))
+    check_links(path, *names)
     return found
 
 
@@ -162,17 +165,6 @@ def _is_known(kinds: list[str]) -> bool:
         kinds = kinds[:-1]
     num_first = 2 if kinds[:2] == ["Transformer", "Pooling"] else kinds[:1].count(STATIC_EMBEDDING)
     return num_first > 0 and set(kinds[num_first:]) <= {"Dense"}
-
-
-def _folder(path: str, name: str) -> str:
-    """Returns the folder of a module. Raises `InputError` if it is not inside `path`."""
-    inner = os.path.normpath(name)
-    folder = os.path.join(path, inner)
-    # A link inside the folder could lead out of it, too.
-    is_outside = os.path.isabs(inner) or inner.split(os.sep)[0] == os.pardir
-    if is_outside or (inner != os.curdir and os.path.islink(folder)):
-        raise InputError(f"{os.path.join(path, MODULES_FILE)}: {inner!r} is not inside the folder of the model.")
-    return folder
 
 
 def _poolings(folder: str) -> list[str]:

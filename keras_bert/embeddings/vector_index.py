@@ -14,6 +14,7 @@ from keras_bert.embeddings.neighbour_graph import GraphSearch, build_graph, chec
 from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.program.atomic_output import atomic_folder, check_replaceable_folder, replacement_folder
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import checked, member, parse_json, read_json_object
 from keras_bert.tokenization.user_inputs import as_texts
 
@@ -250,7 +251,7 @@ class VectorIndex:
         """Reads a folder that `save` wrote; the vectors stay on disk until they are used.
 
         Raises:
-            InputError: it is no index, or it is damaged.
+            InputError: it is no index, it is damaged, or a file is a link out of the folder.
         """
         path = os.fspath(path)
         files = [os.path.join(path, name) for name in (FACTS_FILE, TEXTS_FILE, VECTORS_FILE)]
@@ -258,6 +259,7 @@ class VectorIndex:
         if missing:
             what = f"it has no {', '.join(missing)}" if os.path.isdir(path) else "there is no such folder"
             raise InputError(f"{path} is not an index: {what}. Build one with VectorIndex.build or search_sentences.")
+        check_links(path)
         try:
             facts = read_json_object(files[0])
             with open(files[1], encoding="utf-8") as file:

@@ -10,6 +10,7 @@ columns.py              reads columns that users pass: lists, arrays, columns of
 record_files.py         reads TFRecord files as bytes, plain or compressed
 foreign_keys.py         checks that each key of another project's file is used, harmless or refused
 number_checks.py        refuses outputs of models that are not numbers
+foreign_files.py        limits the size of untrusted files, and refuses links and names that lead out of their folder
 json_files.py           reads untrusted JSON: limits its size and checks types
 stored_numbers.py       varints and checksums as in Google's file formats
 private_interfaces.py   lists the private interfaces of Keras and TensorFlow that the package uses

@@ -1,7 +1,8 @@
 """Reads JSON from untrusted sources: configs, tokenizers, headers, manifests.
 
 Python's parser accepts any size and almost any depth, so bad files would fail far from the place where they are read.
-These functions limit the size and depth of a file and check the type of each value that is taken out.
+These functions limit the size, the number of values and the depth of a file, and check the type of each value that is
+taken out.
 """
 
 import json
@@ -12,8 +13,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import read_small_file
 
-LARGEST_FILE = 16 << 20  # bytes; the tokenizer.json of multilingual BERT has 3 MB
+# An empty list takes 3 bytes in a file and 64 in memory. The tokenizer.json with most values, XLM-V's, has 2.7 million.
+_MOST_VALUES = 1 << 22
 _DEEPEST = 100  # levels; far below Python's recursion limit, which writing or copying the values must not reach
 _CONTAINERS = {dict, list}
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -33,29 +36,34 @@ def read_json(path: str | os.PathLike) -> Any:
     """Returns the JSON value that a file holds.
 
     Raises:
-        InputError: the file cannot be read, has more than 16 MiB, is not JSON in UTF-8, is nested more than 100 levels
-            deep, or a string has half of a surrogate pair.
+        InputError: the file cannot be read, has more than 48 MiB, or for the reasons given in `parse_small_json`.
     """
-    path = os.fspath(path)
-    try:
-        with open(path, "rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from None
-    if len(content) > LARGEST_FILE:
+    return parse_small_json(read_small_file(path), os.fspath(path))
+
+
+def parse_small_json(content: bytes | str, where: str) -> Any:
+    """As `parse_json`, for files whose values must fit in memory many times over: those of models.
+
+    Raises:
+        InputError: as `parse_json`, there are more than four million values, or a string has half of a surrogate pair.
+    """
+    # Each value has a comma or a colon before it, or is the first in its list. Marks in texts are counted too.
+    num_values = sum(map(content.count, b",:[" if isinstance(content, bytes) else ",:["))
+    if num_values > _MOST_VALUES:
         raise InputError(
-            f"{path} has more than {LARGEST_FILE:,} bytes, more than any JSON file of a model. Give the right file."
+            f"{where} has {num_values:,} values, more than the {_MOST_VALUES:,} that any JSON file of a model needs. "
+            "Give the right file."
         )
-    return _without_half_pairs(parse_json(content, path), content, path)
+    return _without_half_pairs(parse_json(content, where), content, where)
 
 
 def parse_json_object(content: bytes | str, where: str) -> dict[str, Any]:
-    """Returns the JSON object that a text holds. Error messages begin with `where`, the name of the source.
+    """Returns the JSON object that a part of a model's file holds. Error messages begin with `where`, the source.
 
     Raises:
-        InputError: as `parse_json`, or the value is not an object.
+        InputError: as `parse_small_json`, or the value is not an object.
     """
-    return _object(_without_half_pairs(parse_json(content, where), content, where), where)
+    return _object(parse_small_json(content, where), where)
 
 
 def _without_half_pairs(values: Any, content: bytes | str, where: str) -> Any:

@@ -34,6 +34,8 @@ def mask_checksum(checksum: Any) -> Any:
 
 def write_varint(number: int) -> bytes:
     """Returns a number as a varint, seven bits per byte, lowest bits first: 300 -> b"\\xac\\x02"."""
+    if number < 0x80:
+        return bytes((number,))
     result = bytearray()
     while number >= 0x80:
         result.append(number & 0x7F | 0x80)
@@ -48,6 +50,9 @@ def read_varint(data: bytes, offset: int) -> tuple[int, int]:
         IndexError: the data ends within the number.
         ValueError: the number has more than 10 bytes, the most that a 64-bit number needs.
     """
+    number = data[offset]
+    if number < 0x80:
+        return number, offset + 1
     number = shift = 0
     while True:
         byte = data[offset]

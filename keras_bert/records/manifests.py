@@ -1,17 +1,16 @@
 """Reads the manifests beside files of pre-training and fine-tuning records."""
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import LARGEST_FILE
+from keras_bert.program.json_files import parse_small_json
 from keras_bert.tokenization.tokenizer import TokenTable
 
 # The files of a finished and an unfinished create_pretraining_data, and that of create_finetuning_data.
 _ENDINGS = ("manifest.json", "unfinished.json", "metadata.json")
-# The manifest of a hundred thousand files has 30 MB.
-_MOST_BYTES = 1 << 28
 
 
 def read_manifests(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -29,9 +28,10 @@ def read_manifests(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
         path = os.path.join(folder, name)
         try:
             with tf.io.gfile.GFile(path, "rb") if is_remote else open(path, "rb") as file:
-                data = file.read(_MOST_BYTES + 1)
-            manifest = json.loads(data) if len(data) <= _MOST_BYTES else None
-        except (OSError, ValueError, RecursionError, tf.errors.OpError):
+                # The manifest of a hundred thousand files has 30 MB.
+                data = file.read(LARGEST_FILE + 1)
+            manifest = parse_small_json(data, path) if len(data) <= LARGEST_FILE else None
+        except (OSError, InputError, tf.errors.OpError):
             continue
         if isinstance(manifest, dict):
             yield path, manifest

@@ -10,11 +10,12 @@ import reprlib
 from collections.abc import Mapping, Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import checked, member
+from keras_bert.program.json_files import checked, member, parse_small_json
 from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.tokenizer import MODERN_BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS, SpecialTokens
-from keras_bert.tokenization.tokenizer_files import read_tokenizer_file
+from keras_bert.tokenization.tokenizer_files import check_count
 from keras_bert.tokenization.tokenizer_json import (
     BYTE_PAIR_CLASSES,
     SETTINGS_FILE,
@@ -51,27 +52,29 @@ def read_vocabulary(path: str | os.PathLike) -> dict[str, int]:
     """Returns token -> id of a `vocab.json`. Raises `InputError` if it is missing or damaged."""
     path = os.fspath(path)
     try:
-        ids = json.loads(_read_text(path))
-    except (ValueError, RecursionError) as error:
+        ids = parse_small_json(_read_text(path), path)
+    except InputError as error:
         raise InputError(
-            f"{path} is not JSON ({error}). The vocabulary of byte-level BPE is a vocab.json, {{token: id, ...}}; a "
-            "vocab.txt belongs to WordPiece."
+            f"{error} The vocabulary of byte-level BPE is a vocab.json, {{token: id, ...}}; a vocab.txt belongs to "
+            "WordPiece."
         ) from None
     is_table = isinstance(ids, dict) and all(type(number) is int for number in ids.values())
     if not is_table or not ids:
         raise InputError(f"{path} is not a vocabulary. Expected: {{token: id, ...}} with whole numbers.")
+    check_count(len(ids), "tokens", path)
     return ids
 
 
 def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
     """Returns the pairs of a `merges.txt`. Raises `InputError` if it is missing or damaged."""
     path = os.fspath(path)
-    merges = []
-    for number, line in enumerate(_read_text(path).split("\n"), start=1):
+    merges, text = [], _read_text(path)
+    check_count(text.count("\n"), "lines", path)
+    for number, line in enumerate(text.split("\n"), start=1):
         line = line.removesuffix("\r")
         if not line or (number == 1 and line.startswith("#version")):
             continue
-        pair = tuple(line.split(" "))
+        pair = tuple(line.split(" ", maxsplit=2))
         if len(pair) != 2 or not all(pair):
             raise InputError(
                 f"{path}: line {number} is not a merge. Expected: two tokens with one space between them. "
@@ -133,6 +136,7 @@ def _model_of(values: Mapping, file: str) -> tuple[dict[str, int], list[tuple[st
         token: checked(number, int, "the number of a token", file)
         for token, number in member(model, "vocab", dict, file, {}).items()
     }
+    check_count(len(ids), "tokens", file)
     prefix = member(splitter, "add_prefix_space", bool, file, False)
     return ids, _merges(model, file), prefix, bool(normalizer)
 
@@ -196,9 +200,10 @@ def _special_tokens(
 
 
 def _merges(model: Mapping, file: str) -> list[tuple[str, str]]:
-    merges = []
-    for merge in member(model, "merges", list, file, []):
-        pair = merge.split(" ") if isinstance(merge, str) else merge
+    merges, stored = [], member(model, "merges", list, file, [])
+    check_count(len(stored), "merges", file)
+    for merge in stored:
+        pair = merge.split(" ", maxsplit=2) if isinstance(merge, str) else merge
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(token, str) for token in pair):
             raise InputError(f"{file}: a merge must be two tokens. Received: {reprlib.repr(merge)}")
         merges.append(tuple(pair))
@@ -207,6 +212,6 @@ def _merges(model: Mapping, file: str) -> list[tuple[str, str]]:
 
 def _read_text(path: str) -> str:
     try:
-        return read_tokenizer_file(path).decode().removeprefix("\ufeff")
+        return read_small_file(path).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}).") from None

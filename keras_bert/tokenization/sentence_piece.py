@@ -21,12 +21,12 @@ from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.json_files import member
 from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter, check_added_tokens
 from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, SentencePieceModel
 from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens
-from keras_bert.tokenization.tokenizer_files import read_tokenizer_file
 from keras_bert.tokenization.tokenizer_json import (
     SENTENCE_PIECE_CLASSES,
     SETTINGS_FILE,
@@ -120,7 +120,7 @@ class SentencePieceTokenizer(Tokenizer):
         Raises:
             InputError: the file is missing, or for the reasons given in the class.
         """
-        data = read_tokenizer_file(path)
+        data = read_small_file(path)
         try:
             is_xlnet = _has_tokens_of_xlnet(data)
             special_tokens = special_tokens or (XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
@@ -154,7 +154,7 @@ class SentencePieceTokenizer(Tokenizer):
                 "one of the two to false."
             )
         special_tokens = special_tokens_of(folder, XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
-        pieces = [piece.text for piece in SentencePieceModel.from_bytes(read_tokenizer_file(file)).pieces]
+        pieces = [piece.text for piece in SentencePieceModel.from_bytes(read_small_file(file)).pieces]
         ids = {token: number for number, token in enumerate(pieces)}
         added = beyond_model(read_added_tokens(folder, {}, settings, ids), special_tokens, set(pieces))
         return cls.from_file(file, special_tokens, do_lower_case, keep_accents, added)
@@ -213,8 +213,11 @@ class SentencePieceTokenizer(Tokenizer):
             while start < end and text[end - 1] in STRIPPED:
                 end -= 1
             parts = self.divided.get(number, (number,))
-            lengths = [len(self.tokens[part].removeprefix(SPACE_MARK)) for part in parts]
-            is_exact = sum(lengths) == end - start and text[start:end].isascii()
+            texts = [self.tokens[part].removeprefix(SPACE_MARK) for part in parts]
+            lengths = list(map(len, texts))
+            # The number of bytes tells "2," from "２，", which has as many characters.
+            is_exact = len(parts) > 1 and sum(lengths) == end - start
+            is_exact = is_exact and len("".join(texts).encode()) == len(text[start:end].encode("utf-8", "replace"))
             for part, length in zip(parts, lengths, strict=True):
                 ids.append(part)
                 starts.append(start)
@@ -238,17 +241,18 @@ class SentencePieceTokenizer(Tokenizer):
         return GraphSentencePiece(self)
 
 
+_parsed = functools.lru_cache(maxsize=2)(SentencePieceModel.from_bytes)
+
+
 @functools.lru_cache(maxsize=4)
 def _read_model(data: bytes, special_tokens: SpecialTokens, do_lower_case: bool, keep_accents: bool):
     """Returns the pieces, and the model that the library and the graph run."""
-    model = SentencePieceModel.from_bytes(data)
+    model = _parsed(data)
     check_special_tokens(
         special_tokens, {piece.text: number for number, piece in enumerate(model.pieces)}, "The SentencePiece model"
     )
     never_text = set(special_tokens.names) - {special_tokens.unk}
-    pieces = tuple(
-        dataclasses.replace(piece, type=CONTROL) if piece.text in never_text else piece for piece in model.pieces
-    )
+    pieces = tuple(piece._replace(type=CONTROL) if piece.text in never_text else piece for piece in model.pieces)
     model = dataclasses.replace(model, pieces=pieces)
     with _explain_refusal():
         return pieces, (model if keep_accents else model.without_accents(do_lower_case)).to_bytes()
@@ -274,7 +278,7 @@ def _check_added_tokens(tokens: Sequence[AddedToken], ids: Mapping[str, int], sp
 
 def _has_tokens_of_xlnet(data: bytes) -> bool:
     """Returns whether a model has the name of [CLS] in XLNet's, and not that in ALBERT's."""
-    tokens = {piece.text for piece in SentencePieceModel.from_bytes(data).pieces}
+    tokens = {piece.text for piece in _parsed(data).pieces}
     return XLNET_SPECIAL_TOKENS.cls in tokens and ALBERT_SPECIAL_TOKENS.cls not in tokens
 
 

@@ -9,10 +9,12 @@ in the format of s-yata/darts-clone.
 
 import dataclasses
 import functools
+import itertools
 import math
 import struct
 import unicodedata
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,11 +36,15 @@ _MOST_PIECES = 1 << 20
 _LONGEST_PIECE = 512  # bytes; the longest of BigBird has 256
 _LARGEST_RULES = 1 << 22  # bytes; those of NFKC have 237,539
 _LONGEST_RESULT = 255  # bytes of one rule's result; the longest of NFKC has 33
-_STATES_AT_ONCE = 1 << 12
+_LONGEST_SOURCE = 64  # bytes that a rule replaces; at most 12 in published models
+_MOST_PATHS = 1 << 19  # beginnings of rules; those of NFKC have 262,073
+_MOST_LETTERS = 1 << 24  # bytes of all rules; those of NFKC have 2.6 million
+_RULES_AT_ONCE = 1000
+_MOST_SETTINGS = 1 << 16
+_LONGEST_SETTING = 64  # bytes of a piece beside its text
 
 
-@dataclasses.dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A token: its text, with ▁ for a space, its score and its type."""
 
     text: str
@@ -74,12 +80,14 @@ class SentencePieceModel:
             for field, _, value in _fields(data):
                 if field == _PIECES:
                     pieces.append(_piece(value))
+                    if len(pieces) > _MOST_PIECES:
+                        raise ValueError(f"it has more than {_MOST_PIECES:,} pieces")
                 elif field == _TRAINER:
                     trainer = value
                 elif field == _NORMALIZER:
                     normalizer = value
-            parts = list(_fields(normalizer))
-            trained = {field: value for field, _, value in _fields(trainer)}
+            parts = _settings(normalizer)
+            trained = {field: value for field, _, value in _settings(trainer)}
         except (IndexError, ValueError, TypeError, AttributeError, struct.error) as error:
             raise InputError(
                 f"This is not a SentencePiece model, or it is damaged ({error}). A spiece.model was expected."
@@ -116,8 +124,9 @@ class SentencePieceModel:
         from sentencepiece import SentencePieceNormalizer, set_min_log_level
 
         set_min_log_level(1)  # hides the message that rules are compiled
+        # The pieces do not matter.
         normalizer = SentencePieceNormalizer(
-            model_proto=self.to_bytes(),
+            model_proto=dataclasses.replace(self, pieces=self.pieces[:1]).to_bytes(),
             add_dummy_prefix=False,
             escape_whitespaces=False,
             remove_extra_whitespaces=False,
@@ -128,10 +137,11 @@ class SentencePieceModel:
         changed = {
             source: text for source, text in plain_texts.items() if source not in rules or text != _decomposed(source)
         }
-        rules |= zip(changed, normalizer.normalize(list(changed.values())), strict=True)
+        rules |= zip(changed, _normalized(normalizer, list(changed.values())), strict=True)
         built = SentencePieceNormalizer(norm_map=[rule for rule in rules.items() if rule[0] != rule[1]])
         normalizer_of = {field: value for field, _, value in _fields(built.serialized_model_proto())}[_NORMALIZER]
         compiled = {field: value for field, _, value in _fields(normalizer_of)}[_CHARSMAP]
+        check_rules(compiled)
         return dataclasses.replace(self, rules=compiled)
 
 
@@ -141,6 +151,17 @@ def plain(text: str, lower_case: bool = True) -> str:
     decomposed = _decomposed("".join(" " if character.isspace() else character for character in text))
     letters = (letter for letter in decomposed if not unicodedata.combining(letter))
     return "".join(letter.lower() if lower_case else letter for letter in letters)
+
+
+def _normalized(normalizer, texts: list[str]) -> Iterator[str]:
+    """Yields the texts as the rules of a model change them. Raises `InputError` if they become too long."""
+    num_letters = 0
+    for first in range(0, len(texts), _RULES_AT_ONCE):
+        results = normalizer.normalize(texts[first : first + _RULES_AT_ONCE])
+        num_letters += sum(map(len, results))
+        if num_letters > _MOST_LETTERS:
+            raise _damaged(f"its rules would have more than {_MOST_LETTERS:,} bytes in plain letters")
+        yield from results
 
 
 def _decomposed(text: str) -> str:
@@ -187,23 +208,48 @@ def check_rules(rules: bytes) -> None:
         results.tobytes().decode()
     except UnicodeDecodeError:
         raise _damaged("a result is not UTF-8") from None
-    offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
-    seen = np.zeros(len(units), np.bool_)
-    waiting = np.zeros(1, np.int64)
-    while len(waiting):
-        states, waiting = waiting[:_STATES_AT_ONCE], waiting[_STATES_AT_ONCE:]
-        bases = states ^ offsets[states]
-        if (bases | 0xFF).max() >= len(units):
+    _check_paths(units, results)
+
+
+def _check_paths(units: np.ndarray, results: np.ndarray) -> None:
+    """Follows all paths of the automaton at the same time, one byte a step, and counts them.
+
+    States may share the states that follow them, so a small array can hold any number of rules, or endless ones.
+
+    Args:
+        units: the double array, uint32 `(states,)`. The children of a state are at its base XOR their label.
+        results: the bytes of the results, uint8.
+
+    Raises:
+        InputError: as `check_rules`.
+    """
+    states = np.arange(len(units))
+    bases = states ^ ((units >> 10) << ((units & (1 << 9)) >> 6))
+    base_above = states ^ (units & 0xFF)
+    is_state = units >> 31 == 0  # else it is the value of a rule
+    result_ends = np.flatnonzero(results == 0)
+    num_paths, num_letters = 0.0, 0.0
+    paths = (states == 0).astype(np.float64)  # the number of paths to each state; exact, as far as it is allowed
+    for depth in range(_LONGEST_SOURCE + 1):
+        reached = np.flatnonzero(paths)
+        if not len(reached):
+            return
+        if (bases[reached] | 0xFF).max() >= len(units):
             raise _damaged("a state leads out of the array")
-        values = units[bases[(units[states] >> 8) & 1 == 1]] & 0x7FFFFFFF
+        ends = reached[(units[reached] >> 8) & 1 == 1]
+        values = units[bases[ends]] & 0x7FFFFFFF
         if len(values) and (values.max() >= len(results) or (results[values] & 0xC0 == 0x80).any()):
             raise _damaged("a rule has no result")
-        labels = np.arange(1, 256)
-        children = (bases[:, np.newaxis] ^ labels).astype(np.int64)
-        children = children[units[children] & 0x800000FF == labels]
-        children = np.unique(children[~seen[children]])
-        seen[children] = True
-        waiting = np.concatenate([waiting, children])
+        lengths = depth + result_ends[np.searchsorted(result_ends, values)] - values
+        num_paths += paths.sum()
+        num_letters += (paths[ends] * lengths).sum()
+        if num_paths > _MOST_PATHS or num_letters > _MOST_LETTERS:
+            raise _damaged(f"more than {_MOST_PATHS:,} rules, or {_MOST_LETTERS:,} bytes of rules")
+        paths_of_base = np.bincount(bases[reached], paths[reached], len(units) + 256)
+        paths = np.where(is_state, paths_of_base[base_above], 0)
+        if paths[units & 0xFF == 0].any():
+            raise _damaged("a rule has a zero byte")
+    raise _damaged(f"a rule has more than {_LONGEST_SOURCE} bytes, or no end")
 
 
 def _damaged(what: str) -> InputError:
@@ -248,7 +294,16 @@ def _check_pieces(pieces: list[Piece]) -> None:
         raise InputError(f"A SentencePiece model must have one unknown piece. Received: {unknown[:5] or 'none'}")
 
 
+def _settings(data: bytes) -> list[tuple[int, int, int | bytes]]:
+    parts = list(itertools.islice(_fields(data), _MOST_SETTINGS + 1))
+    if len(parts) > _MOST_SETTINGS:
+        raise ValueError(f"it has more than {_MOST_SETTINGS:,} settings")
+    return parts
+
+
 def _piece(data: bytes) -> Piece:
+    if len(data) > _LONGEST_PIECE + _LONGEST_SETTING:
+        raise ValueError(f"a piece has {len(data):,} bytes")
     values = {field: value for field, _, value in _fields(data)}
     (score,) = struct.unpack("<f", values.get(_SCORE, bytes(4)))
     return Piece(values.get(_TEXT, b"").decode(), score, values.get(_TYPE, NORMAL))

@@ -11,16 +11,17 @@ from typing import Self
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.json_files import member, read_json_object, strings
 from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable, check_unicode
+from keras_bert.tokenization.tokenizer_files import check_count
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE
 
 VOCABULARY_JSON = "stream_vocab.json"
 WORDS, CHARACTERS = "words", "characters"
 KINDS = (WORDS, CHARACTERS)
 UNKNOWN, LINE_END = "<unk>", "<eos>"
-# The longest vocab.txt: two million words of 30 bytes.
-_MOST_BYTES = 1 << 26
+_MOST_WORDS = 2_000_000
 
 
 class StreamVocabulary(TokenTable):
@@ -86,12 +87,10 @@ class StreamVocabulary(TokenTable):
             values = read_json_object(file)
             return cls(strings(values, "tokens", file) or [], member(values, "kind", str, file, ""))
         if os.path.isfile(words):
-            with open(words, "rb") as lines:
-                text = lines.read(_MOST_BYTES + 1)
-            if len(text) > _MOST_BYTES:
-                raise InputError(f"The vocabulary {words} has more than {_MOST_BYTES:,} bytes. Give another file.")
+            text = read_small_file(words)
+            check_count(text.count(b"\n"), "lines", words, _MOST_WORDS)
             # The official code's files may have a count after each word.
-            found = [line.split() for line in text.decode("utf-8", "replace").split("\n")]
+            found = [line.split(maxsplit=1) for line in text.decode("utf-8", "replace").split("\n")]
             return cls([line[0] for line in found if line], WORDS)
         return None
 

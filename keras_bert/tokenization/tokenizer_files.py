@@ -1,27 +1,12 @@
-"""Reads files of all kinds of tokenizers, limited in size."""
-
-import os
+"""How many tokens the files of a tokenizer may have."""
 
 from keras_bert.program.errors import InputError
 
-# A million tokens of 64 bytes.
-_MOST_BYTES = 1 << 26
+# Tokens of a vocabulary, and merges: XLM-V has 902,000 tokens, Gemma 515,000 merges.
+MOST_TOKENS = 1 << 20
 
 
-def read_tokenizer_file(path: str | os.PathLike) -> bytes:
-    """Returns the content of one file of a tokenizer.
-
-    Raises:
-        InputError: the file cannot be read, or is larger than 64 MiB.
-    """
-    path = os.fspath(path)
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
-    if len(data) > _MOST_BYTES:
-        raise InputError(
-            f"{path} has more than {_MOST_BYTES:,} bytes, too many for a file of a tokenizer. Give another file."
-        )
-    return data
+def check_count(count: int, what: str, where: str, most: int = MOST_TOKENS) -> None:
+    """Raises `InputError` if the file `where` has more than `most` of `what`, such as "tokens"."""
+    if count > most:
+        raise InputError(f"{where} has {count:,} {what}. At most {most:,} are supported. Give the right file.")

@@ -16,6 +16,7 @@ from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member, read_json_object
 from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.tokenizer import SpecialTokens
+from keras_bert.tokenization.tokenizer_files import check_count
 
 TOKENIZER_FILE = "tokenizer.json"
 SETTINGS_FILE = "tokenizer_config.json"
@@ -35,6 +36,9 @@ _ROLES = tuple(f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask"))
 _FURTHER_SPECIAL = ("bos_token", "eos_token")
 _LISTS_OF_SPECIAL = ("additional_special_tokens", "extra_special_tokens")
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+# Texts are searched for these: Gemma has 6,406 of up to 31 characters.
+_MOST_ADDED_TOKENS, _LONGEST_ADDED_TOKEN = 100_000, 1000
 
 _SETTING_KEYS = KnownKeys(
     used=(
@@ -141,12 +145,16 @@ def read_added_tokens(
         InputError: a file is damaged, or two files give a token different ids.
     """
     found: dict[str, AddedToken] = {}
+    following = max(ids.values(), default=-1) + 1  # the next id
     file, settings_file, map_file, added_file = (
         os.path.join(folder, name) for name in (TOKENIZER_FILE, SETTINGS_FILE, SPECIAL_TOKENS_FILE, ADDED_TOKENS_FILE)
     )
 
     def add(token: AddedToken, number: int | None, where: str) -> None:
-        number = ids.get(token.content, max(ids.values(), default=-1) + 1) if number is None else number
+        nonlocal following
+        check_count(len(found) + 1, "added tokens", where, _MOST_ADDED_TOKENS)
+        number = ids.get(token.content, following) if number is None else number
+        following = max(following, number + 1)
         if ids.setdefault(token.content, number) != number:
             raise InputError(
                 f"{where}: the added token {token.content!r:.100} has the id {number}, but it is token "
@@ -164,7 +172,8 @@ def read_added_tokens(
     if os.path.isfile(added_file):
         for content, number in read_json_object(added_file).items():
             if content not in found:
-                add(AddedToken(content), checked(number, int, f"the id of {content!r:.100}", added_file), added_file)
+                number = checked(number, int, f"the id of {content!r:.100}", added_file)
+                add(AddedToken(_short(content, added_file)), number, added_file)
     special = read_json_object(map_file) if os.path.isfile(map_file) else {}
     _MAP_KEYS.check(special, map_file)
     for names, where in ((settings, settings_file), (special, map_file)):
@@ -218,8 +227,18 @@ def _text_of(value: Any, where: str) -> str:
     """Returns the text of a special token, which is stored as text or as an object with the text as `content`."""
     text = value.get("content") if isinstance(value, dict) else value
     if not isinstance(text, str) or not text:
-        raise InputError(f"{where}: a special token must be a text. Received: {value!r:.100}")
-    return text
+        raise InputError(f"{where}: a special token must be a text. Received: {reprlib.repr(value)}")
+    return _short(text, where)
+
+
+def _short(token: str, where: str) -> str:
+    """Returns `token`. Raises `InputError` if it is longer than any token that texts are searched for."""
+    if len(token) > _LONGEST_ADDED_TOKEN:
+        raise InputError(
+            f"{where}: the added token {token[:20]!r}... has {len(token):,} characters. At most "
+            f"{_LONGEST_ADDED_TOKEN:,} are supported."
+        )
+    return token
 
 
 def added_token_entry(token: AddedToken) -> dict[str, Any]:
@@ -249,7 +268,7 @@ def _further_special(values: Mapping[str, Any], where: str) -> list[AddedToken]:
 def _added_token(entry: Any, where: str) -> AddedToken:
     checked(entry, dict, "each of added_tokens", where)
     _ENTRY_KEYS.check(entry, f"{where}: an entry of added_tokens")
-    content = checked(entry.get("content"), str, "content of added_tokens", where)
+    content = _short(checked(entry.get("content"), str, "content of added_tokens", where), where)
     flags = {name: member(entry, name, bool, where) for name in _FLAGS}
     flags = {name: value for name, value in flags.items() if value is not None}
     return AddedToken(content, **{"normalized": not flags.get("special"), **flags})

@@ -9,12 +9,12 @@ from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import read_small_file
 from keras_bert.tokenization.added_tokens import AddedToken, check_added_tokens
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, TokenTable, check_unicode
+from keras_bert.tokenization.tokenizer_files import check_count
 
 VOCABULARY_FILE = "vocab.txt"
-# A million tokens of 64 bytes.
-_MOST_BYTES = 1 << 26
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -150,15 +150,8 @@ class Vocabulary(TokenTable):
 
 
 def _read_lines(path: str) -> list[str]:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"Cannot read the vocabulary {path}: {error.strerror}.") from error
-    if len(data) > _MOST_BYTES:
-        raise InputError(
-            f"The vocabulary {path} has more than {_MOST_BYTES:,} bytes, too many for a vocabulary. Give another file."
-        )
+    data = read_small_file(path)
+    check_count(data.count(b"\n"), "lines", path)
     if not data.strip():
         raise InputError(f"The vocabulary {path} is empty. It must have one token per line.")
     if b"\0" in data:

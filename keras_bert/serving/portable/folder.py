@@ -20,6 +20,7 @@ import keras_bert
 from keras_bert.checkpoints.config_and_vocabulary import read_config_and_vocabulary
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError, how_to_install
+from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import checked, member, read_json_object
 from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -174,7 +175,7 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
     export_file = os.path.join(path, EXPORT_FILE)
     if not os.path.isfile(export_file):
         raise InputError(f"{path} has no {EXPORT_FILE}, so it is no export of export_model --format=litert or onnx.")
-    _check_links(path)
+    check_links(path)
     values = read_json_object(export_file)
     format = member(values, "format", str, export_file)
     known = (*FORMATS, SAVED_MODEL)
@@ -229,15 +230,6 @@ def _imported(module: str, name: str):
 def _write_json(path: str, values: Mapping) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(json.dumps(values, ensure_ascii=False, indent=1) + "\n")
-
-
-def _check_links(path: str) -> None:
-    """Raises `InputError` if a file of the folder is a link that leads out of it."""
-    root = os.path.realpath(path)
-    for name in os.listdir(path):
-        target = os.path.realpath(os.path.join(path, name))
-        if os.path.commonpath([root, target]) != root:
-            raise InputError(f"{os.path.join(path, name)} is a link out of the folder. Copy the file into the folder.")
 
 
 def _check_model_file(path: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import check_links
 from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.kit.kit_texts import check_image, check_metrics_path, check_model_name, kit_texts
@@ -62,7 +63,8 @@ def make_serving_kit(
 
     Raises:
         InputError: there is no SavedModel, its check finds errors, `batching` falsifies its answers or refuses the
-            warm-up requests, the name, image or metrics path needs quoting, or the folder cannot be written.
+            warm-up requests, a file is a link out of the folder, the name, image or metrics path needs quoting, or the
+            folder cannot be written.
     """
     source = find_version_folder(saved_model)
     version, folder_name = _version_and_name(source)
@@ -71,6 +73,7 @@ def make_serving_kit(
     check_image(image)
     check_metrics_path(metrics_path)
     check_output_folder(output_dir)
+    check_links(source, *_folders_in(source))
     batching = _checked_batching(source, batching, _versions_of(image))
     if warm_up_batch_sizes is None:
         warm_up_batch_sizes = sorted({min(size, batching.largest_request) for size in DEFAULT_BATCH_SIZES})
@@ -96,6 +99,12 @@ def make_serving_kit(
             if file.suffix == ".sh":
                 file.chmod(0o755)
     return os.fspath(output_dir)
+
+
+def _folders_in(source: str) -> list[str]:
+    return [
+        os.path.relpath(os.path.join(parent, name), source) for parent, names, _ in os.walk(source) for name in names
+    ]
 
 
 def _version_and_name(source: str) -> tuple[int, str]:

@@ -1,0 +1,256 @@
+"""Files from strangers: reading is bounded by their size, and names and links in them do not lead out of the folder."""
+
+import json
+import os
+import shutil
+import time
+import tracemalloc
+
+import pytest
+from tiny_checkpoints import random_checkpoint
+
+from keras_bert import InputError
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.program.foreign_files import LARGEST_FILE, check_links, inside
+from keras_bert.program.json_files import read_json
+from keras_bert.tf_serving.kit.making import make_serving_kit
+from keras_bert.tokenization.byte_pair import byte_alphabet
+from keras_bert.tokenization.kinds import find_vocabulary
+from keras_bert.tokenization.tokenizer import ROBERTA_SPECIAL_TOKENS
+
+SENTENCE = {"pooling": ["mean"], "dense": [], "normalize": True, "prompts": {}, "default_prompt": None}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("written")
+    for format in ("huggingface", "google", "keras_bert", "keras_hub"):
+        write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=("no", "yes")), folder / format, format)
+    sentence = random_checkpoint().replace(sentence={**SENTENCE, "max_seq_length": None})
+    write_checkpoint(sentence, folder / "sentence", "huggingface")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a file, a folder and links that stay inside; beside it a secret."""
+    (tmp_path / "secret/sub").mkdir(parents=True)
+    (tmp_path / "secret/file").write_text("secret")
+    folder = tmp_path / "model"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "file").write_text("")
+    (folder / "same").symlink_to("sub")
+    (folder / "sub/file").symlink_to("../file")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["", "file", "sub", "sub/file", "same/file", "./sub/../file", "new"])
+def test_a_name_inside_the_folder_is_a_path(folder, name):
+    assert inside(folder, name, "modules.json") == os.path.join(folder, os.path.normpath(name))
+    check_links(folder, "sub", "same")
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret", "/etc", "sub/../../secret", "in/sub", "in/sub/new", "in", "chain/sub", "a\0b", "\ud800"]
+)
+def test_a_name_that_leads_out_of_the_folder_is_refused(folder, name):
+    (folder / "in").symlink_to("../secret")
+    (folder / "sub/out").symlink_to("../in")
+    (folder / "chain").symlink_to("sub/out")
+    with pytest.raises(InputError, match="^modules.json: .* is not inside the folder of the model"):
+        inside(folder, name, "modules.json")
+
+
+def test_a_neighbour_with_a_longer_name_is_outside(tmp_path):
+    for name in ("model", "model-2"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match="is not inside"):
+        inside(tmp_path / "model", "../model-2", "modules.json")
+
+
+def linked(file, target):
+    """Replaces a file or folder by a link to it at another place."""
+    shutil.move(file, target)
+    file.symlink_to(target)
+
+
+@pytest.mark.parametrize(
+    ("format", "name"),
+    [
+        ("huggingface", "config.json"),
+        ("huggingface", "model.safetensors"),
+        ("huggingface", "vocab.txt"),
+        ("google", "bert_model.ckpt.index"),
+        ("google", "bert_model.ckpt.data-00000-of-00001"),
+        ("keras_bert", "bert_config.json"),
+        ("keras_bert", "model.weights.h5"),
+        ("keras_hub", "assets/tokenizer/vocabulary.txt"),
+        ("keras_hub", "assets"),
+        ("sentence", "1_Pooling"),
+        ("sentence", "1_Pooling/config.json"),
+        ("sentence", "modules.json"),
+    ],
+)
+def test_a_model_with_a_link_out_of_its_folder_is_refused(written, tmp_path, format, name):
+    folder = shutil.copytree(written / format, tmp_path / format)
+    read_checkpoint(folder)
+    linked(folder / name, tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="is a link out of the folder|is not inside the folder"):
+        read_checkpoint(folder)
+
+
+def test_modules_in_a_linked_folder_are_refused(written, tmp_path):
+    folder = shutil.copytree(written / "sentence", tmp_path / "model")
+    (tmp_path / "elsewhere").mkdir()
+    shutil.move(folder / "1_Pooling", tmp_path / "elsewhere")
+    (folder / "in").symlink_to(tmp_path / "elsewhere")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["path"] = "in/1_Pooling"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(InputError, match="modules.json: 'in/1_Pooling' is not inside the folder of the model"):
+        read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("name", ["../model.safetensors", "in/model.safetensors"])
+def test_a_shard_outside_the_folder_is_refused(written, tmp_path, name):
+    folder = shutil.copytree(written / "huggingface", tmp_path / "model")
+    (folder / "in").symlink_to(tmp_path)
+    shutil.move(folder / "model.safetensors", tmp_path)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": name}}))
+    with pytest.raises(InputError, match="index.json: .* is not inside the folder of the model"):
+        read_checkpoint(folder)
+
+
+def test_a_shard_with_many_names_is_read_once(written, tmp_path, monkeypatch):
+    folder, opened = shutil.copytree(written / "huggingface", tmp_path / "model"), []
+    (folder / "model.safetensors").rename(folder / "part.safetensors")
+    names = {str(number): "./" * number + "part.safetensors" for number in range(50)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
+    from keras_bert.checkpoints import hugging_face
+
+    read = hugging_face.read_safetensors
+    monkeypatch.setattr(hugging_face, "read_safetensors", lambda path: opened.append(path) or read(path))
+    assert read_checkpoint(folder).heads == (form.CLASSIFIER,)
+    assert len(opened) == 1
+
+
+@pytest.mark.parametrize("format", ["huggingface", "sentence"])
+def test_a_snapshot_in_the_cache_of_the_hub_is_read(written, tmp_path, format):
+    snapshot = tmp_path / "models--a--b/snapshots/1"
+    shutil.copytree(written / format, snapshot)
+    blobs = tmp_path / "models--a--b/blobs"
+    blobs.mkdir()
+    files = [path for path in snapshot.rglob("*") if path.is_file()]
+    for number, file in enumerate(files):
+        linked(file, blobs / str(number))
+    read_checkpoint(snapshot)
+    linked(blobs / "0", tmp_path / "secret")
+    with pytest.raises(InputError, match="is a link out of the folder"):
+        read_checkpoint(snapshot)
+
+
+def test_a_kit_copies_no_file_from_outside_the_model(tmp_path):
+    model = tmp_path / "model/1"
+    (model / "variables").mkdir(parents=True)
+    (model / "saved_model.pb").write_bytes(b"")
+    (tmp_path / "secret").write_text("secret")
+    (model / "variables/notes.txt").symlink_to(tmp_path / "secret")
+    with pytest.raises(InputError, match="variables/notes.txt is a link out of the folder"):
+        make_serving_kit(model, tmp_path / "kit")
+
+
+# Sizes
+
+
+def tokenizer_json(tokens=(), merges=(), added=(), special=False):
+    """A byte-level BPE with these further tokens."""
+    tokens = [*byte_alphabet(), *ROBERTA_SPECIAL_TOKENS.names, *tokens]
+    ids = {token: number for number, token in enumerate(tokens)}
+    entries = [{"id": ids[token], "content": token, "special": special, "normalized": True} for token in added]
+    model = {"type": "BPE", "vocab": ids, "merges": list(merges)}
+    values = {"added_tokens": entries, "pre_tokenizer": {"type": "ByteLevel"}, "model": model}
+    return {"tokenizer.json": json.dumps(values, separators=(",", ":"))}
+
+
+def merges_txt(text):
+    tokens = [*byte_alphabet(), *ROBERTA_SPECIAL_TOKENS.names, "aa"]
+    return {"vocab.json": json.dumps({token: number for number, token in enumerate(tokens)}), "merges.txt": text}
+
+
+def words(count):
+    return [f"w{number:x}" for number in range(count)]
+
+
+def spiece_model(field, content):
+    length, number = bytearray(), len(content)
+    while number >= 0x80:
+        length.append(number & 0x7F | 0x80)
+        number >>= 7
+    return {"spiece.model": bytes([field << 3 | 2, *length, number]) + content}
+
+
+HOSTILE = {
+    "equal merges": (lambda: merges_txt("a a\n" * 3_000_000), "merges.txt has 3,000,000 lines. At most 1,048,576"),
+    "one line of spaces": (lambda: merges_txt(" " * 10_000_000), "merges.txt: line 1 is not a merge"),
+    "merges in JSON": (lambda: tokenizer_json(["aa"], ["a a"] * 1_100_000), "1,100,000 merges. At most 1,048,576"),
+    "a long added token": (lambda: tokenizer_json(["x" * 8_000_000], (), ["x" * 8_000_000]), "has 8,000,000 char"),
+    "added tokens": (lambda: tokenizer_json(words(100_001), (), words(100_001)), "100,001 added tokens. At most"),
+    "tokens": (
+        lambda: {"vocab.json": json.dumps(dict.fromkeys(words(1_050_000), 0)), "merges.txt": ""},
+        "vocab.json has 1,050,000 tokens. At most 1,048,576 are supported",
+    ),
+    "empty lists": (lambda: {"tokenizer.json": f"[{'[],' * 5_000_000}[]]"}, "10,000,002 values, more than the"),
+    "lists in lists": (lambda: {"tokenizer.json": "[" * 4_000_000}, "is nested more than 100 deep"),
+    "lines of vocab.txt": (lambda: {"vocab.txt": "\n" * 20_000_000}, "vocab.txt has 20,000,000 lines. At most"),
+    "a large vocab.txt": (lambda: {"vocab.txt": "x" * (LARGEST_FILE + 1)}, "vocab.txt has more than 50,331,648 bytes"),
+    "empty pieces": (lambda: {"spiece.model": b"\n\0" * 1_100_000}, "it has more than 1,048,576 pieces"),
+    "a long piece": (lambda: spiece_model(1, b"\x98\x02\x01" * 3_000_000), "a piece has 9,000,000 bytes"),
+    "settings": (lambda: spiece_model(3, b"\x18\x01" * 5_000_000), "it has more than 65,536 settings"),
+    "settings of the trainer": (lambda: spiece_model(2, b"\x18\x01" * 5_000_000), "it has more than 65,536 settings"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_tokenizer_that_would_grow_in_memory_is_refused_at_once(tmp_path, case):
+    make, message = HOSTILE[case]
+    for name, content in make().items():
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    begin = time.process_time()
+    with pytest.raises(InputError, match=message):
+        find_vocabulary(tmp_path)
+    assert time.process_time() - begin < 8
+
+
+@pytest.mark.parametrize("case", ["equal merges", "empty lists", "lines of vocab.txt", "settings", "a long piece"])
+def test_refusing_takes_a_few_times_the_memory_of_the_file(tmp_path, case):
+    files = {name: content for name, content in HOSTILE[case][0]().items()}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    size = sum(map(len, files.values()))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError):
+            find_vocabulary(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 5 * size + 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_special_tokens_beside_many_added_ones_are_read_in_linear_time(tmp_path):
+    tokens = words(60_000)
+    values = json.loads(tokenizer_json(tokens, (), tokens)["tokenizer.json"])
+    for entry in values["added_tokens"][::2]:
+        entry["special"] = True
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+    begin = time.process_time()
+    tokenizer = find_vocabulary(tmp_path)
+    assert time.process_time() - begin < 8
+    assert (len(tokenizer.added_tokens), len(tokenizer.further_special_tokens)) == (30_000, 30_000)
+
+
+def test_a_json_file_of_seventeen_megabytes_is_read(tmp_path):
+    (tmp_path / "tokenizer.json").write_text(json.dumps([["▁" + "x" * 60, -8.5]] * 250_000, ensure_ascii=False))
+    assert (tmp_path / "tokenizer.json").stat().st_size > 17_000_000
+    assert len(read_json(tmp_path / "tokenizer.json")) == 250_000
