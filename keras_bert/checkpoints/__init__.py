@@ -15,6 +15,7 @@ google.py                   google-research/bert, TensorFlow 1
 model_garden.py             TF Model Garden, TensorFlow 2
 hugging_face.py             transformers: reads and writes folders
 hugging_face_config.py      transformers: settings and labels in config.json
+hugging_face_keys.py        transformers: the keys that each family's config.json has, and those that change nothing
 encoder_decoder_folder.py   transformers: EncoderDecoderModel, an encoder and a decoder
 modern_bert_keys.py         transformers: the keys of ModernBERT's config
 xlnet_files.py              keys and layouts of XLNet's files that have another form than ours
