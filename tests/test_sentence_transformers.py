@@ -1,13 +1,11 @@
 """Folders of sentence-transformers in models other than `SentenceEncoder`: another pooling is refused by its name."""
 
-import fnmatch
 import json
 
 import numpy as np
 import pytest
 from tiny_checkpoints import CONFIG, random_checkpoint
 
-from keras_bert.checkpoints import hub
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.sentence_transformers import read_sentence_modules
@@ -47,7 +45,10 @@ FLAGS = {"word_embedding_dimension": 8, "pooling_mode_cls_token": False, "poolin
         ([POOLING, module("Normalize", "2_Normalize")], {"pooling_mode": "mean"}, "mean"),
         ([POOLING], {**FLAGS, "pooling_mode_cls_token": True}, "cls"),
         ([POOLING], {"pooling_mode": "lasttoken"}, "lasttoken"),
-        ([POOLING], {"pooling_mode_max_tokens": True}, "max + mean"),
+        ([POOLING], {"pooling_mode_max_tokens": True}, "max"),
+        ([POOLING], {**FLAGS, "pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "max + mean"),
+        ([POOLING], {"pooling_mode": ["mean", "cls"]}, "mean + cls"),
+        ([{"type": "custom.Pooling", "path": "1_Pooling"}], {}, "custom.Pooling"),
         ([POOLING, module("WordWeights", "2_WordWeights")], {}, "mean, then WordWeights"),
         ([], {}, "no pooling"),
         ([module("Pooling", "3_Pooling")], {}, "a pooling without 3_Pooling/config.json"),
@@ -113,8 +114,3 @@ def test_the_mean_leaves_no_trace_and_is_computed(tmp_path):
         sentence_embeddings(BertEncoder.from_pretrained(path), TEXTS) for path in (folder, tmp_path / "plain")
     )
     np.testing.assert_array_equal(found, expected)
-
-
-def test_the_hub_fetches_the_files_of_the_modules():
-    for file in ("modules.json", "1_Pooling/config.json"):
-        assert any(fnmatch.fnmatch(file, pattern) for pattern in hub._PATTERNS)

@@ -25,6 +25,8 @@ encoder_names.py            names of the weights of each family's encoder there
 weight_rows.py              the rows of these tables
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
 sentence_transformers.py    modules.json: the pooling of sentence-transformers
+sentence_settings.py        its prompts and maximum length
+cross_encoder_files.py      the activation and the prompts of sentence-transformers' CrossEncoder
 static_embedding.py         a vector per token, as sentence-transformers stores it
 keras_hub.py                KerasHub presets: names, settings, reading
 keras_hub_preset.py         KerasHub presets: writing
