@@ -29,6 +29,7 @@ sentence_settings.py        its prompts and maximum length
 cross_encoder_files.py      the activation and the prompts of sentence-transformers' CrossEncoder
 static_embedding.py         a vector per token, as sentence-transformers stores it
 keras_hub.py                KerasHub presets: names, settings, reading
+keras_hub_task.py           KerasHub presets: what task.json says
 keras_hub_preset.py         KerasHub presets: writing
 hub.py                      hf://owner/name: models of the Hugging Face hub
 tensorflow_checkpoint.py    bert_model.ckpt files
