@@ -98,7 +98,7 @@ def write_preset(folder, checkpoint, task=None, lowercase=True):
     }
     (folder / "config.json").write_text(json.dumps({"class_name": "BertBackbone", "config": sizes}))
     (folder / "tokenizer.json").write_text(
-        json.dumps({"class_name": "BertTokenizer", "config": {"lowercase": lowercase, "strip_accents": False}})
+        json.dumps({"class_name": "BertTokenizer", "config": {"lowercase": lowercase, "strip_accents": lowercase}})
     )
     files = {"model.weights.h5": True} | ({"task.weights.h5": False} if task else {})
     for file_name, is_encoder in files.items():

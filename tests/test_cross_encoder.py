@@ -1,5 +1,7 @@
 """`CrossEncoder`: scores of queries and texts, losses, rankings, saved folders and exports."""
 
+import json
+import shutil
 import types
 
 import numpy as np
@@ -8,6 +10,7 @@ import tensorflow as tf
 from slow_parameters import slow_except
 from tiny_checkpoints import CONFIG, random_checkpoint
 
+from keras_bert import serving
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
@@ -43,9 +46,18 @@ def new_model(folder):
     return CrossEncoder.from_pretrained(folder)
 
 
-def test_the_scores_are_those_of_the_classifier_with_one_output(eagerly, model, folder):
-    classifier = SequenceClassifier.from_pretrained(folder)
-    expected = [answer.score for answer in classifier.predict((QUERIES, TEXTS), verbose=0)]
+def outputs_of(folder, *texts):
+    """The outputs before the activation."""
+    answers = SequenceClassifier.from_pretrained(folder).predict(texts, verbose=0)
+    return np.array([answer.score for answer in answers])
+
+
+def sigmoid(outputs):
+    return 1 / (1 + np.exp(-outputs))
+
+
+def test_the_scores_are_the_sigmoid_of_the_classifier_with_one_output(eagerly, model, folder):
+    expected = sigmoid(outputs_of(folder, QUERIES, TEXTS))
     np.testing.assert_allclose(model.predict((QUERIES, TEXTS), verbose=0), expected, atol=1e-6)
     both = model.predict((QUERIES, TEXTS, OTHERS), verbose=0)
     np.testing.assert_allclose(both[:, 0], expected, atol=1e-6)
@@ -61,14 +73,14 @@ def test_a_ranking_is_sorted_and_keeps_the_numbers_of_the_texts(model):
     assert model.rank("quick", TEXTS, top_k=2) == ranked[:2]
 
 
-def test_the_losses_are_binary_cross_entropy_and_softmax(eagerly, new_model):
+def test_the_losses_are_binary_cross_entropy_and_softmax(eagerly, new_model, folder):
     model, relevances = new_model, np.array([1.0, 0.0, 0.25, 1.0])
-    scores = model.predict((QUERIES, TEXTS), verbose=0).astype(float)
+    scores = outputs_of(folder, QUERIES, TEXTS)
     expected = np.mean(np.log1p(np.exp(scores)) - relevances * scores)
     rate = {"epochs": 1, "batch_size": 4, "verbose": 0}
     model.compile(AdamW(0.0), jit_compile=False)
     np.testing.assert_allclose(model.fit((QUERIES, TEXTS), relevances, **rate).history["loss"][0], expected, rtol=1e-5)
-    both = model.predict((QUERIES, TEXTS, OTHERS), verbose=0).astype(float)
+    both = np.stack([scores, outputs_of(folder, QUERIES, OTHERS)], axis=1)
     expected = np.mean(np.log(np.exp(both).sum(axis=1)) - both[:, 0])
     history = model.fit((QUERIES, TEXTS, OTHERS), **rate).history
     np.testing.assert_allclose(history["loss"][0], expected, rtol=1e-5)
@@ -96,14 +108,81 @@ def test_a_saved_model_gives_the_same_scores(format, model, tmp_path):
     loaded = CrossEncoder.from_pretrained(tmp_path / "saved")
     expected = model.predict((QUERIES, TEXTS), verbose=0)
     np.testing.assert_allclose(loaded.predict((QUERIES, TEXTS), verbose=0), expected, atol=1e-6)
-    kept = from_pretrained(None, tmp_path / "saved")
-    assert isinstance(kept, CrossEncoder if format == "keras_bert" else SequenceClassifier)
+    assert isinstance(from_pretrained(None, tmp_path / "saved"), CrossEncoder)
 
 
-def test_an_export_has_one_signature_for_the_scores_of_pairs(model, tmp_path):
+PROMPTS = {"query": "the ", "none": ""}
+SETTINGS = {"activation": "tanh", "prompts": PROMPTS, "default_prompt": "query", "max_seq_length": 6}
+
+
+@pytest.mark.parametrize("format", ["keras_bert", "huggingface"])
+def test_activation_prompts_and_length_are_kept(format, folder, tmp_path):
+    model = CrossEncoder.from_pretrained(folder, **SETTINGS)
+    model.save_pretrained(tmp_path / "saved", format=format)
+    loaded = from_pretrained(None, tmp_path / "saved")
+    assert {name: loaded.get_config()[name] for name in SETTINGS} == SETTINGS
+    with_prompt = [f"the {query}" for query in QUERIES]
+    plain = CrossEncoder.from_pretrained(folder, activation="linear")
+    expected = np.tanh(plain.predict((with_prompt, TEXTS), max_seq_length=6, verbose=0))
+    np.testing.assert_allclose(loaded.predict((QUERIES, TEXTS), verbose=0), expected, atol=1e-6)
+    expected = np.tanh(outputs_of(folder, ["quick"], ["fox"]))
+    np.testing.assert_allclose(loaded.rank("quick", ["fox"], prompt="none")[0].score, expected[0], atol=1e-6)
+
+
+IDENTITY, SIGMOID = "torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Sigmoid"
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "activation"),
+    [
+        ({}, None, "sigmoid"),
+        ({"sbert_ce_default_activation_function": IDENTITY}, None, "linear"),
+        ({"sentence_transformers": {"activation_fn": IDENTITY, "version": "4.1"}}, None, "linear"),
+        ({"sentence_transformers": {"activation_fn": SIGMOID}}, {"activation_fn": IDENTITY}, "linear"),
+        ({"sentence_transformers": {"activation_fn": IDENTITY}}, {"activation_fn": None}, "linear"),
+    ],
+)
+def test_the_activation_is_read_from_all_versions_of_their_files(config, settings, activation, folder, tmp_path):
+    found = CrossEncoder.from_pretrained(folder_with(folder, tmp_path, config, settings))
+    assert found.activation == activation
+
+
+def folder_with(folder, tmp_path, config, settings):
+    """Returns a copy of a folder with keys of sentence-transformers."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / "config.json").write_text(json.dumps(json.loads((copy / "config.json").read_text()) | config))
+    if settings is not None:
+        module = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
+        (copy / "modules.json").write_text(json.dumps([module]))
+        settings = {"model_type": "CrossEncoder", **settings}
+        (copy / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "message"),
+    [
+        ({"sbert_ce_default_activation_function": "os.system"}, None, "the activation 'os.system' is unknown"),
+        ({"sentence_transformers": {"activation_fn": IDENTITY, "scale": 2}}, None, "'scale'=2"),
+        ({}, {"scale": 2}, "'scale'=2"),
+        ({}, {"default_prompt_name": "title"}, "'title', which is none of its prompts"),
+    ],
+)
+def test_what_their_files_say_otherwise_is_refused(config, settings, message, folder, tmp_path):
+    with pytest.raises(InputError, match=message):
+        CrossEncoder.from_pretrained(folder_with(folder, tmp_path, config, settings))
+
+
+def test_an_export_has_one_signature_for_the_scores_of_pairs(folder, tmp_path):
+    model = CrossEncoder.from_pretrained(folder, **SETTINGS)
     loaded = tf.saved_model.load(model.export_for_serving(tmp_path / "export"))
     found = loaded.signatures["score"](text=tf.constant(QUERIES), text_b=tf.constant(TEXTS))["score"]
-    np.testing.assert_allclose(found.numpy(), model.predict((QUERIES, TEXTS), verbose=0), atol=1e-5)
+    expected = model.predict((QUERIES, TEXTS), verbose=0)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+    again = serving.load(tmp_path / "export")
+    np.testing.assert_allclose(again.predict((QUERIES, TEXTS), verbose=0), expected, atol=1e-5)
+    with pytest.raises(InputError, match="explain is for texts without a prompt"):
+        model.export_for_serving(tmp_path / "explained", explain=True)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +196,9 @@ def test_an_export_has_one_signature_for_the_scores_of_pairs(model, tmp_path):
         (lambda model: model.rank("fox", ["the", " "]), "example 2 must not be empty. Received: ' '"),
         (lambda model: model.rank("fox", TEXTS, top_k=0), "top_k must be 1 or more. Received: 0"),
         (lambda model: model.rank(["fox"], TEXTS), "The query must be a string"),
+        (lambda model: model.rank("fox", TEXTS, prompt="title"), "The model has no prompt 'title'"),
         (lambda model: CrossEncoder(CONFIG, labels=["a", "b"]), "one output.*Received: 2 labels"),
+        (lambda model: CrossEncoder(CONFIG, activation="softmax"), "activation must be one of sigmoid, .* 'softmax'"),
     ],
 )
 def test_what_does_not_fit_is_refused(use, message, model):

@@ -18,6 +18,7 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.kinds import python_tokenizer
 
@@ -144,6 +145,74 @@ def test_families_and_tokenizers_that_keras_hub_lacks_are_refused(tmp_path):
         InputError, match="takes a plain BytePairTokenizer with the special tokens <s>, .* a Vocabulary"
     ):
         write_checkpoint(checkpoint, tmp_path / "preset", "keras_hub")
+
+
+def change(file, **changes):
+    """Changes arguments in an object as Keras serialises it."""
+    values = json.loads(file.read_text())
+    values["config"] |= changes
+    file.write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize(
+    ("activation", "outputs", "problem_type"),
+    [
+        (None, 3, "classification"),
+        ("softmax", 3, "classification"),
+        ("sigmoid", 3, "multi_label"),
+        ({"module": "builtins", "class_name": "function", "config": "sigmoid"}, 1, "multi_label"),
+        ("linear", 1, "regression"),
+    ],
+)
+def test_the_activation_of_a_classifier_says_its_problem_type(activation, outputs, problem_type, tmp_path):
+    labels = tuple(f"LABEL_{number}" for number in range(outputs))
+    write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=labels), tmp_path / "preset", "keras_hub")
+    change(tmp_path / "preset" / "task.json", activation=activation)
+    assert read_checkpoint(tmp_path / "preset").problem_type == problem_type
+    model = from_pretrained(None, tmp_path / "preset")
+    assert (model.problem_type, model.labels) == (problem_type, labels)
+    model.save_pretrained(tmp_path / "again", format="keras_hub")
+    assert read_checkpoint(tmp_path / "again").problem_type == problem_type
+
+
+@pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("cls", False)])
+def test_a_text_embedder_is_a_sentence_encoder(pooling, normalize, tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "plain", "huggingface")
+    settings = {"pooling": [pooling], "normalize": normalize, "max_seq_length": 6}
+    model = SentenceEncoder.from_pretrained(tmp_path / "plain", **settings)
+    model.save_pretrained(tmp_path / "preset", format="keras_hub")
+    task = json.loads((tmp_path / "preset" / "task.json").read_text())
+    assert (task["class_name"], task["config"]["pooling_mode"]) == ("BertTextEmbedder", pooling)
+    assert task["config"]["preprocessor"]["config"]["sequence_length"] == 6
+    loaded = from_pretrained(None, tmp_path / "preset")
+    assert {name: loaded.get_config()[name] for name in settings} == settings
+    np.testing.assert_array_equal(loaded.encode(["the fox"]), model.encode(["the fox"]))
+
+
+def test_vectors_that_keras_hub_cannot_compute_are_said(tmp_path, capsys):
+    write_checkpoint(random_checkpoint(), tmp_path / "plain", "huggingface")
+    model = SentenceEncoder.from_pretrained(tmp_path / "plain", pooling=["mean", "cls"])
+    model.save_pretrained(tmp_path / "preset", format="keras_hub")
+    assert "KerasHub cannot compute the vectors of texts of this model" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "message"),
+    [
+        ("task.json", {"activation": "relu"}, "activation is 'relu'. Supported: linear, softmax, sigmoid"),
+        ("task.json", {"temperature": 2}, "'temperature'=2"),
+        ("config.json", {"rotary": True}, "'rotary'=True"),
+        ("tokenizer.json", {"split_on_cjk": False}, "split_on_cjk is False"),
+        ("tokenizer.json", {"special_tokens_in_strings": True}, "special_tokens_in_strings is True"),
+        ("tokenizer.json", {"strip_accents": False}, "strip_accents is False and lowercase is True"),
+        ("tokenizer.json", {"suffix_indicator": "@@"}, "suffix_indicator is '@@'"),
+    ],
+)
+def test_settings_that_would_change_the_results_are_refused(file, changes, message, tmp_path):
+    write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=("a", "b")), tmp_path / "preset", "keras_hub")
+    change(tmp_path / "preset" / file, **changes)
+    with pytest.raises(InputError, match=message):
+        read_checkpoint(tmp_path / "preset")
 
 
 def test_keras_hub_itself_computes_the_same(tmp_path):

@@ -62,9 +62,10 @@ def test_a_pooling_is_computed_from_the_tokens_of_a_row(name, folder):
 
 def test_several_poolings_are_joined_and_pass_dense_layers(folder):
     model = encoder(folder, pooling=["mean", "cls"], dense=[{"units": 5}, {"units": 3, "activation": "linear"}])
+    assert model.pooling == ("mean", "cls")  # the order in which they are joined
     inputs = {feature: FEATURES[feature] for feature in NAMES}
     hidden = np.asarray(model.encoder(inputs)["sequence_output"])
-    found = np.concatenate([expected_pooling(hidden, FEATURES["input_mask"], name) for name in ("cls", "mean")], axis=1)
+    found = np.concatenate([expected_pooling(hidden, FEATURES["input_mask"], name) for name in ("mean", "cls")], axis=1)
     first, second = ([np.asarray(weight) for weight in layer.weights] for layer in model.sentence_head.dense_layers)
     expected = np.tanh(found @ first[0] + first[1]) @ second[0] + second[1]
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
@@ -281,7 +282,9 @@ def sentence_folder(folder, tmp_path):
         ("2_Dense/config.json", {"activation_function": "os.system"}, "the activation 'os.system' is unknown"),
         ("2_Dense/config.json", {"bias": "yes"}, "bias must be true or false"),
         ("config_sentence_transformers.json", {"prompts": {"query": 3}}, "the prompt 'query' must be a string"),
-        ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case is not supported"),
+        ("config_sentence_transformers.json", {"truncate_dim": 2}, "truncate_dim is 2: vectors are cut there"),
+        ("config_sentence_transformers.json", {"default_prompt_name": "a"}, "'a', which is none of its prompts"),
+        ("1_Pooling/config.json", {"embedding_dimension": 9}, "embedding_dimension is 9, but the vectors have 8"),
         ("1_Pooling/config.json", {"pooling_mode": [3]}, "each pooling_mode must be a string"),
     ],
 )
@@ -289,6 +292,70 @@ def test_damaged_files_of_sentence_transformers_are_refused(file, changes, messa
     change_json(sentence_folder / file, **changes)
     with pytest.raises(InputError, match=message):
         encoder(sentence_folder)
+
+
+def test_texts_that_are_lower_cased_before_the_tokenizer_are_refused_unless_it_does_so_too(sentence_folder):
+    change_json(sentence_folder / "sentence_bert_config.json", do_lower_case=True)
+    encoder(sentence_folder)
+    change_json(sentence_folder / "tokenizer_config.json", do_lower_case=False)
+    (sentence_folder / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match="do_lower_case is not supported"):
+        encoder(sentence_folder)
+
+
+def test_a_dense_layer_may_add_its_inputs(folder, tmp_path):
+    dense = [{"units": 8, "use_residual": True}, {"units": 3, "use_residual": True, "activation": "linear"}]
+    model = encoder(folder, dense=dense, normalize=False)
+    model.new_parts.set_trained()
+    inputs = {feature: FEATURES[feature] for feature in NAMES}
+    found = np.asarray(encoder(folder, normalize=False)(inputs))
+    first, second = ([np.asarray(weight) for weight in layer.weights] for layer in model.sentence_head.dense_layers)
+    found = np.tanh(found @ first[0] + first[1]) + found
+    expected = found @ second[0] + second[1] + found @ second[2]
+    np.testing.assert_allclose(np.asarray(model(inputs)), expected, atol=1e-6)
+    model.save_pretrained(tmp_path / "saved", format="huggingface")
+    np.testing.assert_allclose(np.asarray(encoder(tmp_path / "saved")(inputs)), expected, atol=1e-6)
+
+
+def test_the_transformer_may_have_a_folder_of_its_own(sentence_folder):
+    expected = encoder(sentence_folder).encode(TEXTS)
+    (sentence_folder / "0_Transformer").mkdir()
+    for file in ("config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "sentence_bert_config.json"):
+        (sentence_folder / file).rename(sentence_folder / "0_Transformer" / file)
+    modules = json.loads((sentence_folder / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (sentence_folder / "modules.json").write_text(json.dumps(modules))
+    np.testing.assert_array_equal(encoder(sentence_folder).encode(TEXTS), expected)
+    assert encoder(sentence_folder).max_seq_length == CONFIG.max_position_embeddings
+    modules[0]["type"] = "sentence_transformers.models.Router"
+    (sentence_folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(InputError, match="its first module is 'Router'. Only folders of sentence-transformers that"):
+        encoder(sentence_folder)
+
+
+def test_poolings_are_joined_in_the_order_of_the_file(sentence_folder, folder, tmp_path):
+    change_json(sentence_folder / "1_Pooling" / "config.json", pooling_mode=["max", "cls"])
+    modules = json.loads((sentence_folder / "modules.json").read_text())
+    (sentence_folder / "modules.json").write_text(json.dumps(modules[:2]))
+    model = encoder(sentence_folder)
+    assert model.pooling == ("max", "cls")
+    model.save_pretrained(tmp_path / "again", format="huggingface")
+    assert encoder(tmp_path / "again").pooling == ("max", "cls")
+
+
+def test_a_prompt_without_text_is_a_prompt(sentence_folder, tmp_path):
+    prompts = {"query": "", "passage": "the "}
+    change_json(sentence_folder / "config_sentence_transformers.json", prompts=prompts, default_prompt_name="passage")
+    model = encoder(sentence_folder)
+    assert (model.prompts, model.default_prompt, model.prompt_for("query")) == (prompts, "passage", "query")
+    np.testing.assert_array_equal(model.encode("fox", prompt="query"), model.encode("fox", prompt=""))
+    assert (model.encode("fox") != model.encode("fox", prompt="query")).any()
+
+
+def test_another_similarity_is_noted(sentence_folder, capsys):
+    change_json(sentence_folder / "config_sentence_transformers.json", similarity_fn_name="euclidean")
+    encoder(sentence_folder)
+    assert "its similarity is 'euclidean', and searches here compare by cosines" in capsys.readouterr().out
 
 
 def test_an_unknown_module_is_named_and_other_tasks_can_use_the_folder(sentence_folder):

@@ -1,15 +1,11 @@
 """Folders of sentence-transformers in models other than `SentenceEncoder`: another pooling is refused by its name."""
 
-import fnmatch
 import json
-import pathlib
-import shutil
 
 import numpy as np
 import pytest
 from tiny_checkpoints import CONFIG, random_checkpoint
 
-from keras_bert.checkpoints import hub
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.sentence_transformers import read_sentence_modules
@@ -49,7 +45,10 @@ FLAGS = {"word_embedding_dimension": 8, "pooling_mode_cls_token": False, "poolin
         ([POOLING, module("Normalize", "2_Normalize")], {"pooling_mode": "mean"}, "mean"),
         ([POOLING], {**FLAGS, "pooling_mode_cls_token": True}, "cls"),
         ([POOLING], {"pooling_mode": "lasttoken"}, "lasttoken"),
-        ([POOLING], {"pooling_mode_max_tokens": True}, "max + mean"),
+        ([POOLING], {"pooling_mode_max_tokens": True}, "max"),
+        ([POOLING], {**FLAGS, "pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "max + mean"),
+        ([POOLING], {"pooling_mode": ["mean", "cls"]}, "mean + cls"),
+        ([{"type": "custom.Pooling", "path": "1_Pooling"}], {}, "custom.Pooling"),
         ([POOLING, module("WordWeights", "2_WordWeights")], {}, "mean, then WordWeights"),
         ([], {}, "no pooling"),
         ([module("Pooling", "3_Pooling")], {}, "a pooling without 3_Pooling/config.json"),
@@ -115,38 +114,3 @@ def test_the_mean_leaves_no_trace_and_is_computed(tmp_path):
         sentence_embeddings(BertEncoder.from_pretrained(path), TEXTS) for path in (folder, tmp_path / "plain")
     )
     np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize(
-    ("model", "dense"),
-    [
-        ("model.safetensors", "model.safetensors"),
-        ("model.safetensors", "pytorch_model.bin"),
-        ("pytorch_model.bin", "pytorch_model.bin"),
-        ("pytorch_model.bin", "model.safetensors"),
-    ],
-)
-def test_the_hub_fetches_the_files_and_the_weights_of_the_modules(model, dense, tmp_path, monkeypatch):
-    hub_package = pytest.importorskip("huggingface_hub")
-    needed = ["config.json", "modules.json", "1_Pooling/config.json", "2_Dense/config.json", model, f"2_Dense/{dense}"]
-    needed += ["config_sentence_transformers.json", "sentence_bert_config.json", "vocab.txt"]
-    others = ["onnx/model.onnx", "tf_model.h5", "2_Dense/tf_model.h5"]
-    if "safetensors" in model:
-        others.append("pytorch_model.bin")
-    for name in needed + others:
-        (tmp_path / "repository" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "repository" / name).touch()
-    modules = [module("Transformer"), POOLING, module("Dense", "2_Dense")]
-    (tmp_path / "repository" / "modules.json").write_text(json.dumps(modules))
-
-    def snapshot_download(repository, revision, allow_patterns):
-        for name in needed + others:
-            if any(fnmatch.fnmatch(name, pattern) for pattern in allow_patterns):
-                (tmp_path / "cache" / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(tmp_path / "repository" / name, tmp_path / "cache" / name)
-        return str(tmp_path / "cache")
-
-    monkeypatch.setattr(hub_package, "snapshot_download", snapshot_download)
-    folder = pathlib.Path(hub.download("hf://someone/model"))
-    found = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
-    assert found == set(needed)

@@ -15,6 +15,7 @@ google.py                   google-research/bert, TensorFlow 1
 model_garden.py             TF Model Garden, TensorFlow 2
 hugging_face.py             transformers: reads and writes folders
 hugging_face_config.py      transformers: settings and labels in config.json
+hugging_face_keys.py        transformers: the keys that each family's config.json has, and those that change nothing
 encoder_decoder_folder.py   transformers: EncoderDecoderModel, an encoder and a decoder
 modern_bert_keys.py         transformers: the keys of ModernBERT's config
 xlnet_files.py              keys and layouts of XLNet's files that have another form than ours
@@ -24,8 +25,11 @@ encoder_names.py            names of the weights of each family's encoder there
 weight_rows.py              the rows of these tables
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
 sentence_transformers.py    modules.json: the pooling of sentence-transformers
+sentence_settings.py        its prompts and maximum length
+cross_encoder_files.py      the activation and the prompts of sentence-transformers' CrossEncoder
 static_embedding.py         a vector per token, as sentence-transformers stores it
 keras_hub.py                KerasHub presets: names, settings, reading
+keras_hub_task.py           KerasHub presets: what task.json says
 keras_hub_preset.py         KerasHub presets: writing
 hub.py                      hf://owner/name: models of the Hugging Face hub
 tensorflow_checkpoint.py    bert_model.ckpt files

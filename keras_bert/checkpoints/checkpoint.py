@@ -100,6 +100,8 @@ class BertCheckpoint:
         labels: of the classifier or token classifier, or None.
         problem_type: that of the classifier, as `SequenceClassifier` names it.
         sentence: the arguments of `SentenceEncoder`, where the files say how texts get vectors; or None.
+        ranking: the arguments of `CrossEncoder` of a classifier with one output; or None. `activation` among them is
+            None if no file says it.
         model_class: the model that was saved, where the format says it by our names.
         arguments: what its constructor takes beside the config.
         ignored: what is stored there and has no place here, in its own names.
@@ -116,6 +118,7 @@ class BertCheckpoint:
     labels: tuple[str, ...] | None = None
     problem_type: str = "classification"
     sentence: Mapping | None = None
+    ranking: Mapping | None = None
     model_class: type | None = None
     arguments: Mapping = dataclasses.field(default_factory=dict)
     ignored: tuple[str, ...] = ()

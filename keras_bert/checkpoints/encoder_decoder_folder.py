@@ -6,6 +6,7 @@ Reference: huggingface/transformers 5.23, `models/encoder_decoder/` and `BertLMH
 import json
 import os
 import reprlib
+from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
@@ -13,16 +14,28 @@ from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.family_names import NAMES
 from keras_bert.checkpoints.hugging_face import SAFETENSORS_FILE, named_as_ours, read_weights
 from keras_bert.checkpoints.hugging_face_config import CONFIG_FILE, config_from, config_values
+from keras_bert.checkpoints.hugging_face_keys import FIXED, GENERATION, HARMLESS, REFUSED
 from keras_bert.checkpoints.name_table import NameTable, to_theirs
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.same_family import check_same_family
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object
+from keras_bert.tokenization.tokenizer import TokenTable
 
 MODEL_TYPE = "encoder-decoder"
 GENERATION_FILE = "generation_config.json"
 _OF_DECODER = {"is_decoder": True, "add_cross_attention": True}
+# Where a text begins and ends.
+_TOKENS = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
+_KEYS = KnownKeys(
+    used=("model_type", "encoder", "decoder", *_TOKENS),
+    harmless=("architectures", "id2label", "vocab_size", "tie_word_embeddings", *HARMLESS),
+    fixed=FIXED | {"is_encoder_decoder": (True,)},
+    refused=REFUSED,
+)
+_GENERATION_KEYS = KnownKeys(used=_TOKENS, harmless=[name for name in HARMLESS if name not in GENERATION])
 _CROSS, _SELF = ".crossattention.", ".attention."
 
 
@@ -41,6 +54,7 @@ def read_encoder_decoder(path: str, trust_pickle: bool = False) -> BertCheckpoin
     """
     file = os.path.join(path, CONFIG_FILE)
     values = read_json_object(file)
+    _KEYS.check(values, file)
     of_encoder, of_decoder = (dict(member(values, part, dict, file, {})) for part in ("encoder", "decoder"))
     for part, config in (("encoder", of_encoder), ("decoder", of_decoder)):
         if config.get("model_type") != "bert":
@@ -72,6 +86,7 @@ def read_encoder_decoder(path: str, trust_pickle: bool = False) -> BertCheckpoin
     tensors.pop(form.OUTPUT_EMBEDDINGS, None)  # a second copy of the decoder's table
     ignored += [name for name in stored if not name.startswith(("encoder.", "decoder."))]
     vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
+    remarks = [*remarks, *_generation_notes(path, values, vocabulary)]
     return BertCheckpoint(
         path=path,
         kind="Hugging Face EncoderDecoderModel",
@@ -82,6 +97,28 @@ def read_encoder_decoder(path: str, trust_pickle: bool = False) -> BertCheckpoin
         remarks=tuple(remarks),
         says_casing=bool(casing),
     )
+
+
+def _generation_notes(path: str, values: Mapping, vocabulary: TokenTable | None) -> list[str]:
+    """Returns a sentence about settings for writing texts: `TextToText.predict` takes its own.
+
+    Raises:
+        InputError: texts do not begin with [CLS] or end with [SEP].
+    """
+    file = os.path.join(path, GENERATION_FILE)
+    settings = {name: values[name] for name in (*_TOKENS, *GENERATION) if values.get(name) is not None}
+    if os.path.isfile(file):
+        settings |= {name: value for name, value in read_json_object(file).items() if value is not None}
+    if vocabulary is not None:
+        start = settings.get("decoder_start_token_id", settings.get("bos_token_id", vocabulary.cls_id))
+        ends = settings.get("eos_token_id", vocabulary.sep_id)
+        if start != vocabulary.cls_id or ends not in (vocabulary.sep_id, [vocabulary.sep_id]):
+            raise InputError(
+                f"{path}: texts begin with the token {reprlib.repr(start)} and end with {reprlib.repr(ends)} "
+                f"(decoder_start_token_id, eos_token_id). Only [CLS], {vocabulary.cls_id}, and [SEP], "
+                f"{vocabulary.sep_id}, are supported."
+            )
+    return _GENERATION_KEYS.notes(settings, "the folder")
 
 
 def write_encoder_decoder(checkpoint: BertCheckpoint, folder: str) -> list[str]:

@@ -29,6 +29,7 @@ from keras_bert.checkpoints.checkpoint import (
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.hugging_face_config import CONFIG_FILE
 from keras_bert.checkpoints.model_card import write_model_card
+from keras_bert.checkpoints.sentence_transformers import STATIC_EMBEDDING, modules_of, transformer_folder
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
 from keras_bert.checkpoints.weight_shapes import check_tensors
 from keras_bert.program.atomic_output import atomic_folder
@@ -74,7 +75,7 @@ def read_checkpoint(
     folder = download(path) if path.startswith(HUB_PREFIX) else path
     place = folder if os.path.isdir(folder) else os.path.dirname(folder) or os.curdir
     check_links(place, keras_hub.ASSETS)
-    _check_no_pointers(place)
+    _check_no_pointers(transformer_folder(folder) if os.path.isdir(folder) else place)
     checkpoint = _read(folder, trust_pickle).replace(path=path)
     if checkpoint.vocabulary is None:
         note = "there is no vocabulary, so the model takes token ids but no texts"
@@ -157,12 +158,18 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
         return transformer_xl_files.read_hugging_face(path, trust_pickle)
     prefixes = sorted(file.removesuffix(".index") for file in glob.glob(os.path.join(glob.escape(path), "*.index")))
     # A config.json beside a TensorFlow checkpoint alone is that of a Transformer-XL.
-    if os.path.isfile(os.path.join(path, CONFIG_FILE)) and not (prefixes and not hugging_face.has_weights(path)):
+    folder = transformer_folder(path)
+    if os.path.isfile(os.path.join(folder, CONFIG_FILE)) and not (prefixes and not hugging_face.has_weights(folder)):
         return hugging_face.read_hugging_face(path, trust_pickle)
     if len(prefixes) > 1:
         raise InputError(f"{path} has several checkpoints. Give one of: {', '.join(prefixes)}")
     if prefixes:
         return _read_tensorflow(prefixes[0])
+    if kinds := [kind for kind, _ in modules_of(path)]:
+        raise InputError(
+            f"{path}: its first module is {kinds[0]!r:.100}. Only folders of sentence-transformers that begin with a "
+            f"Transformer or a {STATIC_EMBEDDING} can be read."
+        )
     missing = [
         name for name in ("bert_config.json", "model.weights.h5") if not os.path.isfile(os.path.join(path, name))
     ]

@@ -6,6 +6,7 @@ Reference: google-research/bert `modeling.py`, `run_pretraining.py`, `run_classi
 google-research/albert `modeling.py`; google-research/electra `pretrain/`, `configure_pretraining.py`.
 """
 
+import dataclasses
 import json
 import os
 import re
@@ -18,10 +19,11 @@ from keras_bert.checkpoints.family_names import NAMES
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.same_family import check_same_family
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
-from keras_bert.config import BertConfig
+from keras_bert.config import SENTENCE_POOLING, BertConfig, config_class
 from keras_bert.families import FAMILIES
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object, strings
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -44,6 +46,12 @@ _OPTIMIZER = re.compile(
     r".*/(adam_[mv]|Adam(_1)?|lamb_[mv]|AdamWeightDecayOptimizer(_1)?)$|.*(beta[12]_power|loss_scale).*"
 )
 _GLOBAL_STEP = "global_step"
+# Keys of Google's multilingual BERTs and ALBERTs that its code does not read.
+UNUSED_KEYS = (
+    *("directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_type"),
+    *("pooler_size_per_head", "gap_size", "net_structure_type", "num_memory_blocks", "down_scale_factor"),
+)
+_FIXED = {"ln_type": ("postln",), "layers_to_keep": ([],)}
 
 
 def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:
@@ -113,6 +121,8 @@ def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None
         values = _electra_sizes(folder, variables)
     else:
         values = {}
+    if values:
+        _check_keys(values, family, file)
     if values and values.get("model_type", family) != "bert":
         # There is a projection if the two widths differ, see `BertConfig`. In transformers there always is one.
         defaults = {"model_type": family, **FAMILIES[family].defaults, "embedding_projection": None}
@@ -120,6 +130,7 @@ def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None
             activation = member(values, "hidden_act", str, file, "gelu")
             values = {**values, "hidden_act": _ELECTRA_ACTIVATIONS.get(activation, activation)}
         if values.get("model_type", family) == "xlnet":
+            values = {name: value for name, value in values.items() if name not in xlnet_files.FIXED}
             values = xlnet_files.of_theirs(values, file)
         try:
             config = BertConfig.from_dict({**defaults, **values})
@@ -130,6 +141,20 @@ def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None
     ours = config.extra.get(_OUR_KEY)
     extra = {key: value for key, value in config.extra.items() if key != _OUR_KEY}
     return config.replace(extra=extra), "do_lower_case" in values, ours if isinstance(ours, dict) else {}
+
+
+def _check_keys(values: Mapping, family: str, file: str) -> None:
+    """Raises `InputError` if the config has a key that is not known."""
+    family = member(values, "model_type", str, file, family)
+    if family not in FAMILIES:
+        return  # refused by `BertConfig`
+    used = [field.name for field in dataclasses.fields(config_class(family)) if field.name != "extra"]
+    used += [_OUR_KEY, SENTENCE_POOLING]
+    if family == "xlnet":
+        used += [*xlnet_files.KEYS, "n_token", "d_head"]
+        KnownKeys(used, (*UNUSED_KEYS, "untie_r"), xlnet_files.FIXED).check(values, file)
+    else:
+        KnownKeys(used, UNUSED_KEYS, _FIXED).check(values, file)
 
 
 def _config_file(folder: str) -> str:

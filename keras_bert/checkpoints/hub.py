@@ -1,24 +1,26 @@
 """`hf://owner/name`: models of the Hugging Face hub, from the local cache if possible."""
 
-import glob
 import os
 
-from keras_bert.checkpoints.sentence_transformers import modules_of
+from keras_bert.checkpoints import hugging_face, keras_hub
+from keras_bert.checkpoints.sentence_transformers import modules_of, transformer_folder
 from keras_bert.program.errors import InputError, how_to_install
 
 HUB_PREFIX = "hf://"
-# `*` matches slashes too, so small files in subfolders, such as 1_Pooling/config.json, are included. Weights in the
-# first of these forms that a repository has, and no other framework's copies of them.
+# `*` matches slashes too, so files in subfolders, such as 1_Pooling/config.json, are included.
 _PATTERNS = [
     "*.json",
-    "vocab.txt",
-    "merges.txt",
-    "spiece.model",
+    "*vocab.txt",
+    "*vocabulary.txt",
+    "*merges.txt",
+    "*.model",
+    "*.spm",
     "*.safetensors",
-    "model.weights.h5",
-    "assets/tokenizer/*",
-    "bert_model.ckpt.*",
+    "*.weights.h5",
 ]
+_PICKLES = "pytorch_model*.bin*"
+_TENSORFLOW = ["*.ckpt*", "*.index", "*.data-*"]
+_WEIGHTS = (hugging_face.SAFETENSORS_FILE, f"{hugging_face.SAFETENSORS_FILE}.index.json", keras_hub.WEIGHTS_FILE)
 
 
 def download(name: str) -> str:
@@ -37,10 +39,12 @@ def download(name: str) -> str:
     repository, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
     if len(repository.split("/")) != 2 or not all(repository.split("/")):
         raise InputError(f"{name} is not the name of a model. Expected: hf://owner/name.")
+    folder = ""
     try:
-        folder = snapshot_download(repository, revision=revision or None, allow_patterns=_PATTERNS)
-        if old_weights := _patterns_of_missing_weights(folder):
-            folder = snapshot_download(repository, revision=revision or None, allow_patterns=old_weights)
+        # Weights in the first form that a repository has, and no other framework's copies of them.
+        for patterns in (lambda _: _PATTERNS, _pickles_of, _tensorflow_of):
+            if needed := patterns(folder):
+                folder = snapshot_download(repository, revision=revision or None, allow_patterns=needed)
     except HFValidationError as error:
         raise InputError(f"{name}: {error}") from None
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
@@ -52,11 +56,18 @@ def download(name: str) -> str:
     return folder
 
 
-def _patterns_of_missing_weights(folder: str) -> list[str]:
-    """Returns the patterns of torch's weights, for the model and each dense layer behind it that has no others."""
-    places = [folder, *(place for kind, place in modules_of(folder) if kind == "Dense")]
-    return [
-        os.path.normpath(os.path.join(os.path.relpath(place, folder), "pytorch_model*.bin*"))
-        for place in places
-        if not any(glob.glob(os.path.join(place, weights)) for weights in ("*.safetensors", "*.weights.h5", "*.index"))
-    ]
+def _pickles_of(folder: str) -> list[str]:
+    """Returns patterns for the pickles of a model, and of those of its modules, that lack other weights."""
+    places = [transformer_folder(folder), *(place for kind, place in modules_of(folder) if kind == "Dense")]
+    lacking = [os.path.relpath(place, folder) for place in places if not _has_weights(place)]
+    return [_PICKLES if place == os.curdir else f"{place}/{_PICKLES}" for place in lacking]
+
+
+def _tensorflow_of(folder: str) -> list[str]:
+    """Returns patterns for checkpoints of TensorFlow if a folder has no other weights."""
+    folder = transformer_folder(folder)
+    return [] if _has_weights(folder) or hugging_face.has_weights(folder) else _TENSORFLOW
+
+
+def _has_weights(folder: str) -> bool:
+    return any(os.path.isfile(os.path.join(folder, name)) for name in _WEIGHTS)

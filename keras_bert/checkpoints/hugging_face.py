@@ -13,6 +13,7 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints import xlnet_files
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.cross_encoder_files import config_values_of, read_cross_encoder, write_cross_encoder
 from keras_bert.checkpoints.family_names import NAMES, FamilyNames
 from keras_bert.checkpoints.hugging_face_config import (
     CONFIG_FILE,
@@ -24,7 +25,11 @@ from keras_bert.checkpoints.hugging_face_config import (
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.same_family import check_same_family
-from keras_bert.checkpoints.sentence_transformers import read_sentence_modules, write_sentence_modules
+from keras_bert.checkpoints.sentence_transformers import (
+    read_sentence_modules,
+    transformer_folder,
+    write_sentence_modules,
+)
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import SENTENCE_POOLING
 from keras_bert.families import FAMILIES, WORD_PIECE
@@ -68,14 +73,23 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         InputError: a file is missing or damaged, the model is not of BERT's family, or it has an unsupported setting
             (position type, decoder, activation).
     """
-    file = os.path.join(path, CONFIG_FILE)
+    folder = transformer_folder(path)
+    file = os.path.join(folder, CONFIG_FILE)
     values = read_json_object(file)
     architecture = (strings(values, "architectures", file) or [""])[0]
-    config = config_from(path, values)
+    config = config_from(folder, values)
+    kind = FAMILIES[config.model_type].tokenizer
+    if config.model_type == "big_bird" and os.path.isfile(os.path.join(folder, tokenizer.VOCABULARY_FILE)):
+        kind = WORD_PIECE  # a BERT that was extended to a BigBird
+    if kind == WORD_PIECE:
+        vocabulary, casing, remarks = tokenizer.read_tokenizer(folder, config.vocab_size)
+    else:
+        vocabulary, casing, remarks = tokenizer.read_other_tokenizer(folder, kind, config.vocab_size)
+    config = config.replace(**casing)
     sentence = read_sentence_modules(path, config, trust_pickle)
     if sentence.pooling != "mean":
         config = config.replace(extra={SENTENCE_POOLING: sentence.pooling})
-    weights_path, stored = read_weights(path, trust_pickle)
+    weights_path, stored = read_weights(folder, trust_pickle)
     names = NAMES[config.model_type]
     head = _head_of(architecture)
     if head == form.CLASSIFIER and names.classifier_has_hidden_act:
@@ -94,16 +108,11 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         tensors.pop(form.OUTPUT_EMBEDDINGS, None)
     elif names.decoder_bias in stored and _bias(names) in stored:
         ignored.append(_bias(names))
-    kind = FAMILIES[config.model_type].tokenizer
-    if config.model_type == "big_bird" and os.path.isfile(os.path.join(path, tokenizer.VOCABULARY_FILE)):
-        kind = WORD_PIECE  # a BERT that was extended to a BigBird
-    if kind == WORD_PIECE:
-        vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
-    else:
-        vocabulary, casing, remarks = tokenizer.read_other_tokenizer(path, kind, config.vocab_size)
-    config = config.replace(**casing)
     has_labels = head in (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
-    labels = labels_of(path, values, form.num_outputs(weights_path, tensors, head)) if has_labels else None
+    labels = labels_of(folder, values, form.num_outputs(weights_path, tensors, head)) if has_labels else None
+    ranking, notes = None, []
+    if head == form.CLASSIFIER and labels:
+        ranking, notes = read_cross_encoder(path, values, file, config, len(labels))
     return BertCheckpoint(
         path=path,
         kind=f"Hugging Face {architecture}".strip(),
@@ -113,8 +122,9 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         labels=labels,
         problem_type=problem_type_of(values, labels) if head == form.CLASSIFIER else "classification",
         sentence=sentence.arguments,
+        ranking=ranking,
         ignored=tuple(ignored),
-        remarks=tuple(remarks),
+        remarks=(*remarks, *sentence.notes, *notes),
         says_casing=bool(casing),
     )
 
@@ -154,12 +164,14 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     if form.OUTPUT_EMBEDDINGS in checkpoint.tensors and names.decoder_bias:
         written[names.decoder_bias] = checkpoint.tensors[form.OUTPUT_BIAS]
     with atomic_file(os.path.join(folder, CONFIG_FILE)) as file:
-        values = config_values(checkpoint, architecture)
+        values = config_values(checkpoint, architecture) | config_values_of(checkpoint)
         file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
     with atomic_file(os.path.join(folder, SAFETENSORS_FILE)) as file:
         write_safetensors(file, written, {"format": "pt"})
     if checkpoint.vocabulary is not None:
         tokenizer.write_tokenizer(folder, checkpoint.vocabulary, config)
+    if form.CLASSIFIER in heads:
+        write_cross_encoder(checkpoint, folder)
     if checkpoint.sentence is not None:
         write_sentence_modules(checkpoint, folder)
         left_out = [name for name in left_out if not name.startswith(f"{form.SENTENCE_HEAD}/")]

@@ -12,10 +12,12 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import modern_bert_keys, xlnet_files
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.family_names import NAMES
+from keras_bert.checkpoints.hugging_face_keys import known_keys
 from keras_bert.config import SENTENCE_POOLING, BertConfig, config_class
 from keras_bert.families import FAMILIES
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import member
+from keras_bert.program.foreign_keys import KnownKeys
+from keras_bert.program.json_files import member, strings
 
 CONFIG_FILE = "config.json"
 
@@ -72,8 +74,6 @@ _THEIR_DEFAULTS = {
     "xlnet": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
     "modernbert": {"num_hidden_layers": 22, "intermediate_size": 1152, "pooler_act": "gelu"},
 }
-# Settings of BigBird and MobileBERT that no published model has.
-_FIXED = {"rescale_embeddings": False, "use_bias": True, "trigram_input": True, "use_bottleneck": True}
 _PROBLEM_TYPES = {
     "single_label_classification": "classification",
     "multi_label_classification": "multi_label",
@@ -93,44 +93,52 @@ def config_from(path: str, values: Mapping) -> BertConfig:
             f"{', '.join(NAMES)}"
         )
     family = FAMILIES[model_type]
+    ours = _KEYS.get(model_type, {})
+    known = known_keys(model_type, tuple(ours))
+    known.check(values, file)
+    values = {name: value for name, value in values.items() if name in known.used}
     if model_type == "xlnet":
         values = xlnet_files.of_theirs(values, file)
-    ours = _KEYS.get(model_type, {})
     values = {name: value for name, value in values.items() if name not in ours} | {
         ours[name]: value for name, value in values.items() if name in ours
     }
     if model_type == "modernbert":
         values = modern_bert_keys.of_theirs(values, file)
-    if values.get("position_embedding_type", "absolute") != "absolute":
-        raise InputError(
-            f"{file}: position_embedding_type is {reprlib.repr(values['position_embedding_type'])}. Only 'absolute', "
-            "BERT's learnt table, is supported."
-        )
-    if values.get("is_decoder") or values.get("add_cross_attention"):
-        raise InputError(
-            f"{file}: the model is a decoder (is_decoder is true). Only bidirectional encoders are supported."
-        )
-    for name, value in _FIXED.items():
-        if values.get(name, value) != value:
-            raise InputError(f"{file}: {name} is {reprlib.repr(values[name])}. Only {value} is supported.")
+    if model_type == "electra":
+        values = _with_summary(values, file)
     values = {**_THEIR_DEFAULTS[model_type], **values}
     activations = {"hidden_act": member(values, "hidden_act", str, file, "gelu")}
     if "pooler_act" in values:
         activations["pooler_act"] = member(values, "pooler_act", str, file)
     for name, activation in activations.items():
         if activation not in _ACTIVATIONS:
+            name = {"pooler_act": "summary_activation", **dict(map(reversed, ours.items()))}.get(name, name)
             raise InputError(f"{file}: {name} is {reprlib.repr(activation)}. Supported: {', '.join(_ACTIVATIONS)}")
     activations = {name: _ACTIVATIONS[activation] for name, activation in activations.items()}
     defaults = {**family.defaults, "tie_word_embeddings": True}
     fields = dataclasses.fields(config_class(model_type))
     names = [field.name for field in fields if field.name != "extra"] + [SENTENCE_POOLING]
-    kept = {name: values[name] for name in names if values.get(name) is not None and name != "do_lower_case"}
+    kept = {name: values[name] for name in names if values.get(name) is not None}
     if family.defaults.get("position_offset"):
         kept["position_offset"] = member(values, "pad_token_id", int, file, 1) + 1
     try:
         return BertConfig.from_dict({**defaults, **kept, **activations})
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
+
+
+def _with_summary(values: Mapping, file: str) -> dict:
+    """Returns the values with the activation of the pooler of an ElectraForMultipleChoice.
+
+    Its settings are named `summary_*`. Other classes of ELECTRA do not read them.
+    """
+    if not "".join(strings(values, "architectures", file)[:1]).endswith("ForMultipleChoice"):
+        return dict(values)
+    settings = {name: value for name, value in values.items() if name.startswith("summary_")}
+    KnownKeys(("summary_activation",), fixed={"summary_type": ("first",), "summary_use_proj": (True,)}).check(
+        settings, file
+    )
+    return {**values, "pooler_act": settings.get("summary_activation", "gelu")}
 
 
 def config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
@@ -161,7 +169,7 @@ def config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
     if config.model_type in _KEYS:
         theirs = {ours: theirs for theirs, ours in _KEYS[config.model_type].items()}
         values = {theirs.get(name, name): value for name, value in values.items() if name != "type_vocab_size"}
-    if config.model_type == "xlnet":
+    if config.model_type == "xlnet" or (config.model_type == "electra" and form.MULTIPLE_CHOICE in checkpoint.heads):
         values |= {"summary_activation": _ACTIVATIONS_BACK[config.pooler_act]}
     if form.CLASSIFIER in checkpoint.heads:
         values["problem_type"] = next(

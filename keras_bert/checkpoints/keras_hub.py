@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor, check_stored_file
+from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.keras_hub_task import ANY_OBJECT, OBJECT_KEYS, TASK_FILE, read_json, read_task
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, SAME, NameTable, to_ours
-from keras_bert.config import BertConfig
+from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.families import BYTE_PAIR, FAMILIES, SENTENCE_PIECE, WORD_PIECE
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import member, read_json_object
+from keras_bert.program.foreign_keys import KnownKeys
+from keras_bert.program.json_files import member
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import ALBERT_SPECIAL_TOKENS, SentencePieceTokenizer
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS, TokenTable
@@ -26,7 +28,6 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
-TASK_FILE = "task.json"
 TASK_WEIGHTS_FILE = "task.weights.h5"
 TOKENIZER_FILE = "tokenizer.json"
 ASSETS = "assets/tokenizer"
@@ -39,6 +40,31 @@ TOKENIZERS = {
     BYTE_PAIR: (BytePairTokenizer, ROBERTA_SPECIAL_TOKENS),
     SENTENCE_PIECE: (SentencePieceTokenizer, ALBERT_SPECIAL_TOKENS),
 }
+
+_SIZES = KnownKeys(
+    used=(
+        *("vocabulary_size", "vocab_size", "num_layers", "num_heads", "hidden_dim", "embedding_dim"),
+        *("intermediate_dim", "dropout", "max_sequence_length", "num_segments", "num_groups", "num_inner_repetitions"),
+    ),
+    harmless=ANY_OBJECT,
+)
+_WORD_PIECE = KnownKeys(
+    used=("lowercase", "strip_accents"),
+    harmless=(*ANY_OBJECT, "vocabulary", "special_tokens"),
+    fixed={
+        "split": (True,),
+        "split_on_cjk": (True,),
+        "special_tokens_in_strings": (False,),
+        "suffix_indicator": ("##",),
+        "oov_token": ("[UNK]",),
+    },
+)
+# Of byte-level BPE and SentencePiece. The tokens that are not split are the special ones.
+_PIECES = KnownKeys(
+    used=("add_prefix_space", "lowercase"),
+    harmless=(*ANY_OBJECT, "vocabulary", "merges", "proto", "unsplittable_tokens"),
+    fixed={"add_bos": (False,), "add_eos": (False,)},
+)
 
 # Keras stores no layer names: a layer is named by its class and number, and its variables are numbered.
 SEGMENTS = "encoder/embeddings/segment_embeddings"
@@ -164,7 +190,8 @@ def read_keras_hub(path: str) -> BertCheckpoint:
         InputError: a file is missing or damaged, or the model is not of BERT's family.
     """
     file = os.path.join(path, CONFIG_FILE)
-    settings = _read_json(file)
+    settings = read_json(file)
+    OBJECT_KEYS.check(settings, file)
     class_name = member(settings, "class_name", str, file, "")
     if class_name not in HUB_FAMILIES:
         raise InputError(
@@ -173,36 +200,40 @@ def read_keras_hub(path: str) -> BertCheckpoint:
         )
     family = HUB_FAMILIES[class_name]
     lower_case, vocabulary = _tokenizer(path)
+    sizes = member(settings, "config", dict, file, {})
+    _SIZES.check(sizes, f"{file}: config")
     try:
-        config = preset_config(family, member(settings, "config", dict, file, {}), lower_case)
+        config = preset_config(family, sizes, lower_case)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     tensors, ignored = _named(read_keras_weights(os.path.join(path, WEIGHTS_FILE)), family.backbone(config))
     pooler = tensors.get(f"{_POOLER}/kernel")
     if pooler is not None and not pooler.read().any():  # `write_keras_hub` had none to write
         tensors = {name: tensor for name, tensor in tensors.items() if form.part_of(name) != form.POOLER}
-    remarks, labels, task = [family.remark] if family.remark else [], None, ""
-    if os.path.isfile(os.path.join(path, TASK_FILE)) and os.path.isfile(os.path.join(path, TASK_WEIGHTS_FILE)):
-        task_file = os.path.join(path, TASK_FILE)
-        task = member(_read_json(task_file), "class_name", str, task_file, "")
+    remarks, labels, task = [family.remark] if family.remark else [], None, read_task(path, config)
+    if task.pooling != "mean":
+        config = config.replace(extra={SENTENCE_POOLING: task.pooling})
+    if task.name and os.path.isfile(os.path.join(path, TASK_WEIGHTS_FILE)):
         stored = read_keras_weights(os.path.join(path, TASK_WEIGHTS_FILE))
         stored = {name: tensor for name, tensor in stored.items() if not name.startswith("optimizer/")}
-        heads, more = _named(stored, family.task(task))
+        heads, more = _named(stored, family.task(task.name))
         tensors, ignored = {**tensors, **heads}, ignored + more
         if f"{form.CLASSIFIER}/bias" in heads:
             count = form.num_outputs(os.path.join(path, TASK_WEIGHTS_FILE), heads, form.CLASSIFIER)
             labels = tuple(f"LABEL_{number}" for number in range(count))
-        if task.endswith("MaskedLM") and family.masked_lm_remark:
+        if task.name.endswith("MaskedLM") and family.masked_lm_remark:
             remarks.append(family.masked_lm_remark)
     if family.model_type == "roberta":
         tensors, config = as_published(tensors, config)
     return BertCheckpoint(
         path=path,
-        kind=f"KerasHub {task or class_name}",
+        kind=f"KerasHub {task.name or class_name}",
         config=config,
         vocabulary=vocabulary,
         tensors=tensors,
         labels=labels,
+        problem_type=task.problem_type(labels, os.path.join(path, TASK_FILE)),
+        sentence=task.sentence,
         ignored=tuple(ignored),
         remarks=tuple(remarks),
         says_casing=lower_case is not None,
@@ -255,20 +286,39 @@ def _tokenizer(path: str) -> tuple[bool | None, TokenTable | None]:
     """Returns the casing of a WordPiece, if a file says it, and the vocabulary."""
     file, settings = os.path.join(path, TOKENIZER_FILE), {}
     if os.path.isfile(file):
-        settings = member(_read_json(file), "config", dict, file, {})
-    lower_case = member(settings, "lowercase", bool, file)
+        values = read_json(file)
+        OBJECT_KEYS.check(values, file)
+        settings = member(values, "config", dict, file, {})
     for name in VOCABULARY_FILES:
         if os.path.isfile(os.path.join(path, name)):
-            return lower_case, Vocabulary.from_file(os.path.join(path, name))
+            return _wordpiece_settings(settings, file), Vocabulary.from_file(os.path.join(path, name))
+    _PIECES.check(settings, f"{file}: config")
     byte_pair = [os.path.join(path, ASSETS, name) for name in BYTE_PAIR_FILES]
     if os.path.isfile(byte_pair[0]):
         prefix = member(settings, "add_prefix_space", bool, file, False)
-        return lower_case, BytePairTokenizer.from_files(*byte_pair, add_prefix_space=prefix)
+        return None, BytePairTokenizer.from_files(*byte_pair, add_prefix_space=prefix)
     pieces = os.path.join(path, ASSETS, SENTENCE_PIECE_FILE)
     if os.path.isfile(pieces):
         # KerasHub runs the model as it is. Ours would lower-case the text before.
-        return lower_case, SentencePieceTokenizer.from_file(pieces, do_lower_case=False)
-    return lower_case, None
+        return None, SentencePieceTokenizer.from_file(pieces, do_lower_case=False)
+    return member(settings, "lowercase", bool, file), None
+
+
+def _wordpiece_settings(settings: Mapping, file: str) -> bool | None:
+    """Returns the casing of a WordPiece, None if no file says it.
+
+    Raises:
+        InputError: KerasHub cuts texts otherwise than our WordPiece.
+    """
+    _WORD_PIECE.check(settings, f"{file}: config")
+    lower_case = member(settings, "lowercase", bool, file)
+    strips = member(settings, "strip_accents", bool, file, False)
+    if settings and strips != bool(lower_case):
+        raise InputError(
+            f"{file}: strip_accents is {strips} and lowercase is {bool(lower_case)}. Only tokenizers that do both or "
+            "none of them are supported. If the vocabulary has no accents, make both equal in a copy of the file."
+        )
+    return lower_case
 
 
 def _named(stored: Mapping[str, StoredTensor], table: NameTable) -> tuple[dict[str, StoredTensor], list[str]]:
@@ -281,8 +331,3 @@ def _named(stored: Mapping[str, StoredTensor], table: NameTable) -> tuple[dict[s
         else:
             ignored.append(key)
     return tensors, ignored
-
-
-def _read_json(path: str) -> dict:
-    check_stored_file(path)
-    return read_json_object(path)

@@ -15,6 +15,7 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import keras_hub
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.keras_hub import HubFamily
+from keras_bert.checkpoints.keras_hub_task import TASK_FILE
 from keras_bert.checkpoints.keras_weights_file import write_keras_weights
 from keras_bert.checkpoints.name_table import NameTable, to_theirs
 from keras_bert.config import BertConfig
@@ -29,6 +30,7 @@ _METADATA_FILE, _PREPROCESSOR_FILE = "metadata.json", "preprocessor.json"
 _VERSION = "0.32.0"  # of KerasHub, whose form the files have
 # Head -> the end of the task's class name. A preset has one head.
 _TASKS = {form.CLASSIFIER: "TextClassifier", form.MASKED_LM: "MaskedLM"}
+_EMBEDDER = "TextEmbedder"
 # Settings that do not change what a trained model computes, and those that `write_keras_hub` treats itself.
 _NOT_COMPARED = (
     "hidden_dropout_prob",
@@ -72,8 +74,10 @@ def write_keras_hub(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     if checkpoint.vocabulary is not None:
         tokenizer = names.saved("Tokenizer", _write_tokenizer(checkpoint, family, folder))
         _write_json(folder, keras_hub.TOKENIZER_FILE, tokenizer)
+    if _is_embedder(checkpoint):
+        _write_task(checkpoint, folder, names, _EMBEDDER, tokenizer)
     if head is not None:
-        _write_task(checkpoint, folder, names, head, tokenizer)
+        _write_task(checkpoint, folder, names, _TASKS[head], tokenizer)
         rest = {name: tensors[name] for name in left_out}
         path = os.path.join(folder, keras_hub.TASK_WEIGHTS_FILE)
         left_out = _write_weights(path, rest, family.task(_TASKS[head]), config)
@@ -89,6 +93,8 @@ def notes_for_keras_hub(checkpoint: BertCheckpoint) -> list[str]:
         found.append(f"KerasHub has {kinds[written]} only; its outputs differ slightly")
     if family.has_pooler and not any(form.part_of(name) == form.POOLER for name in checkpoint.tensors):
         found.append("there is no trained pooler: KerasHub's pooled_output is 0")
+    if checkpoint.sentence is not None and not _is_embedder(checkpoint):
+        found.append("KerasHub cannot compute the vectors of texts of this model; the preset is its encoder alone")
     if not family.has_tasks:
         return found
     if form.CLASSIFIER in checkpoint.heads:
@@ -189,20 +195,34 @@ def _write_weights(path: str, tensors: Mapping[str, StoredTensor], table: NameTa
     return left_out
 
 
-def _write_task(checkpoint: BertCheckpoint, folder: str, names: _ClassNames, head: str, tokenizer: dict | None) -> None:
-    preprocessor = None
+def _is_embedder(checkpoint: BertCheckpoint) -> bool:
+    """Returns whether KerasHub has a text embedder that computes the vectors of a `SentenceEncoder`."""
+    sentence = checkpoint.sentence
+    if sentence is None or checkpoint.config.model_type != "bert" or sentence.get("doc_stride"):
+        return False
+    is_plain = not sentence["dense"] and not any(sentence["prompts"].values())
+    return is_plain and list(sentence["pooling"]) in (["mean"], ["cls"], ["max"])
+
+
+def _write_task(checkpoint: BertCheckpoint, folder: str, names: _ClassNames, task: str, tokenizer: dict | None) -> None:
+    preprocessor, sentence = None, checkpoint.sentence or {}
     if tokenizer is not None:
-        settings = {"tokenizer": tokenizer, "sequence_length": checkpoint.config.max_sequence_length}
-        preprocessor = names.saved(f"{_TASKS[head]}Preprocessor", settings)
+        length = sentence.get("max_seq_length") if task == _EMBEDDER else None
+        settings = {"tokenizer": tokenizer, "sequence_length": length or checkpoint.config.max_sequence_length}
+        preprocessor = names.saved(f"{task}Preprocessor", settings)
         _write_json(
             folder, _PREPROCESSOR_FILE, {**preprocessor, "config": {**settings, "config_file": _PREPROCESSOR_FILE}}
         )
     _, family = _family(checkpoint)
     settings = {"backbone": names.saved("Backbone", _sizes(family, checkpoint.config)), "preprocessor": preprocessor}
-    if head == form.CLASSIFIER:
-        settings["num_classes"] = form.num_outputs(checkpoint.path, checkpoint.tensors, head)
+    if task == _TASKS[form.CLASSIFIER]:
+        settings["num_classes"] = form.num_outputs(checkpoint.path, checkpoint.tensors, form.CLASSIFIER)
         settings["dropout"] = checkpoint.config.hidden_dropout_prob
-    _write_json(folder, keras_hub.TASK_FILE, names.saved(_TASKS[head], settings))
+        activation = "sigmoid" if checkpoint.problem_type == "multi_label" else "linear"
+        settings["activation"] = (checkpoint.ranking or {}).get("activation") or activation
+    if task == _EMBEDDER:
+        settings |= {"pooling_mode": sentence["pooling"][0], "normalize": sentence["normalize"]}
+    _write_json(folder, TASK_FILE, names.saved(task, settings))
 
 
 def _write_tokenizer(checkpoint: BertCheckpoint, family: HubFamily, folder: str) -> dict:

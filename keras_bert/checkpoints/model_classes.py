@@ -78,6 +78,8 @@ def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:
     model_class = find_class(best, checkpoint.path)
     head = labelled_head(model_class)
     arguments = {"labels": list(checkpoint.labels)} if head else {}
+    if head == form.CLASSIFIER and checkpoint.ranking and checkpoint.ranking.get("activation"):
+        return find_class("CrossEncoder", checkpoint.path), {**checkpoint.ranking, **arguments}
     if head == form.CLASSIFIER and checkpoint.problem_type != "classification":
         arguments["problem_type"] = checkpoint.problem_type
     return model_class, arguments

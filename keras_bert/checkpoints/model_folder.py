@@ -46,6 +46,7 @@ def read_model_folder(path: str) -> BertCheckpoint:
         labels=tuple(labels) if labels else None,
         problem_type=member(arguments, "problem_type", str, config_file, "classification"),
         sentence=arguments if class_name(model_class) == "SentenceEncoder" else None,
+        ranking=arguments if class_name(model_class) == "CrossEncoder" else None,
         model_class=model_class,
         arguments=arguments,
         says_casing=True,

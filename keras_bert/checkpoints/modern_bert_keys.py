@@ -7,6 +7,7 @@ import reprlib
 from collections.abc import Mapping
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -20,15 +21,14 @@ def of_theirs(values: Mapping, file: str) -> dict:
     """Returns the values with layers and rotary positions in the form of `ModernBertConfig`.
 
     Raises:
-        InputError: the decoder has no bias, the layers do not alternate regularly, or positions are scaled.
+        InputError: the layers do not alternate regularly, or positions are scaled.
     """
-    values = {name: value for name, value in values.items() if name != "position_embedding_type"}
-    if values.get("decoder_bias") is False:
-        raise InputError(f"{file}: decoder_bias is false. Only masked-LM heads with an output bias are supported.")
+    values = dict(values)
     kinds = member(values, "layer_types", list, file)
     if kinds is not None:
         values["global_attn_every_n_layers"] = _period(kinds, values.get("num_hidden_layers"), file)
     rotary = member(values, "rope_parameters", dict, file, {})
+    KnownKeys(used=_KINDS.values()).check(rotary, f"{file}: rope_parameters")
     for kind, theirs in _KINDS.items():
         parameters = checked(rotary.get(theirs) or {}, dict, f"rope_parameters of {theirs}", file)
         if parameters.get("rope_type", "default") != "default" or values.get("rope_scaling"):
@@ -36,6 +36,7 @@ def of_theirs(values: Mapping, file: str) -> dict:
             raise InputError(
                 f"{file}: rotary positions are scaled: {reprlib.repr(received)}. Only rope_type 'default' is supported."
             )
+        KnownKeys(used=("rope_type", "rope_theta"), harmless=("type",)).check(parameters, f"{file}: {theirs}")
         if "rope_theta" in parameters:
             values[f"{kind}_rope_theta"] = parameters["rope_theta"]
     if "local_rope_theta" in values and values["local_rope_theta"] is None:  # as in version 4

@@ -155,6 +155,7 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
         labels=tuple(labels) if labels else None,
         problem_type=arguments.get("problem_type", "classification"),
         sentence=arguments if isinstance(model, SentenceEncoder) else None,
+        ranking=arguments if isinstance(model, CrossEncoder) else None,
         model_class=type(model),
         arguments=arguments,
     )
@@ -168,7 +169,9 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     if issubclass(model_class, (SentenceEncoder, SentenceClassifier)):
         arguments = {**_sentence_arguments(model_class, checkpoint, "pooling" in arguments), **arguments}
     if issubclass(model_class, CrossEncoder):
-        arguments.setdefault("problem_type", "regression")
+        known = inspect.signature(model_class.__init__).parameters
+        stated = {name: value for name, value in (checkpoint.ranking or {}).items() if name in known}
+        arguments = {**stated, "problem_type": "regression", **arguments}
     head = labelled_head(model_class)
     if head is None:
         return arguments, checkpoint

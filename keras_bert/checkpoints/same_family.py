@@ -25,7 +25,11 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
         "position_offset": max(config.position_offset, 1) if family in ("roberta", "longformer") else 0,
         "type_vocab_size": 0 if family in ("distilbert", "modernbert") else max(config.type_vocab_size, 1),
     }
-    if has_pooler and family != "modernbert":  # its activation is a setting there too
+    # Where transformers reads the activation of the pooler from the config.
+    is_setting = library == "transformers" and (
+        family in ("modernbert", "xlnet") or (family == "electra" and form.MULTIPLE_CHOICE in checkpoint.heads)
+    )
+    if has_pooler and not is_setting:
         fixed["pooler_act"] = FAMILIES[family].defaults.get("pooler_act", "tanh")
         if NAMES[family].classifier_has_hidden_act and form.CLASSIFIER in checkpoint.heads:
             fixed["pooler_act"] = config.hidden_act

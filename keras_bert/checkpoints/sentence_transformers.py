@@ -8,28 +8,34 @@ Reference: sentence-transformers 6.2, "Creating Custom Models".
 """
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint, StoredTensor, check_stored_file
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.sentence_settings import (
+    LENGTH_FILE,
+    PROMPTS_FILE,
+    SETTINGS_KEYS,
+    longest_text,
+    model_settings,
+    named_activation,
+    prompts_of,
+    write_json,
+)
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import POOLINGS, BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links, inside
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member, read_json, read_json_object
 
 MODULES_FILE = "modules.json"
-STATIC_EMBEDDING = "StaticEmbedding"
+STATIC_EMBEDDING, CROSS_ENCODER = "StaticEmbedding", "CrossEncoder"
 _CONFIG_FILE = "config.json"
-_PROMPTS_FILE = "config_sentence_transformers.json"
-# Old and new versions of sentence-transformers read these module names and this file.
-_LENGTH_FILE = "sentence_bert_config.json"
-_TOKENIZER_FILE = "tokenizer_config.json"
-_MODULE = "sentence_transformers.models."
+_MODULE = "sentence_transformers.models."  # old and new versions read these names
 _WEIGHTS_FILE, _TORCH_FILE = "model.safetensors", "pytorch_model.bin"
 _MOST_MODULES = 100
 # Key of older versions -> the name of the pooling.
@@ -47,6 +53,17 @@ _ACTIVATIONS = {
     "torch.nn.modules.activation.GELU": "gelu_erf",
     "torch.nn.modules.linear.Identity": "linear",
 }
+_SENTENCE_ENCODER = "SentenceTransformer"  # the model type of their files, and of those that name none
+_PACKAGE = "sentence_transformers."
+_VECTOR = {"module_input_name": ("sentence_embedding",), "module_output_name": ("sentence_embedding",)}
+_MODULE_KEYS = KnownKeys(used=("path", "type"), harmless=("idx", "name"), fixed={"kwargs": ([],)})
+_POOLING_CONFIG_KEYS = KnownKeys(
+    used=("pooling_mode", *_POOLING_KEYS.values(), "include_prompt", "word_embedding_dimension", "embedding_dimension")
+)
+_DENSE_KEYS = KnownKeys(
+    used=("in_features", "out_features", "bias", "activation_function", "use_residual"), fixed=_VECTOR
+)
+_OTHER_KEYS = {"Normalize": KnownKeys(fixed=_VECTOR), "Dropout": KnownKeys(harmless=("dropout",))}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,11 +75,13 @@ class SentenceModules:
             because it changes no cosine.
         arguments: the arguments of `SentenceEncoder`; None if a module is unknown here.
         tensors: the weights of the dense layers by our names.
+        notes: what the user should know.
     """
 
     pooling: str = "mean"
     arguments: Mapping[str, Any] | None = None
     tensors: Mapping[str, StoredTensor] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = False) -> SentenceModules:
@@ -77,32 +96,53 @@ def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = Fa
         InputError: a file is damaged or missing, contradicts another, or lies outside the folder.
     """
     modules = modules_of(path)
-    if not modules:
+    settings = model_settings(path)
+    model_type = member(settings, "model_type", str, PROMPTS_FILE, _SENTENCE_ENCODER)
+    if not modules or model_type == CROSS_ENCODER:
         return SentenceModules()
     kinds = [kind for kind, _ in modules]
-    steps, poolings, dense, tensors = [], [], [], {}
+    prompts, default = prompts_of(settings, os.path.join(path, PROMPTS_FILE))
+    steps, poolings = [], []
     for kind, folder in modules:
         if kind == "Pooling":
-            poolings = _poolings(folder)
-            steps.append(
-                " + ".join(poolings)
-                if poolings
-                else f"a pooling without {os.path.relpath(folder, path)}/{_CONFIG_FILE}"
-            )
+            poolings = _poolings(folder, config, has_prompts=any(prompts.values()))
+            steps.append(" + ".join(poolings) or f"a pooling without {os.path.relpath(folder, path)}/{_CONFIG_FILE}")
         elif kind == STATIC_EMBEDDING:
             poolings = ["mean"]
         elif kind not in ("Transformer", "Normalize", "Dropout"):
             steps.append(kind)
+    pooling = ", then ".join(steps) or ("mean" if STATIC_EMBEDDING in kinds else "no pooling")
+    is_known = _is_known(kinds) and model_type == _SENTENCE_ENCODER
+    if not is_known or not poolings or len(set(poolings)) < len(poolings) or set(poolings) - set(POOLINGS):
+        return SentenceModules(pooling if model_type == _SENTENCE_ENCODER else f"{pooling} of a {model_type}")
+    arguments = {"pooling": poolings, "normalize": "Normalize" in kinds, "prompts": prompts, "default_prompt": default}
+    arguments["max_seq_length"] = None if config.is_static else longest_text(modules[0][1], config)
+    arguments["dense"], tensors = _read_modules(modules, config.hidden_size * len(poolings), trust_pickle)
+    SETTINGS_KEYS.check(settings, os.path.join(path, PROMPTS_FILE))
+    similarity = member(settings, "similarity_fn_name", str, PROMPTS_FILE, "cosine")
+    is_cosine = similarity == "cosine" or (similarity.startswith("dot") and arguments["normalize"])
+    notes = [] if is_cosine else [f"its similarity is {similarity[:100]!r}, and searches here compare by cosines"]
+    return SentenceModules(pooling, arguments, tensors, tuple(notes))
+
+
+def _read_modules(modules: list[tuple[str, str]], width: int, trust_pickle: bool) -> tuple[list, dict]:
+    """Returns the settings and weights of the dense layers; checks the files of the other modules after the pooling."""
+    dense, tensors = [], {}
+    for kind, folder in modules:
         if kind == "Dense":
-            width = dense[-1]["units"] if dense else config.hidden_size * len(poolings)
             settings, of_layer = _read_dense(folder, width, trust_pickle)
             tensors |= {f"{SENTENCE_HEAD}/dense_{len(dense)}/{name}": tensor for name, tensor in of_layer.items()}
             dense.append(settings)
-    pooling = ", then ".join(steps) or ("mean" if STATIC_EMBEDDING in kinds else "no pooling")
-    if not _is_known(kinds) or not poolings or set(poolings) - set(POOLINGS):
-        return SentenceModules(pooling)
-    arguments = {"pooling": poolings, "dense": dense, "normalize": "Normalize" in kinds, **_settings(path, config)}
-    return SentenceModules(pooling, arguments, tensors)
+            width = settings["units"]
+        elif kind in _OTHER_KEYS:
+            _OTHER_KEYS[kind].check(_config_of(folder), os.path.join(folder, _CONFIG_FILE))
+    return dense, tensors
+
+
+def transformer_folder(path: str) -> str:
+    """Returns the folder of the Transformer of `modules.json`, such as `0_Transformer`; without one, `path`."""
+    modules = modules_of(path)
+    return modules[0][1] if modules and modules[0][0] == "Transformer" else path
 
 
 def modules_of(path: str) -> list[tuple[str, str]]:
@@ -120,7 +160,10 @@ def modules_of(path: str) -> list[tuple[str, str]]:
     found, names = [], []
     for module in modules:
         checked(module, dict, "each module", file)
-        kind = checked(module.get("type"), str, "type", file).rpartition(".")[2]
+        kind = checked(module.get("type"), str, "type", file)
+        if kind.startswith(_PACKAGE):  # else it is of another package, or code of the folder
+            kind = kind.rpartition(".")[2]
+            _MODULE_KEYS.check(module, f"{file}: {kind}")
         names.append(member(module, "path", str, file, ""))
         found.append((kind, inside(path, names[-1], file)))
     check_links(path, *names)
@@ -140,19 +183,18 @@ def write_sentence_modules(checkpoint: BertCheckpoint, folder: str) -> None:
     ]
     for path in paths[1:]:
         os.mkdir(os.path.join(folder, path))
-    _write_json(os.path.join(folder, MODULES_FILE), entries)
+    write_json(os.path.join(folder, MODULES_FILE), entries)
     if not checkpoint.config.is_static:
-        flags = {key: name in poolings for name, key in _POOLING_KEYS.items()}
-        values = {"word_embedding_dimension": width, **flags, "include_prompt": True}
-        _write_json(os.path.join(folder, paths[1], _CONFIG_FILE), values)
+        values = {"word_embedding_dimension": width, **_pooling_values(poolings), "include_prompt": True}
+        write_json(os.path.join(folder, paths[1], _CONFIG_FILE), values)
     width *= len(poolings)
     for number, settings in enumerate(arguments["dense"]):
         width = _write_dense(checkpoint, os.path.join(folder, paths[len(first) + number]), number, settings, width)
     prompts = {"prompts": arguments["prompts"], "default_prompt_name": arguments["default_prompt"]}
-    _write_json(os.path.join(folder, _PROMPTS_FILE), {**prompts, "similarity_fn_name": "cosine"})
+    write_json(os.path.join(folder, PROMPTS_FILE), {**prompts, "similarity_fn_name": "cosine"})
     if not checkpoint.config.is_static:  # whose texts are not cut there
         length = arguments["max_seq_length"] or checkpoint.config.max_sequence_length
-        _write_json(os.path.join(folder, _LENGTH_FILE), {"max_seq_length": length, "do_lower_case": False})
+        write_json(os.path.join(folder, LENGTH_FILE), {"max_seq_length": length, "do_lower_case": False})
 
 
 def _is_known(kinds: list[str]) -> bool:
@@ -167,22 +209,36 @@ def _is_known(kinds: list[str]) -> bool:
     return num_first > 0 and set(kinds[num_first:]) <= {"Dense"}
 
 
-def _poolings(folder: str) -> list[str]:
-    """Returns the names of the poolings; an empty list without a config."""
+def _config_of(folder: str) -> dict[str, Any]:
     file = os.path.join(folder, _CONFIG_FILE)
+    return read_json_object(file) if os.path.isfile(file) else {}
+
+
+def _poolings(folder: str, config: BertConfig, has_prompts: bool) -> list[str]:
+    """Returns the names of the poolings in the order in which they are joined; an empty list without a config."""
+    file, values = os.path.join(folder, _CONFIG_FILE), _config_of(folder)
     if not os.path.isfile(file):
         return []
-    values = read_json_object(file)
+    _POOLING_CONFIG_KEYS.check(values, file)
+    for name in ("word_embedding_dimension", "embedding_dimension"):
+        if member(values, name, int, file, config.hidden_size) != config.hidden_size:
+            raise InputError(f"{file}: {name} is {values[name]}, but the vectors have {config.hidden_size} numbers.")
     named = values.get("pooling_mode")
     if named is None:
-        # Versions before 2.0 wrote no key for the mean.
-        found = [name for name, key in _POOLING_KEYS.items() if member(values, key, bool, file, name == "mean")]
+        found = [name for name, key in _POOLING_KEYS.items() if member(values, key, bool, file, False)] or ["mean"]
     else:
         found = [named] if isinstance(named, str) else checked(named, list, "pooling_mode", file)
         found = [checked(name, str, "each pooling_mode", file) for name in found]
-    if member(values, "include_prompt", bool, file, True) is False:
+    if has_prompts and member(values, "include_prompt", bool, file, True) is False:
         found.append("without the prompt")
     return found
+
+
+def _pooling_values(poolings: tuple[str, ...]) -> dict[str, Any]:
+    """Returns the keys that all versions read; only version 6 joins poolings in another order than that of its keys."""
+    if list(poolings) != [name for name in _POOLING_KEYS if name in poolings]:
+        return {"pooling_mode": list(poolings)}
+    return {key: name in poolings for name, key in _POOLING_KEYS.items()}
 
 
 def _read_dense(folder: str, width: int, trust_pickle: bool) -> tuple[dict, dict[str, StoredTensor]]:
@@ -191,11 +247,8 @@ def _read_dense(folder: str, width: int, trust_pickle: bool) -> tuple[dict, dict
     if not os.path.isfile(file):
         raise InputError(f"There is no file {file}.")
     values = read_json_object(file)
-    activation = member(values, "activation_function", str, file, "torch.nn.modules.activation.Tanh")
-    if activation not in _ACTIVATIONS:
-        raise InputError(
-            f"{file}: the activation {activation[:100]!r} is unknown. Known are: {', '.join(_ACTIVATIONS)}"
-        )
+    _DENSE_KEYS.check(values, file)
+    activation = named_activation(values, "activation_function", _ACTIVATIONS, file) or "tanh"
     units, use_bias = member(values, "out_features", int, file, 0), member(values, "bias", bool, file, True)
     weights = os.path.join(folder, _WEIGHTS_FILE)
     if os.path.isfile(weights):
@@ -204,7 +257,10 @@ def _read_dense(folder: str, width: int, trust_pickle: bool) -> tuple[dict, dict
         weights = os.path.join(folder, _TORCH_FILE)
         check_stored_file(weights)
         stored = read_torch_file(weights, trust_pickle)
+    use_residual = member(values, "use_residual", bool, file, False)
     shapes = {"linear.weight": (units, width)} | ({"linear.bias": (units,)} if use_bias else {})
+    if use_residual and units != width:
+        shapes["residual.weight"] = (units, width)
     for name, shape in shapes.items():
         if name not in stored or stored[name].shape != shape:
             received = list(stored[name].shape) if name in stored else "nothing"
@@ -212,7 +268,10 @@ def _read_dense(folder: str, width: int, trust_pickle: bool) -> tuple[dict, dict
     tensors = {"kernel": stored["linear.weight"].changed((width, units), lambda array: array.T)}
     if use_bias:
         tensors["bias"] = stored["linear.bias"]
-    return {"units": units, "activation": _ACTIVATIONS[activation], "use_bias": use_bias}, tensors
+    if "residual.weight" in shapes:
+        tensors["residual"] = stored["residual.weight"].changed((width, units), lambda array: array.T)
+    settings = {"units": units, "activation": activation, "use_bias": use_bias}
+    return settings | ({"use_residual": True} if use_residual else {}), tensors
 
 
 def _write_dense(checkpoint: BertCheckpoint, folder: str, number: int, settings: Mapping, width: int) -> int:
@@ -227,49 +286,16 @@ def _write_dense(checkpoint: BertCheckpoint, folder: str, number: int, settings:
         "out_features": settings["units"],
         "bias": settings["use_bias"],
         "activation_function": names[settings["activation"]],
+        **({"use_residual": True} if settings.get("use_residual") else {}),
     }
-    _write_json(os.path.join(folder, _CONFIG_FILE), values)
-    kernel = checkpoint.tensors[f"{SENTENCE_HEAD}/dense_{number}/kernel"]
-    tensors = {"linear.weight": kernel.changed((settings["units"], width), lambda array: array.T)}
-    if settings["use_bias"]:
-        tensors["linear.bias"] = checkpoint.tensors[f"{SENTENCE_HEAD}/dense_{number}/bias"]
+    write_json(os.path.join(folder, _CONFIG_FILE), values)
+    names = {"kernel": "linear.weight", "bias": "linear.bias", "residual": "residual.weight"}
+    prefix, shape = f"{SENTENCE_HEAD}/dense_{number}/", (settings["units"], width)
+    own = {names[name]: checkpoint.tensors[prefix + name] for name in names if prefix + name in checkpoint.tensors}
+    tensors = {
+        name: tensor if name == "linear.bias" else tensor.changed(shape, lambda array: array.T)
+        for name, tensor in own.items()
+    }
     with atomic_file(os.path.join(folder, _WEIGHTS_FILE)) as file:
         write_safetensors(file, tensors, {"format": "pt"})
     return settings["units"]
-
-
-def _settings(path: str, config: BertConfig) -> dict[str, Any]:
-    """Returns the prompts and the maximum length."""
-    file = os.path.join(path, _PROMPTS_FILE)
-    values = read_json_object(file) if os.path.isfile(file) else {}
-    prompts = member(values, "prompts", dict, file, {})
-    for name, text in prompts.items():
-        checked(text, str, f"the prompt {name!r:.100}", file)
-    # Newer versions write empty prompts for "query" and "document".
-    prompts = {name: text for name, text in prompts.items() if text}
-    default = member(values, "default_prompt_name", str, file)
-    file = os.path.join(path, _LENGTH_FILE)
-    values = read_json_object(file) if os.path.isfile(file) else {}
-    if member(values, "do_lower_case", bool, file, False):
-        raise InputError(
-            f"{file}: do_lower_case is not supported, because it lower-cases texts before the tokenizer. Set it to "
-            "false if the tokenizer lower-cases texts itself."
-        )
-    longest = member(values, "max_seq_length", int, file) or _tokenizer_length(path)
-    return {
-        "prompts": prompts,
-        "default_prompt": default if default in prompts else None,
-        # Some files name more tokens than the model has positions.
-        "max_seq_length": longest and min(longest, config.max_sequence_length),
-    }
-
-
-def _tokenizer_length(path: str) -> int | None:
-    """Returns the maximum length that newer versions write into the tokenizer's file instead of their own."""
-    file = os.path.join(path, _TOKENIZER_FILE)
-    return member(read_json_object(file), "model_max_length", int, file) if os.path.isfile(file) else None
-
-
-def _write_json(path: str, values) -> None:
-    with atomic_file(path) as file:
-        file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))

@@ -69,7 +69,7 @@ def read_static_embedding(path: str, trust_pickle: bool = False) -> BertCheckpoi
         vocabulary=vocabulary,
         tensors={TOKEN_EMBEDDINGS: stored[name], **modules.tensors},
         sentence={**modules.arguments, "max_seq_length": None},  # the tokenizer's length is not used there
-        remarks=tuple(remarks),
+        remarks=(*remarks, *modules.notes),
         says_casing=bool(casing),
     )
 

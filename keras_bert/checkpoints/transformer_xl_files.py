@@ -15,6 +15,7 @@ import numpy as np
 
 from keras_bert.checkpoints import hugging_face
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.hugging_face_keys import FIXED, HARMLESS, REFUSED
 from keras_bert.checkpoints.name_table import TRANSPOSED, NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
@@ -23,6 +24,7 @@ from keras_bert.config.transformer_xl_config import TransformerXLConfig
 from keras_bert.families import FAMILIES, TRANSFORMER_XL
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
 
@@ -42,15 +44,29 @@ _KEYS = {
     "share_proj": "tie_projs",  # in keras-transformer-xl
 }
 _SAME_KEYS = ("vocab_size", "tie_projs", "cutoffs", "div_val", "mem_len", "clamp_len", "same_length", "proj_same_dim")
-# Settings of the published models; others would be computed differently.
-_FIXED = {
-    "pre_lnorm": False,
-    "attn_type": 0,
-    "sample_softmax": -1,
-    "adaptive": True,
-    "tie_weight": True,
-    "tie_word_embeddings": True,
-}
+# Of the keys of both forms: settings of the published models, since others would be computed differently; and flags of
+# training, evaluation and the data, which change no outputs. The shapes of the weights show `untie_r`.
+_KNOWN = KnownKeys(
+    used=(*_KEYS, *_SAME_KEYS, "d_head", "model_type", "architectures", "proj_share_all_but_first", "test_clamp_len"),
+    harmless=(
+        *HARMLESS,
+        *("untie_r", "init", "init_range", "init_std", "proj_init_std", "tgt_len", "tgt_len_eval", "test_tgt_len"),
+        *("test_mem_len", "iterations", "learning_rate", "min_lr_ratio", "warmup_steps", "train_steps", "clip"),
+        *("train_bsz", "valid_bsz", "test_bsz", "train_batch_size", "eval_batch_size", "save_steps", "run_id", "seed"),
+        *("id2label", "pad_token_id"),
+    ),
+    fixed={
+        **FIXED,
+        "pre_lnorm": (False,),
+        "attn_type": (0,),
+        "sample_softmax": (-1, 0),
+        "adaptive": (True,),
+        "tie_weight": (True,),
+        "tie_word_embeddings": (True,),
+        "ext_len": (0,),
+    },
+    refused=REFUSED,
+)
 # Defaults of transformers' config class, which its files may leave out.
 _HUGGING_FACE_DEFAULTS = {
     "vocab_size": 267735,
@@ -229,10 +245,7 @@ def _cutoffs(values: Mapping, file: str) -> list:
 
 
 def _config(values: Mapping, file: str) -> TransformerXLConfig:
-    for name, value in _FIXED.items():
-        found = values.get(name, value)
-        if found != value and not (name == "sample_softmax" and found == 0):
-            raise InputError(f"{file}: {name} is {reprlib.repr(found)}. Only {value} is supported.")
+    _KNOWN.check(values, file)
     cutoffs = _cutoffs(values, file)
     ours = {"model_type": TRANSFORMER_XL, **FAMILIES[TRANSFORMER_XL].defaults}
     ours |= {_KEYS.get(name, name): value for name, value in values.items() if name in _KEYS or name in _SAME_KEYS}

@@ -4,7 +4,6 @@ variable.
 Reference: zihangdai/xlnet `xlnet.py`, `modeling.py`; transformers, `models/xlnet/configuration_xlnet.py`.
 """
 
-import reprlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,12 +25,13 @@ KEYS = {
     "longest_row": "max_position_embeddings",  # ours; they have no limit, and refuse the usual key
 }
 # Settings of the published models; others would be computed differently.
-_FIXED = {
-    "attn_type": "bi",
-    "bi_data": False,
-    "same_length": False,
-    "summary_type": "last",
-    "summary_use_proj": True,
+FIXED = {
+    "attn_type": ("bi",),
+    "bi_data": (False,),
+    "same_length": (False,),
+    "summary_type": ("last",),
+    "summary_use_proj": (True,),
+    "summary_proj_to_labels": (False,),
 }
 _SCOPE = "model/transformer"
 
@@ -40,12 +40,8 @@ def of_theirs(values: Mapping, file: str) -> dict:
     """Returns the values of a config of transformers or zihangdai/xlnet with our keys.
 
     Raises:
-        InputError: a setting is not that of the published models, or the width of a head is not that of the model
-            divided by the heads.
+        InputError: the width of a head is not that of the model divided by the heads.
     """
-    for name, value in _FIXED.items():
-        if values.get(name, value) != value:
-            raise InputError(f"{file}: {name} is {reprlib.repr(values[name])}. Only {value!r} is supported.")
     width, heads, head_size = (values.get(name) for name in ("d_model", "n_head", "d_head"))
     if all(isinstance(value, int) for value in (width, heads, head_size)) and heads * head_size != width:
         raise InputError(
@@ -53,7 +49,7 @@ def of_theirs(values: Mapping, file: str) -> dict:
             "d_model are supported."
         )
     keys = KEYS | {"n_token": "vocab_size"}
-    ours = {keys.get(name, name): value for name, value in values.items() if name not in _FIXED}
+    ours = {keys.get(name, name): value for name, value in values.items()}
     if "hidden_dropout_prob" in ours:  # transformers has one rate for both
         ours.setdefault("attention_probs_dropout_prob", ours["hidden_dropout_prob"])
     return ours

@@ -47,7 +47,7 @@ _COUNTS_FROM_0 = ("type_vocab_size", "position_offset")
 POOLER_ACTIVATIONS = ("tanh", "gelu", "gelu_erf", "relu")
 # The key that says how the vector of a text is pooled, if it is not the mean of its tokens.
 SENTENCE_POOLING = "sentence_pooling"
-# The poolings of sentence-transformers, in the order in which it joins several of them; see `layers/text_pooling.py`.
+# The poolings of sentence-transformers; see `layers/text_pooling.py`.
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 # Limits: a short file from a stranger must not make the program build lists of any length.
 _LARGEST = {"num_hidden_layers": 10_000, "inner_group_num": 100, "num_feedforward_networks": 100}

@@ -79,7 +79,7 @@ def sentence_embeddings(
         vectors @ vectors.T  # similarities
     """
     prefix = ""
-    if hasattr(model, "prompt_for"):  # a `SentenceEncoder`, or one that was loaded from an export
+    if hasattr(model, "embedding_size"):  # a `SentenceEncoder`, or one that was loaded from an export
         if pooling is not None:
             raise InputError(
                 f"A SentenceEncoder has its own pooling, {' + '.join(model.pooling)}. Received: pooling={pooling!r}. "
@@ -120,7 +120,7 @@ def search_vectors(model, texts: Iterable[str], role: str, **options) -> np.ndar
 
     If the model has a prompt for this role, it is put before each text. The options are those of `sentence_embeddings`.
     """
-    if hasattr(model, "prompt_for"):
+    if hasattr(model, "embedding_size"):
         options["prompt"] = model.prompt_for(role)
     return sentence_embeddings(model, texts, normalize=True, **options)
 

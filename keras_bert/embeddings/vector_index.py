@@ -338,7 +338,7 @@ def _largest(row: np.ndarray, count: int) -> np.ndarray:
 def model_fingerprint(model) -> str:
     """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing."""
     encoder = getattr(model, "encoder", model)
-    is_sentence_encoder = hasattr(model, "prompt_for")
+    is_sentence_encoder = hasattr(model, "embedding_size")
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     config = model.config

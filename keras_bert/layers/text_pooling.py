@@ -14,7 +14,7 @@ _HIDDEN = -1e9  # replaces the vectors of padding before a maximum is taken
 
 
 def pool_tokens(hidden, mask, poolings: Sequence[str]):
-    """Pools the vectors of each row. Several poolings are joined in the order of `config.POOLINGS`.
+    """Pools the vectors of each row. Several poolings are joined in the given order.
 
     Args:
         hidden: float `[B, S, H]`, a vector for each token. Padding is on the right.
@@ -35,7 +35,7 @@ def pool_tokens(hidden, mask, poolings: Sequence[str]):
     """
     # `expand_dims`, since LiteRT has no slices that add an axis to a tensor of unknown shape.
     mask = ops.expand_dims(ops.cast(mask > 0, hidden.dtype), 2)  # [B, S, 1]
-    pooled = [_POOL[name](hidden, mask) for name in sorted(poolings, key=list(_POOL).index)]
+    pooled = [_POOL[name](hidden, mask) for name in poolings]
     return pooled[0] if len(pooled) == 1 else ops.concatenate(pooled, axis=-1)
 
 
@@ -76,13 +76,33 @@ def unit_length(vectors):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
+class ResidualDense(ActivatedDense):
+    """An `ActivatedDense` that adds its inputs to its outputs, through a matrix `residual` if the widths differ.
+
+    Arguments, call arguments and outputs are those of `ActivatedDense`.
+
+    Reference: sentence-transformers, `Dense` with `use_residual`.
+    """
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        width, self.residual = input_shape[-1], None
+        if width != self.units:
+            self.residual = self.add_weight(name="residual", shape=(width, self.units), initializer="glorot_uniform")
+
+    def call(self, inputs, training=None):
+        shortcut = inputs if self.residual is None else ops.matmul(inputs, self.residual)
+        return super().call(inputs, training=training) + shortcut
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
 class TextPooling(keras.layers.Layer):
     """Pools the vectors of tokens, applies dense layers, and divides the result by its length.
 
     Args:
         pooling: one or more of `config.POOLINGS`, see `pool_tokens`.
         dense: the dense layers: mappings with `units`, and if required `activation` (a hidden activation, by default
-            `tanh`) and `use_bias` (by default true).
+            `tanh`), `use_bias` (by default true) and `use_residual` (by default false, see `ResidualDense`).
         normalize: whether vectors get length 1.
 
     Call arguments:
@@ -105,7 +125,7 @@ class TextPooling(keras.layers.Layer):
         self.normalize = bool(normalize)
         self._check_arguments()
         self.dense_layers = [
-            ActivatedDense(
+            (ResidualDense if settings.get("use_residual") else ActivatedDense)(
                 settings["units"],
                 settings["activation"],
                 use_bias=settings["use_bias"],
@@ -157,11 +177,11 @@ class TextPooling(keras.layers.Layer):
         if len(self.dense) > _MOST_DENSE_LAYERS:
             raise InputError(f"At most {_MOST_DENSE_LAYERS} dense layers are possible. Received: {len(self.dense)}")
         for settings in self.dense:
-            units, unknown = settings.get("units"), set(settings) - {"units", "activation", "use_bias"}
+            units, unknown = settings.get("units"), set(settings) - {"units", "activation", "use_bias", "use_residual"}
             if not isinstance(units, int) or isinstance(units, bool) or not 1 <= units <= _MOST_UNITS or unknown:
                 raise InputError(
-                    f"A dense layer has units (1 to {_MOST_UNITS:,}), and if required activation and use_bias. "
-                    f"Received: {settings}"
+                    f"A dense layer has units (1 to {_MOST_UNITS:,}), and if required activation, use_bias and "
+                    f"use_residual. Received: {settings}"
                 )
 
     def get_config(self):

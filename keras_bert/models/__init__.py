@@ -17,7 +17,8 @@ masked_lm.py                 predicts masked tokens
 sequence_classifier.py       labels or scores for a text or a pair of texts
 cross_encoder.py             a score for a query and a text
 sentence_encoder.py          a vector for each text
-prompts.py                   the texts that it puts before each text
+prompts.py                   the texts that a model puts before each text
+score_activations.py         what makes the scores of a CrossEncoder from its outputs
 sentence_classifier.py       labels on the vector of a text, also from a few examples
 embedding_losses.py          losses over the vectors of a whole batch
 cached_batch.py              their training step on several devices or in several parts

@@ -1,4 +1,4 @@
-"""`Prompts`: what a sentence encoder puts before each text. Imports no Keras, since loaded exports have prompts too."""
+"""`Prompts`: what a model puts before each text. Imports no Keras, since loaded exports have prompts too."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ _ROLE_PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpu
 
 
 class Prompts:
-    """The prompts of a sentence encoder.
+    """The prompts of a sentence encoder, or of a cross-encoder, which puts them before queries.
 
     Attributes:
         prompts: name -> text that is put before each text, such as {"query": "query: "}.

@@ -43,7 +43,7 @@ class SentenceEncoder(Prompts, TaskModel):
         config: a `BertConfig`.
         pooling: one or more of `config.POOLINGS`.
         dense: the dense layers after the pooling: mappings with `units`, and if required `activation` (a hidden
-            activation, by default `tanh`) and `use_bias` (by default true).
+            activation, by default `tanh`), `use_bias` (by default true) and `use_residual` (by default false).
         normalize: whether vectors get length 1, so that their products are cosines.
         prompts: name -> text that is put before each text, such as {"query": "query: "}.
         default_prompt: the name of the prompt that is used when none is named; None for no prompt.

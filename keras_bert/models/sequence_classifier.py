@@ -70,7 +70,7 @@ class SequenceClassifier(CalibratedModel):
         float32 logits `[B, number of labels]`.
 
     Raises:
-        InputError: there are fewer than two classes, a label is there twice, or `problem_type` is unknown.
+        InputError: there are fewer than two classes or no label, a label is there twice, or `problem_type` is unknown.
 
     Reference: Devlin et al., 2018, section 4.1; google-research/bert `run_classifier.py`.
     """
@@ -93,7 +93,7 @@ class SequenceClassifier(CalibratedModel):
         super().__init__(config, **kwargs)
         self.problem_type = problem_type
         self.doc_stride = check_doc_stride(doc_stride)
-        self.labels = check_labels(labels, fewest=1 if problem_type == "regression" else 2)
+        self.labels = check_labels(labels, fewest=2 if problem_type == "classification" else 1)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.classifier = keras.layers.Dense(

@@ -180,9 +180,11 @@ def _unpadded(model):
 def _description(model, weights: str | None, compute: str | None, options: SignatureOptions) -> tuple:
     """Returns the arguments of `write_description`: what `keras_bert.serving.load` must know of a SavedModel."""
     settings = answer_settings(model)
-    if isinstance(model, (Encoder, SentenceEncoder)):
+    if isinstance(model, (Encoder, SentenceEncoder, CrossEncoder)):
         settings |= {} if options.normalize is None else {"normalize": options.normalize}
         settings |= {} if options.prompt is None else {"default_prompt": options.prompt}
+    if isinstance(model, CrossEncoder):
+        settings |= {"activation": "linear"}  # the graph has computed it already
     if isinstance(model, Encoder):
         settings |= {"pooling": [options.pooling or "mean"], "embedding_size": model.config.hidden_size}
     if isinstance(model, (MaskedLM, BertPretrainer)):

@@ -33,7 +33,7 @@ def keras_hub(folder, features):
             vocabulary_size=10, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16, max_sequence_length=12
         )
 
-    tokenizer = keras_hub.models.BertTokenizer(vocabulary=vocabulary, lowercase=True)
+    tokenizer = keras_hub.models.BertTokenizer(vocabulary=vocabulary, lowercase=True, strip_accents=True)
     encoder = backbone()
     randomise(encoder.weights)
     encoder.save_to_preset(f"{folder}/encoder")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.models.prompts import Prompts
+from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.serving.portable.checked_engine import CheckedEngine
@@ -228,24 +229,32 @@ class LoadedSentenceEncoder(Prompts, LoadedModel):
         return sentence_embeddings(self, texts, **options)
 
 
-class LoadedCrossEncoder(LoadedModel):
+class LoadedCrossEncoder(Prompts, LoadedModel):
     """A `CrossEncoder`."""
 
     text_task = "keras_bert.tasks.ranking.task.RankingTask"
     labels = ("score",)
     problem_type = "regression"
+    _settings = {
+        "activation": ("linear", lambda value: value in SCORE_ACTIVATIONS),
+        "prompts": ({}, lambda value: isinstance(value, dict)),
+        "default_prompt": (None, _is_none_or(lambda value: isinstance(value, str))),
+    }
 
     def __init__(self, folder: PortableFolder, engine):
         super().__init__(folder, engine)
+        self.check_prompts()
         run = self.engine.run
         # As the Keras model: `[B, 1]` for `[B, S]`, and `[B, C]` for `[B, C, S]`.
         self.engine.run = lambda given: _without_last_axis(run(given), np.ndim(given[features.INPUT_IDS]))
 
-    def rank(self, query: str, texts, top_k: int | None = None, batch_size: int = 32) -> list:
+    def rank(
+        self, query: str, texts, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
+    ) -> list:
         """Returns a `RankedText` for each of the best texts for a query; see `CrossEncoder.rank`."""
         from keras_bert.tasks.ranking.task import rank
 
-        return rank(self, query, texts, top_k, batch_size)
+        return rank(self, query, texts, top_k, batch_size, prompt)
 
 
 def _without_last_axis(scores: np.ndarray, num_axes: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 import numpy as np
 from keras import ops
 
+from keras_bert.layers.text_pooling import ResidualDense
 from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.masked_lm import MaskedLM
@@ -15,7 +16,7 @@ from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import PADDING_LOGIT, SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.records import features
-from keras_bert.serving.portable.onnx_encoder import dense, layer_norm, stored_name
+from keras_bert.serving.portable.onnx_encoder import array, dense, layer_norm, stored_name
 from keras_bert.serving.portable.onnx_encoders import onnx_encoder
 from keras_bert.serving.portable.onnx_graph import OnnxGraph
 
@@ -163,15 +164,21 @@ def _text_vectors(graph, model) -> str:
         vectors = graph.node("Squeeze", encoder.vectors_at()[0], axes=[1])
     else:
         hidden = encoder.sequence_output()
-        names = [name for name in _POOL if name in head.pooling]
-        vectors = [_POOL[name](graph, hidden) for name in names]
+        vectors = [_POOL[name](graph, hidden) for name in head.pooling]
         vectors = vectors[0] if len(vectors) == 1 else graph.node("Concat", *vectors, axis=1)
     for layer in head.dense_layers:
-        vectors = graph.activation(layer.activation_name, dense(graph, layer, vectors, exact=True))
+        outputs = graph.activation(layer.activation_name, dense(graph, layer, vectors, exact=True))
+        vectors = _with_shortcut(graph, layer, vectors, outputs) if isinstance(layer, ResidualDense) else outputs
     if not head.normalize:
         return vectors
     squares = graph.node("ReduceSum", graph.node("Mul", vectors, vectors), axes=[1], keepdims=1)
     return graph.node("Div", vectors, graph.node("Sqrt", graph.node("Max", squares, graph.number(_SMALLEST_SQUARE))))
+
+
+def _with_shortcut(graph, layer: ResidualDense, inputs: str, outputs: str) -> str:
+    if layer.residual is not None:
+        inputs = graph.dense(f"{stored_name(layer)}/residual", inputs, array(layer.residual), None, True)
+    return graph.node("Add", outputs, inputs)
 
 
 def _mask(graph) -> str:

@@ -23,10 +23,15 @@ from keras_bert.serving.signatures.signature_inputs import (
 
 # Of several labels, those with at least this probability are given.
 _THRESHOLD = 0.5
+_SCORE_ACTIVATIONS = {"sigmoid": tf.sigmoid, "linear": None, "tanh": tf.tanh, "relu": tf.nn.relu}
 
 
-def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=None, prompt: str = "") -> dict:
     """Returns the signatures of a `SequenceClassifier`.
+
+    Args:
+        activate: function of the outputs of the model, before they are named; None for no change.
+        prompt: is put before each `text`.
 
     Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`, where an empty one means a single text. Or
     `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`. If the model has a `doc_stride`,
@@ -57,6 +62,7 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         return run_rows(logits_of, rows, len(model.labels))
 
     def finish(logits):
+        logits = activate(logits) if activate else logits
         return outputs_of(logits, tf.constant(list(model.labels)))
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
@@ -71,7 +77,7 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
         of_text = windows_signature(pack, tokenizer.tokenize, run, finish, room, model.doc_stride)
     else:
-        of_text = text_signature(pack, tokenizer.tokenize, answer, options.text_pairs)
+        of_text = text_signature(pack, tokenizer.tokenize, answer, options.text_pairs, prompt)
     of_tokens = tokens_signature(answer, options.max_seq_length, options.text_pairs)
     apis = _of_serving_apis(of_text, model.problem_type, len(model.labels))
     return {"serving_default": of_text, "tokens": of_tokens, **apis, **more}
@@ -104,9 +110,13 @@ def _explain_signature(model, tokenizer, pack, run, text_pairs: bool):
 def cross_encoder_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     """Returns the signatures of a `CrossEncoder`: those of a `SequenceClassifier` for pairs with one score.
 
-    `text` is the query and `text_b` the text. `score` is the same as `serving_default`.
+    `text` is the query, which gets the prompt of the export's options, by default the model's default prompt; `text_b`
+    is the text. `score` is the same as `serving_default`.
     """
-    made = classifier_signatures(model, tokenizer, dataclasses.replace(options, text_pairs=True))
+    prompt, options = model.prompt(options.prompt), dataclasses.replace(options, text_pairs=True)
+    if prompt and options.explain:
+        raise InputError("The signature explain is for texts without a prompt. Leave explain out, or give prompt=''.")
+    made = classifier_signatures(model, tokenizer, options, _SCORE_ACTIVATIONS[model.activation], prompt)
     return {**made, "score": made["serving_default"]}
 
 

@@ -18,8 +18,11 @@ from keras_bert.serving.signatures.signature_inputs import (
     text_signature,
     tokens_signature,
     windows_signature,
+    with_prompt,
 )
 from keras_bert.serving.signatures.tokenize import token_rows
+
+_IN_SIGNATURES = re.compile(r"\w{1,50}", re.ASCII)  # names of prompts that a signature's name can have
 
 
 def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
@@ -68,13 +71,15 @@ def sentence_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
 
     normalize = model.normalize if options.normalize is None else options.normalize
-    made = {}
+    prompt = model.prompt(options.prompt)
+    made = _text_signatures(model, tokenizer, options, vectors_of, model.embedding_size, normalize, prompt)
     for name in model.prompts:
-        if re.fullmatch(r"\w{1,50}", name, re.ASCII):
+        if model.prompt(name) == prompt and _IN_SIGNATURES.fullmatch(name):
+            made[f"embed_{name}"] = made["embed"]
+        elif _IN_SIGNATURES.fullmatch(name):
             arguments = (model, tokenizer, options, vectors_of, model.embedding_size, normalize, model.prompt(name))
             made[f"embed_{name}"] = _text_signatures(*arguments)["embed"]
-    prompt = model.prompt(options.prompt)
-    return {**_text_signatures(model, tokenizer, options, vectors_of, model.embedding_size, normalize, prompt), **made}
+    return made
 
 
 def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize: bool, prompt: str = "") -> dict:
@@ -103,7 +108,7 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
         return {"embedding": run(*rows)}
 
     def tokenize(text):
-        return tokenizer.tokenize(tf.strings.join([prompt, text]) if prompt else text)
+        return tokenizer.tokenize(with_prompt(prompt, text))
 
     pack = packer(model.vocabulary, options.max_seq_length)
     room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)

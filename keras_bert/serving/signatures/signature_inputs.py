@@ -34,7 +34,8 @@ class SignatureOptions:
         pooling: how a `BertEncoder` pools the vectors of tokens, one of `config.POOLINGS`; None for `mean`.
         normalize: whether an encoder divides the vector of a text by its length, so that products are cosines. None
             stands for what a `SentenceEncoder` does, and true for a `BertEncoder`.
-        prompt: the name of the prompt that a `SentenceEncoder` puts before each text; None for its default.
+        prompt: the name of the prompt that a `SentenceEncoder` puts before each text, or a `CrossEncoder` before each
+            query; None for its default.
         num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
         explain: whether a classifier, a tagger, a question answerer or a model of choices gets the signature `explain`.
     """
@@ -102,26 +103,32 @@ def model_inputs(input_ids, input_mask, segment_ids) -> dict:
     return {features.INPUT_IDS: input_ids, features.INPUT_MASK: input_mask, features.SEGMENT_IDS: segment_ids}
 
 
-def text_signature(pack, tokenize, compute, text_pairs: bool):
+def text_signature(pack, tokenize, compute, text_pairs: bool, prompt: str = ""):
     """Returns the signature for `text` and, for pairs, `text_b`, strings `[B]`; an empty `text_b` means a single text.
 
     Args:
         pack: the function that `packer` returns.
         tokenize: strings `[B]` -> RaggedTensor `[B, None]` of ids.
         compute: function from ids, mask and segment numbers to the outputs.
+        prompt: is put before each `text`.
     """
 
     @signature(text=([None], tf.string))
     def of_text(text):
-        return compute(*trim(*pack([tokenize(text)])))
+        return compute(*trim(*pack([tokenize(with_prompt(prompt, text))])))
 
     @signature(text=([None], tf.string), text_b=([None], tf.string))
     def of_text_pair(text, text_b):
-        first, second = tokenize(text), tokenize(text_b)
+        first, second = tokenize(with_prompt(prompt, text)), tokenize(text_b)
         is_pair = second.row_lengths() > 0
         return compute(*trim(*choose_rows(is_pair, pack([first, second]), pack([first]))))
 
     return of_text_pair if text_pairs else of_text
+
+
+def with_prompt(prompt: str, text):
+    """Returns the texts, strings `[B]`, with a prompt before each."""
+    return tf.strings.join([prompt, text]) if prompt else text
 
 
 def windows_signature(pack, tokenize, run, finish, room: int, stride: int):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
@@ -58,12 +59,15 @@ class RankingTask(TextTask):
         self.main_score = "spearman" if examples.kind == SCORES else "mrr@10"
         forget_traces(self.model)
 
-    def encode(self, examples: SentenceExamples, max_seq_length: int | None = None) -> Encoded:
-        length, num_texts = self.checked_length(max_seq_length), len(examples.columns) - 1
+    def encode(
+        self, examples: SentenceExamples, max_seq_length: int | None = None, prompt: str | None = None
+    ) -> Encoded:
+        length, num_texts = self.checked_length(max_seq_length or self.model.max_seq_length), len(examples.columns) - 1
+        prefix = self.model.prompt(prompt)
 
         def encode(part: slice):
             rows = list(zip(*(column[part] for column in examples.columns), strict=True))
-            queries = [query for query, *texts in rows for _ in texts]
+            queries = [prefix + query for query, *texts in rows for _ in texts]
             return encode_texts(queries, [text for _, *texts in rows for text in texts], self.tokenizer, length)
 
         padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
@@ -77,17 +81,19 @@ class RankingTask(TextTask):
 
     def answers(self, examples: SentenceExamples, encoded: Encoded, outputs: np.ndarray) -> np.ndarray:
         """Returns the scores, float32 `[N]`, or `[N, C]` for C texts per query."""
-        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+        scores = SCORE_ACTIVATIONS[self.model.activation](outputs)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def explained_rows(self, examples: SentenceExamples, encoded: Encoded, outputs, targets) -> list[ExplainedRow]:
-        """Explains the score of each pair (query, text)."""
+        """Explains the output of each pair (query, text)."""
         if len(examples.columns) != 2:
             raise InputError(f"explain takes (queries, texts). Received: {len(examples.columns)} columns.")
-        rows = []
-        for number, texts in enumerate(zip(*examples.columns, strict=True)):
+        rows, prefix = [], self.model.prompt()
+        for number, (query, text) in enumerate(zip(*examples.columns, strict=True)):
+            texts = (prefix + query, text)
             pieces = pieces_of_row(self.row_ids(encoded, number), texts, self.tokenizer)
             columns = () if pools_all_tokens(self.model) else (0,)
-            rows.append(ExplainedRow(number, number, "score", (0,), columns, tuple(texts), pieces))
+            rows.append(ExplainedRow(number, number, "score", (0,), columns, texts, pieces))
         return rows
 
     def scores(self, examples: SentenceExamples, answers: np.ndarray, is_worst: bool = False) -> dict[str, float]:
@@ -116,7 +122,9 @@ class RankingTask(TextTask):
         write_table(os.path.join(folder, f"{name}_predictions.tsv"), ["query", "text", "score"], rows)
 
 
-def rank(model, query: str, texts, top_k: int | None = None, batch_size: int = 32) -> list[RankedText]:
+def rank(
+    model, query: str, texts, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
+) -> list[RankedText]:
     """Returns ranked texts; see `CrossEncoder.rank`."""
     if top_k is not None and top_k < 1:
         raise InputError(f"top_k must be 1 or more. Received: {top_k}")
@@ -125,7 +133,7 @@ def rank(model, query: str, texts, top_k: int | None = None, batch_size: int = 3
     task = text_task(model)
     texts = list(examples_of_columns((texts,), None).columns[0])
     examples = SentenceExamples([[query] * len(texts), texts], source="the query and its texts")
-    rows = task.encode(examples).print_notes().rows
+    rows = task.encode(examples, prompt=prompt).print_notes().rows
     scores = task.answers(examples, None, predict_rows(model, rows, batch_size))
     order = np.argsort(-scores, kind="stable")[:top_k].tolist()
     return [RankedText(number, texts[number], float(scores[number])) for number in order]
