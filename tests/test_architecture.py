@@ -32,6 +32,7 @@ AT_CALL_TIME = {
     ("keras_bert.models.base", "keras_bert.serving.keras_export"),
     ("keras_bert.models.task_model", "keras_bert.tasks.explanation.explaining"),
     ("keras_bert.models.task_model", "keras_bert.tasks.fitting"),
+    ("keras_bert.models.task_model", "keras_bert.tasks.recipe"),
     ("keras_bert.models.cross_encoder", "keras_bert.tasks.ranking.task"),
     ("keras_bert.models.masked_lm", "keras_bert.tasks.masked_lm.task"),
     ("keras_bert.models.sentence_classifier", "keras_bert.tasks.classification.few_shot"),

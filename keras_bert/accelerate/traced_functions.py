@@ -24,6 +24,14 @@ _eval_epoch_iterator _jax_state _jax_state_synced _traced _state_of_steps"""
 _NOT_FIXED = frozenset([*vars(keras.Model(name="model")), *_NOTES.split(), *_OF_STEPS])
 
 
+class _Kept:
+    """What a model has in its `__dict__`: Keras would track an attribute, and save what is in lists of layers."""
+
+    def __init__(self, state: list):
+        self.state = state
+        self.functions: dict = {}
+
+
 def traced(model: keras.Model, key: Hashable, function: Callable, signature: list | None = None) -> Callable:
     """Returns `function` traced, or on other backends than TensorFlow `function` itself.
 
@@ -38,10 +46,9 @@ def traced(model: keras.Model, key: Hashable, function: Callable, signature: lis
     import tensorflow as tf
 
     state, kept = _state(model), model.__dict__.get("_traced")
-    if kept is None or not _is_same(kept[0], state):
-        # In `__dict__`, because Keras would track the attribute as a part of the model.
-        kept = model.__dict__["_traced"] = state, {}
-    functions = kept[1]
+    if kept is None or not _is_same(kept.state, state):
+        kept = model.__dict__["_traced"] = _Kept(state)
+    functions = kept.functions
     if key not in functions:
         while len(functions) >= _MOST_FUNCTIONS:
             del functions[next(iter(functions))]
@@ -56,8 +63,8 @@ def forget_stale_steps(model: keras.Model) -> None:
     state = _state(model) + model.trainable_variables + [getattr(model, name, None) for name in _OF_STEPS]
     state += [model.jit_compile, model.run_eagerly, model.steps_per_execution]
     before = model.__dict__.get("_state_of_steps")
-    model.__dict__["_state_of_steps"] = state
-    if before is not None and not _is_same(before, state):
+    model.__dict__["_state_of_steps"] = _Kept(state)
+    if before is not None and not _is_same(before.state, state):
         model.train_function = model.test_function = model.predict_function = None
 
 

@@ -25,8 +25,13 @@ from keras_bert.program.private_interfaces import private
 _WEIGHTS = "model.weights.h5"
 
 
-def model_in_file(config: BertConfig, make: Callable):
+def model_in_file(config: BertConfig, make: Callable, expansion: int = 1):
     """Returns `make()`, a model with this config. While Keras reads a file, memory is taken only after a check.
+
+    Args:
+        config: the config of the model.
+        make: builds the model.
+        expansion: how many times the bytes of the stored weights the new model may have.
 
     Raises:
         InputError: the model needs more weights than the file has, or the file expands or leads to other files.
@@ -35,6 +40,7 @@ def model_in_file(config: BertConfig, make: Callable):
     if source is None:
         return make()
     name, stored_bytes = _stored_bytes(source)
+    stored_bytes *= expansion
     _check_size(name, sum(map(math.prod, encoder_shapes(config).values())), stored_bytes)  # before layers are made
     with variables_made_last() as models:
         model = make()

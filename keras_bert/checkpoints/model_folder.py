@@ -11,6 +11,7 @@ from keras_bert.checkpoints.keras_weights_file import keras_layout, read_keras_w
 from keras_bert.checkpoints.model_classes import class_for, class_name, find_class
 from keras_bert.checkpoints.weight_shapes import check_no_surplus
 from keras_bert.config import BertConfig
+from keras_bert.models.base import LAYER_SETTINGS
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, strings
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
@@ -165,5 +166,7 @@ def is_model_folder(path: str) -> bool:
 def constructor_arguments(model) -> dict:
     """Returns the constructor arguments except for the config, name and dtype. The latter two are not saved."""
     return {
-        key: value for key, value in model.get_config().items() if key not in ("config", "name", "dtype", "trainable")
+        key: value
+        for key, value in model.get_config().items()
+        if key not in ("config", "name", "dtype", "trainable", LAYER_SETTINGS)
     }

@@ -41,5 +41,6 @@ stream_memory.py             the memory that a batch leaves to the next one
 distiller.py                 trains a small model on what a large one computes
 observed_encoder.py          gives the vectors and attention scores of all layers of a task model's encoder
 trainable_parts.py           freezing and LoRA
+layer_settings.py            what of this `.keras` files, pickles and copies keep
 new_parts.py                 tracks weights that the checkpoint did not contain
 """

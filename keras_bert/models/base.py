@@ -9,11 +9,21 @@ import keras
 
 from keras_bert.accelerate.traced_functions import forget_stale_steps
 from keras_bert.config import BertConfig
+from keras_bert.models.layer_settings import (
+    check_can_be_written,
+    load_lora,
+    restore_settings,
+    save_lora,
+    settings_of,
+)
 from keras_bert.models.new_parts import NewParts
 from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.records import features
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
+
+# The key of the config with what users have changed in the layers.
+LAYER_SETTINGS = "layer_settings"
 
 
 class BertModel(keras.Model):
@@ -57,14 +67,22 @@ class BertModel(keras.Model):
         return self.config.type_vocab_size > 1
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "config": self.config.to_dict()}
+        settings = settings_of(self)
+        changes = {LAYER_SETTINGS: settings} if settings else {}
+        return {**super().get_config(), "config": self.config.to_dict(), **changes}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
         from keras_bert.checkpoints import keras_file
 
         arguments = {**config, "config": BertConfig.from_dict(config["config"])}
-        return keras_file.model_in_file(arguments["config"], lambda: cls(**arguments))
+        settings = arguments.pop(LAYER_SETTINGS, {})
+        # Quantised kernels are stored in 4 or 8 bits and are built in 32.
+        expansion = 8 if settings.get("quantized") else 1
+        model = keras_file.model_in_file(arguments["config"], lambda: cls(**arguments), expansion)
+        if settings:
+            restore_settings(model, settings)
+        return model
 
     def load_weights(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
         """As `keras.Model.load_weights`. A file whose tensors would expand is refused."""
@@ -72,6 +90,27 @@ class BertModel(keras.Model):
 
         keras_file.check_weights_of(filepath)
         super().load_weights(filepath, *args, **kwargs)
+
+    def save_own_variables(self, store: Any) -> None:
+        save_lora(self, store)
+
+    def load_own_variables(self, store: Any) -> None:
+        load_lora(self, store)
+
+    def save(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
+        """As `keras.Model.save`. Raises `InputError` for HDF5 files, from which Keras cannot load such a model."""
+        if os.fspath(filepath).endswith((".h5", ".hdf5")):
+            raise InputError(
+                f"{os.fspath(filepath)}: Keras cannot load a {type(self).__name__} from HDF5, which has no place for "
+                'its vocabulary. Use model.save("model.keras") or save_pretrained("folder").'
+            )
+        settings_of(self)  # raises before anything is written
+        super().save(filepath, *args, **kwargs)
+
+    def quantize(self, mode: Any = None, config: Any = None, filters: Any = None, **kwargs: Any) -> None:
+        """As `keras.Model.quantize`, for dense layers: Keras would warn of each layer that it cannot quantise."""
+        filters = (lambda layer: type(layer) is keras.layers.Dense) if filters is None else filters
+        super().quantize(mode, config=config, filters=filters, **kwargs)
 
     def save_assets(self, dir_path: str) -> None:
         # Keras calls this for `.keras` files. Pickle and copy.deepcopy have the same content.
@@ -106,6 +145,7 @@ class BertModel(keras.Model):
         """
         from keras_bert.checkpoints import pretrained
 
+        check_can_be_written(self, "a checkpoint folder")
         pretrained.save_pretrained(self, path, vocabulary, format, include_optimizer)
 
     @classmethod
