@@ -67,6 +67,12 @@ def test_sets_of_labels_say_what_was_missed_and_what_was_wrong(tmp_path):
     png_size(tmp_path / "labels.png")
 
 
+def test_a_label_is_predicted_from_the_given_threshold_on(tmp_path):
+    probabilities = np.array([[0.3, 0.9], [0.2, 0.7], [0.29, 0.8], [0.31, 0.1]])
+    write_label_set_report(tmp_path, TEXTS, None, np.zeros((4, 2)), probabilities, ["a", "b"], {}, threshold=0.3)
+    assert [row[-1] for row in table(tmp_path / "labels.tsv")[1:]] == ["2", "3"]
+
+
 def test_scores_that_are_far_off_come_first(tmp_path):
     write_regression_report(tmp_path, TEXTS, None, [1.0, 2.0, 3.0, 4.0], [1.5, 2.0, 0.0, 4.1], {"pearson": 0.4})
     _, *rows = table(tmp_path / "errors.tsv")

@@ -10,7 +10,7 @@ from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings, token_features
-from keras_bert.embeddings.vector_files import extract_features
+from keras_bert.embeddings.vector_files import extract_features, read_texts
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 
@@ -134,3 +134,8 @@ def test_the_commands_write_vectors(tmp_path):
     assert np.load(tmp_path / "v.npy").shape == (2, 8)
     assert np.load(tmp_path / "f" / "vectors.npy").dtype == np.float16
     assert VOCABULARY.tokens[8] == "fox"
+
+
+def test_an_empty_line_of_a_file_is_a_text(tmp_path):
+    (tmp_path / "texts.txt").write_text(" the fox\n\nquick \n", "utf-8")
+    assert read_texts(str(tmp_path / "texts.txt")) == ["the fox", "", "quick"]
