@@ -119,7 +119,7 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
             write_model_card(checkpoint, folder)
     notes = []
     if format == "google" and not checkpoint.config.is_language_model:
-        notes = google.warnings_for_google(checkpoint.config)
+        notes = google.warnings_for_google(checkpoint.config, checkpoint.vocabulary)
     elif format == "keras_hub":
         notes = keras_hub_preset.notes_for_keras_hub(checkpoint)
     if left_out:

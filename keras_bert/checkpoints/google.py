@@ -27,6 +27,7 @@ from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object, strings
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG_FILE = "bert_config.json"
 CONFIG_FILES = (CONFIG_FILE, "albert_config.json", "electra_config.json", "xlnet_config.json")
@@ -270,9 +271,14 @@ def _adam_variables(adam: AdamSlots, table: NameTable) -> dict[str, StoredTensor
     return variables
 
 
-def warnings_for_google(config: BertConfig) -> list[str]:
+def warnings_for_google(config: BertConfig, vocabulary: TokenTable | None = None) -> list[str]:
     """Returns what google-research/bert would compute differently with weights of this config."""
     found = []
+    if isinstance(vocabulary, Vocabulary) and vocabulary.has_settings:
+        found.append(
+            "google-research/bert reads vocab.txt only: it does not know the added tokens and the settings for accents "
+            "and Chinese characters in tokenizer_config.json"
+        )
     if config.model_type == "electra" and config.hidden_act == "gelu":
         found.append("google-research/electra has the exact GELU only; with 'gelu' its outputs differ slightly")
     elif config.model_type != "electra" and config.hidden_act == "gelu_erf":

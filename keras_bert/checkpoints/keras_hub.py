@@ -49,11 +49,10 @@ _SIZES = KnownKeys(
     harmless=ANY_OBJECT,
 )
 _WORD_PIECE = KnownKeys(
-    used=("lowercase", "strip_accents"),
+    used=("lowercase", "strip_accents", "split_on_cjk"),
     harmless=(*ANY_OBJECT, "vocabulary", "special_tokens"),
     fixed={
         "split": (True,),
-        "split_on_cjk": (True,),
         "special_tokens_in_strings": (False,),
         "suffix_indicator": ("##",),
         "oov_token": ("[UNK]",),
@@ -291,7 +290,7 @@ def _tokenizer(path: str) -> tuple[bool | None, TokenTable | None]:
         settings = member(values, "config", dict, file, {})
     for name in VOCABULARY_FILES:
         if os.path.isfile(os.path.join(path, name)):
-            return _wordpiece_settings(settings, file), Vocabulary.from_file(os.path.join(path, name))
+            return _word_piece(os.path.join(path, name), settings, file)
     _PIECES.check(settings, f"{file}: config")
     byte_pair = [os.path.join(path, ASSETS, name) for name in BYTE_PAIR_FILES]
     if os.path.isfile(byte_pair[0]):
@@ -304,21 +303,21 @@ def _tokenizer(path: str) -> tuple[bool | None, TokenTable | None]:
     return member(settings, "lowercase", bool, file), None
 
 
-def _wordpiece_settings(settings: Mapping, file: str) -> bool | None:
-    """Returns the casing of a WordPiece, None if no file says it.
+def _word_piece(path: str, settings: Mapping, file: str) -> tuple[bool | None, Vocabulary]:
+    """Returns the casing, None if no file says it, and the vocabulary with the settings of KerasHub's tokenizer.
 
     Raises:
-        InputError: KerasHub cuts texts otherwise than our WordPiece.
+        InputError: a file is damaged, or KerasHub cuts texts otherwise than our WordPiece.
     """
     _WORD_PIECE.check(settings, f"{file}: config")
-    lower_case = member(settings, "lowercase", bool, file)
+    lower_case, vocabulary = member(settings, "lowercase", bool, file), Vocabulary.from_file(path)
+    if not settings:
+        return lower_case, vocabulary
     strips = member(settings, "strip_accents", bool, file, False)
-    if settings and strips != bool(lower_case):
-        raise InputError(
-            f"{file}: strip_accents is {strips} and lowercase is {bool(lower_case)}. Only tokenizers that do both or "
-            "none of them are supported. If the vocabulary has no accents, make both equal in a copy of the file."
-        )
-    return lower_case
+    return lower_case, vocabulary.replace(
+        strip_accents=None if strips == bool(lower_case) else strips,
+        tokenize_chinese_chars=member(settings, "split_on_cjk", bool, file, True),
+    )
 
 
 def _named(stored: Mapping[str, StoredTensor], table: NameTable) -> tuple[dict[str, StoredTensor], list[str]]:

@@ -25,6 +25,7 @@ from keras_bert.tokenization import byte_pair
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 _METADATA_FILE, _PREPROCESSOR_FILE = "metadata.json", "preprocessor.json"
 _VERSION = "0.32.0"  # of KerasHub, whose form the files have
@@ -229,7 +230,7 @@ def _write_tokenizer(checkpoint: BertCheckpoint, family: HubFamily, folder: str)
     """Writes the files of the tokenizer; returns the arguments of KerasHub's tokenizer."""
     vocabulary, assets = checkpoint.vocabulary, os.path.join(folder, keras_hub.ASSETS)
     tokenizer_class, special_tokens = keras_hub.TOKENIZERS[checkpoint.config.family.tokenizer]
-    has_more = isinstance(vocabulary, BytePairTokenizer) and (vocabulary.normalizes or vocabulary.added_tokens)
+    has_more = vocabulary.added_tokens or (isinstance(vocabulary, BytePairTokenizer) and vocabulary.normalizes)
     if (
         not isinstance(vocabulary, tokenizer_class)
         or vocabulary.special_tokens.names != special_tokens.names
@@ -237,14 +238,16 @@ def _write_tokenizer(checkpoint: BertCheckpoint, family: HubFamily, folder: str)
     ):
         raise InputError(
             f"{checkpoint.path}: KerasHub's tokenizer of the family {family.model_type} takes a plain "
-            f"{tokenizer_class.__name__} with the special tokens {', '.join(special_tokens.names)}. Received: a "
-            f"{type(vocabulary).__name__} with {', '.join(vocabulary.special_tokens.names)}."
+            f"{tokenizer_class.__name__} with the special tokens {', '.join(special_tokens.names)} and without added "
+            f"tokens. Received: a {type(vocabulary).__name__} with {', '.join(vocabulary.special_tokens.names)} and "
+            f"{len(vocabulary.added_tokens)} added tokens."
         )
     os.makedirs(assets)
     if isinstance(vocabulary, Vocabulary):
         vocabulary.save(os.path.join(folder, keras_hub.VOCABULARY_FILES[0]))
-        lower_case = checkpoint.config.do_lower_case
-        return {"vocabulary": None, "lowercase": lower_case, "strip_accents": lower_case}
+        rules = WordPieceTokenizer(vocabulary, checkpoint.config.do_lower_case).rules
+        settings = {"vocabulary": None, "lowercase": rules.lower_case, "strip_accents": rules.strip_accents}
+        return settings if rules.chinese_chars else {**settings, "split_on_cjk": False}
     if isinstance(vocabulary, SentencePieceTokenizer):
         with atomic_file(os.path.join(assets, keras_hub.SENTENCE_PIECE_FILE)) as file:
             file.write(vocabulary.effective_model)

@@ -47,7 +47,7 @@ def restore_settings(model: keras.Model, settings: Mapping[str, Any]) -> None:
         largest = max(layers[path].kernel.shape)
         if not 0 < rank <= largest:
             raise InputError(
-                f"{path}: the rank of LoRA must be 1 to {largest}, the width of the layer. Received: {rank}"
+                f"{path}: the rank of LoRA must be 1 to {largest}, the width of its layer. Received: {rank}"
             )
         layers[path].enable_lora(rank, lora_alpha=alpha)
     frozen, weights = set(settings["frozen"]), set(settings["frozen_weights"])

@@ -66,11 +66,13 @@ class TokenTable:
         ids: token -> id.
         special_tokens: `SpecialTokens`, all of which are in `tokens`.
         keeps_spaces: whether tokens contain the white space of a text, so that `decode` restores it.
+        added_tokens: the tokens that are found in a text as a whole.
     """
 
     tokens: Sequence[str]
     ids: Mapping[str, int]
     special_tokens: SpecialTokens
+    added_tokens: Sequence[AddedToken] = ()
     keeps_spaces = False
 
     def __len__(self) -> int:
@@ -121,7 +123,6 @@ class Tokenizer(TokenTable, abc.ABC):
     a row. Added tokens are found before a text is split into words; a subclass tokenizes plain text, which has none.
     """
 
-    added_tokens: Sequence[AddedToken] = ()
     _cutter: AddedTokenCutter | None = None  # of a tokenizer with added tokens
 
     @property
