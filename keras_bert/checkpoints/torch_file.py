@@ -163,7 +163,8 @@ def place_in_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Location
     header = archive.fp.read(30)
     name_length, extra_length = struct.unpack("<26xHH", header)
     location = _Location(member.header_offset + 30 + name_length + extra_length, member.file_size)
-    if not header.startswith(b"PK\3\4") or location.offset + location.num_bytes > os.path.getsize(archive.filename):
+    size = archive.fp.seek(0, os.SEEK_END)
+    if not header.startswith(b"PK\3\4") or location.offset + location.num_bytes > size:
         raise ValueError(f"{member.filename} is not where the zip file says")
     return location
 
