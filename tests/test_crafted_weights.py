@@ -24,6 +24,8 @@ from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.stored_numbers import write_varint
 from keras_bert.program.variables_index import read_index
+from keras_bert.records import index
+from keras_bert.training.run_folder import read_arrays
 
 
 @pytest.fixture
@@ -164,6 +166,21 @@ def test_a_safetensors_shape_of_very_many_axes_is_refused_at_once(tmp_path):
     file = safetensors(tmp_path / "model.safetensors", {"a": entry([10**9] * 100_000, 0, 8)}, b"\0" * 8)
     with pytest.raises(InputError, match="a tensor has 100000 axes"):
         read_safetensors(file)
+
+
+def test_compressed_arrays_of_a_run_are_refused_before_they_expand(tmp_path):
+    names = {name: np.zeros(1) for name in ("paths", "stamps", "counts", "places")}
+    np.savez_compressed(tmp_path / "state.npz", **names)
+    with pytest.raises(ValueError, match="it is compressed"):
+        read_arrays(tmp_path / "state.npz")
+    names |= {
+        "paths": np.array(["a"]),
+        "stamps": np.zeros((1, 2)),
+        "counts": np.ones(1, int),
+        "places": np.zeros(1, int),
+    }
+    np.savez_compressed(tmp_path / "index.npz", **names)
+    assert index._read(tmp_path / "index.npz", ["a"], [(0, 0)]) is None
 
 
 # Keras' own files

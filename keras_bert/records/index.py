@@ -111,6 +111,8 @@ def _read(path: str | os.PathLike, paths: Sequence[str], stamps: list[tuple[int,
     """Returns the index that is stored at `path`, or None if there is none or it belongs to other files."""
     try:
         with open(path, "rb") as file, np.load(file) as kept:
+            if any(member.compress_type for member in kept.zip.infolist()):
+                return None  # `numpy.savez` does not compress, and a small compressed file could fill the memory
             if kept["paths"].tolist() != list(paths) or kept["stamps"].tolist() != [list(stamp) for stamp in stamps]:
                 return None
             counts, offsets = kept["counts"], kept["places"]

@@ -311,6 +311,8 @@ def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
         Exception: the file is missing or damaged. zipfile and NumPy raise many kinds of exceptions.
     """
     with open(path, "rb") as file, np.load(file) as saved:
+        if any(member.compress_type for member in saved.zip.infolist()):
+            raise ValueError("it is compressed, which numpy.savez never does")  # and could expand without bounds
         entries = {name: saved[name] for name in saved.files}
     types = {name: entries.pop(entry) for name in list(entries) if (entry := _TYPE_ENTRY.format(name)) in entries}
     return {name: _typed(array, types.get(name)) for name, array in entries.items()}
