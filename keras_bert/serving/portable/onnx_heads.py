@@ -3,7 +3,6 @@
 import numpy as np
 from keras import ops
 
-from keras_bert.layers.text_pooling import ResidualDense
 from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.masked_lm import MaskedLM
@@ -168,14 +167,15 @@ def _text_vectors(graph, model) -> str:
         vectors = vectors[0] if len(vectors) == 1 else graph.node("Concat", *vectors, axis=1)
     for layer in head.dense_layers:
         outputs = graph.activation(layer.activation_name, dense(graph, layer, vectors, exact=True))
-        vectors = _with_shortcut(graph, layer, vectors, outputs) if isinstance(layer, ResidualDense) else outputs
+        vectors = _with_shortcut(graph, layer, vectors, outputs) if hasattr(layer, "residual") else outputs
     if not head.normalize:
         return vectors
     squares = graph.node("ReduceSum", graph.node("Mul", vectors, vectors), axes=[1], keepdims=1)
     return graph.node("Div", vectors, graph.node("Sqrt", graph.node("Max", squares, graph.number(_SMALLEST_SQUARE))))
 
 
-def _with_shortcut(graph, layer: ResidualDense, inputs: str, outputs: str) -> str:
+def _with_shortcut(graph, layer, inputs: str, outputs: str) -> str:
+    """Returns the outputs of a `ResidualDense`."""
     if layer.residual is not None:
         inputs = graph.dense(f"{stored_name(layer)}/residual", inputs, array(layer.residual), None, True)
     return graph.node("Add", outputs, inputs)
