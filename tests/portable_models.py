@@ -36,7 +36,7 @@ MODELS = {
     "regression": (SequenceClassifier, {"problem_type": "regression"}),
     "windows": (SequenceClassifier, {"labels": ["a", "b"], "doc_stride": 7}),
     "few-shot classifier": (SentenceClassifier, {"labels": ["a", "b"], "pooling": ["mean", "lasttoken"]}),
-    "cross-encoder": (CrossEncoder, {}),
+    "cross-encoder": (CrossEncoder, {"prompts": {"query": "the "}, "default_prompt": "query", "max_seq_length": 40}),
     "tagger": (TokenClassifier, {"labels": ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"], "doc_stride": 6}),
     "span": (SpanClassifier, {"null_threshold": 0.5, "doc_stride": 8, "max_query_length": 10}),
     "choice": (MultipleChoice, {}),
@@ -44,7 +44,12 @@ MODELS = {
     "pretrainer": (BertPretrainer, {}),
     "sentence encoder": (
         SentenceEncoder,
-        {"pooling": ["cls", "max"], "dense": [{"units": 5}], "prompts": {"query": "the fox "}, "doc_stride": 5},
+        {
+            "pooling": ["max", "cls"],
+            "dense": [{"units": 5, "use_residual": True}],
+            "prompts": {"query": "the fox "},
+            "doc_stride": 5,
+        },
     ),
     "all poolings": (SentenceEncoder, {"pooling": POOLINGS, "normalize": False, "max_seq_length": 24}),
     "first token": (SentenceEncoder, {"pooling": "cls"}),

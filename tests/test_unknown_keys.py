@@ -120,6 +120,12 @@ def test_an_unknown_key_is_refused_by_name(kind, place, folders, tmp_path):
         read_checkpoint(folder)
 
 
+def test_unknown_keys_of_a_file_that_a_static_model_does_not_need_are_noted(tmp_path):
+    static_model(tmp_path / "folder")
+    (tmp_path / "folder" / "config.json").write_text('{"apply_pca": 256, "new_setting": 7}')
+    assert read_checkpoint(tmp_path / "folder").remarks[-1].endswith("not used: 'new_setting'=7")
+
+
 def test_settings_for_writing_texts_are_noted(tmp_path):
     save(TextToText(CONFIG), tmp_path / "folder", "huggingface")
     file = tmp_path / "folder" / "generation_config.json"

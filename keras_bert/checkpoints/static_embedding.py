@@ -24,12 +24,21 @@ from keras_bert.config import BertConfig
 from keras_bert.families import BYTE_PAIR, SENTENCE_PIECE
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 _WEIGHTS_FILE = "model.safetensors"
 # The names of the table there and in model2vec.
 _TABLES = ("embedding.weight", "embeddings")
+# sentence-transformers does not read this file, which model2vec writes; its modules say whether vectors are normalised.
+_CONFIG_FILE = "config.json"
+_CONFIG_KEYS = KnownKeys(
+    harmless=(
+        *("model_type", "architectures", "tokenizer_name", "transformers_version", "hidden_dim", "embedding_dtype"),
+        *("apply_pca", "apply_zipf", "sif_coefficient", "normalize", "base_model_name", "language"),
+    ),
+)
 _OTHER_KINDS = {"BPE": BYTE_PAIR, "Unigram": SENTENCE_PIECE}
 
 
@@ -62,6 +71,8 @@ def read_static_embedding(path: str, trust_pickle: bool = False) -> BertCheckpoi
             f"{os.path.join(path, MODULES_FILE)}: after a {STATIC_EMBEDDING} only Dense and Normalize are supported. "
             f"Received: {modules.pooling[:100]}"
         )
+    file = os.path.join(folder, _CONFIG_FILE)
+    notes = _CONFIG_KEYS.notes(read_json_object(file), file) if os.path.isfile(file) else []
     return BertCheckpoint(
         path=path,
         kind=f"sentence-transformers {STATIC_EMBEDDING}",
@@ -69,7 +80,7 @@ def read_static_embedding(path: str, trust_pickle: bool = False) -> BertCheckpoi
         vocabulary=vocabulary,
         tensors={TOKEN_EMBEDDINGS: stored[name], **modules.tensors},
         sentence={**modules.arguments, "max_seq_length": None},  # the tokenizer's length is not used there
-        remarks=(*remarks, *modules.notes),
+        remarks=(*remarks, *modules.notes, *notes),
         says_casing=bool(casing),
     )
 

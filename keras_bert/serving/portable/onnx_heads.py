@@ -167,7 +167,7 @@ def _text_vectors(graph, model) -> str:
         vectors = vectors[0] if len(vectors) == 1 else graph.node("Concat", *vectors, axis=1)
     for layer, settings in zip(head.dense_layers, head.dense, strict=True):
         outputs = graph.activation(layer.activation_name, dense(graph, layer, vectors, exact=True))
-        vectors = _with_shortcut(graph, layer, vectors, outputs) if settings.get("use_residual") else outputs
+        vectors = _with_shortcut(graph, layer, vectors, outputs) if hasattr(layer, "residual") else outputs
     if not head.normalize:
         return vectors
     squares = graph.node("ReduceSum", graph.node("Mul", vectors, vectors), axes=[1], keepdims=1)
@@ -175,6 +175,7 @@ def _text_vectors(graph, model) -> str:
 
 
 def _with_shortcut(graph, layer, inputs: str, outputs: str) -> str:
+    """Returns the outputs of a `ResidualDense`."""
     if layer.residual is not None:
         inputs = graph.dense(f"{stored_name(layer)}/residual", inputs, array(layer.residual), None, True)
     return graph.node("Add", outputs, inputs)
