@@ -165,7 +165,7 @@ def _text_vectors(graph, model) -> str:
         hidden = encoder.sequence_output()
         vectors = [_POOL[name](graph, hidden) for name in head.pooling]
         vectors = vectors[0] if len(vectors) == 1 else graph.node("Concat", *vectors, axis=1)
-    for layer, settings in zip(head.dense_layers, head.dense, strict=True):
+    for layer in head.dense_layers:
         outputs = graph.activation(layer.activation_name, dense(graph, layer, vectors, exact=True))
         vectors = _with_shortcut(graph, layer, vectors, outputs) if hasattr(layer, "residual") else outputs
     if not head.normalize:
