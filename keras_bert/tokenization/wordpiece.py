@@ -166,8 +166,8 @@ class WordPieceTokenizer(Tokenizer):
                 if self.rules.chinese_chars and unicode_table.is_cjk(ord(word[0])):
                     letters = [(" ", *spans[0]), *letters, (" ", *spans[0])]
                 characters += letters
-        texts, starts, ends = ([character[place] for character in characters] for place in range(3))
-        return "".join(texts), starts, ends
+        normalized = "".join(character for character, _, _ in characters)
+        return normalized, [start for _, start, _ in characters], [end for _, _, end in characters]
 
     def _as_str(self, text: str | bytes) -> str:
         return _as_str(text)
