@@ -150,6 +150,9 @@ def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | Non
     check_count(len(vocab), "tokens", file)
     ids = {entry[0]: number for number, entry in enumerate(vocab) if isinstance(entry, list) and entry}
     added = read_added_tokens(path, values, settings, ids)
+    is_xlnet = {*XLNET_SPECIAL_TOKENS.names} <= ids.keys()
+    special = special_tokens_of(path, XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
+    check_row_form(values, special, ids, path, has_segments=not is_xlnet, last_is_cls=is_xlnet)
     types = {token.content: CONTROL if token.special else USER_DEFINED for token in added}
     pieces = []
     for number, entry in enumerate(vocab):
@@ -159,9 +162,6 @@ def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | Non
         pieces.append(Piece(entry[0], float(entry[1]), kind))
     try:
         data = SentencePieceModel(tuple(pieces), rules).to_bytes()
-        is_xlnet = {*XLNET_SPECIAL_TOKENS.names} <= ids.keys()
-        special = special_tokens_of(path, XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
-        check_row_form(values, special, ids, path, has_segments=not is_xlnet, last_is_cls=is_xlnet)
         further = beyond_model(added, special, {entry[0] for entry in vocab})
         return SentencePieceTokenizer(data, special, do_lower_case, keep_accents, further)
     except InputError as error:

@@ -40,43 +40,26 @@ _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 # Texts are searched for these: Gemma has 6,406 of up to 31 characters.
 _MOST_ADDED_TOKENS, _LONGEST_ADDED_TOKEN = 100_000, 1000
 
+_HARMLESS_SETTINGS = (
+    # names and places of files, and programs that read them
+    *("name_or_path", "special_tokens_map_file", "tokenizer_file", "full_tokenizer_file", "vocab_file", "merges_file"),
+    *("auto_map", "processor_class", "backend", "use_fast", "from_slow", "legacy", "is_local", "local_files_only"),
+    *("revision", "cache_dir", "use_auth_token", "token", "trust_remote_code", "transformers_version", "device_map"),
+    *("model_type", "tokenizer_type", "language", "verbose", "init_inputs", "chat_template"),
+    # how rows are padded and cut, which this package decides itself
+    *("padding_side", "padding", "padding_strategy", "pad_to_multiple_of", "pad_token_type_id", "model_input_names"),
+    *("truncation", "truncation_strategy", "stride", "max_length", "max_len", "max_seq_length"),
+    *("return_token_type_ids", "pad_token_id", "unk_id", "additional_special_tokens_ids"),
+    # offsets, and ids -> text
+    *("trim_offsets", "clean_up_tokenization_spaces", "errors"),
+)
 _SETTING_KEYS = KnownKeys(
     used=(
         *("tokenizer_class", "model_max_length", "added_tokens_decoder"),
         *(*_ROLES, *_FURTHER_SPECIAL, *_LISTS_OF_SPECIAL),
         *("do_lower_case", "strip_accents", "tokenize_chinese_chars", "add_prefix_space", "keep_accents"),
     ),
-    harmless=(
-        *(
-            "name_or_path",
-            "special_tokens_map_file",
-            "tokenizer_file",
-            "vocab_file",
-            "merges_file",
-            "full_tokenizer_file",
-        ),
-        *("auto_map", "backend", "is_local", "local_files_only", "from_slow", "legacy", "use_fast", "processor_class"),
-        *("model_input_names", "padding_side", "padding", "truncation", "truncation_strategy", "stride", "max_length"),
-        *("max_len", "pad_to_multiple_of", "pad_token_type_id", "pad_token_id", "return_token_type_ids", "init_inputs"),
-        *(
-            "clean_up_tokenization_spaces",
-            "chat_template",
-            "errors",
-            "trim_offsets",
-            "transformers_version",
-            "device_map",
-        ),
-        *("additional_special_tokens_ids", "revision", "cache_dir", "use_auth_token", "token", "padding_strategy"),
-        *(
-            "model_type",
-            "tokenizer_type",
-            "language",
-            "verbose",
-            "target_vocab_size",
-            "max_seq_length",
-            "trust_remote_code",
-        ),
-    ),
+    harmless=_HARMLESS_SETTINGS,
     fixed={
         "do_basic_tokenize": (True,),
         "never_split": ([],),
