@@ -2,12 +2,14 @@
 
 import random
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tokenizers import AddedToken as Theirs
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from keras_bert import InputError, Vocabulary, WordPieceTokenizer
+from keras_bert import BertConfig, InputError, SequenceClassifier, Vocabulary, WordPieceTokenizer
+from keras_bert.serving import load
 from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter
 from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from keras_bert.tokenization.token_lists import PythonForm
@@ -170,3 +172,20 @@ def test_of_several_matches_the_leftmost_and_there_the_longest_counts():
 def test_impossible_added_tokens_are_refused(token, message):
     with pytest.raises(InputError, match=message):
         WordPieceTokenizer(Vocabulary([*ROLES, "", "\u0301", "  "], added_tokens=[token]))
+
+
+@pytest.mark.parametrize("format", ["saved_model", "onnx"])
+def test_exports_find_added_tokens(format, tmp_path):
+    names = [*ROLES, "fox", "a", "[E1]", "co-vid"]
+    config = BertConfig(len(names), 8, 1, 2, 8, max_position_embeddings=16)
+    model = SequenceClassifier(config, labels=["no", "yes"])
+    model.vocabulary = Vocabulary(names, added_tokens=[AddedToken("[E1]", normalized=False), AddedToken("co-vid")])
+    draw = np.random.default_rng(0).normal
+    model.set_weights([draw(size=weight.shape) for weight in model.get_weights()])
+    texts = ["a[E1]fox", "CO-VID", "fox co-vid [E1]", "fox", "[e1]"]
+    model.export_for_serving(tmp_path / "1", format=format)
+    found, expected = load(tmp_path / "1").predict(texts), model.predict(texts)
+    assert [answer.label for answer in found] == [answer.label for answer in expected]
+    probabilities = [[answer.probability for answer in answers] for answers in (found, expected)]
+    np.testing.assert_allclose(*probabilities, atol=1e-6)
+    assert len(set(np.round(probabilities[1], 6))) == len(texts)
