@@ -181,7 +181,7 @@ def test_exports_find_added_tokens(format, tmp_path):
     model = SequenceClassifier(config, labels=["no", "yes"])
     model.vocabulary = Vocabulary(names, added_tokens=[AddedToken("[E1]", normalized=False), AddedToken("co-vid")])
     draw = np.random.default_rng(0).normal
-    model.set_weights([draw(size=weight.shape) for weight in model.get_weights()])
+    model.set_weights([draw(scale=0.4, size=weight.shape) for weight in model.get_weights()])
     texts = ["a[E1]fox", "CO-VID", "fox co-vid [E1]", "fox", "[e1]"]
     model.export_for_serving(tmp_path / "1", format=format)
     found, expected = load(tmp_path / "1").predict(texts), model.predict(texts)
