@@ -16,6 +16,7 @@ from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import parse_json_object
 
 DEEP = "[" * 100_000 + "]" * 100_000
 
@@ -260,8 +261,9 @@ def test_half_of_a_surrogate_pair_in_json_is_refused(format, file, copied):
     changed_json(folder / file, id2label={"0": "a", "1": "b\ud800"})
     with pytest.raises(InputError, match=rf"{file} has a string with half of a surrogate pair, .ud800, [^\n]*$"):
         read_checkpoint(folder)
-    changed_json(folder / file, id2label={"0": "a", "1": "\ud83d\ude00"})
+    changed_json(folder / file, id2label=None)
     assert read_checkpoint(folder).tensors
+    assert parse_json_object('{"a": "\\ud83d\\ude00"}', "a whole pair") == {"a": "\U0001f600"}
 
 
 def test_json_that_is_larger_than_any_config_is_refused(copied):
@@ -287,7 +289,11 @@ def test_a_config_of_a_billion_layers_is_refused_at_once(format, copied):
         ("config.json", {"architectures": [["Bert"]]}, "each of architectures must be a string"),
         ("config.json", {"hidden_act": ["gelu"]}, "hidden_act must be a string"),
         ("config.json", {"id2label": ["a", "b"]}, "id2label must be an object"),
-        ("config.json", {"problem_type": ["regression"]}, "problem_type must be a string"),
+        (
+            "config.json",
+            {"problem_type": ["regression"]},
+            "problem_type is .'regression'., which would change the results",
+        ),
         ("config.json", {"vocab_size": 2**31}, "vocab_size must be at most"),
         ("config.json", {"model_type": {"a": []}}, "model_type is {'a': \\[\\]}"),
         ("tokenizer.json", {"normalizer": "Bert"}, "normalizer must be an object"),

@@ -313,7 +313,7 @@ def test_a_file_of_a_gigabyte_is_not_read(tmp_path):
     ):
         with open(folder / name, "r+b") as file:
             file.truncate(1 << 30)
-        with pytest.raises(InputError, match="has more than 67,108,864 bytes"):
+        with pytest.raises(InputError, match="has more than 50,331,648 bytes"):
             load()
 
 

@@ -155,7 +155,7 @@ def test_a_label_that_training_lacks_is_found_before_training(folder):
             "train.tsv has one text per row, but",
         ),
         (lambda folder: ["--do_train", f"--train_file={folder}/ragged.tsv"], "ragged.tsv: line 3 has 1 columns, but 2"),
-        (lambda folder: ["--do_train", f"--train_file={folder}/empty.csv"], "empty.csv: line 2: the text in column"),
+        (lambda folder: ["--do_train", f"--train_file={folder}/empty.csv"], "empty.csv: 1 of 1 rows have no value"),
         (
             lambda folder: ["--do_train", f"--train_file={folder}/one.jsonl"],
             "a classifier needs examples of two labels or more. Received: ['yes']",

@@ -18,6 +18,7 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (PROJECT / "docs" / "training.md").read_text("utf-8")
 SCRIPTS = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 OF_DOCKER = {"build"}  # --build-arg
+OF_GOOGLE = {"use_tpu"}  # for command lines of google-research/bert: docs/coming_from.md has it
 OF_SLURM = {"nodes", "ntasks", "requeue", "signal", "kill"}
 
 
@@ -36,7 +37,8 @@ def test_the_page_names_flags_that_exist_and_all_that_commands_share():
     defined = shared | flags_of("fine_tuning_flags", "run_pretraining", "launch_workers", "distillation_flags")
     named = set(re.findall(r"--(\w+)", PAGE)) - OF_SLURM - OF_DOCKER
     assert named <= defined, f"docs/training.md names flags that there are not: {named - defined}"
-    assert shared <= named, f"docs/training.md leaves out {shared - named}"
+    left_out = shared - named - OF_GOOGLE
+    assert not left_out, f"docs/training.md leaves out {left_out}"
 
 
 def test_the_script_that_chooses_an_optimiser_runs():
