@@ -102,6 +102,20 @@ def test_training_lowers_the_loss(x, y, new_model):
     assert set(model.evaluate(x, y, verbose=0)) >= ({"spearman"} if y else {"mrr@10", "accuracy@1"})
 
 
+def test_a_model_saved_by_an_earlier_version_gives_its_outputs_as_scores(model, folder, tmp_path):
+    model.save_pretrained(tmp_path / "model")
+    file = tmp_path / "model" / "bert_config.json"
+    values = json.loads(file.read_text())
+    new = ("activation", "prompts", "default_prompt", "max_seq_length")
+    values["keras_bert"] = {name: value for name, value in values["keras_bert"].items() if name not in new}
+    file.write_text(json.dumps(values))
+    earlier = CrossEncoder.from_pretrained(tmp_path / "model")
+    found = earlier.predict((QUERIES, TEXTS), verbose=0)
+    np.testing.assert_allclose(found, outputs_of(folder, QUERIES, TEXTS), atol=1e-6)
+    arguments = {name: value for name, value in model.get_config().items() if name not in new}
+    assert CrossEncoder.from_config(arguments).activation == earlier.activation == "linear"
+
+
 @pytest.mark.parametrize("format", slow_except(["keras_bert"], ["keras_bert", "huggingface"]))
 def test_a_saved_model_gives_the_same_scores(format, model, tmp_path):
     model.save_pretrained(tmp_path / "saved", format=format)

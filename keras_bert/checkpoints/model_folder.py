@@ -117,7 +117,7 @@ def read_model_config(path: str | os.PathLike) -> tuple[BertConfig, type, dict]:
             f"{config_path}: the {_OUR_KEY!r} entry must not have {', '.join(refused)}. Remove them from the file."
         )
     model_class = find_class(checked(ours["model"], str, f"model of {_OUR_KEY!r}", config_path), config_path)
-    return config.replace(extra=extra), model_class, arguments
+    return config.replace(extra=extra), model_class, {**model_class.earlier_arguments, **arguments}
 
 
 def set_model_arguments(path: str | os.PathLike, **arguments) -> None:

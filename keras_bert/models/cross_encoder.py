@@ -62,6 +62,7 @@ class CrossEncoder(Prompts, SequenceClassifier):
 
     text_task = "keras_bert.tasks.ranking.task.RankingTask"
     loss_names = ("ranking_loss",)
+    earlier_arguments = {"activation": "linear"}
 
     def __init__(
         self,
