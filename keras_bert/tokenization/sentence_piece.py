@@ -121,14 +121,12 @@ class SentencePieceTokenizer(Tokenizer):
             InputError: the file is missing, or for the reasons given in the class.
         """
         data = read_small_file(path)
-        try:
-            is_xlnet = _has_tokens_of_xlnet(data)
+        with _named(path):
+            is_xlnet = _are_of_xlnet([piece.text for piece in _parsed(data).pieces])
             special_tokens = special_tokens or (XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
             do_lower_case = not is_xlnet if do_lower_case is None else do_lower_case
             keep_accents = False if is_xlnet and keep_accents is None else keep_accents
             return cls(data, special_tokens, do_lower_case, keep_accents, added_tokens)
-        except InputError as error:
-            raise InputError(f"{os.fspath(path)}: {error}") from None
 
     @classmethod
     def from_folder(cls, folder: str | os.PathLike) -> "SentencePieceTokenizer":
@@ -142,9 +140,11 @@ class SentencePieceTokenizer(Tokenizer):
         """
         settings, path = read_settings(folder, SENTENCE_PIECE_CLASSES), os.path.join(folder, SETTINGS_FILE)
         file = os.path.join(folder, MODEL_FILE)
-        if not settings:
-            return cls.from_file(file)
-        its_class = member(settings, "tokenizer_class", str, path, ALBERT_CLASS)
+        data = read_small_file(file)
+        with _named(file):
+            tokens = [piece.text for piece in _parsed(data).pieces]
+        default = XLNET_CLASS if _are_of_xlnet(tokens) else ALBERT_CLASS
+        its_class = member(settings, "tokenizer_class", str, path, default)
         is_xlnet = its_class.startswith(XLNET_CLASS)
         do_lower_case = member(settings, "do_lower_case", bool, path, its_class.startswith(ALBERT_CLASS))
         keep_accents = member(settings, "keep_accents", bool, path, not (do_lower_case or is_xlnet))
@@ -154,10 +154,10 @@ class SentencePieceTokenizer(Tokenizer):
                 "one of the two to false."
             )
         special_tokens = special_tokens_of(folder, XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
-        pieces = [piece.text for piece in SentencePieceModel.from_bytes(read_small_file(file)).pieces]
-        ids = {token: number for number, token in enumerate(pieces)}
-        added = beyond_model(read_added_tokens(folder, {}, settings, ids), special_tokens, set(pieces))
-        return cls.from_file(file, special_tokens, do_lower_case, keep_accents, added)
+        ids = {token: number for number, token in enumerate(tokens)}
+        added = beyond_model(read_added_tokens(folder, {}, settings, ids), special_tokens, set(tokens))
+        with _named(file):
+            return cls(data, special_tokens, do_lower_case, keep_accents, added)
 
     def save(self, folder: str | os.PathLike, tokenizer_class: str | None = None) -> None:
         """Writes `spiece.model` and `tokenizer_config.json`, as this class of Hugging Face reads them; by default that
@@ -276,10 +276,18 @@ def _check_added_tokens(tokens: Sequence[AddedToken], ids: Mapping[str, int], sp
         )
 
 
-def _has_tokens_of_xlnet(data: bytes) -> bool:
-    """Returns whether a model has the name of [CLS] in XLNet's, and not that in ALBERT's."""
-    tokens = {piece.text for piece in _parsed(data).pieces}
+def _are_of_xlnet(tokens: Collection[str]) -> bool:
+    """Returns whether the tokens have the name of [CLS] in XLNet's, and not that in ALBERT's."""
     return XLNET_SPECIAL_TOKENS.cls in tokens and ALBERT_SPECIAL_TOKENS.cls not in tokens
+
+
+@contextlib.contextmanager
+def _named(path: str | os.PathLike):
+    """Puts the name of the file in front of errors in this block."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{os.fspath(path)}: {error}") from None
 
 
 def _processor(model: bytes):
