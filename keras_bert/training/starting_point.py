@@ -90,8 +90,9 @@ class StartingPoint:
 
     def _give_vocabulary(self, model) -> None:
         if self.vocabulary is not None:
-            model.config.check_vocabulary(len(self.vocabulary))
-            model.vocabulary = self.vocabulary
+            vocabulary = self.vocabulary.of_size(model.config.vocab_size)
+            model.config.check_vocabulary(len(vocabulary))
+            model.vocabulary = vocabulary
 
     def _check_loaded(self, model) -> None:
         path, vocabulary = self.init_checkpoint, self.vocabulary
