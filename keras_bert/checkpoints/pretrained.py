@@ -294,7 +294,7 @@ def _check_new_parts(model, checkpoint: BertCheckpoint, new: set[str]) -> None:
         raise InputError(
             f"{checkpoint.path} ({checkpoint.kind}): its settings require {num_numbers:,} numbers for "
             f"{_names(sorted(new))}, which its files do not have. It is damaged or malicious. Give "
-            f"{' or '.join(sorted(_SIZES))} if you want so many new weights."
+            f"{' or '.join(sorted(_SIZES))} to get new weights of this size."
         )
 
 

@@ -152,10 +152,8 @@ class BertConfig:
                 "embedding_projection must be true."
             )
         if self.num_blocks > MOST_BLOCKS:
-            raise self._error(
-                f"the model may have {MOST_BLOCKS:,} blocks at most. Received: num_hidden_groups="
-                f"{self.num_hidden_groups}, inner_group_num={self.inner_group_num}"
-            )
+            received = f"num_hidden_groups={self.num_hidden_groups}, inner_group_num={self.inner_group_num}"
+            raise self._error(f"the model may have {MOST_BLOCKS:,} blocks at most. Received: {received}")
         if self.position_offset >= self.max_position_embeddings:
             raise self._error(
                 f"position_offset must be below max_position_embeddings={self.max_position_embeddings}. "

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-# Ends of the names of metrics of which less is better.
+# A metric whose name ends with one of these is better when it is lower.
 _LESS_IS_BETTER = ("loss", "error", "perplexity", "entropy")
 
 

@@ -10,7 +10,7 @@ def check_numbers(values: np.ndarray, unit: str = "text", splits: np.ndarray | N
 
     Args:
         values: `(N, ...)`; other types than floats pass.
-        unit: what an entry of the first axis belongs to, for the message.
+        unit: the name of an entry of the first axis in the message, such as "row".
         splits: int `(rows + 1,)`: the entries `splits[r]:splits[r + 1]` belong to row r. None: each is a row.
 
     Raises:

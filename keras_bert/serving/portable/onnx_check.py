@@ -82,7 +82,7 @@ def _check_model(content: memoryview) -> None:
 
 
 def _check_node(content: memoryview, values: dict[str, Value]) -> dict[str, Value]:
-    """Returns name -> what is known of each result of a node."""
+    """Returns the name and the known shape and size of each result of a node."""
     node: dict[str, list] = {name: [] for name in _NODE.values()}
     for name, value in _fields(content, _NODE, "a node"):
         node[name].append(value)
