@@ -11,14 +11,18 @@ from tiny_checkpoints import CONFIG, VOCABULARY
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.hugging_face_keys import known_keys
+from keras_bert.checkpoints.hugging_face_tokenizer import read_other_tokenizer
 from keras_bert.checkpoints.transformer_xl_files import _KNOWN as TRANSFORMER_XL_KEYS
 from keras_bert.config import BertConfig
+from keras_bert.families import BYTE_PAIR, SENTENCE_PIECE
 from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.text_to_text import TextToText
 from keras_bert.models.transformer_xl import TransformerXL
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS
 
 
 def save(model, folder, format, vocabulary=VOCABULARY):
@@ -50,7 +54,14 @@ def written(format, family="bert", *heads):
 
 
 FOLDERS = {
-    "transformers": (written("huggingface"), ["config.json"]),
+    "transformers": (
+        written("huggingface"),
+        [
+            *("config.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json"),
+            *("tokenizer.json:model", "tokenizer.json:normalizer", "tokenizer.json:pre_tokenizer"),
+            *("tokenizer.json:post_processor", "tokenizer.json:added_tokens"),
+        ],
+    ),
     "albert": (written("huggingface", "albert"), ["config.json"]),
     "sentence-transformers": (
         sentence_encoder,
@@ -90,6 +101,64 @@ FOLDERS = {
 }  # fmt: skip
 
 
+def byte_pair(folder):
+    names = [*byte_alphabet(), *BERT_SPECIAL_TOKENS.names, "  "]
+    ids = {token: number for number, token in enumerate(names)}
+    BytePairTokenizer(ids, [], BERT_SPECIAL_TOKENS, normalizes=True, added_tokens=("  ",)).save(folder)
+
+
+def unigram(folder):
+    pieces = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "▁a", "▁", "a"]
+    steps = [{"type": kind} for kind in ("NFKD", "StripAccents", "Lowercase")]
+    values = {
+        "added_tokens": [{"id": 1, "content": "<unk>", "special": True}],
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+        "model": {"type": "Unigram", "unk_id": 1, "vocab": [[piece, -1.0] for piece in pieces]},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "AlbertTokenizer"}))
+
+
+@pytest.mark.parametrize(
+    ("write", "kind", "place"),
+    [
+        *((byte_pair, BYTE_PAIR, place) for place in ("model", "pre_tokenizer", "post_processor", "added_tokens")),
+        *((unigram, SENTENCE_PIECE, place) for place in ("model", "pre_tokenizer", "post_processor", "added_tokens")),
+        (unigram, SENTENCE_PIECE, "normalizer.normalizers"),
+        *((write, kind, "") for write, kind in ((byte_pair, BYTE_PAIR), (unigram, SENTENCE_PIECE))),
+        *((write, kind, None) for write, kind in ((byte_pair, BYTE_PAIR), (unigram, SENTENCE_PIECE))),
+    ],
+)
+def test_an_unknown_key_of_a_tokenizer_is_refused_by_name(write, kind, place, tmp_path):
+    write(tmp_path)
+    size = len(read_other_tokenizer(tmp_path, kind, 262 if kind == BYTE_PAIR else 8)[0])
+    file = tmp_path / ("tokenizer_config.json" if place is None else "tokenizer.json")
+    with_new_setting(file, place or "")
+    with pytest.raises(InputError, match="settings that keras_bert does not know .*'new_setting'=7"):
+        read_other_tokenizer(tmp_path, kind, size)
+
+
+@pytest.mark.parametrize("change", [{"prepend_scheme": "never"}, {"replacement": "_"}, {"add_prefix_space": False}])
+def test_a_splitter_that_cuts_otherwise_is_refused(change, tmp_path):
+    unigram(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    values = json.loads(file.read_text())
+    values["pre_tokenizer"] |= change
+    file.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=f"{next(iter(change))} is .* which would change the results"):
+        read_other_tokenizer(tmp_path, SENTENCE_PIECE, 8)
+
+
+def with_new_setting(file, part):
+    values = inner = json.loads(file.read_text())
+    for name in filter(None, part.split(".")):
+        inner = inner[name]
+    (inner[0] if isinstance(inner, list) else inner)["new_setting"] = 7
+    file.write_text(json.dumps(values))
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Returns the folder of a kind, which is written once."""
@@ -111,11 +180,7 @@ def folders(tmp_path_factory):
 def test_an_unknown_key_is_refused_by_name(kind, place, folders, tmp_path):
     folder = shutil.copytree(folders(kind), tmp_path / "folder")
     file, _, part = place.partition(":")
-    values = inner = json.loads((folder / file).read_text())
-    for name in filter(None, part.split(".")):
-        inner = inner[name]
-    (inner[0] if isinstance(inner, list) else inner)["new_setting"] = 7
-    (folder / file).write_text(json.dumps(values))
+    with_new_setting(folder / file, part)
     with pytest.raises(InputError, match="settings that keras_bert does not know .*'new_setting'=7"):
         read_checkpoint(folder)
 

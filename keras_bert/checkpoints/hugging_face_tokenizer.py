@@ -55,6 +55,11 @@ from keras_bert.tokenization.vocabulary import (
 )
 from keras_bert.tokenization.wordpiece_files import read_word_piece, settings_of, unused_rows
 
+_SPLITTER_KEYS = KnownKeys(
+    used=("type",),
+    fixed={"replacement": ("▁",), "prepend_scheme": ("always",), "add_prefix_space": (True,), "split": (True,)},
+)
+_NORMALIZER_KEYS = KnownKeys(used=("type", "precompiled_charsmap", "pattern", "content"))
 _MODEL_KEYS = KnownKeys(used=("type", "vocab", "unk_id"), fixed={"byte_fallback": (False,)})
 _SPECIAL_NAMES = {"unk_token": UNK, "sep_token": SEP, "pad_token": PAD, "cls_token": CLS, "mask_token": MASK}
 # Tables are padded to multiples of 8, 64 or 128 rows for speed; a larger gap means another vocabulary.
@@ -142,9 +147,12 @@ def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | Non
     if model.get("type") != "Unigram":
         raise InputError(f"{file}: the model is {reprlib.repr(model.get('type'))}. Only Unigram is supported.")
     _MODEL_KEYS.check(model, f"{file}: model")
-    splitters = [part.get("type") for part in parts_of(values, "pre_tokenizer", "pretokenizers", file)]
+    parts = parts_of(values, "pre_tokenizer", "pretokenizers", file)
+    splitters = [part.get("type") for part in parts]
     if splitters not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
         raise InputError(f"{file}: the pre_tokenizer is {splitters}. Only Metaspace is supported, as in ALBERT.")
+    for part in parts:
+        _SPLITTER_KEYS.check(part, f"{file}: pre_tokenizer")
     do_lower_case, keep_accents, rules = _normalizer(values, file)
     vocab = member(model, "vocab", list, file, [])
     check_count(len(vocab), "tokens", file)
@@ -172,6 +180,7 @@ def _normalizer(values: Mapping, file: str) -> tuple[bool, bool, bytes]:
     """Returns whether texts are lower-cased, whether accents stay, and the compiled rules of a SentencePiece model."""
     rules, steps = b"", []
     for part in parts_of(values, "normalizer", "normalizers", file):
+        _NORMALIZER_KEYS.check(part, f"{file}: normalizer")
         if part.get("type") == "Precompiled":
             try:
                 rules = base64.b64decode(member(part, "precompiled_charsmap", str, file, ""), validate=True)

@@ -72,6 +72,14 @@ _SETTING_KEYS = KnownKeys(
 )
 _MAP_KEYS = KnownKeys(used=(*_ROLES, *_FURTHER_SPECIAL, *_LISTS_OF_SPECIAL))
 _ENTRY_KEYS = KnownKeys(used=("id", "content", *_FLAGS), harmless=("__type",))
+# Kinds of post-processors. Those of whole rows may also say how offsets are counted.
+_OF_OFFSETS = ("trim_offsets", "add_prefix_space", "use_regex")
+_ROW_KEYS = {
+    "ByteLevel": KnownKeys(used=("type",), harmless=_OF_OFFSETS),
+    "BertProcessing": KnownKeys(used=("type", "sep", "cls")),
+    "RobertaProcessing": KnownKeys(used=("type", "sep", "cls"), harmless=_OF_OFFSETS),
+    "TemplateProcessing": KnownKeys(used=("type", "single", "pair", "special_tokens")),
+}
 _FILE_KEYS = KnownKeys(
     used=("added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model"),
     harmless=("version", "decoder", "truncation", "padding"),
@@ -319,6 +327,8 @@ class _Step(NamedTuple):
 def _rows(part: Mapping[str, Any], file: str) -> list[list[_Step]]:
     """Returns the rows of one text and of two that a part of a post-processor makes."""
     kind = part.get("type")
+    if kind in _ROW_KEYS:
+        _ROW_KEYS[kind].check(part, f"{file}: post_processor")
     if kind == "ByteLevel":
         return []  # moves offsets only
     if kind in ("BertProcessing", "RobertaProcessing"):

@@ -46,6 +46,7 @@ _MODEL_KEYS = KnownKeys(
         "max_input_chars_per_word": (100, 200),
     },
 )
+_SPLITTER_KEYS = KnownKeys(used=("type",))
 _NORMALIZER_KEYS = KnownKeys(used=("type", *_OF_NORMALIZER.values()), fixed={"clean_text": (True,)})
 
 
@@ -174,6 +175,7 @@ def _rules(folder: str | os.PathLike, values: Mapping[str, Any], settings: Mappi
                 "because another one gives other tokens."
             )
     _NORMALIZER_KEYS.check(normalizer, f"{file}: normalizer")
+    _SPLITTER_KEYS.check(splitter, f"{file}: pre_tokenizer")
     stated: dict[str, bool | None] = {}
     for name, theirs in _OF_NORMALIZER.items():
         of_file = member(normalizer, theirs, bool, file)
