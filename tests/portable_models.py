@@ -36,7 +36,7 @@ MODELS = {
     "regression": (SequenceClassifier, {"problem_type": "regression"}),
     "windows": (SequenceClassifier, {"labels": ["a", "b"], "doc_stride": 7}),
     "few-shot classifier": (SentenceClassifier, {"labels": ["a", "b"], "pooling": ["mean", "lasttoken"]}),
-    "cross-encoder": (CrossEncoder, {"prompts": {"query": "the "}, "default_prompt": "query", "max_seq_length": 40}),
+    "cross-encoder": (CrossEncoder, {"prompts": {"query": "the "}, "default_prompt": "query", "max_seq_length": 30}),
     "tagger": (TokenClassifier, {"labels": ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"], "doc_stride": 6}),
     "span": (SpanClassifier, {"null_threshold": 0.5, "doc_stride": 8, "max_query_length": 10}),
     "choice": (MultipleChoice, {}),

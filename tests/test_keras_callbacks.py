@@ -26,13 +26,13 @@ Y = np.array([0, 1] * 4)
 def test_callbacks_without_a_mode_know_the_direction_of_all_that_fit_logs(name, eagerly, tmp_path):
     _, x, y = TASKS[name]
     x, y = part(x, 0, 8), y and y[:8]
-    args = (x, y) if y else (x,)
+    args, held_out = ((x, y), (x, y)) if y else ((x,), x)
     model = made(name)
-    logged = model.fit(*args, validation_data=args, batch_size=4, verbose=0).history
+    logged = model.fit(*args, validation_data=held_out, batch_size=4, verbose=0).history
     assert "val_loss" in logged
     stops = [keras.callbacks.EarlyStopping(monitor=name, patience=9) for name in logged]
     saves = [keras.callbacks.ModelCheckpoint(tmp_path / "a.keras", name, save_best_only=True) for name in logged]
-    model.fit(*args, validation_data=args, batch_size=4, verbose=0, callbacks=[*stops, *saves])
+    model.fit(*args, validation_data=held_out, batch_size=4, verbose=0, callbacks=[*stops, *saves])
     for callback in (*stops, *saves):
         is_less = callback.monitor.endswith(("loss", "error", "perplexity"))
         assert callback.monitor_op is (keras.ops.less if is_less else keras.ops.greater)

@@ -117,6 +117,7 @@ def texts(my_bert):
 @pytest.mark.slow
 def test_commands_answer(my_bert, texts):
     folder, model, these = texts.parent, f"--init_checkpoint={my_bert}", f"--input_file={texts}"
+    (folder / "more.txt").write_text("The quick fox.\nthe bank lends\nOn sand.\n", "utf-8")
     prompt = ["generate_text", model, "--prompt=the fox", "--length=5"]
     senses = ["--word=bank", "--num_groups=2", f"--output_dir={folder}/senses", "--noplot"]
     index = ["search_sentences", model, f"--index_dir={folder}/index"]
@@ -128,7 +129,7 @@ def test_commands_answer(my_bert, texts):
         ["summarize", model, these, "--num_sentences=2", f"--output_file={folder}/sum.json"],
         [*index, these],
         [*index, "--query=the bank lends", "--top_k=1"],
-        [*index, these, "--append"],
+        [*index, f"--input_file={folder}/more.txt", "--append"],
         [*index, "--query=the bank lends", "--top_k=2", "--exact"],
     ]
     result = subprocess.run(
