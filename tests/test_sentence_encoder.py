@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from slow_parameters import slow_except
-from tiny_checkpoints import CONFIG, FEATURES, random_checkpoint
+from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained, model_of
@@ -390,3 +390,18 @@ def test_the_length_of_a_tokenizer_counts_where_no_other_is_named(sentence_folde
     assert encoder(sentence_folder).max_seq_length == 7
     change_json(sentence_folder / "tokenizer_config.json", model_max_length=10**30)
     assert encoder(sentence_folder).max_seq_length == CONFIG.max_sequence_length
+
+
+def test_a_model_saved_by_an_earlier_version_joins_poolings_in_their_order_of_then(eagerly, tmp_path):
+    model = SentenceEncoder(CONFIG, pooling=["mean", "cls"], dense=[{"units": 3}])
+    model.vocabulary = VOCABULARY
+    model.save_pretrained(tmp_path / "model")
+    assert SentenceEncoder.from_pretrained(tmp_path / "model").pooling == ("mean", "cls")
+    file = tmp_path / "model" / "bert_config.json"
+    values = json.loads(file.read_text())
+    del values["keras_bert"]["keeps_order"]
+    file.write_text(json.dumps(values))
+    assert SentenceEncoder.from_pretrained(tmp_path / "model").pooling == ("cls", "mean")
+    arguments = model.get_config()
+    del arguments["keeps_order"]
+    assert SentenceEncoder.from_config(arguments).pooling == ("cls", "mean")

@@ -6,7 +6,7 @@ from typing import Any
 from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.sentence_encoder import naming_the_pooling
+from keras_bert.models.sentence_encoder import in_earlier_order, naming_the_pooling
 from keras_bert.models.sequence_classifier import SequenceClassifier
 
 
@@ -24,7 +24,7 @@ class SentenceClassifier(SequenceClassifier):
 
     Args:
         config, labels, problem_type: as for `SequenceClassifier`.
-        pooling, dense, normalize: as for `SentenceEncoder`.
+        pooling, dense, normalize, keeps_order: as for `SentenceEncoder`.
 
     Call arguments and returns: as for `SequenceClassifier`.
 
@@ -35,6 +35,7 @@ class SentenceClassifier(SequenceClassifier):
     """
 
     uses_pooler = False
+    earlier_arguments = {"keeps_order": False}
 
     def __init__(
         self,
@@ -44,8 +45,10 @@ class SentenceClassifier(SequenceClassifier):
         pooling: Sequence[str] | str = ("mean",),
         dense: Sequence[Mapping] = (),
         normalize: bool = True,
+        keeps_order: bool = True,
         **kwargs: Any,
     ):
+        pooling = pooling if keeps_order else in_earlier_order(pooling)
         self._head_arguments = (pooling, dense, normalize)
         super().__init__(naming_the_pooling(config, pooling, len(dense)), labels, problem_type, **kwargs)
         self.encoder.pooler.trainable = False  # no gradient reaches it
@@ -68,4 +71,5 @@ class SentenceClassifier(SequenceClassifier):
 
     def get_config(self) -> dict[str, Any]:
         head = self.sentence_head.get_config()
-        return {**super().get_config(), **{name: head[name] for name in ("pooling", "dense", "normalize")}}
+        arguments = {name: head[name] for name in ("pooling", "dense", "normalize")}
+        return {**super().get_config(), **arguments, "keeps_order": True}

@@ -6,7 +6,7 @@ from typing import Any
 from keras import ops
 
 from keras_bert.accelerate.backend import on_tensorflow
-from keras_bert.config import SENTENCE_POOLING, BertConfig
+from keras_bert.config import POOLINGS, SENTENCE_POOLING, BertConfig
 from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.embedding_losses import EmbeddingLoss, InBatchNegatives, as_loss
@@ -41,7 +41,7 @@ class SentenceEncoder(Prompts, TaskModel):
 
     Args:
         config: a `BertConfig`.
-        pooling: one or more of `config.POOLINGS`.
+        pooling: one or more of `config.POOLINGS`, joined in this order.
         dense: the dense layers after the pooling: mappings with `units`, and if required `activation` (a hidden
             activation, by default `tanh`), `use_bias` (by default true) and `use_residual` (by default false).
         normalize: whether vectors get length 1, so that their products are cosines.
@@ -50,6 +50,7 @@ class SentenceEncoder(Prompts, TaskModel):
         max_seq_length: longer texts are cut to this many tokens; None for the number of the model's positions.
         doc_stride: `encode` and exports cut longer texts into overlapping windows instead, which begin this many tokens
             apart. The vector of a text is the mean over its windows, weighted by tokens. Training cuts texts.
+        keeps_order: False joins poolings in the order of `config.POOLINGS`, as models saved by earlier versions do.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[..., S]`. There may be several leading
@@ -69,6 +70,7 @@ class SentenceEncoder(Prompts, TaskModel):
     uses_pooler = False
     can_be_static = True
     loss_names = ("embedding_loss",)
+    earlier_arguments = {"keeps_order": False}
 
     def __init__(
         self,
@@ -80,8 +82,10 @@ class SentenceEncoder(Prompts, TaskModel):
         default_prompt: str | None = None,
         max_seq_length: int | None = None,
         doc_stride: int | None = None,
+        keeps_order: bool = True,
         **kwargs: Any,
     ):
+        pooling = pooling if keeps_order else in_earlier_order(pooling)
         super().__init__(naming_the_pooling(config, pooling, len(dense)), **kwargs)
         self.prompts = dict(prompts or {})
         self.default_prompt = default_prompt
@@ -255,8 +259,15 @@ class SentenceEncoder(Prompts, TaskModel):
             "default_prompt": self.default_prompt,
             "max_seq_length": self.max_seq_length,
             "doc_stride": self.doc_stride,
+            "keeps_order": True,
         }
         return {**super().get_config(), **arguments}
+
+
+def in_earlier_order(pooling: Sequence[str] | str) -> list[str]:
+    """Returns poolings in the order in which models saved by earlier versions join them, whatever their config says."""
+    names = [pooling] if isinstance(pooling, str) else list(pooling)
+    return sorted(names, key=lambda name: POOLINGS.index(name) if name in POOLINGS else len(POOLINGS))
 
 
 def naming_the_pooling(config: BertConfig, pooling: Sequence[str] | str, num_dense: int) -> BertConfig:
