@@ -113,22 +113,31 @@ class Vocabulary(TokenTable):
         Equal vocabularies have equal hashes. Blank lines at the end do not count, because some tables have no row for
         them.
         """
-        return self._sha256_of_beginnings[-1 - next(number for number, token in enumerate(self.tokens[::-1]) if token)]
+        digest = self._sha256_of_settings()
+        last = next(number for number in range(len(self.tokens), 0, -1) if self.tokens[number - 1])
+        digest.update("".join(self._lines()[:last]).encode())
+        return digest.hexdigest()
 
     def begins_with(self, sha256: str) -> bool:
         """Returns whether `sha256` is the hash of this vocabulary, or of a version of it without its last tokens."""
-        return sha256 in self._sha256_of_beginnings
+        return sha256 == self.sha256 or sha256 in self._sha256_of_beginnings
 
     @functools.cached_property
-    def _sha256_of_beginnings(self) -> list[str]:
+    def _sha256_of_beginnings(self) -> frozenset[str]:
+        digest, found = self._sha256_of_settings(), set()
+        for line in self._lines():
+            digest.update(line.encode())
+            found.add(digest.hexdigest())
+        return frozenset(found)
+
+    def _sha256_of_settings(self):
+        settings = (self.strip_accents, self.tokenize_chinese_chars)
+        return hashlib.sha256(b"" if settings == (None, True) else f"{settings}\n\n".encode())
+
+    def _lines(self) -> list[str]:
+        """Returns the lines of `vocab.txt`. Those of added tokens say how they are found."""
         added = {token.content: f"{token}" for token in self.added_tokens}
-        digest, found = hashlib.sha256(), []
-        if (self.strip_accents, self.tokenize_chinese_chars) != (None, True):
-            digest.update(f"{self.strip_accents} {self.tokenize_chinese_chars}\n\n".encode())
-        for token in self.tokens:
-            digest.update(f"{token}{added.get(token, '')}\n".encode())
-            found.append(digest.hexdigest())
-        return found
+        return [f"{token}{added.get(token, '')}\n" for token in self.tokens]
 
     def text_ids(self) -> list[int]:
         """Returns the ids of all tokens except special ones and those in brackets.
