@@ -74,6 +74,7 @@ class AddedTokenCutter:
         ids: token -> id.
         normalize: text -> the normalised text, and for each of its characters the start and end of its source. None for
             tokenizers that do not normalise.
+        normalize_text: text -> the normalised text alone, if that is faster.
 
     Example:
         >>> cutter = AddedTokenCutter([AddedToken("[E1]")], {"[E1]": 7})
@@ -86,21 +87,36 @@ class AddedTokenCutter:
         tokens: Sequence[AddedToken],
         ids: Mapping[str, int],
         normalize: Callable[[str], tuple[str, list[int], list[int]]] | None = None,
+        normalize_text: Callable[[str], str] | None = None,
     ):
         literal, normalized = by_stage(tokens)
         self._ids = ids
         self._literal = _Finder({token.content: token for token in literal})
         self._normalize = normalize if normalized else None
         self._normalized = _Finder(in_normal_form(normalized, normalize))
+        self._normalize_text = normalize_text or (lambda text: normalize(text)[0])
 
-    def parts(self, text: str) -> Iterator[Part]:
-        """Yields the parts of a text in order. No part is empty."""
-        whole = Part(text, None, range(len(text)), range(1, len(text) + 1))
+    @property
+    def normalizes(self) -> bool:
+        """Whether the text between added tokens comes out normalised."""
+        return self._normalize is not None
+
+    def parts(self, text: str, with_sources: bool = True) -> Iterator[Part]:
+        """Yields the parts of a text in order. No part is empty.
+
+        Args:
+            text: the text.
+            with_sources: whether the parts say where they come from; else `starts` and `ends` are empty.
+        """
+        places = (range(len(text)), range(1, len(text) + 1)) if with_sources else ((), ())
+        whole = Part(text, None, *places)
         for part in self._cut(whole, self._literal):
             if part.number is not None or not self._normalized:
                 yield part
                 continue
-            if self._normalize is not None:
+            if self.normalizes and not with_sources:
+                part = Part(self._normalize_text(part.text), None, (), ())
+            elif self.normalizes:
                 normalized, starts, ends = self._normalize(part.text)
                 sources = [part.starts[start] for start in starts], [part.ends[end - 1] for end in ends]
                 part = Part(normalized, None, *sources)
@@ -174,7 +190,9 @@ class _Finder:
             for character in content:
                 node = node.setdefault(character, {})
             node[""] = token
-        self._candidates = re.compile(f"[{''.join(map(re.escape, self._trie))}]") if self._trie else None
+        # Where a token may begin: its first two characters, so that single spaces are passed over for runs of spaces.
+        beginnings = (re.escape(first) + _any_next(node) for first, node in self._trie.items())
+        self._candidates = re.compile("|".join(beginnings)) if self._trie else None
 
     def __bool__(self) -> bool:
         return self._candidates is not None
@@ -207,6 +225,11 @@ class _Finder:
             if "" in node:
                 end, token = place + 1, node[""]
         return end, token
+
+
+def _any_next(node: Mapping) -> str:
+    """Returns a pattern for what follows the first character of a token; empty if that is a token itself."""
+    return "" if "" in node else f"(?=[{''.join(map(re.escape, node))}])"
 
 
 def _is_word(character: str) -> bool:

@@ -114,7 +114,8 @@ class BytePairTokenizer(Tokenizer):
         check_added_tokens(self.added_tokens, self.ids, special_tokens.names)
         if self.added_tokens:
             normalize = nfc_with_sources if normalizes else None
-            self._cutter = AddedTokenCutter(self.added_tokens, self.ids, normalize)
+            self._cutter = AddedTokenCutter(self.added_tokens, self.ids, normalize, nfc)
+        self._normalizes_plain_text = normalizes and not (self._cutter and self._cutter.normalizes)
         missing = [character for character in byte_alphabet() if character not in self.ids]
         if missing:
             raise InputError(
@@ -210,7 +211,7 @@ class BytePairTokenizer(Tokenizer):
 
     def _plain_ids(self, text: str | bytes) -> list[int]:
         text = self._prefixed(_as_str(text))
-        return self._ids_of_text(nfc(text) if self.normalizes else text)
+        return self._ids_of_text(nfc(text) if self._normalizes_plain_text else text)
 
     def _plain_ids_of_word(self, word: str | bytes) -> list[int]:
         # As inside a text, a word has a preceding space.

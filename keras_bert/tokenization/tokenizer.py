@@ -163,7 +163,7 @@ class Tokenizer(TokenTable, abc.ABC):
         if self._cutter is None:
             return encode(text)
         ids: list[int] = []
-        for part in self._cutter.parts(self._as_str(text)):
+        for part in self._cutter.parts(self._as_str(text), with_sources=False):
             ids += encode(part.text) if part.number is None else [part.number]
         return ids
 
