@@ -189,3 +189,19 @@ def test_exports_find_added_tokens(format, tmp_path):
     probabilities = [[answer.probability for answer in answers] for answers in (found, expected)]
     np.testing.assert_allclose(*probabilities, atol=1e-6)
     assert len(set(np.round(probabilities[1], 6))) == len(texts)
+
+
+def test_one_character_may_be_a_token_at_the_end_and_space_that_a_token_takes_is_not_searched():
+    tokens = [AddedToken("c"), AddedToken("abc", rstrip=True), AddedToken("  ")]
+    cutter = AddedTokenCutter(tokens, {"c": 0, "abc": 1, "  ": 2})
+    assert [(part.text, part.number) for part in cutter.parts("xc")] == [("x", None), ("c", 0)]
+    assert [(part.text, part.number) for part in cutter.parts("abc    x")] == [("abc", 1), ("x", None)]
+
+
+def test_single_words_that_touch_each_other_are_none_in_the_graph_too():
+    tokens = [AddedToken("zed", single_word=True), AddedToken("u.", single_word=True)]
+    tokenizer = WordPieceTokenizer(Vocabulary([*ROLES, *PIECES, "zed", "u."], added_tokens=tokens))
+    texts = [content * count for content in ("zed", "u.", "zedu.") for count in range(1, 7)]
+    check_graph(tokenizer, [*texts, "zed zed", "zed.zed", "zedzed zed", "u. u."])
+    assert tokenizer.tokenize("zed") == ["zed"]
+    assert "zed" not in tokenizer.tokenize("zedzedzed")

@@ -6,7 +6,7 @@ import pickle
 import random
 
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from keras_bert import InputError, Vocabulary, WordPieceTokenizer, load_vocabulary
 from keras_bert.tokenization.added_tokens import AddedToken
@@ -161,6 +161,19 @@ def test_a_part_of_a_tokenizer_json_that_would_change_the_tokens_is_refused(tmp_
     values = json.loads(their_tokenizer(True, None, True).to_str())
     with pytest.raises(InputError, match=message):
         load_vocabulary(folder_with(tmp_path, None, {part: {**values[part], **change}}))
+
+
+def test_rows_with_other_segments_are_refused(tmp_path):
+    theirs = their_tokenizer(True, None, True)
+    special = [("[CLS]", 2), ("[SEP]", 3)]
+    rows = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]"
+    theirs.post_processor = processors.TemplateProcessing(single=rows[0], pair=rows[1], special_tokens=special)
+    with pytest.raises(InputError, match="the segments .* Supported are 0 for the first text and 1 for the second"):
+        load_vocabulary(folder_with(tmp_path, None, json.loads(theirs.to_str())))
+    theirs.post_processor = processors.TemplateProcessing(
+        single=rows[0], pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=special
+    )
+    assert len(load_vocabulary(folder_with(tmp_path, None, json.loads(theirs.to_str())))) == len(TOKENS)
 
 
 def test_files_with_different_tokens_are_refused(tmp_path):
