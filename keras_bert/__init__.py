@@ -4,6 +4,7 @@ Importing this package loads neither TensorFlow nor Keras. They load when a name
 
 config/         BertConfig: bert_config.json and the published sizes
 families.py     BERT's relatives: defaults, tokenizers, row forms and sizes
+registry.py     the names of all tasks, and where their entries are
 tokenization/   text -> token ids, in Python and in the TensorFlow graph
 records/        TFRecords and the batches that are made from them
 layers/         the formulas of the paper as Keras layers

@@ -1,4 +1,6 @@
 """Scores of texts for queries. The examples are those of `tasks/embedding`.
 
-task.py   the task for `CrossEncoder`
+entry.py    what checkpoints and exports must know of the task
+task.py     the task for `CrossEncoder`
+loaded.py   further methods of its loaded exports
 """
