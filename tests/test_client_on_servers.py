@@ -61,8 +61,8 @@ def classifier(tmp_path_factory):
     import keras
 
     from keras_bert.config import BertConfig
-    from keras_bert.models.sequence_classifier import SequenceClassifier
     from keras_bert.serving.export import export_for_serving
+    from keras_bert.tasks.classification.model import SequenceClassifier
     from keras_bert.tokenization.vocabulary import Vocabulary
 
     keras.utils.set_random_seed(1)

@@ -10,9 +10,9 @@ import tensorflow as tf
 from served_models import CONFIG, TEXTS, VOCABULARY
 
 from keras_bert.embeddings.text_vectors import encode_texts
-from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
 from keras_bert.serving.hub_pair import export_hub_pair, group_words
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 ROWS = ("input_word_ids", "input_mask", "input_type_ids")
 

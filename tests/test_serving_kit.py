@@ -16,9 +16,9 @@ from google.protobuf import text_format
 from trapped_models import ROWS, graph, save, sound_signature, spec, trapped_signatures
 
 from keras_bert.config import BertConfig
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
+from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tf_serving.batching_parameters import Batching, read_batching_file
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.kit import making

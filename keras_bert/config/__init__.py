@@ -6,6 +6,7 @@ mobile_bert_config.py    MobileBertConfig: MobileBERT
 modern_bert_config.py    ModernBertConfig: ModernBERT
 transformer_xl_config.py   TransformerXLConfig: Transformer-XL
 xlnet_config.py          XLNetConfig: XLNet
+poolings.py              checks how the vectors of tokens become the vector of a text
 """
 
 from keras_bert.config.bert_config import (

@@ -21,8 +21,8 @@ from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.segments import pack_segments
-from keras_bert.serving.canonical_graph import make_canonical
-from keras_bert.serving.signatures.signature_inputs import check_shapes
+from keras_bert.serving.graph.canonical_graph import make_canonical
+from keras_bert.serving.graph.signature_inputs import check_shapes
 from keras_bert.tokenization.kinds import graph_tokenizer, save_vocabulary
 
 PREPROCESS, ENCODER = "preprocess", "encoder"

@@ -12,11 +12,11 @@ from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class
 from keras_bert.models.losses import LossTerm
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.replaced_token_detector import ReplacedTokenDetector
 from keras_bert.models.task_model import TaskModel
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
 
 # Evaluations always draw the same tokens, and leave the random state of the training as it is.
 _EVALUATION_SEED = 0

@@ -6,8 +6,8 @@ from typing import Any
 from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.sentence_encoder import in_earlier_order, naming_the_pooling
-from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.model import in_earlier_order, naming_the_pooling
 
 
 @stored_class

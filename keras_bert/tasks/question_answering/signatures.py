@@ -3,12 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.models.span_classifier import PADDING_LOGIT
-from keras_bert.serving.signatures.answer_search import ContextTokens, find_answers
-from keras_bert.serving.signatures.answer_windows import GraphWindows, graph_windows
-from keras_bert.serving.signatures.explanation import ExplainedRows, explain_rows, first_best
-from keras_bert.serving.signatures.row_groups import padded_rows, run_ragged_rows, run_rows
-from keras_bert.serving.signatures.signature_inputs import (
+from keras_bert.serving.graph.row_groups import padded_rows, run_ragged_rows, run_rows
+from keras_bert.serving.graph.signature_inputs import (
     IDS,
     SignatureOptions,
     check_pairs,
@@ -17,7 +13,11 @@ from keras_bert.serving.signatures.signature_inputs import (
     model_inputs,
     signature,
 )
+from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, first_best
+from keras_bert.tasks.question_answering.answer_search import ContextTokens, find_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
+from keras_bert.tasks.question_answering.answer_windows import GraphWindows, graph_windows
+from keras_bert.tasks.question_answering.model import PADDING_LOGIT
 from keras_bert.tasks.question_answering.rows import WindowOptions
 
 

@@ -1,14 +1,11 @@
 """The signatures of an exported `SequenceClassifier`."""
 
-import dataclasses
-
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
-from keras_bert.serving.signatures.examples import of_examples
-from keras_bert.serving.signatures.explanation import ExplainedRows, explain_rows, rows_with_offsets
-from keras_bert.serving.signatures.row_groups import run_rows
-from keras_bert.serving.signatures.signature_inputs import (
+from keras_bert.serving.graph.examples import of_examples
+from keras_bert.serving.graph.row_groups import run_rows
+from keras_bert.serving.graph.signature_inputs import (
     IDS,
     SignatureOptions,
     check_pairs,
@@ -20,10 +17,10 @@ from keras_bert.serving.signatures.signature_inputs import (
     tokens_signature,
     windows_signature,
 )
+from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
 
 # Of several labels, those with at least this probability are given.
 _THRESHOLD = 0.5
-_SCORE_ACTIVATIONS = {"sigmoid": tf.sigmoid, "linear": None, "tanh": tf.tanh, "relu": tf.nn.relu}
 
 
 def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=None, prompt: str = "") -> dict:
@@ -105,19 +102,6 @@ def _explain_signature(model, tokenizer, pack, run, text_pairs: bool):
         return explain([text, text_b])
 
     return of_text_pair if text_pairs else of_text
-
-
-def cross_encoder_signatures(model, tokenizer, options: SignatureOptions) -> dict:
-    """Returns the signatures of a `CrossEncoder`: those of a `SequenceClassifier` for pairs with one score.
-
-    `text` is the query, which gets the prompt of the export's options, by default the model's default prompt; `text_b`
-    is the text. `score` is the same as `serving_default`.
-    """
-    prompt, options = model.prompt(options.prompt), dataclasses.replace(options, text_pairs=True)
-    if prompt and options.explain:
-        raise InputError("The signature explain is for texts without a prompt. Leave explain out, or give prompt=''.")
-    made = classifier_signatures(model, tokenizer, options, _SCORE_ACTIVATIONS[model.activation], prompt)
-    return {**made, "score": made["serving_default"]}
 
 
 def _one_label(logits, labels):

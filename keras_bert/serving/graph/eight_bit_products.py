@@ -15,9 +15,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.models.encoder_base import encoder_of
 from keras_bert.program.private_interfaces import private
-from keras_bert.serving.eight_bit_weights import LARGEST, computed_by, quantize
+from keras_bert.serving.graph.eight_bit_weights import LARGEST, computed_by, quantize
 
 _apply_op = private("tensorflow.python.framework.op_def_library.apply_op")
 SERVING_VERSIONS = ("2.20", "2.21")
@@ -137,7 +136,7 @@ def quantized(values, smallest, largest):
 
 def eight_bit_dense_layers(model) -> list[tuple]:
     """Returns the dense layers of a model's transformer blocks, each with the `EightBitDense` made from it."""
-    encoder = encoder_of(model)
+    encoder = getattr(model, "encoder", model)
     blocks = list(dict.fromkeys(encoder.blocks_in_order()))  # ALBERT's layers share blocks
     divisors = {id(layer): sizes for layer, sizes in input_divisors(encoder)}
     pairs = []

@@ -9,13 +9,13 @@ from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import POOLINGS, SENTENCE_POOLING, BertConfig
 from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.embedding_losses import EmbeddingLoss, InBatchNegatives, as_loss
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.prompts import Prompts
 from keras_bert.models.task_model import TaskModel, check_doc_stride, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
 
 
 @stored_class
@@ -37,7 +37,7 @@ class SentenceEncoder(Prompts, TaskModel):
 
     The loss of a batch is that of all its texts together, on one device or several. With
     `compile(optimizer, gradient_accumulation_steps=N)` the batch is computed in N parts with the same result, so that
-    memory does not limit the number of negatives (`models/cached_batch.py`).
+    memory does not limit the number of negatives (`tasks/embedding/cached_batch.py`).
 
     Args:
         config: a `BertConfig`.
@@ -225,14 +225,14 @@ class SentenceEncoder(Prompts, TaskModel):
 
     def _divided_step(self, data) -> None:
         # Each example's loss depends on the texts of the whole batch, on all devices.
-        from keras_bert.models.cached_batch import cached_step
+        from keras_bert.tasks.embedding.cached_batch import cached_step
 
         cached_step(self, data)
 
     def test_step(self, data: Any) -> Any:
         if not on_tensorflow() or self.distribute_strategy.num_replicas_in_sync == 1:
             return super().test_step(data)
-        from keras_bert.models.cached_batch import evaluation_step
+        from keras_bert.tasks.embedding.cached_batch import evaluation_step
 
         return evaluation_step(self, data)
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.serving.eight_bit_products import LARGEST_OF_KERNELS, SMALLEST_RANGE
-from keras_bert.serving.eight_bit_weights import quantize
-from keras_bert.serving.portable.onnx_operations import OPERATIONS, OPSET
+from keras_bert.serving.graph.eight_bit_products import LARGEST_OF_KERNELS, SMALLEST_RANGE
+from keras_bert.serving.graph.eight_bit_weights import quantize
+from keras_bert.serving.graph.onnx_operations import OPERATIONS, OPSET
 
 # The first version of the file format for this opset.
 _IR_VERSION = 7

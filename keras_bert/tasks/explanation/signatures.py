@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert.serving.signatures.row_groups import compute_in_groups
-from keras_bert.serving.signatures.signature_inputs import choose_rows, model_inputs, trim
+from keras_bert.serving.graph.row_groups import compute_in_groups
+from keras_bert.serving.graph.signature_inputs import choose_rows, model_inputs, trim
 from keras_bert.tasks.explanation.attributions import quadrature
 from keras_bert.tasks.explanation.gradients import baseline_of, gradient_scores, is_kept
 

@@ -11,10 +11,10 @@ from keras_bert.config import BertConfig
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
-from keras_bert.models.masked_lm import masked_lm_head
 from keras_bert.models.task_model import TaskModel, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.masked_lm.model import masked_lm_head
 
 
 @stored_class

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_bert.serving.signatures.signature_inputs import signature
+from keras_bert.serving.graph.signature_inputs import signature
 
 # The feature that an example may lack.
 _OPTIONAL = {"text_b"}

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.serving.signatures.answer_windows import GraphWindows, context_tokens
-from keras_bert.serving.signatures.graph_words import spell
+from keras_bert.serving.graph.words import spell
 from keras_bert.tasks.question_answering.answer_spans import NOTHING_TO_SAY, AnswerOptions
+from keras_bert.tasks.question_answering.answer_windows import GraphWindows, context_tokens
 from keras_bert.tokenization.exact_graph import changes
 
 # Spans per question whose texts are made together. Spans with the same text are rarely as many as this.

@@ -4,12 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_bert.serving.signatures.explanation import ExplainedRows, explain_rows, first_best
-from keras_bert.serving.signatures.graph_entities import EntityReader
-from keras_bert.serving.signatures.graph_words import GraphWords, spell
-from keras_bert.serving.signatures.row_groups import padded_rows, run_ragged_rows, run_rows
-from keras_bert.serving.signatures.sentence_rows import sentence_rows
-from keras_bert.serving.signatures.signature_inputs import (
+from keras_bert.serving.graph.row_groups import padded_rows, run_ragged_rows, run_rows
+from keras_bert.serving.graph.signature_inputs import (
     IDS,
     SignatureOptions,
     check_room,
@@ -17,6 +13,10 @@ from keras_bert.serving.signatures.signature_inputs import (
     model_inputs,
     signature,
 )
+from keras_bert.serving.graph.words import GraphWords, spell
+from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, first_best
+from keras_bert.tasks.tagging.graph_entities import EntityReader
+from keras_bert.tasks.tagging.graph_rows import sentence_rows
 from keras_bert.tasks.tagging.tag_schemes import TagLabels
 
 _WORDS = tf.TensorSpec([None], tf.string)

@@ -2,9 +2,8 @@
 
 import tensorflow as tf
 
-from keras_bert.serving.signatures.explanation import ExplainedRows, explain_rows, rows_with_offsets
-from keras_bert.serving.signatures.row_groups import run_rows
-from keras_bert.serving.signatures.signature_inputs import (
+from keras_bert.serving.graph.row_groups import run_rows
+from keras_bert.serving.graph.signature_inputs import (
     IDS,
     SignatureOptions,
     check_pairs,
@@ -15,6 +14,7 @@ from keras_bert.serving.signatures.signature_inputs import (
     signature,
     trim,
 )
+from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
 
 _IS_CHOICE = tf.TensorSpec([None, None], tf.bool)
 

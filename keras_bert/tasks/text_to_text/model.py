@@ -6,16 +6,16 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.choosing import formulas_for
-from keras_bert.models.beam_search import Found, SearchOptions, search
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.decoder import CrossAttentions, Decoder, DecoderLayers
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class, make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term, smoothed_cross_entropy_term
-from keras_bert.models.masked_lm import masked_lm_head
 from keras_bert.models.task_model import TaskModel, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.masked_lm.model import masked_lm_head
+from keras_bert.tasks.text_to_text.beam_search import Found, SearchOptions, search
 
 
 @stored_class
@@ -105,7 +105,7 @@ class TextToText(TaskModel):
         return self._logits(self._decoder().vectors(read, source, inputs[features.INPUT_MASK], training=training))
 
     def generate(self, inputs: Any, options: SearchOptions) -> Found:
-        """Returns the best targets for sources and their scores; see `models/beam_search.py`.
+        """Returns the best targets for sources and their scores; see `tasks/text_to_text/beam_search.py`.
 
         Args:
             inputs: the features of the sources, as for `call`; no targets.

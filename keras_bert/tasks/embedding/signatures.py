@@ -4,10 +4,10 @@ import re
 
 import tensorflow as tf
 
-from keras_bert.embeddings.text_vectors import check_pooling
+from keras_bert.config.poolings import check_pooling
 from keras_bert.program.errors import InputError
-from keras_bert.serving.signatures.row_groups import run_rows
-from keras_bert.serving.signatures.signature_inputs import (
+from keras_bert.serving.graph.row_groups import run_rows
+from keras_bert.serving.graph.signature_inputs import (
     IDS,
     SignatureOptions,
     check_pairs,
@@ -20,7 +20,7 @@ from keras_bert.serving.signatures.signature_inputs import (
     windows_signature,
     with_prompt,
 )
-from keras_bert.serving.signatures.tokenize import token_rows
+from keras_bert.serving.graph.tokenize import token_rows
 
 _IN_SIGNATURES = re.compile(r"\w{1,50}", re.ASCII)  # names of prompts that a signature's name can have
 

@@ -7,8 +7,8 @@ from keras import ops
 from keras_bert.layers.span_boundary import MAX_SPAN_TOKENS, SpanBoundaryHead, span_boundaries
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
-from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.records import features
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 
 @stored_class

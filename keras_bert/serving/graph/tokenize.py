@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_bert.serving.signatures.signature_inputs import signature
+from keras_bert.serving.graph.signature_inputs import signature
 
 
 def tokenize_signature(tokenize_with_offsets, vocabulary, max_seq_length: int):

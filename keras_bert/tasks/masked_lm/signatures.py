@@ -4,13 +4,8 @@ import tensorflow as tf
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.serving.signatures.masked_text import (
-    mask_positions,
-    tokenize_with_masks,
-    tokenize_with_masks_and_offsets,
-)
-from keras_bert.serving.signatures.row_groups import compute_in_groups
-from keras_bert.serving.signatures.signature_inputs import (
+from keras_bert.serving.graph.row_groups import compute_in_groups
+from keras_bert.serving.graph.signature_inputs import (
     IDS,
     SignatureOptions,
     check_room,
@@ -19,7 +14,12 @@ from keras_bert.serving.signatures.signature_inputs import (
     text_signature,
     tokens_signature,
 )
-from keras_bert.serving.signatures.tokenize import tokenize_signature
+from keras_bert.serving.graph.tokenize import tokenize_signature
+from keras_bert.tasks.masked_lm.graph_masks import (
+    mask_positions,
+    tokenize_with_masks,
+    tokenize_with_masks_and_offsets,
+)
 
 
 def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:

@@ -2,10 +2,9 @@
 
 import tensorflow as tf
 
-from keras_bert.models.beam_search import SearchOptions
 from keras_bert.program.errors import InputError
-from keras_bert.serving.eight_bit_weights import EightBitModel
-from keras_bert.serving.signatures.signature_inputs import (
+from keras_bert.serving.graph.eight_bit_weights import EightBitModel
+from keras_bert.serving.graph.signature_inputs import (
     IDS,
     SignatureOptions,
     check_room,
@@ -14,6 +13,7 @@ from keras_bert.serving.signatures.signature_inputs import (
     text_signature,
     tokens_signature,
 )
+from keras_bert.tasks.text_to_text.beam_search import SearchOptions
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 

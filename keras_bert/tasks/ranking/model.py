@@ -15,10 +15,10 @@ from keras_bert.models.losses import (
 )
 from keras_bert.models.prompts import Prompts
 from keras_bert.models.score_activations import SCORE_ACTIVATIONS
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.classification.model import SequenceClassifier
 
 
 @stored_class
