@@ -3,6 +3,7 @@
 tokenizer.py               the interfaces of every kind, and special tokens by role
 token_lists.py             tokens of many texts as NumPy arrays, by tokenizers in Python
 vocabulary.py              vocab.txt, and the settings of WordPiece
+text_rules.py              the settings by which WordPiece makes words of a text
 wordpiece.py               Google's WordPiece in Python, with character offsets: the reference
 wordpiece_files.py         its files: vocab.txt or tokenizer.json, and those with settings
 graph_wordpiece.py         the same in the TensorFlow graph, with byte offsets
