@@ -46,7 +46,6 @@ COMMANDS = {
         "query_server",
         "check_saved_model",
         "make_serving_kit",
-        "load_test_server",
         "quickstart",
         "quickstart_report",
         "quickstart_text",

@@ -11,9 +11,7 @@ kit/                     makes a folder that TensorFlow Serving starts from
 server/                  development server with TensorFlow Serving's REST and gRPC API
 client/                  clients for REST and gRPC, without TensorFlow
 wire/                    TensorFlow Serving's messages, without TensorFlow
-load_measurement.py      measures latency and throughput of a server
 batching_parameters.py   how a server joins requests
-batching_proposal.py     proposes batching parameters from measurements
 """
 
 
