@@ -62,7 +62,6 @@ SERVING = [
     # 0.6.4 has llhttp 9.2.1, in which CVE-2024-27982 is mended.
     "httptools>=0.6.4,<1",
     "prometheus_client>=0.22,<1",
-    "grpcio>=1.70,<2",
     # TensorFlow 2.21 takes 6 and 7.
     "protobuf>=6.31.1,<8",
 ]

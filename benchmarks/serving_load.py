@@ -124,7 +124,7 @@ def _server(path: str, folder: str, joined: bool) -> Iterator[tuple[int, psutil.
     with open(batching_file, "w") as file:
         file.write(BATCHING)
     batching = ["--enable_batching", f"--batching_parameters_file={batching_file}"] if joined else []
-    command = [sys.executable, "-m", "run_scripts.serve", f"model={path}", "--port=0", "--grpc_port=-1", *batching]
+    command = [sys.executable, "-m", "run_scripts.serve", f"model={path}", "--port=0", *batching]
     with open(os.path.join(folder, "server.log"), "w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:

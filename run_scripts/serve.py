@@ -1,4 +1,4 @@
-"""Serves SavedModels like TensorFlow Serving: with its REST and gRPC API, and a page to try them.
+"""Serves SavedModels like TensorFlow Serving: with its REST API, and a page to try them.
 
 Arguments: folders of versions, each as FOLDER or NAME=FOLDER. The default name is that of the folder.
 
@@ -26,7 +26,6 @@ from keras_bert.program.errors import InputError, how_to_install
 def define_flags() -> None:
     flags.DEFINE_string("host", "127.0.0.1", "The address to listen on. 0.0.0.0 admits other machines.")
     flags.DEFINE_integer("port", 8501, "The port of REST and the page. 0 selects a free port.", 0, 65535)
-    flags.DEFINE_integer("grpc_port", 8500, "The port of gRPC. 0 selects a free port, -1 disables gRPC.", -1, 65535)
     flags.DEFINE_string("model_config_file", None, "TensorFlow Serving's models.config, instead of folders.")
     flags.DEFINE_float(
         "model_config_file_poll_wait_seconds",
@@ -93,7 +92,6 @@ def main(folders: list[str]) -> None:
     options = ServerOptions(
         host=arguments.host,
         port=arguments.port,
-        grpc_port=None if arguments.grpc_port < 0 else arguments.grpc_port,
         poll_seconds=arguments.file_system_poll_wait_seconds,
         model_config_file=arguments.model_config_file,
         config_poll_seconds=arguments.model_config_file_poll_wait_seconds,
@@ -112,14 +110,12 @@ def main(folders: list[str]) -> None:
     server.run_server(configs, options, on_start=_announce)
 
 
-def _announce(addresses) -> None:
+def _announce(address) -> None:
     from keras_bert.tf_serving.server.http_protocol import is_loopback
 
-    host = f"[{addresses.host}]" if ":" in addresses.host else addresses.host
-    print(f"REST and page: http://{host}:{addresses.port}/", flush=True)
-    if addresses.grpc_port is not None:
-        print(f"gRPC: {host}:{addresses.grpc_port}", flush=True)
-    if not is_loopback(addresses.host):
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    print(f"REST and page: http://{host}:{address.port}/", flush=True)
+    if not is_loopback(address.host):
         print(
             "Warning: other machines can reach this server, which has neither passwords nor encryption. It answers to "
             "any name (Host header).",

@@ -59,12 +59,12 @@ def development_server(exported):
     from keras_bert.tf_serving.server.run_server import background_server
     from keras_bert.tf_serving.server.server_options import ServerOptions
 
-    options = ServerOptions(port=0, grpc_port=None)
+    options = ServerOptions(port=0)
     with (
         contextlib.closing(OfficialGrpcServer(SavedModel(exported / "1"))) as official,
-        background_server([ModelConfig("toy", str(exported))], options) as addresses,
+        background_server([ModelConfig("toy", str(exported))], options) as address,
     ):
-        yield f"http://127.0.0.1:{addresses.port}", official.address
+        yield f"http://127.0.0.1:{address.port}", official.address
 
 
 @contextlib.contextmanager

@@ -1,11 +1,10 @@
-"""A development server: TensorFlow Serving's REST and gRPC API for any SavedModel.
+"""A development server: TensorFlow Serving's REST API for any SavedModel.
 
-run_server.py           starts and stops both APIs
+run_server.py           starts and stops the server
 server_options.py       the options of a server
 rest_app.py             REST, health check, metrics and the page
 openai_embeddings.py    OpenAI's POST /v1/embeddings
 http_protocol.py        HTTP connections, with limits for slow clients
-grpc_service.py         gRPC
 inference.py            predict, classify and regress on arrays
 model_config.py         the models to serve, from folders or models.config
 model_store.py          finds, loads, lends and unloads versions
@@ -15,7 +14,7 @@ batching.py             joins requests of several clients into one batch
 json_text.py            parses and writes JSON as TensorFlow Serving does
 json_tensors.py         JSON <-> arrays
 json_examples.py        JSON <-> tf.Example, classes and scores
-model_messages.py       metadata and status of models
+model_messages.py       the JSON of metadata and status of models
 server_metrics.py       metrics for Prometheus
 status.py               status codes and errors
 page.py                 serves the page at /

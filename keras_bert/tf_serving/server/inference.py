@@ -1,4 +1,4 @@
-"""Answers the requests of both transports on arrays: predict, classify, regress, metadata and status."""
+"""Answers requests on arrays: predict, classify, regress and status."""
 
 import asyncio
 import concurrent.futures
@@ -170,7 +170,6 @@ class Inference:
         version: ModelVersion,
         signature_name: str,
         examples: Sequence[bytes],
-        timeout_seconds: float | None = None,
     ) -> list[list[tuple[bytes, float]]]:
         """Returns (class, score) for each class of each `tf.Example`. A signature may lack one of the two.
 
@@ -178,7 +177,7 @@ class Inference:
             StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
         inputs = _example_inputs(version, signature_name, examples, "Classify", {CLASSES, SCORES})
-        outputs = await self.predict(version, signature_name, inputs, timeout_seconds)
+        outputs = await self.predict(version, signature_name, inputs)
         found = {name: outputs[name] for name in (CLASSES, SCORES) if name in outputs}
         shape = next(iter(found.values())).shape
         for name, array in found.items():
@@ -197,7 +196,6 @@ class Inference:
         version: ModelVersion,
         signature_name: str,
         examples: Sequence[bytes],
-        timeout_seconds: float | None = None,
     ) -> list[float]:
         """Returns one number for each `tf.Example`.
 
@@ -205,7 +203,7 @@ class Inference:
             StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
         inputs = _example_inputs(version, signature_name, examples, "Regress", {REGRESS_OUTPUTS})
-        output = (await self.predict(version, signature_name, inputs, timeout_seconds))[REGRESS_OUTPUTS]
+        output = (await self.predict(version, signature_name, inputs))[REGRESS_OUTPUTS]
         count = len(examples)
         if output.shape not in ((count,), (count, 1)) or output.dtype != np.float32:
             raise invalid_argument(

@@ -12,7 +12,7 @@ class ServerOptions:
 
     Attributes:
         host: the address to listen on.
-        port, grpc_port: 0 selects a free port; None disables that API.
+        port: 0 selects a free port.
         poll_seconds: the interval between searches for new versions; 0 searches once.
         model_config_file: a models.config that is read again every `config_poll_seconds`, unless that is 0.
         load_retry_seconds: the time after which a version that failed to load is tried again with unchanged files.
@@ -21,7 +21,7 @@ class ServerOptions:
         max_requests: the largest number of requests in progress.
         max_rows: the largest number of rows in a request.
         timeout_seconds: the time limit of a request.
-        max_body_bytes: the limit for bodies, gRPC messages, and the memory of a request's inputs.
+        max_body_bytes: the limit for bodies, and for the contexts of a request's examples.
         body_seconds: the time limit for the arrival of a body.
         shutdown_seconds: the time limit for requests in progress when the server stops.
         metrics_path: the path of the metrics for Prometheus; None for no metrics.
@@ -29,8 +29,7 @@ class ServerOptions:
     """
 
     host: str = "127.0.0.1"
-    port: int | None = 8501
-    grpc_port: int | None = 8500
+    port: int = 8501
     poll_seconds: float = 1
     model_config_file: str | None = None
     config_poll_seconds: float = 0

@@ -14,10 +14,10 @@ from keras_bert.tf_serving.saved_model_check.batching import check_batching
 from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE, largest_warm_up_request
 from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchScheduler
 from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, LoadedModel
-from keras_bert.tf_serving.server.model_messages import arrays_of, serialized_examples
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.strings import string_array
+from keras_bert.tf_serving.wire.tensors import tensor_proto_to_array
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def run_log(model: LoadedModel, log, batching: Batching | None = None) -> None:
     kind = log.WhichOneof("log_type")
     if kind == "predict_log":
         request = log.predict_log.request
-        _ask(model, request.model_spec, arrays_of(request), batching)
+        _ask(model, request.model_spec, _arrays(request), batching)
     elif kind in ("classify_log", "regress_log"):
         request = getattr(log, kind).request
         _ask(model, request.model_spec, _inputs(request), batching)
@@ -95,8 +95,25 @@ def _log(record: bytes):
         raise invalid_argument("Failed to parse warmup record: it is not a PredictionLog.") from None
 
 
+def _arrays(request) -> Arrays:
+    arrays = {}
+    for name, tensor in request.inputs.items():
+        try:
+            arrays[name] = tensor_proto_to_array(tensor)
+        except InputError:
+            raise invalid_argument("tensor parsing error: ", name) from None
+    return arrays
+
+
 def _inputs(request) -> Arrays:
-    return {"inputs": string_array(serialized_examples(request.input))}
+    """Returns the examples of an `Input`, each preceded by the features of its context."""
+    given = request.input
+    kind = given.WhichOneof("kind")
+    if kind is None:
+        return {"inputs": string_array([])}
+    examples = getattr(given, kind)
+    context = examples.context.SerializeToString() if kind == "example_list_with_context" else b""
+    return {"inputs": string_array([context + example.SerializeToString() for example in examples.examples])}
 
 
 def _ask(model: LoadedModel, model_spec, inputs: Arrays, batching: Batching | None) -> None:

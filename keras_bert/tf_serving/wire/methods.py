@@ -8,13 +8,9 @@ _SERVICES = {
         "Predict": ("PredictRequest", "PredictResponse"),
         "Classify": ("ClassificationRequest", "ClassificationResponse"),
         "Regress": ("RegressionRequest", "RegressionResponse"),
-        "MultiInference": ("MultiInferenceRequest", "MultiInferenceResponse"),
         "GetModelMetadata": ("GetModelMetadataRequest", "GetModelMetadataResponse"),
     },
-    "ModelService": {
-        "GetModelStatus": ("GetModelStatusRequest", "GetModelStatusResponse"),
-        "HandleReloadConfigRequest": ("ReloadConfigRequest", "ReloadConfigResponse"),
-    },
+    "ModelService": {"GetModelStatus": ("GetModelStatusRequest", "GetModelStatusResponse")},
 }
 # Method -> (path, request message, response message).
 METHODS = {
