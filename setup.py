@@ -61,7 +61,6 @@ SERVING = [
     "uvicorn>=0.54,<0.60",
     # 0.6.4 has llhttp 9.2.1, in which CVE-2024-27982 is mended.
     "httptools>=0.6.4,<1",
-    "prometheus_client>=0.22,<1",
     # TensorFlow 2.21 takes 6 and 7.
     "protobuf>=6.31.1,<8",
 ]

@@ -44,9 +44,6 @@ def define_flags() -> None:
     )
     flags.DEFINE_bool("enable_batching", False, "Whether requests of several clients are computed together.")
     flags.DEFINE_string("batching_parameters_file", None, "TensorFlow Serving's batching file.")
-    flags.DEFINE_string(
-        "monitoring_config_file", None, "TensorFlow Serving's monitoring file: the path of the metrics."
-    )
     flags.DEFINE_integer(
         "num_threads", os.cpu_count() or 1, "Requests computed at once, without batching.", lower_bound=1
     )
@@ -64,8 +61,8 @@ def main(folders: list[str]) -> None:
         raise InputError("Give either folders of SavedModels or --model_config_file. See --help.")
     try:
         from keras_bert.tf_serving.batching_parameters import Batching, read_batching_file
-        from keras_bert.tf_serving.server import run_server as server
         from keras_bert.tf_serving.server.model_config import model_config_of_argument, read_model_configs
+        from keras_bert.tf_serving.server.run_server import run_server
         from keras_bert.tf_serving.server.server_options import ServerOptions
     except ModuleNotFoundError as error:
         raise InputError(
@@ -104,10 +101,9 @@ def main(folders: list[str]) -> None:
         max_body_bytes=arguments.max_body_bytes,
         body_seconds=arguments.body_seconds,
         shutdown_seconds=arguments.shutdown_seconds,
-        metrics_path=server.metrics_path_of(arguments.monitoring_config_file),
         allow_labels_for_unavailable=arguments.allow_version_labels_for_unavailable_models,
     )
-    server.run_server(configs, options, on_start=_announce)
+    run_server(configs, options, on_start=_announce)
 
 
 def _announce(address) -> None:

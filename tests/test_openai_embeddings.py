@@ -221,29 +221,6 @@ def test_other_methods_are_malformed_and_tensorflow_servings_paths_are_as_before
         assert client.ask({"instances": ["abc"]}) == (200, {"predictions": [[3.0, 4.0, 12.0]]})
 
 
-def test_requests_are_counted_under_models_that_there_are(port):
-    def counts() -> dict[str, float]:
-        with HttpClient(port) as client:
-            lines = client.raw("GET", "/monitoring/prometheus/metrics")[1].decode().splitlines()
-        return {name: float(number) for name, _, number in (line.rpartition(" ") for line in lines if line[0] != "#")}
-
-    before = counts()
-    post(port, {"model": "letters", "input": "a"})
-    post(port, {"model": "letters", "input": []})
-    post(port, {"model": "invented", "input": "a"})
-    post(port, b"{")
-    after = counts()
-    count, latency = ":tensorflow:serving:request_count{", ":tensorflow:serving:request_latency_count{"
-    changed = [name for name in after if name.startswith((count, latency)) and after[name] != before.get(name, 0)]
-    assert {name: after[name] - before.get(name, 0) for name in changed} == {
-        count + 'model_name="letters",status="OK"}': 1,
-        count + 'model_name="letters",status="INVALID_ARGUMENT"}': 1,
-        count + 'model_name="",status="NOT_FOUND"}': 1,
-        count + 'model_name="",status="INVALID_ARGUMENT"}': 1,
-        latency + 'API="embeddings",entrypoint="REST",model_name="letters"}': 1,
-    }
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -87,19 +87,6 @@ def test_clients_that_send_slowly_are_told_and_let_go(port):
     assert still_answers(port)
 
 
-def test_bodies_that_do_not_arrive_are_no_requests_in_the_metrics(port, client):
-    def counts() -> list[bytes]:
-        lines = client.raw("GET", "/monitoring/prometheus/metrics")[1].splitlines()
-        return [line for line in lines if line.startswith(b":tensorflow:serving:request_count{")]
-
-    before = counts()
-    with socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.sendall(http_request(b'{"inst', length=30))
-        time.sleep(0.05)
-    assert b"408" in exchange(port, http_request(b'{"inst', length=30))
-    assert counts() == before
-
-
 @pytest.mark.parametrize(
     ("host", "status"),
     [("localhost", 200), ("LOCALHOST:8501", 200), ("127.0.0.1:1", 200), ("[::1]:8501", 200), ("evil.example", 403),

@@ -107,14 +107,6 @@ def test_values_of_different_types_share_no_batch():
 def test_batches_are_filled_up_to_an_allowed_size():
     answers, batches = run([[1], [2, 3]], allowed_batch_sizes=(2, 8), max_batch_size=8)
     assert (answers, batches) == ([[2], [4, 6]], [[1, 2, 3, 1, 1, 1, 1, 1]])
-    sizes = []
-
-    async def go():
-        options = Batching(allowed_batch_sizes=(2, 8), max_batch_size=8)
-        await Batcher(Doubler(), options, BatchScheduler(1), sizes.append).run({"x": np.array([1, 2, 3])})
-
-    asyncio.run(go())
-    assert sizes == [3], "the rows that were asked for are counted, not the fillers"
     assert run([[1], [2, 3]], allowed_batch_sizes=(3, 8), max_batch_size=8)[1] == [[1, 2, 3]], "it is that size already"
 
 

@@ -12,7 +12,6 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 from trapped_models import ROWS, graph, save, sound_signature, spec, trapped_signatures
 
 from keras_bert.config import BertConfig
@@ -191,10 +190,8 @@ def test_configuration_files_read_back_as_what_was_written(tmp_path, kit):
     assert Batching().text() == "", "the server has these values without a file"
     assert "allowed_batch_sizes: 8\nallowed_batch_sizes: 64\n" in batching.text()
     assert read_model_configs(str(kit / "config" / "models.config")) == [ModelConfig("Pairs_v1", "/models/Pairs_v1")]
-    parsed = text_format.Parse(
-        texts_of_a_kit(metrics_path="/metrics")["config/monitoring.config"], messages.MonitoringConfig()
-    )
-    assert (parsed.prometheus_config.enable, parsed.prometheus_config.path) == (True, "/metrics")
+    monitoring = texts_of_a_kit(metrics_path="/metrics")["config/monitoring.config"]
+    assert monitoring == 'prometheus_config {\n  enable: true\n  path: "/metrics"\n}\n'
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.batching_parameters import Batching
-from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
 
+DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
 # Names that need no quoting in addresses, metrics and shells.
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")

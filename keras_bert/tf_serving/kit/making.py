@@ -14,7 +14,13 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
 from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
-from keras_bert.tf_serving.kit.kit_texts import check_image, check_metrics_path, check_model_name, kit_texts
+from keras_bert.tf_serving.kit.kit_texts import (
+    DEFAULT_METRICS_PATH,
+    check_image,
+    check_metrics_path,
+    check_model_name,
+    kit_texts,
+)
 from keras_bert.tf_serving.kit.warm_up import DEFAULT_BATCH_SIZES, write_warm_up
 from keras_bert.tf_serving.saved_model_check.batching import check_batching
 from keras_bert.tf_serving.saved_model_check.checking import check
@@ -24,7 +30,6 @@ from keras_bert.tf_serving.saved_model_check.report import ERROR
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS, VERSIONS
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of
 from keras_bert.tf_serving.versions import find_version_folder
-from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
 
 _logger = logging.getLogger(__name__)
 DEFAULT_IMAGE = "tensorflow/serving:2.19.1"

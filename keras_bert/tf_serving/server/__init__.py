@@ -2,7 +2,7 @@
 
 run_server.py           starts and stops the server
 server_options.py       the options of a server
-rest_app.py             REST, health check, metrics and the page
+rest_app.py             REST, health check and the page
 openai_embeddings.py    OpenAI's POST /v1/embeddings
 http_protocol.py        HTTP connections, with limits for slow clients
 inference.py            predict, classify and regress on arrays
@@ -15,7 +15,6 @@ json_text.py            parses and writes JSON as TensorFlow Serving does
 json_tensors.py         JSON <-> arrays
 json_examples.py        JSON <-> tf.Example, classes and scores
 model_messages.py       the JSON of metadata and status of models
-server_metrics.py       metrics for Prometheus
 status.py               status codes and errors
 page.py                 serves the page at /
 page.html               the page

@@ -78,7 +78,6 @@ class Batcher:
         compute: function from inputs to outputs, whose rows correspond.
         options: how requests are joined.
         scheduler: assigns threads to batches.
-        watch: called with the number of rows of each computed batch.
     """
 
     def __init__(
@@ -86,10 +85,9 @@ class Batcher:
         compute: Callable[[Arrays], Awaitable[Arrays]],
         options: Batching,
         scheduler: BatchScheduler,
-        watch: Callable[[int], None] = lambda size: None,
     ):
         self.options = options
-        self._compute, self._scheduler, self._watch = compute, scheduler, watch
+        self._compute, self._scheduler = compute, scheduler
         self._open: dict[object, _Batch] = {}
         self._num_waiting = 0
 
@@ -198,7 +196,6 @@ class Batcher:
         total = sum(sizes)
         filled = next((size for size in self.options.allowed_batch_sizes if size >= total), total)
         joint = {name: _joined([inputs[name] for inputs in requests], filled - total) for name in requests[0]}
-        self._watch(total)
         outputs = await self._compute(joint)
         for name, array in outputs.items():
             if array.shape[:1] != (filled,):

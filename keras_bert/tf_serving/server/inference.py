@@ -12,7 +12,6 @@ import numpy as np
 from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchScheduler
 from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Signature
 from keras_bert.tf_serving.server.model_store import ModelStore, ModelVersion
-from keras_bert.tf_serving.server.server_metrics import ServerMetrics
 from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire.strings import string_array
@@ -36,12 +35,11 @@ class Inference:
 
     Args:
         store: the models.
-        metrics: counts requests.
         options: the options of the server.
     """
 
-    def __init__(self, store: ModelStore, metrics: ServerMetrics, options: ServerOptions):
-        self.store, self.metrics, self._options = store, metrics, options
+    def __init__(self, store: ModelStore, options: ServerOptions):
+        self.store, self._options = store, options
         num_threads = options.batching.num_threads if options.batching else options.num_threads
         self._threads = concurrent.futures.ThreadPoolExecutor(num_threads, "model")
         self._scheduler = BatchScheduler(num_threads)
@@ -56,36 +54,14 @@ class Inference:
             StatusError: RESOURCE_EXHAUSTED: too many requests are in progress.
         """
         if self._num_requests >= self._options.max_requests:
-            self.metrics.count_request("", "", "", Code.RESOURCE_EXHAUSTED.name, 0.0)
             raise StatusError(
                 Code.RESOURCE_EXHAUSTED, f"{self._options.max_requests} requests are running; try again later."
             )
         self._num_requests += 1
-        self.metrics.show_in_flight(self._num_requests)
         try:
             yield
         finally:
             self._num_requests -= 1
-            self.metrics.show_in_flight(self._num_requests)
-
-    @contextlib.contextmanager
-    def request(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
-        """Counts a request and its result. Every request to a model is answered inside this block."""
-        start, status = time.perf_counter(), Code.OK
-        model = model if model in self.store.configs else ""
-        try:
-            yield
-        except StatusError as error:
-            status = error.code
-            raise
-        except asyncio.CancelledError:
-            status = Code.CANCELLED
-            raise
-        except Exception:
-            status = Code.INTERNAL
-            raise
-        finally:
-            self.metrics.count_request(model, api, entrypoint, status.name, time.perf_counter() - start)
 
     async def wait_until_idle(self, seconds: float) -> None:
         """Waits for the requests in progress, at most for the given time."""
@@ -148,7 +124,6 @@ class Inference:
             lambda inputs: self._compute(version, signature_name, inputs),
             self._options.batching,
             self._scheduler,
-            lambda rows: self.metrics.count_batch(version.name, signature_name, rows),
         )
 
     async def _compute(self, version: ModelVersion, signature_name: str, inputs: Arrays) -> Arrays:

@@ -20,13 +20,9 @@ from keras_bert.tf_serving.server.inference import Inference
 from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
 from keras_bert.tf_serving.server.model_store import ModelStore
 from keras_bert.tf_serving.server.rest_app import RestApp
-from keras_bert.tf_serving.server.server_metrics import ServerMetrics
 from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import StatusError
 from keras_bert.tf_serving.server.warm_up import load_and_warm_up
-from keras_bert.tf_serving.wire import messages
-from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
-from keras_bert.tf_serving.wire.text_files import read_text_message
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +121,7 @@ async def _serve(
     )
     # Models need the operations of the tokenizer, so they are registered before any thread loads a model.
     await asyncio.to_thread(load_text_operations)
-    inference = Inference(store, ServerMetrics(), options)
+    inference = Inference(store, options)
     listener = _listen(options.host, options.port)
     watchers = [asyncio.ensure_future(work) for work in _watchers(store, options)]
     rest = RestServer(_rest_config(inference, options))
@@ -193,19 +189,3 @@ def _listen(host: str, port: int) -> socket.socket:
             f"The server cannot listen on {host}:{port}: {error.strerror}. If the port is used, choose another --port."
         ) from None
     return listener
-
-
-def metrics_path_of(monitoring_file: str | None) -> str | None:
-    """Returns the metrics path of a monitoring file, the default without a file, or None if metrics are disabled.
-
-    Raises:
-        InputError: the file cannot be read, or its path is not valid.
-    """
-    if monitoring_file is None:
-        return DEFAULT_METRICS_PATH
-    config = read_text_message(monitoring_file, messages.MonitoringConfig).prometheus_config
-    if not config.enable:
-        return None
-    if config.path and not config.path.startswith("/"):
-        raise InputError(f"{monitoring_file}: the path of the metrics must begin with /. Received: {config.path!r}")
-    return config.path or DEFAULT_METRICS_PATH

@@ -3,7 +3,6 @@
 import dataclasses
 
 from keras_bert.tf_serving.batching_parameters import Batching
-from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +23,6 @@ class ServerOptions:
         max_body_bytes: the limit for bodies, and for the contexts of a request's examples.
         body_seconds: the time limit for the arrival of a body.
         shutdown_seconds: the time limit for requests in progress when the server stops.
-        metrics_path: the path of the metrics for Prometheus; None for no metrics.
         allow_labels_for_unavailable: whether labels may name unavailable versions.
     """
 
@@ -42,5 +40,4 @@ class ServerOptions:
     max_body_bytes: int = 64 << 20
     body_seconds: float = 60
     shutdown_seconds: float = 30
-    metrics_path: str | None = DEFAULT_METRICS_PATH
     allow_labels_for_unavailable: bool = False

@@ -1,7 +1,7 @@
 """The messages of TF Serving's API as tables: field name -> (number, type).
 
-Names, numbers and types are those of tensorflow-serving-api 2.21.0, and for `BatchingParameters` and
-`MonitoringConfig`, which are not in that wheel, those of TF Serving's .proto files at commit 9d981c5.
+Names, numbers and types are those of tensorflow-serving-api 2.21.0, and for `BatchingParameters`,
+which is not in that wheel, those of TF Serving's .proto files at commit 9d981c5.
 
 Types are written as in .proto files. A third element names the field's `oneof`. What only TF Serving itself uses
 (reloading, streams, session runs, composite tensors, resources) is left out: protobuf preserves unknown fields.
@@ -156,8 +156,6 @@ _CONFIGURING = {
         "allowed_batch_sizes": (6, "repeated int64"),
         "pad_variable_length_inputs": (7, "bool"),
     },
-    "PrometheusConfig": {"enable": (1, "bool"), "path": (2, "string")},
-    "MonitoringConfig": {"prometheus_config": (1, "PrometheusConfig")},
 }
 
 # The records of warm-up files.
