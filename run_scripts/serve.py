@@ -15,6 +15,7 @@ server answers the requests in progress and ends. It is meant for development an
 differences from TensorFlow Serving.
 """
 
+import functools
 import os
 
 from absl import flags
@@ -43,10 +44,7 @@ def define_flags() -> None:
         "load_retry_seconds", 60, "Seconds before a failed version is tried again with unchanged files.", lower_bound=0
     )
     flags.DEFINE_bool("enable_batching", False, "Whether requests of several clients are computed together.")
-    flags.DEFINE_string("batching_parameters_file", None, "TensorFlow Serving's batching file.")
-    flags.DEFINE_integer(
-        "num_threads", os.cpu_count() or 1, "Requests computed at once, without batching.", lower_bound=1
-    )
+    flags.DEFINE_integer("num_threads", os.cpu_count() or 1, "Requests, or batches, computed at once.", lower_bound=1)
     flags.DEFINE_integer("max_requests", 1000, "Requests in progress at once; more are refused.", lower_bound=1)
     flags.DEFINE_integer("max_rows", 10_000, "The largest number of rows in a request.", lower_bound=1)
     flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "The time limit of a request.", lower_bound=1)
@@ -60,7 +58,7 @@ def main(folders: list[str]) -> None:
     if bool(folders) == bool(arguments.model_config_file):
         raise InputError("Give either folders of SavedModels or --model_config_file. See --help.")
     try:
-        from keras_bert.tf_serving.batching_parameters import Batching, read_batching_file
+        from keras_bert.serving.request_joining import RequestJoiner
         from keras_bert.tf_serving.server.model_config import model_config_of_argument, read_model_configs
         from keras_bert.tf_serving.server.run_server import run_server
         from keras_bert.tf_serving.server.server_options import ServerOptions
@@ -73,13 +71,6 @@ def main(folders: list[str]) -> None:
         "without --model_config_file",
         *("model_config_file_poll_wait_seconds", "allow_version_labels_for_unavailable_models"),
     )
-    refuse_flags_without_effect(not arguments.enable_batching, "with --enable_batching", "num_threads")
-    if arguments.batching_parameters_file and not arguments.enable_batching:
-        raise InputError("--batching_parameters_file has no effect without --enable_batching. Add it.")
-    batching = None
-    if arguments.enable_batching:
-        path = arguments.batching_parameters_file
-        batching = read_batching_file(path) if path else Batching()
     if folders:
         configs = [model_config_of_argument(folder) for folder in folders]
         if len({config.name for config in configs}) < len(configs):
@@ -93,7 +84,7 @@ def main(folders: list[str]) -> None:
         model_config_file=arguments.model_config_file,
         config_poll_seconds=arguments.model_config_file_poll_wait_seconds,
         load_retry_seconds=arguments.load_retry_seconds,
-        batching=batching,
+        join=functools.partial(RequestJoiner, num_at_once=arguments.num_threads) if arguments.enable_batching else None,
         num_threads=arguments.num_threads,
         max_requests=arguments.max_requests,
         max_rows=arguments.max_rows,

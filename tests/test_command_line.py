@@ -166,11 +166,6 @@ def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
             "--max_seq_length has no effect with --append: that of the index is used.",
         ),
         (
-            "run_scripts.serve",
-            "m --enable_batching --num_threads=2",
-            "--num_threads has no effect with --enable_batching.",
-        ),
-        (
             "run_scripts.run_classifier",
             "--output_dir=o --do_train --temperature=3",
             "--temperature has no effect without --teacher.",

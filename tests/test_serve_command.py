@@ -54,11 +54,6 @@ def test_sigterm_answers_what_is_under_way_and_exits_with_0(tmp_path):
     [
         ([], "error: Give either folders of SavedModels or --model_config_file"),
         (["{}/none"], "error: There is no folder"),
-        (
-            ["{}", "--batching_parameters_file=x"],
-            "error: --batching_parameters_file has no effect without --enable_batching.",
-        ),
-        (["{}", "--enable_batching", "--batching_parameters_file={}/x"], "error: Cannot read"),
         (["{}", "{}"], "error: Two models have the same name."),
         (["--model_config_file={}/x"], "error: Cannot read"),
     ],

@@ -1,6 +1,7 @@
 """The server against tiny SavedModels: a rewrite of TensorFlow Serving's handler tests."""
 
 import concurrent.futures
+import functools
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import pytest
 from small_saved_models import MODEL, HttpClient, save_model
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.batching_parameters import Batching
+from keras_bert.serving.request_joining import RequestJoiner
 from keras_bert.tf_serving.server.loaded_model import LoadedModel
 from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
 from keras_bert.tf_serving.server.run_server import background_server
@@ -232,8 +233,8 @@ def test_status_and_metadata(client):
     }
 
 
-@pytest.mark.parametrize("batching", [None, Batching(max_batch_size=1, num_batch_threads=1)])
-def test_requests_that_nobody_waits_for_are_not_computed(base_path, batching, monkeypatch):
+@pytest.mark.parametrize("join", [None, functools.partial(RequestJoiner, max_rows=1)])
+def test_requests_that_nobody_waits_for_are_not_computed(base_path, join, monkeypatch):
     may_go_on, computed = threading.Event(), []
 
     def run(self, signature_name, inputs):
@@ -242,7 +243,7 @@ def test_requests_that_nobody_waits_for_are_not_computed(base_path, batching, mo
         return {"y": inputs["x"]}
 
     monkeypatch.setattr(LoadedModel, "run", run)
-    options = ServerOptions(port=0, num_threads=1, timeout_seconds=0.3, batching=batching)
+    options = ServerOptions(port=0, num_threads=1, timeout_seconds=0.3, join=join)
     with background_server([ModelConfig(MODEL, str(base_path))], options) as address:
         wait_until(address.port, 123)
 
@@ -287,8 +288,10 @@ def test_a_small_request_is_answered_at_once(client):
     assert sorted(times)[10] < 0.03, "40 ms are what TCP waits for when it is not told to send at once"
 
 
-def test_requests_are_joined_and_every_client_gets_its_own_rows(base_path):
-    options = ServerOptions(port=0, batching=Batching(batch_timeout_micros=20_000, max_batch_size=16))
+def test_requests_are_joined_and_every_client_gets_its_own_rows(base_path, monkeypatch):
+    run = LoadedModel.run
+    monkeypatch.setattr(LoadedModel, "run", lambda *arguments: time.sleep(0.01) or run(*arguments))
+    options = ServerOptions(port=0, join=functools.partial(RequestJoiner, max_rows=16))
     with background_server([ModelConfig(MODEL, str(base_path))], options) as address:
         wait_until(address.port, 123)
 
@@ -420,23 +423,6 @@ def test_a_version_answers_its_warm_up_file_before_it_is_served(base_path, tmp_p
         write_warm_up(folder, records)
         with pytest.raises(StatusError, match=error):
             load_and_warm_up(str(folder))
-
-
-def test_warm_up_requests_that_batching_refuses_keep_a_version_from_loading(base_path, tmp_path, caplog):
-    folder = tmp_path / "1"
-    shutil.copytree(base_path / "1", folder)
-    log = messages.PredictionLog()
-    log.predict_log.request.CopyFrom(predict_request("rows", rows=np.ones((8, 2), np.float32)))
-    write_warm_up(folder, [log.SerializeToString()])
-    load_and_warm_up(str(folder)).close()
-    load_and_warm_up(str(folder), Batching(max_batch_size=8)).close()
-    assert "clients with batch_size=8" in caplog.text
-    with pytest.raises(StatusError, match="Task size 8 is larger than maximum input batch size 4"):
-        load_and_warm_up(str(folder), Batching(max_batch_size=4))
-    assert "a warm-up request has 8" in caplog.text
-    options = ServerOptions(port=0, batching=Batching(max_batch_size=4))
-    with background_server([ModelConfig(MODEL, str(tmp_path))], options) as address:
-        wait_until(address.port, 1, "END")
 
 
 def test_damaged_saved_models_are_errors_that_say_what_is_wrong(base_path, tmp_path):

@@ -8,6 +8,7 @@ eight_bit_products.py   dense layers with 8-bit matrix products
 keras_export.py         model.export of Keras: features in, outputs out
 hub_pair.py             preprocessor and encoder as TF-Hub defines them
 canonical_graph.py      makes repeated exports of a model byte-identical
+request_joining.py      joins requests of several clients into one batch
 """
 
 

@@ -10,7 +10,6 @@ model_config.py         the models to serve, from folders or models.config
 model_store.py          finds, loads, lends and unloads versions
 loaded_model.py         one version in a TensorFlow session
 warm_up.py              runs the warm-up requests of a version
-batching.py             joins requests of several clients into one batch
 json_text.py            parses and writes JSON as TensorFlow Serving does
 json_tensors.py         JSON <-> arrays
 json_examples.py        JSON <-> tf.Example, classes and scores

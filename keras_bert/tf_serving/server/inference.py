@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchScheduler
-from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Signature
+from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Arrays, Signature
 from keras_bert.tf_serving.server.model_store import ModelStore, ModelVersion
 from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
@@ -40,9 +39,7 @@ class Inference:
 
     def __init__(self, store: ModelStore, options: ServerOptions):
         self.store, self._options = store, options
-        num_threads = options.batching.num_threads if options.batching else options.num_threads
-        self._threads = concurrent.futures.ThreadPoolExecutor(num_threads, "model")
-        self._scheduler = BatchScheduler(num_threads)
+        self._threads = concurrent.futures.ThreadPoolExecutor(options.num_threads, "model")
         self._num_requests = 0
         self._computations: set[asyncio.Future] = set()
 
@@ -113,18 +110,14 @@ class Inference:
             ) from None
 
     async def _run(self, version: ModelVersion, signature: Signature, inputs: Arrays) -> Arrays:
-        if self._options.batching is None or not signature.can_be_batched:
+        async def compute(inputs: Arrays) -> Arrays:
             return await self._compute(version, signature.name, inputs)
-        if signature.name not in version.batchers:
-            version.batchers[signature.name] = self._batcher(version, signature.name)
-        return await version.batchers[signature.name].run(inputs)
 
-    def _batcher(self, version: ModelVersion, signature_name: str) -> Batcher:
-        return Batcher(
-            lambda inputs: self._compute(version, signature_name, inputs),
-            self._options.batching,
-            self._scheduler,
-        )
+        if self._options.join is None or not signature.can_be_joined:
+            return await compute(inputs)
+        if signature.name not in version.joiners:
+            version.joiners[signature.name] = self._options.join(compute)
+        return await version.joiners[signature.name].run(inputs)
 
     async def _compute(self, version: ModelVersion, signature_name: str, inputs: Arrays) -> Arrays:
         # A thread cannot be stopped, so the version must stay until the thread has ended.

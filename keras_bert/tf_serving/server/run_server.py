@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import logging
 import queue
 import signal
@@ -115,7 +114,7 @@ async def _serve(
     """Serves until `stop` is set, then answers the requests in progress."""
     store = ModelStore(
         configs,
-        load=functools.partial(load_and_warm_up, batching=options.batching),
+        load=load_and_warm_up,
         retry_seconds=options.load_retry_seconds,
         allow_labels_for_unavailable=options.allow_labels_for_unavailable,
     )

@@ -1,8 +1,7 @@
 """The options of a server."""
 
 import dataclasses
-
-from keras_bert.tf_serving.batching_parameters import Batching
+from collections.abc import Callable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,8 +14,9 @@ class ServerOptions:
         poll_seconds: the interval between searches for new versions; 0 searches once.
         model_config_file: a models.config that is read again every `config_poll_seconds`, unless that is 0.
         load_retry_seconds: the time after which a version that failed to load is tried again with unchanged files.
-        batching: how requests are joined; None computes each separately.
-        num_threads: the number of requests computed at once, without batching.
+        join: makes what joins the requests of a signature, such as `keras_bert.serving.request_joining.RequestJoiner`,
+            from its function that computes; None computes each request separately.
+        num_threads: the number of requests, or of joined requests, computed at once.
         max_requests: the largest number of requests in progress.
         max_rows: the largest number of rows in a request.
         timeout_seconds: the time limit of a request.
@@ -32,7 +32,7 @@ class ServerOptions:
     model_config_file: str | None = None
     config_poll_seconds: float = 0
     load_retry_seconds: float = 60
-    batching: Batching | None = None
+    join: Callable | None = None
     num_threads: int = 2
     max_requests: int = 1000
     max_rows: int = 10_000
