@@ -133,18 +133,11 @@ def _checked_batching(source: str, batching: Batching | None, versions: Sequence
             f"TensorFlow Serving cannot serve {source}: {report.errors[0].where}: {report.errors[0].happens} "
             f"{len(report.errors)} such errors in all; see check_saved_model."
         )
-    signatures = read_saved_model(source).signatures
-    unsafe = {name: inputs for name in signatures if (inputs := unsafe_inputs(signatures[name]))}
-    if batching is None:
-        # Without padding, requests with ids of different lengths fail when they are joined.
-        return dataclasses.replace(DEFAULT_BATCHING, pad_variable_length_inputs=not unsafe)
-    if batching.pad_variable_length_inputs and unsafe:
-        name, inputs = next(iter(unsafe.items()))
-        raise InputError(
-            f"pad_variable_length_inputs would falsify the answers of the signature {name}: servers fill "
-            f"{', '.join(inputs)} with its first value, and nothing says where a row ends. Leave it off."
-        )
-    return batching
+    if batching is not None:
+        return batching
+    # Without padding, requests with ids of different lengths fail when they are joined.
+    is_safe = not any(map(unsafe_inputs, read_saved_model(source).signatures.values()))
+    return dataclasses.replace(DEFAULT_BATCHING, pad_variable_length_inputs=is_safe)
 
 
 def _check_requests(source: str, batching: Batching, warm_up_batch_sizes: Sequence[int]) -> None:
