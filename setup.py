@@ -88,7 +88,7 @@ setup(
     package_data={
         "keras_bert": ["py.typed"],
         "keras_bert.tokenization": ["*.txt"],
-        "keras_bert.tf_serving.kit": ["templates/*"],
+        "keras_bert.tf_serving.kit": ["templates/*", "templates/config/*"],
         "keras_bert.tf_serving.server": ["*.html", "*.js"],
         "run_scripts": ["*.sh"],
     },
