@@ -1,4 +1,4 @@
-"""How a server joins requests: TensorFlow Serving's `BatchingParameters`, as an object and as a file."""
+"""How TensorFlow Serving joins requests: its `BatchingParameters`, as an object and as a file."""
 
 import dataclasses
 import os

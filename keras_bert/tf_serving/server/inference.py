@@ -88,7 +88,9 @@ class Inference:
             StatusError: FAILED_PRECONDITION: there is no such signature; INVALID_ARGUMENT: wrong inputs or too many
                 rows; DEADLINE_EXCEEDED: it took too long; and TensorFlow's errors.
         """
-        signature = signature_of(version, signature_name)
+        if signature_name not in version.model.signatures:
+            raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{signature_name}" not found.')
+        signature = version.model.signatures[signature_name]
         inputs = signature.checked(inputs)
         rows = signature.num_rows(inputs)
         if rows > self._options.max_rows:
@@ -195,13 +197,6 @@ class Inference:
         if not versions:
             raise StatusError(Code.NOT_FOUND, f"Could not find any versions of model {spec.name}")
         return versions
-
-
-def signature_of(version: ModelVersion, name: str) -> Signature:
-    """Returns a signature of an available version. Raises FAILED_PRECONDITION if there is none."""
-    if name not in version.model.signatures:
-        raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
-    return version.model.signatures[name]
 
 
 def _example_inputs(version: ModelVersion, name: str, examples: Sequence[bytes], api: str, outputs: set[str]) -> Arrays:
