@@ -1,12 +1,24 @@
-"""The clients with a small fake of TF Serving: requests, results and errors; threads; their documentation page."""
+"""What every client does, over every transport and on every server.
 
+The servers are a fake with a toy model, and an exported model: REST on the development server, gRPC on a server made
+from the official tensorflow-serving-api. KERAS_BERT_MODEL_SERVER is the path of a tensorflow_model_server; without it
+the tests on that server are skipped.
+"""
+
+import concurrent.futures
+import contextlib
+import os
 import pathlib
 import re
+import socket
+import subprocess
+import types
 
 import numpy as np
 import pytest
 from fake_tf_serving import FakeTfServing, probabilities
 from kinds_of_clients import KINDS, make_client
+from official_serving_api import OfficialGrpcServer, SavedModel
 
 from keras_bert.tf_serving.client import (
     DeadlineExceeded,
@@ -17,15 +29,67 @@ from keras_bert.tf_serving.client import (
     Unavailable,
 )
 from keras_bert.tf_serving.client.model_info import Tensor
+from keras_bert.tf_serving.readable_answers import readable_answers
 
-TEXTS = ["a", "", "a long text", "caf\u00e9", "NUL \0", "\u2028\U0001f600"]
+MODEL_SERVER = os.environ.get("KERAS_BERT_MODEL_SERVER")
+TEXTS = ["a", "", "a long text", "the fox", "caf\u00e9", "NUL \0", "\u2028\U0001f600", b"\xff"]
+
+
+def as_bytes(texts) -> list[bytes]:
+    return [text if isinstance(text, bytes) else text.encode() for text in texts]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The folder of a tiny exported classifier, with version 1."""
+    from served_models import CONFIG, VOCABULARY
+
+    from keras_bert.models.sequence_classifier import SequenceClassifier
+
+    model = SequenceClassifier(CONFIG.replace(num_hidden_layers=1), labels=["animal", "no animal"])
+    model.vocabulary = VOCABULARY
+    folder = tmp_path_factory.mktemp("served") / "toy"
+    model.export_for_serving(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def development_server(exported):
+    from keras_bert.tf_serving.server.model_config import ModelConfig
+    from keras_bert.tf_serving.server.run_server import background_server
+    from keras_bert.tf_serving.server.server_options import ServerOptions
+
+    options = ServerOptions(port=0)
+    with (
+        contextlib.closing(OfficialGrpcServer(SavedModel(exported / "1"))) as official,
+        background_server([ModelConfig("toy", str(exported))], options) as address,
+    ):
+        yield f"http://127.0.0.1:{address.port}", official.address
+
+
+@contextlib.contextmanager
+def real_server(exported):
+    # This server cannot choose a free port by itself.
+    with socket.create_server(("127.0.0.1", 0)) as rest, socket.create_server(("127.0.0.1", 0)) as grpc:
+        ports = rest.getsockname()[1], grpc.getsockname()[1]
+    command = [MODEL_SERVER, "--model_name=toy", f"--model_base_path={exported}", "--grpc_socket_path="]
+    log = exported.parent / "log"
+    with open(log, "wb") as file:
+        process = subprocess.Popen(
+            [*command, f"--rest_api_port={ports[0]}", f"--port={ports[1]}"], stdout=file, stderr=file
+        )
+        try:
+            yield f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}"
+        finally:
+            print(log.read_text("utf-8", "replace"))  # pytest shows it where a test fails
+            process.terminate()
+            process.wait(timeout=60)
 
 
 @pytest.fixture(scope="module")
 def running():
-    server = FakeTfServing()
-    yield server
-    server.close()
+    with contextlib.closing(FakeTfServing()) as server:
+        yield server
 
 
 @pytest.fixture
@@ -39,14 +103,101 @@ def kind(request):
     return request.param
 
 
-def test_outputs_have_names_and_strings_are_text(server, kind):
-    with make_client(kind, server) as client:
+@pytest.fixture(scope="module", params=["fake", "exported", "real"])
+def place(request):
+    """A running server: its addresses, its newest version, and the model's own probabilities for texts."""
+    if request.param == "real" and not MODEL_SERVER:
+        pytest.skip("KERAS_BERT_MODEL_SERVER names no tensorflow_model_server")
+    if request.param == "fake":
+        fake = request.getfixturevalue("running")
+        fake.forget()
+        yield types.SimpleNamespace(url=fake.url, address=fake.address, version=3, probabilities=probabilities)
+        return
+    exported = request.getfixturevalue("exported")
+    model = SavedModel(exported / "1")
+
+    def direct(texts):
+        return model.predict("serving_default", {"text": np.array(texts, object)})["probabilities"]
+
+    run = real_server if request.param == "real" else development_server
+    with run(exported) as (url, address):
+        place = types.SimpleNamespace(url=url, address=address, version=1, probabilities=direct)
+        with RestClient(url, "toy") as client:
+            client.wait_until_available(timeout=120)
+        yield place
+
+
+def test_every_client_gets_the_models_own_answers_with_text_for_strings(place, kind):
+    with make_client(kind, place) as client:
         answer = client.predict(text=TEXTS)
-    expected = probabilities([text.encode() for text in TEXTS])
-    assert answer["probabilities"].astype(np.float32).tobytes() == expected.tobytes()
-    assert answer["labels"].tolist() == [["short", "long"]] * 6
-    assert answer["label"].tolist() == [["short", "long"][row.argmax()] for row in expected]
+    np.testing.assert_allclose(answer["probabilities"], place.probabilities(as_bytes(TEXTS)), rtol=1e-5, atol=1e-6)
+    rows, best = np.arange(len(TEXTS)), answer["probabilities"].argmax(-1)
+    assert answer["label"].tolist() == answer["labels"][rows, best].tolist()
+    assert answer["probability"].tolist() == answer["probabilities"][rows, best].tolist()
     assert all(type(label) is str for label in answer["label"])
+    shown = readable_answers(answer, {"text": TEXTS})
+    assert all(text.strip().startswith(label) for text, label in zip(shown, answer["label"], strict=True))
+
+
+def test_many_rows_and_threads_get_their_own_answers(place, kind):
+    texts = [TEXTS[number % 5] for number in range(101)]
+    expected = place.probabilities(as_bytes(texts))
+    with make_client(kind, place, batch_size=9) as client, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        together = client.predict(text=texts)["probabilities"]
+        alone = list(pool.map(lambda text: client.predict(text=[text])["probabilities"][0], texts[:40]))
+    np.testing.assert_allclose(together, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(alone, expected[:40], rtol=1e-4, atol=1e-5)
+
+
+def test_metadata_and_status_say_what_is_served(place, kind):
+    with make_client(kind, place) as client:
+        assert client.wait_until_available(timeout=30) == place.version
+        found = client.metadata()
+        states = {version.version: (version.state, version.error_code) for version in client.status()}
+    assert (found.name, found.version) == ("toy", place.version)
+    signature = found.signatures["serving_default"]
+    assert signature.inputs == {"text": Tensor("string", (None,))}
+    assert signature.method_name == "tensorflow/serving/predict"
+    assert signature.outputs["probabilities"].dtype == "float"
+    assert states[place.version] == ("AVAILABLE", "OK")
+
+
+def test_classify_gives_the_same_as_predict(place, kind):
+    with make_client(kind, place, batch_size=4) as client:
+        predicted, classified = client.predict(text=TEXTS), client.classify(text=TEXTS)
+    assert classified["classes"].tolist() == predicted["labels"].tolist()
+    np.testing.assert_allclose(classified["scores"], predicted["probabilities"], rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_not_there_is_not_found(place, kind):
+    for model, version in (("no_such_model", None), ("toy", place.version + 1000)):
+        with make_client(kind, place, model=model, version=version) as client:
+            for ask in (lambda client: client.predict(text=["a"]), lambda client: client.metadata()):
+                with pytest.raises(NotFound):
+                    ask(client)
+
+
+def test_wrong_requests_are_refused_and_the_server_runs_on(place, kind):
+    with make_client(kind, place) as client:
+        for signature, inputs in (
+            ("no_such_signature", {"text": ["a"]}),
+            ("serving_default", {"txt": ["a"]}),
+            ("serving_default", {"text": np.array([1.5], np.float32)}),
+        ):
+            with pytest.raises(InvalidRequest):
+                client.predict(signature, **inputs)
+        assert client.predict(text=["a"])["label"].shape == (1,)
+
+
+def test_the_script_of_the_readme_prints_an_answer(place, capsys):
+    page = (pathlib.Path(__file__).parent.parent / "README.md").read_text("utf-8")
+    (script,) = [text for text in re.findall(r"```python\n(.*?)```", page, re.S) if "RestClient" in text]
+    script = script.replace("http://127.0.0.1:8501", place.url).replace('"sentiment"', '"toy"')
+    exec(compile(script, "README.md", "exec"), namespace := {})
+    namespace["client"].close()
+    label, probability = capsys.readouterr().out.strip().rsplit(" ", 1)
+    assert label in ("animal", "no animal", "short", "long")
+    assert 0.5 <= float(probability) <= 1
 
 
 def test_strings_that_are_not_utf_8_arrive_and_come_back_as_they_were(server, kind):
@@ -76,25 +227,21 @@ def test_an_only_output_has_its_name(server, kind):
         assert len(server.requests) == count + 1  # the name is requested once
 
 
-def test_classify_and_regress_take_rows_of_features(server, kind):
-    expected = probabilities([text.encode() for text in TEXTS])
+def test_regress_takes_rows_of_features(server, kind):
+    expected = probabilities(as_bytes(TEXTS))[:, 1]
     with make_client(kind, server, batch_size=4) as client:
-        answer = client.classify(text=TEXTS)
-        assert answer["classes"].tolist() == [["short", "long"]] * 6
-        assert answer["scores"].astype(np.float32).tobytes() == expected.tobytes()
         scores = client.regress(text=TEXTS)
-        assert scores.astype(np.float32).tobytes() == np.ascontiguousarray(expected[:, 1]).tobytes()
-        assert client.classify(text=[b"\xff"])["scores"].astype(np.float32).tolist() == probabilities([b"1"]).tolist()
+    assert scores.astype(np.float32).tobytes() == np.ascontiguousarray(expected).tobytes()
 
 
-def test_examples_on_the_wire_are_tensorflows_own(server):
+def test_examples_on_the_wire_have_a_list_of_the_right_type_for_each_feature(server):
     import tensorflow as tf
 
     with make_client("grpc", server) as client:
         client.classify(text=["a", b"\xff\0"], number=np.array([[1, 2], [3, 4]]), weight=[0.5, 1.5])
     [(_, message, _)] = server.requests
-    rows = [tf.train.Example.FromString(x.SerializeToString()) for x in message.input.example_list.examples]
-    assert rows[1] == tf.train.Example(
+    _, row = message.input.example_list.examples
+    assert row == tf.train.Example(
         features=tf.train.Features(
             feature={
                 "text": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"\xff\0"])),
@@ -103,7 +250,6 @@ def test_examples_on_the_wire_are_tensorflows_own(server):
             }
         )
     )
-    assert len(rows) == 2
 
 
 def test_many_rows_go_as_several_requests_and_keep_their_order(server, kind):
@@ -142,21 +288,6 @@ def test_no_rows_are_asked_too(server, kind):
     with make_client(kind, server) as client:
         answer = client.predict(text=[])
     assert [len(answer[name]) for name in ("label", "probability", "labels", "probabilities")] == [0, 0, 0, 0]
-
-
-def test_metadata_and_status_say_what_is_there(server, kind):
-    with make_client(kind, server) as client:
-        metadata = client.metadata()
-        assert (metadata.name, metadata.version) == ("toy", 3)
-        signature = metadata.signatures["serving_default"]
-        assert signature.inputs == {"text": Tensor("string", (None,))}
-        assert signature.outputs["probabilities"] == Tensor("float", (None, None))
-        assert signature.method_name == "tensorflow/serving/predict"
-        assert [(version.version, version.state, version.error_code) for version in client.status()] == [
-            (2, "END", "OK"),
-            (3, "AVAILABLE", "OK"),
-        ]
-        assert client.wait_until_available(timeout=5) == 3
 
 
 def test_versions_and_labels_choose(server, kind):
