@@ -20,7 +20,6 @@ from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import UntrainedWarning
 from keras_bert.serving import export
-from keras_bert.serving.hub_pair import export_hub_pair
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
 from keras_bert.tasks.masked_lm.task import evaluate_texts
 from keras_bert.tasks.masked_lm.text_generation import generate_text
@@ -84,9 +83,8 @@ def test_of_an_encoder_without_a_pooler_only_the_pooled_output_is_random():
         lambda model: export._check_model(classifier()),
         lambda model: classifier().predict(["the fox"]),
         lambda model: classifier().evaluate(["the fox"], ["yes"]),
-        lambda model: export_hub_pair(new(MaskedLM, with_pooler=False), "nowhere"),
     ],
-    ids=["fill", "perplexity", "write", "texts", "features", "export", "exports", "labels", "scores", "hub"],
+    ids=["fill", "perplexity", "write", "texts", "features", "export", "exports", "labels", "scores"],
 )
 def test_whatever_answers_says_that_a_model_is_untrained(ask):
     with pytest.raises(UntrainedWarning, match="is not trained: memory has no"):  # in tests, warnings are errors

@@ -6,7 +6,6 @@ portable/               exports for LiteRT and ONNX Runtime, and the loader of a
 eight_bit_weights.py    8-bit weights on disk: a quarter of the size
 eight_bit_products.py   dense layers with 8-bit matrix products
 keras_export.py         model.export of Keras: features in, outputs out
-hub_pair.py             preprocessor and encoder as TF-Hub defines them
 canonical_graph.py      makes repeated exports of a model byte-identical
 """
 
