@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 from absl import flags
 
+from data_prep.text.near_duplicates import SeenText, TextIndex
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError, how_to_install
 from run_scripts.documentation_text import Module, is_prose, package_folder, read_packages
-from run_scripts.near_duplicates import SeenText, TextIndex
 
 
 def define_flags() -> None:
