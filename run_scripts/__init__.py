@@ -35,7 +35,6 @@ data_file_flags.py        flags for data files, shared by the fine-tuning comman
 questions.py              flags and input lines of the commands that ask a model
 documentation_corpus.py   quickstart: writes a text from the documentation of installed packages
 documentation_text.py     quickstart: extracts prose from Python source files
-near_duplicates.py        quickstart: removes repeated texts
 quickstart_text.py        quickstart: checks that there is enough text
 quickstart_report.py      quickstart: the final tables and the loss curves
 """

@@ -44,7 +44,7 @@ def exported(tmp_path_factory):
     """The folder of a tiny exported classifier, with version 1."""
     from served_models import CONFIG, VOCABULARY
 
-    from keras_bert.models.sequence_classifier import SequenceClassifier
+    from keras_bert.tasks.classification.model import SequenceClassifier
 
     model = SequenceClassifier(CONFIG.replace(num_hidden_layers=1), labels=["animal", "no animal"])
     model.vocabulary = VOCABULARY

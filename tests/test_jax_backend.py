@@ -26,7 +26,6 @@ from keras_bert.config import BertConfig
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.families import FAMILIES
 from keras_bert.program.errors import InputError
-from keras_bert.serving.hub_pair import export_hub_pair
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.tagging.model import TokenClassifier
@@ -331,7 +330,6 @@ def test_texts_go_through_a_whole_batch_at_a_time_where_the_backend_is_not_tenso
     ("call", "work"),
     [
         (lambda path: text_models()[0].export_for_serving(path), "Exporting for serving"),
-        (lambda path: export_hub_pair(text_models()[0], path), "Exporting for TF-Hub"),
         (lambda path: make_strategy(), "A run that trains, evaluates or predicts in a folder"),
         (lambda path: fine_tune(path, SequenceClassifier, None, start=None), "A training run"),
         (lambda path: train_pretrainer(path, "records", StartingPoint()), "Pre-training"),

@@ -13,7 +13,6 @@ from keras_bert.models.distiller import Distiller
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import UntrainedWarning
-from keras_bert.serving.hub_pair import export_hub_pair
 from keras_bert.serving.portable import portable_models
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
@@ -84,9 +83,8 @@ def test_of_an_encoder_without_a_pooler_only_the_pooled_output_is_random():
         lambda model: portable_models.exported_task(classifier()),
         lambda model: classifier().predict(["the fox"]),
         lambda model: classifier().evaluate(["the fox"], ["yes"]),
-        lambda model: export_hub_pair(new(MaskedLM, with_pooler=False), "nowhere"),
     ],
-    ids=["fill", "perplexity", "write", "texts", "features", "export", "exports", "labels", "scores", "hub"],
+    ids=["fill", "perplexity", "write", "texts", "features", "export", "exports", "labels", "scores"],
 )
 def test_whatever_answers_says_that_a_model_is_untrained(ask):
     with pytest.raises(UntrainedWarning, match="is not trained: memory has no"):  # in tests, warnings are errors

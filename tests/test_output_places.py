@@ -23,7 +23,7 @@ TEXTS = "--input_file={texts}"
         ("run_scripts.evaluate_squad", ["no_such_data", "no_such_predictions"], "out_file"),
         ("run_scripts.convert_checkpoint", ["--input=no_such_checkpoint"], "output"),
         ("run_scripts.export_model", ["--model_dir=no_such_model"], "output_dir"),
-        ("run_scripts.export_model", ["--model_dir=no_such_model", "--hub_pair"], "output_dir"),
+        ("run_scripts.export_model", ["--model_dir=no_such_model", "--format=onnx"], "output_dir"),
         ("data_prep.build_vocabulary", ["--input_file=no_such_text"], "output_file"),
         ("data_prep.inspect_records", ["--input_file=no_such_records", "--noplot"], "output_dir"),
     ],
