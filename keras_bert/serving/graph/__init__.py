@@ -9,5 +9,7 @@ eight_bit_weights.py    8-bit weights on disk: a quarter of the size
 eight_bit_products.py   dense layers with 8-bit matrix products
 canonical_graph.py      makes repeated exports of a model byte-identical
 onnx_graph.py           the operations and formulas of ONNX graphs
+onnx_layers.py          Keras layers as ONNX operations
+onnx_heads.py           what the tasks share of their ONNX operations
 onnx_operations.py      the operations that these graphs have, and the shapes of their results
 """

@@ -11,7 +11,6 @@ onnx_check.py           checks a file from a stranger before a runtime gets it
 onnx_encoder.py         `BertEncoder` as such operations
 onnx_modern_bert.py     `ModernBertEncoder` as such operations
 onnx_encoders.py        finds the class that writes an encoder
-onnx_heads.py           the models on top of them
 onnx_engine.py          runs model.onnx without TensorFlow
 saved_model_engine.py   runs SavedModels with TensorFlow, for the same loader
 loading.py              keras_bert.serving.load: predict(texts) of every export

@@ -20,7 +20,7 @@ SEQUENCE_CLASSIFIER = Task(
         },
         options=("text_pairs", "explain"),
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.classifier",
+    onnx="keras_bert.tasks.classification.onnx.classifier",
     hub_task="text-classification",
     example='model.predict(["a text"])',
 )
@@ -28,5 +28,5 @@ SENTENCE_CLASSIFIER = dataclasses.replace(
     SEQUENCE_CLASSIFIER,
     model="keras_bert.tasks.classification.sentence_classifier.SentenceClassifier",
     start="keras_bert.tasks.embedding.start.start",
-    onnx="keras_bert.serving.portable.onnx_heads.sentence_classifier",
+    onnx="keras_bert.tasks.classification.onnx.sentence_classifier",
 )

@@ -25,7 +25,7 @@ SENTENCE_ENCODER = Task(
         options=("normalize", "prompt"),
         methods="keras_bert.tasks.embedding.loaded.LoadedSentenceEncoder",
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.sentence_encoder",
+    onnx="keras_bert.tasks.embedding.onnx.sentence_encoder",
     hub_task="sentence-similarity",
     example='model.predict(["a text"])',
 )
@@ -43,7 +43,7 @@ ENCODER = Task(
         options=("normalize", "pooling", "text_pairs"),
         needed_parts=(),
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.encoder",
+    onnx="keras_bert.tasks.embedding.onnx.encoder",
     hub_task="feature-extraction",
     example='keras_bert.sentence_embeddings(model, ["a text"])',
 )

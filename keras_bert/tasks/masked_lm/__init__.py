@@ -3,6 +3,7 @@
 entry.py             what checkpoints and exports must know of the task
 model.py             MaskedLM: predicts masked tokens
 signatures.py        the signatures of its SavedModels
+onnx.py              its models as ONNX operations
 graph_masks.py       finds [MASK] in texts, in the graph
 masked_texts.py      texts with [MASK], and the token rows made from them
 task.py              the task for `fit`, `evaluate` and `predict`, with new masks in every batch

@@ -16,7 +16,7 @@ MASKED_LM = Task(
         options=("top_k",),
         methods="keras_bert.tasks.masked_lm.loaded.LoadedMaskedLM",
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.masked_lm",
+    onnx="keras_bert.tasks.masked_lm.onnx.masked_lm",
     hub_task="fill-mask",
     example='model.predict(["a [MASK]"])',
 )

@@ -3,6 +3,7 @@
 entry.py        what checkpoints and exports must know of the task
 model.py        MultipleChoice: selects one of several choices
 signatures.py   the signatures of its SavedModels
+onnx.py         its models as ONNX operations
 examples.py     checked prompts and choices
 rows.py         prompts with choices -> token rows
 task.py         the task for `fit`, `evaluate` and `predict`

@@ -12,7 +12,7 @@ MULTIPLE_CHOICE = Task(
         outputs=lambda model: {"": ("batch", "choices")},
         options=("explain",),
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.multiple_choice",
+    onnx="keras_bert.tasks.multiple_choice.onnx.multiple_choice",
     hub_task="multiple-choice",
     example='model.predict((["a prompt"], [["a choice", "another choice"]]))',
 )

@@ -3,6 +3,7 @@
 entry.py              what checkpoints and exports must know of the task
 model.py              SpanClassifier: start and end of an answer
 signatures.py         the signatures of its SavedModels
+onnx.py               its models as ONNX operations
 answer_windows.py     cuts contexts into windows, in the graph
 answer_search.py      two logits per token -> answers with n-best list, in the graph
 examples.py           questions with contexts and answers

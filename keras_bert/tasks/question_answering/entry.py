@@ -18,7 +18,7 @@ SPAN_CLASSIFIER = Task(
         },
         options=("explain",),
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.span_classifier",
+    onnx="keras_bert.tasks.question_answering.onnx.span_classifier",
     hub_task="question-answering",
     example='model.predict((["a question"], ["a text that has the answer"]))',
 )

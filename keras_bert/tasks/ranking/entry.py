@@ -19,7 +19,7 @@ CROSS_ENCODER = Task(
         options=("text_pairs", "explain", "prompt"),
         methods="keras_bert.tasks.ranking.loaded.LoadedCrossEncoder",
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.classifier",
+    onnx="keras_bert.tasks.classification.onnx.classifier",
     hub_task="text-ranking",
     example='model.rank("a query", ["a text", "another text"])',
 )

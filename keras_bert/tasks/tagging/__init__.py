@@ -3,6 +3,7 @@
 entry.py            what checkpoints and exports must know of the task
 model.py            TokenClassifier: a label for each token
 signatures.py       the signatures of its SavedModels
+onnx.py             its models as ONNX operations
 graph_rows.py       words -> token rows, in the graph
 graph_entities.py   tags -> entities, in the graph
 examples.py         checked sentences and their tags

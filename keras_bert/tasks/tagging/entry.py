@@ -14,7 +14,7 @@ TOKEN_CLASSIFIER = Task(
         settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
         options=("explain",),
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.token_classifier",
+    onnx="keras_bert.tasks.tagging.onnx.token_classifier",
     hub_task="token-classification",
     example='model.predict(["a text"])',
 )
