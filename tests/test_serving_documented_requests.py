@@ -1,13 +1,12 @@
 """The requests of TensorFlow Serving's page on its REST API get the answers that the page gives."""
 
 import json
-import time
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from small_saved_models import HttpClient
+from small_saved_models import HttpClient, wait_until_ready
 
 from keras_bert.tf_serving.server.loaded_model import Signature, TensorSpec
 from keras_bert.tf_serving.server.model_config import ModelConfig
@@ -70,8 +69,7 @@ def client(tmp_path_factory):
     options = ServerOptions(port=0, poll_seconds=0)
     configs = [ModelConfig(MODEL, str(folder))]
     with background_server(configs, options) as address, HttpClient(address.port, MODEL) as client:
-        while client.raw("GET", "/healthz/ready")[0] != 200:
-            time.sleep(0.05)
+        wait_until_ready(address.port)
         yield client
 
 
