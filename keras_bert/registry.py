@@ -46,8 +46,8 @@ class Export:
     outputs: Callable[[Any], Mapping[str, tuple]]
     stored_as: str | None = None
     settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
-    derived: Callable[[Any], Mapping[str, Any]] = lambda model: {}
-    in_graph: Callable[[Any, Any], Mapping[str, Any]] = lambda model, options: {}
+    derived: Callable[[Any], dict[str, Any]] = lambda model: {}
+    in_graph: Callable[[Any, Any], dict[str, Any]] = lambda model, options: {}
     options: tuple[str, ...] = ()
     needed_parts: tuple[str, ...] | None = None
     methods: str | None = None
@@ -119,6 +119,13 @@ def task(kind: str) -> Task:
     """Returns the entry of a kind of model."""
     entry = TASKS[kind]
     return imported(entry) if isinstance(entry, str) else entry
+
+
+def export_of(model: Any) -> Export:
+    """Returns how a model is exported that can be exported."""
+    entry = task_of(model)
+    assert entry is not None and entry.export is not None
+    return entry.export
 
 
 def model_paths() -> list[str]:

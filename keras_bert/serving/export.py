@@ -112,7 +112,7 @@ def all_signatures(model, tokenizer: GraphForm, options: SignatureOptions) -> di
     assert options.max_seq_length is not None  # `_checked_options` sets it
     signatures = {
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
-        **registry.imported(registry.task_of(model).export.signatures)(model, tokenizer, options),
+        **registry.imported(registry.export_of(model).signatures)(model, tokenizer, options),
     }
     return {**signatures, "examples": of_examples(signatures["serving_default"])}
 
@@ -151,7 +151,7 @@ def _unpadded(model):
 
 def _description(model, weights: str | None, compute: str | None, options: SignatureOptions) -> tuple:
     """Returns the arguments of `write_description`: what `keras_bert.serving.load` must know of a SavedModel."""
-    settings = answer_settings(model) | registry.task_of(model).export.in_graph(model, options)
+    settings = answer_settings(model) | registry.export_of(model).in_graph(model, options)
     precision = weights or compute or model.compute_dtype
     return SAVED_MODEL, stored_kind(model), settings, options.max_seq_length, precision
 
