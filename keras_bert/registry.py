@@ -124,7 +124,8 @@ def task(kind: str) -> Task:
 def export_of(model: Any) -> Export:
     """Returns how a model is exported that can be exported."""
     entry = task_of(model)
-    assert entry is not None and entry.export is not None
+    assert entry is not None
+    assert entry.export is not None
     return entry.export
 
 
