@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from served_models import CONFIG as TWO_LAYERS
-from served_models import VOCABULARY
+from tiny_models import CONFIG as TWO_LAYERS
+from tiny_models import VOCABULARY
 
 from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.masked_lm import MaskedLM
