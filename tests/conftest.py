@@ -102,10 +102,10 @@ def one_graph_tokenizer():
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory):
-    """Models of every kind and their exports: (name -> (model, options), name -> folder); see served_models.py."""
-    from served_models import Exports, make_models
+    """Models of every kind and their exports: (name -> (model, options), name -> folder); see tiny_models.py."""
+    from tiny_models import SAVED_MODELS, Exports, make_model
 
-    models = make_models()
+    models = {name: (make_model(model), options) for name, (model, options) in SAVED_MODELS.items()}
     return models, Exports(models, tmp_path_factory.mktemp("served"))
 
 

@@ -20,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import tensorflow as tf
-from family_shapes import config_of
+from tiny_families import config_of
 
 from keras_bert.config import BertConfig
 from keras_bert.families import FAMILIES

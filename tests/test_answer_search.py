@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from generated_texts import generated_texts
 
 from keras_bert.tasks.question_answering import answer_spans
@@ -14,10 +15,9 @@ from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 from keras_bert.tasks.question_answering.answer_windows import context_tokens, graph_windows
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 LETTERS = [letter for character in "abcdefghé東" for letter in (character, f"##{character}")]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", *LETTERS])
+VOCABULARY = tiny.vocabulary(".", ",", *LETTERS)
 
 
 @pytest.fixture(scope="module")

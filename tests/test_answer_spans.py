@@ -4,28 +4,14 @@ import math
 
 import numpy as np
 import pytest
+import tiny
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, find_answers
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-LETTERS = [chr(number) for number in range(ord("a"), ord("z") + 1)]
-VOCABULARY = Vocabulary(
-    [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *LETTERS,
-        *(f"##{letter}" for letter in LETTERS),
-        ".",
-        "é",
-        *"日本語",
-    ]
-)
+VOCABULARY = tiny.vocabulary(*tiny.pieces(), ".", "é", *"日本語")
 TOKENIZER = GraphTokenizer(VOCABULARY)
 FEW = AnswerOptions(3, 3)
 
@@ -86,8 +72,8 @@ def best_window(token, windows):
 def test_answers_are_those_of_googles_algorithm(null_threshold, n_best_size):
     generator = np.random.default_rng(n_best_size)
     options = AnswerOptions(n_best_size, 5, null_threshold)
-    contexts = ["  ".join(generator.choice(LETTERS[:9], length)) for length in generator.integers(1, 60, 150)]
-    questions = [" ".join(generator.choice(LETTERS, length)) for length in generator.integers(1, 4, 150)]
+    contexts = ["  ".join(generator.choice([*tiny.LETTERS[:9]], length)) for length in generator.integers(1, 60, 150)]
+    questions = [" ".join(generator.choice([*tiny.LETTERS], length)) for length in generator.integers(1, 4, 150)]
     windows = make_windows(questions, contexts, TOKENIZER, WindowOptions(24, 6, 3))
     # Few different numbers: many candidates have equal scores.
     logits = generator.integers(-8, 8, (2, len(windows.ids))).astype(np.float32) / 2

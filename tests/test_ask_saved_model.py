@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import tensorflow as tf
-from served_models import VOCABULARY
+from tiny_models import VOCABULARY
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.ask import SavedModel

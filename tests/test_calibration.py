@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
-from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY, as_tensors, made_signatures
+from signature_questions import as_tensors
 from slow_parameters import slow_except
+from tiny_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY, made_signatures
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.calibration import (

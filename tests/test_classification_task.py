@@ -1,6 +1,7 @@
 """Texts, pairs and choices become rows, and their labels become numbers."""
 
 import pytest
+import tiny
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.examples import (
@@ -14,9 +15,8 @@ from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert.tasks.multiple_choice.rows import encode_choices
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-TOKENIZER = GraphTokenizer(Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"]))
+TOKENIZER = GraphTokenizer(tiny.vocabulary("a b c d"))
 
 
 def test_texts_become_rows_and_cut_ones_are_told():

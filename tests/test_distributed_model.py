@@ -15,7 +15,7 @@ import distributed_runs
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_tasks
+import tiny_models
 
 from keras_bert.models import distributed_model
 
@@ -292,7 +292,7 @@ print(json.dumps([one.shape, two.shape, float(np.abs(one - two).max()), float(on
 )
 def test_the_weights_of_a_loss_need_no_prediction(kind):
     """TensorFlow prunes the forward pass in `_loss_weights`, since its results are not used."""
-    model, part = tiny_tasks.model_and_batch(kind)
+    model, part = tiny_models.model_and_batch(kind)
     dynamic = tf.nest.map_structure(lambda v: tf.TensorSpec([None] * v.ndim, v.dtype), part)
     graph = tf.function(lambda part: model._loss_weights(part, 0)).get_concrete_function(dynamic).graph
     reached, open_tensors = set(), [graph.outputs[0]]
@@ -309,7 +309,7 @@ def test_the_weights_of_a_loss_need_no_prediction(kind):
 @pytest.mark.slow
 def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
     """Checks the requirements of TPUs, since none was available."""
-    model, part = tiny_tasks.model_and_batch("pretrainer")
+    model, part = tiny_models.model_and_batch("pretrainer")
     model.compile("sgd", gradient_accumulation_steps=2)
     model._prepare_optimizer()
     values = [tf.convert_to_tensor(variable.value) for variable in model.trainable_variables]

@@ -3,6 +3,7 @@ import json
 import keras
 import numpy as np
 import pytest
+import tiny
 from numpy_bert import NumpyBert, scatter_weights, weights_by_name
 
 from keras_bert.config import BertConfig
@@ -11,16 +12,8 @@ from keras_bert.program.errors import InputError
 
 
 def small_config(**changes):
-    shape = {
-        "vocab_size": 30,
-        "hidden_size": 12,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 3,
-        "intermediate_size": 20,
-        "max_position_embeddings": 16,
-        "type_vocab_size": 3,
-    }
-    return BertConfig(**{**shape, **changes})
+    shape = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20}
+    return tiny.config(30, **{**shape, "type_vocab_size": 3, **changes})
 
 
 def features(masks, seed=0, vocab_size=30):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from family_shapes import config_of
-from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY, made_signatures
+from tiny_families import config_of
+from tiny_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY, made_signatures
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier

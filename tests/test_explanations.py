@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from family_shapes import config_of
-from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
+from tiny_families import config_of
+from tiny_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
 
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.program.errors import InputError

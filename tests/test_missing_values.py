@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from served_models import CONFIG as TWO_LAYERS
-from served_models import VOCABULARY
+from tiny_models import CONFIG as TWO_LAYERS
+from tiny_models import VOCABULARY
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier

@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from served_models import TEXTS
 from small_saved_models import HttpClient, wait_until_ready
+from tiny_models import TEXTS
 
 from keras_bert.tf_serving.server.model_config import ModelConfig
 from keras_bert.tf_serving.server.run_server import background_server

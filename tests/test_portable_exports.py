@@ -9,8 +9,8 @@ import sys
 
 import pytest
 from portable_answers import ANSWERS
-from portable_models import MODELS, OPTIONS, assert_same_answers, make_model
 from slow_parameters import slow_except
+from tiny_models import MODELS, OPTIONS, assert_same_answers, make_model
 
 from keras_bert import InputError
 from keras_bert.serving import load

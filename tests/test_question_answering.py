@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tiny
 from google_squad import google_windows
 
 from keras_bert.program.errors import InputError
@@ -11,10 +12,7 @@ from keras_bert.tasks.tokenized_texts import take_ranges, tokenize_texts
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-LETTERS = [chr(number) for number in range(ord("a"), ord("z") + 1)]
-VOCABULARY = Vocabulary(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS), ".", "é"]
-)
+VOCABULARY = tiny.vocabulary(*tiny.pieces(), ".", "é")
 TOKENIZER = GraphTokenizer(VOCABULARY)
 
 

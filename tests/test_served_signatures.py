@@ -4,9 +4,10 @@ import functools
 
 import numpy as np
 import pytest
-import served_models
 import tensorflow as tf
-from served_models import CHOICES, MASKED_TEXTS, VOCABULARY
+import tiny_models
+from signature_questions import as_lists, as_tensors, assert_same, example, questions
+from tiny_models import CHOICES, MASKED_TEXTS, VOCABULARY
 
 from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings
 from keras_bert.serving.graph import row_groups
@@ -17,7 +18,7 @@ from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 # Rows of one token make Keras warn that the softmax of a single score is always 1.
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
 # `predict` refuses the empty text at the end.
-TEXTS, SECOND_TEXTS = served_models.TEXTS[:-1], served_models.SECOND_TEXTS[:-1]
+TEXTS, SECOND_TEXTS = tiny_models.TEXTS[:-1], tiny_models.SECOND_TEXTS[:-1]
 
 
 @pytest.fixture(scope="module", params=["without a graph", pytest.param("exported", marks=pytest.mark.slow)])
@@ -25,9 +26,7 @@ def signatures_of(request, served):
     """Function of the name of a model -> its signatures: operation by operation, which is fast, or of its export."""
     is_eager = request.param == "without a graph"
     tf.config.run_functions_eagerly(is_eager)
-    yield functools.cache(
-        (lambda name: served_models.made_signatures(*served[0][name])) if is_eager else loader(served)
-    )
+    yield functools.cache((lambda name: tiny_models.made_signatures(*served[0][name])) if is_eager else loader(served))
     tf.config.run_functions_eagerly(False)
 
 
@@ -52,7 +51,7 @@ def ask(signatures_of):
 
 
 def answer_of(signature, inputs):
-    return {key: value.numpy() for key, value in signature(**served_models.as_tensors(inputs)).items()}
+    return {key: value.numpy() for key, value in signature(**as_tensors(inputs)).items()}
 
 
 def model_of(served, name):
@@ -82,10 +81,10 @@ def test_several_labels_of_pairs_are_those_of_predict(served, ask):
     np.testing.assert_allclose(
         answer["probabilities"], [list(row.probabilities.values()) for row in expected], atol=1e-5
     )
-    given = [[label in row.labels for label in ("a", "b")] for row in expected]
+    given = [[label in row.labels for label in ("a", "b", "c")] for row in expected]
     assert answer["is_given"].tolist() == given
     assert 0 < answer["is_given"].sum() < answer["is_given"].size
-    assert strings(answer["labels"]) == [["a", "b"]] * len(TEXTS)
+    assert strings(answer["labels"]) == [["a", "b", "c"]] * len(TEXTS)
 
 
 def test_a_score_is_that_of_predict_with_texts_cut_to_the_length_of_the_export(served, ask):
@@ -108,7 +107,10 @@ def test_prompts_may_have_fewer_choices_than_others_or_none(ask):
     np.testing.assert_allclose(fewer["probabilities"][1], [*alone["probabilities"][0], 0], atol=1e-5)
     assert fewer["choice"].tolist()[1:] == [alone["choice"][0], -1]
     assert (fewer["text"][2], fewer["probability"][2]) == (b"", 0)
-    examples = [served_models.example(prompt=["the"], choices=["a", "b", "c"]), served_models.example(prompt=["of"])]
+    examples = [
+        example(prompt=["the"], choices=["a", "b", "c"]),
+        example(prompt=["of"]),
+    ]
     from_examples = ask("choice", "examples", examples=examples)
     np.testing.assert_allclose(from_examples["probabilities"], fewer["probabilities"][[0, 2]], atol=1e-5)
 
@@ -179,7 +181,7 @@ def test_a_mask_has_the_bytes_that_it_stands_in(ask):
 
 
 def test_serving_apis_have_their_fixed_names(ask):
-    examples = [served_models.example(text=[text]) for text in TEXTS]
+    examples = [example(text=[text]) for text in TEXTS]
     classified, answer = ask("single", "classify", inputs=examples), ask("single", text=TEXTS)
     assert classified.keys() == {"classes", "scores"}
     np.testing.assert_allclose(classified["scores"], answer["probabilities"], atol=1e-6)
@@ -190,7 +192,7 @@ def test_serving_apis_have_their_fixed_names(ask):
 
 def test_an_example_without_its_text_is_refused(ask):
     with pytest.raises(tf.errors.InvalidArgumentError, match="text .* is required but could not be found"):
-        ask("single", "examples", examples=[served_models.example(other=["x"])])
+        ask("single", "examples", examples=[example(other=["x"])])
     with pytest.raises(tf.errors.InvalidArgumentError, match="Could not parse example input"):
         ask("single", "examples", examples=["no example"])
 
@@ -320,13 +322,13 @@ def variables_size(folder):
 @pytest.mark.parametrize("name", ["single", "encoder", "choice", "masked"])
 def test_groups_of_rows_have_the_answers_of_all_at_once(served, ask, name, monkeypatch):
     asked = ("tokens", "features")  # the signatures of texts use the same functions
-    questions = [one for one in served_models.questions() if one.model == name and one.signature in asked]
-    expected_answers = [ask(name, question.signature, **question.inputs) for question in questions]
+    asked_questions = [one for one in questions() if one.model == name and one.signature in asked]
+    expected_answers = [ask(name, question.signature, **question.inputs) for question in asked_questions]
     monkeypatch.setattr(row_groups, "TOKENS_AT_ONCE", 1)
-    signatures = served_models.made_signatures(*served[0][name])
-    for question, expected in zip(questions, expected_answers, strict=True):
+    signatures = tiny_models.made_signatures(*served[0][name])
+    for question, expected in zip(asked_questions, expected_answers, strict=True):
         answer = answer_of(signatures[question.signature], question.inputs)
-        served_models.assert_same(*map(served_models.as_lists, (answer, expected)))
+        assert_same(*map(as_lists, (answer, expected)))
     assert questions
 
 

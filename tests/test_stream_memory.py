@@ -8,11 +8,11 @@ import dataclasses
 import numpy as np
 import pytest
 from example_bytes import serialize
-from family_shapes import config_of
 from numpy_bert import scatter_weights
 from pretraining_runs import pretrain
 from test_permutation_records import OPTIONS, VOCABULARY, rows
 from test_pretraining import assert_same_weights, train_until_killed
+from tiny_families import config_of
 
 from keras_bert import BertPretrainer, InputError
 from keras_bert.optimization import AdamW

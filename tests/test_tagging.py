@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tiny
 
 from data_prep.finetuning.conll import read_tagged_sentences
 from keras_bert.program.errors import InputError
@@ -11,7 +12,7 @@ from keras_bert.tasks.tagging.tag_schemes import BIOES, tag_order
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "what", "a", "great", "week", "##end"])
+VOCABULARY = tiny.vocabulary("what a great week ##end")
 TOKENIZER = GraphTokenizer(VOCABULARY)
 
 

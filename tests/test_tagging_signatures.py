@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from generated_texts import generated_texts
 
-from keras_bert.config import BertConfig
 from keras_bert.serving.graph.signature_inputs import SignatureOptions
 from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.graph_entities import EntityReader
@@ -23,7 +23,7 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 TYPES = ["LOC", "PER", "a-b"]
 SCHEMES = {"BIO": "BI", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES"}
 PIECES = [piece for letter in "adehlnorstuyAGLPZ.,'-1239é東" for piece in (letter, f"##{letter}")]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "in", "London", "##on", *PIECES])
+VOCABULARY = tiny.vocabulary("the in London ##on", *PIECES)
 
 
 def labels_of(letters):
@@ -31,15 +31,8 @@ def labels_of(letters):
 
 
 def new_model(labels, vocabulary=VOCABULARY):
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=24,
-        initializer_range=0.5,
-        do_lower_case=False,
+    config = tiny.config(
+        vocabulary, intermediate_size=16, max_position_embeddings=24, initializer_range=0.5, do_lower_case=False
     )
     keras.utils.set_random_seed(1)
     model = TokenClassifier(config, labels)

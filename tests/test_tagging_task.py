@@ -4,29 +4,20 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from slow_parameters import slow_except
 
-from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import all_signatures, make_tokenizer
 from keras_bert.serving.graph.signature_inputs import SignatureOptions
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tasks.tagging.task import TaggingTask
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["ada", "##love", "lace", "grace", "wrote", "to", "london", "paris", "from", "'", "s", ",", ".", "in"]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=40,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.1,
+VOCABULARY = tiny.vocabulary(*WORDS)
+CONFIG = tiny.config(
+    VOCABULARY, dropout=0.0, hidden_size=32, intermediate_size=32, max_position_embeddings=40, initializer_range=0.1
 )
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 SENTENCES = [

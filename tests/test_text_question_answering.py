@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
-from keras_bert.config import BertConfig
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.fitting import text_task
@@ -13,27 +13,16 @@ from keras_bert.tasks.question_answering.examples import Answer
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
 from keras_bert.tokenization.user_inputs import collect
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 NAMES = ["ada", "alan", "grace", "kurt"]
 YEARS = ["1815", "1912", "1906", "1978"]
 CHINESE = "谁在哪里写了书李白王维苏轼杜甫北京西安他们一本"
 ARABIC = ["من", "كتب", "متى", "سلمى", "عمر", "ليلى", "زيد", "الكتاب", "الرسالة"]
-VOCABULARY = Vocabulary(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "when", "was", "born", "in", "?", ".", ",", "😀", "e"]
-    + [*NAMES, *YEARS, *dict.fromkeys(CHINESE), *ARABIC, *(f"pad{n}" for n in range(4))]
+VOCABULARY = tiny.vocabulary(
+    "who when was born in ? . , 😀 e", *NAMES, *YEARS, *dict.fromkeys(CHINESE), *ARABIC, *(f"pad{n}" for n in range(4))
 )
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=64,
-    max_position_embeddings=32,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.1,  # with the usual 0.02, such a small model learns nothing
-)
+# With weights that begin at the usual 0.02, such a small model learns nothing.
+CONFIG = tiny.config(VOCABULARY, dropout=0.0, hidden_size=32, max_position_embeddings=32, initializer_range=0.1)
 
 
 def new_model(**arguments):

@@ -7,6 +7,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+import tiny
 from slow_parameters import slow_except
 
 from keras_bert import AdamW, BertConfig, Encoder, InputError, MaskedLM, TextToText, Vocabulary
@@ -22,7 +23,7 @@ from keras_bert.tf_serving.readable_answers import readable_answers
 
 GOLDEN = np.load(pathlib.Path(__file__).with_name("family_golden") / "text_to_text.npz")
 END, NEW_TOKENS = 3, 14
-TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(chr(ord("a") + n) for n in range(26)), *"012345"]
+TOKENS = [*tiny.SPECIAL_TOKENS, *tiny.LETTERS, *"012345"]
 SOURCES, TARGETS = ["a b c", "d e", "f g h a"], ["c b a", "e d", "a h g f"]
 
 
@@ -69,7 +70,7 @@ def without_graphs(eagerly, monkeypatch):
 
 def small(num_blocks=1, **arguments):
     keras.utils.set_random_seed(3)
-    config = BertConfig(len(TOKENS), 16, num_blocks, 2, 24, max_position_embeddings=12)
+    config = tiny.config(TOKENS, num_hidden_layers=num_blocks, intermediate_size=24, max_position_embeddings=12)
     model = TextToText(config, **arguments)
     model.vocabulary = Vocabulary(TOKENS)
     return model
@@ -205,7 +206,7 @@ def bert(tmp_path_factory):
     """The folder of an encoder."""
     keras.utils.set_random_seed(1)
     path = tmp_path_factory.mktemp("bert") / "bert"
-    config = BertConfig(len(TOKENS), 16, 1, 2, 24, max_position_embeddings=12)
+    config = tiny.config(TOKENS, intermediate_size=24, max_position_embeddings=12)
     MaskedLM(config).save_pretrained(path, Vocabulary(TOKENS))
     return path
 

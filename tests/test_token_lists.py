@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from served_models import SECOND_TEXTS, TEXTS, VOCABULARY
-from test_families_on_texts import byte_pairs, sentence_pieces
+from tiny_families import byte_pairs, sentence_pieces
+from tiny_models import SECOND_TEXTS, TEXTS, VOCABULARY
 
 from keras_bert.records.segment_rows import cut_overlapping, join_segments
 from keras_bert.records.segments import cut_windows, pack_segments

@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from served_models import CONFIG as TWO_LAYERS
-from served_models import VOCABULARY
+from tiny_models import CONFIG as TWO_LAYERS
+from tiny_models import VOCABULARY
 
 from keras_bert.embeddings import vector_index
 from keras_bert.embeddings.summarization import summarize
