@@ -75,6 +75,7 @@ class Encoder(BertModel):
             no attention probabilities to return, or the class does not compute the config's family.
     """
 
+    kind = "Encoder"
     supports: Sequence[str] = ()
     has_positions = True
     has_token_head = False
