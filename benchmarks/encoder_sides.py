@@ -29,7 +29,7 @@ MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12,
 LARGEST_DIFFERENCE = 1e-3
 LARGEST_DIFFERENCE_OF_GELUS = 5e-2
 LARGEST_DIFFERENCE_OF_8_BITS = 2e-2
-LARGEST_DIFFERENCE_OF_BFLOAT16 = 1e-1
+LARGEST_DIFFERENCE_OF_BFLOAT16 = 2.5e-1  # 12 layers of BASE that round at other places
 
 
 @dataclasses.dataclass(frozen=True)
