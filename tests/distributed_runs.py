@@ -237,7 +237,8 @@ for _family in FAMILIES.keys() - {"static", "transfo-xl"}:
 
 
 def make_devices() -> None:
-    """Splits the CPU into four logical devices. Call it before TensorFlow's first operation."""
+    """Splits the CPU into four logical devices and hides GPUs. Call it before TensorFlow's first operation."""
+    tf.config.set_visible_devices([], "GPU")
     devices = [tf.config.LogicalDeviceConfiguration()] * 4
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
 

@@ -153,6 +153,18 @@ def test_two_devices_draw_the_tokens_of_two_parts(trained):
     assert largest_difference(parts, trained("electra_argmax", "parts2")["after"]) > 1e-3
 
 
+def test_a_strategy_with_one_device_sums_no_gradients(monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("XLA cannot compile this on a GPU")
+
+    monkeypatch.setattr(tf.distribute.ReplicaContext, "all_reduce", refuse)
+    make_model, make_optimizer, make_data, _ = distributed_runs.SETTINGS["adamw"]
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = make_model()
+        model.compile(make_optimizer(), jit_compile=False)
+    model.fit(make_data(), verbose=0)
+
+
 def run_program(on_four_devices, program, tmp_path):
     """Runs a program with four logical devices; returns what it prints as JSON."""
     file = tmp_path / "program.py"
