@@ -42,7 +42,7 @@ def as_bytes(texts) -> list[bytes]:
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """The folder of a tiny exported classifier, with version 1."""
-    from served_models import CONFIG, VOCABULARY
+    from tiny_models import CONFIG, VOCABULARY
 
     from keras_bert.tasks.classification.model import SequenceClassifier
 

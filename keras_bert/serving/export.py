@@ -53,7 +53,7 @@ def export_for_serving(
     `keras_bert.serving.load(path)` runs the exports of all formats. Those for LiteRT and ONNX Runtime are folders, see
     `portable/folder.py`; they take tokens, and `load` has the tokenizer. The following is about SavedModels.
 
-    The signatures are described in `keras_bert.serving.signatures`. The graph contains the tokenizer; `assets` contains
+    The `signatures.py` of each task describes its signatures. The graph contains the tokenizer; `assets` contains
     its files and `bert_config.json` for people and clients. The same model gives the same bytes, except for
     `fingerprint.pb`, which contains a random number. The written SavedModel is read again and checked
     (`saved_model_check`).
