@@ -2,5 +2,6 @@
 
 examples.py    columns of texts with scores or labels
 scores.py      retrieval and similarity scores
+answers.py     vectors, from the outputs of a server
 task.py        the task for `SentenceEncoder`
 """

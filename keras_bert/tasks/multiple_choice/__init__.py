@@ -2,6 +2,7 @@
 
 examples.py   checked prompts and choices
 rows.py       prompts with choices -> token rows
+answers.py    chosen texts, from the outputs of a model or of a server
 task.py       the task for `fit`, `evaluate` and `predict`
 report.py     how often each position is right and is chosen, and the worst errors
 """

@@ -1,4 +1,5 @@
 """Scores of texts for queries. The examples are those of `tasks/embedding`.
 
-task.py   the task for `CrossEncoder`
+answers.py   ranked texts
+task.py      the task for `CrossEncoder`
 """

@@ -2,5 +2,6 @@
 
 examples.py   checked examples
 scores.py     BLEU and ROUGE
+answers.py    written texts, from the outputs of a model or of a server
 task.py       the task for `TextToText`
 """
