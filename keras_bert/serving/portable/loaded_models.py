@@ -51,6 +51,8 @@ class LoadedModel:
 
     Attributes:
         engine: `engine.run(features)` returns the outputs of the network.
+        signatures: of a SavedModel, its signatures: `signatures["serving_default"](text=["a text"])` returns arrays by
+            name, as a server does. Empty for other formats.
         config, vocabulary: as of a Keras model.
         max_seq_length: longer texts are cut to this many tokens, unless `predict` gets another `max_seq_length`.
 
@@ -77,6 +79,7 @@ class LoadedModel:
                     f"{folder.path}/{EXPORT_FILE}: the setting {name} is not valid. Received: {value!r:.100}"
                 )
             setattr(self, name, tuple(value) if isinstance(value, list) else value)
+        self.signatures = getattr(engine, "signatures", {})
         self.engine = CheckedEngine(engine, self.config, len(self.feature_axes), self._outputs())
         self.feature_names = self.engine.feature_names
         known = {features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS}
@@ -171,21 +174,26 @@ class LoadedMaskedLM(LoadedModel):
     def _outputs(self):
         return {"masked_lm_logits": ("batch", "predictions", self.config.vocab_size)}
 
+    def __init__(self, folder: PortableFolder, engine):
+        super().__init__(folder, engine)
+        # SavedModels of earlier versions answer with the probabilities of their `top_k` tokens only.
+        self._has_all_tokens = getattr(engine, "has_raw_outputs", True)
+
     def predict(self, x, *args, **options) -> list:
         """Returns the most probable tokens for each mask of texts; the options are those of `fill_masks`.
 
-        A SavedModel has the probabilities of its `top_k` tokens only: it takes neither `targets` nor a larger `top_k`.
+        The default of `top_k` is that of the export.
         """
         from keras_bert.tasks.masked_lm import task
 
         self._check_texts(x)
         if self.top_k is not None:
             options = {"top_k": self.top_k, **options}
-            if "targets" in options or options["top_k"] > self.top_k:
-                raise InputError(
-                    f"This SavedModel was exported with top_k={self.top_k} and has no probabilities of other tokens. "
-                    "Export the model with a larger top_k, or for LiteRT or ONNX."
-                )
+        if not self._has_all_tokens and ("targets" in options or options["top_k"] > self.top_k):
+            raise InputError(
+                f"This SavedModel was exported with top_k={self.top_k} by an earlier version and has no probabilities "
+                "of other tokens. Export the model again."
+            )
         return task.predict_texts(self, x, *args, **{"max_seq_length": self.max_seq_length, **options})
 
     def evaluate(self, x, *args, **options) -> dict[str, float]:
@@ -193,8 +201,10 @@ class LoadedMaskedLM(LoadedModel):
         from keras_bert.tasks.masked_lm import task
 
         self._check_texts(x)
-        if self.top_k is not None:
-            raise InputError("A SavedModel has the probabilities of few tokens only. Export for LiteRT or ONNX.")
+        if not self._has_all_tokens:
+            raise InputError(
+                "This SavedModel of an earlier version has the probabilities of few tokens only. Export it again."
+            )
         return task.evaluate_texts(self, x, *args, **{"max_seq_length": self.max_seq_length, **options})
 
     def predict_on_batch(self, batch: Mapping[str, np.ndarray]):

@@ -19,3 +19,7 @@ question_answering.py   answers to questions about contexts of any length
 answer_windows.py       cuts contexts into windows, in the graph
 answer_search.py        two logits per token -> answers with n-best list, in the graph
 """
+
+# The signature with what a model returns for token rows, which `keras_bert.serving.load` calls. Its output is `outputs`
+# if the model returns one array.
+RAW_OUTPUTS = "raw_outputs"
