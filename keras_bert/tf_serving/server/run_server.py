@@ -15,7 +15,7 @@ import grpc
 import uvicorn
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.ask import load_text_operations
+from keras_bert.tf_serving.loading import load_text_operations
 from keras_bert.tf_serving.server.grpc_service import GrpcService
 from keras_bert.tf_serving.server.http_protocol import ImpatientProtocol, LoopbackHosts, RestServer, is_loopback
 from keras_bert.tf_serving.server.inference import Inference
