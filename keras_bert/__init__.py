@@ -3,8 +3,8 @@
 Importing this package loads neither TensorFlow nor Keras. They load when a name that needs them is first used.
 
 config/         BertConfig: bert_config.json and the published sizes
-registry.py     the names of all tasks' parts, and where they are
 families.py     BERT's relatives: defaults, tokenizers, row forms and sizes
+registry.py     the names of all tasks, and where their entries are
 tokenization/   text -> token ids, in Python and in the TensorFlow graph
 records/        TFRecords and the batches that are made from them
 layers/         the formulas of the paper as Keras layers

@@ -168,7 +168,9 @@ def test_families_are_explained_as_in_python(tmp_path, family):
 
 
 def test_what_has_no_such_signature_is_refused(tmp_path):
-    with pytest.raises(InputError, match="explain is for classifiers, taggers, question .* choice. Received: MaskedLM"):
+    with pytest.raises(
+        InputError, match="explain is for exports of SequenceClassifier, .*MultipleChoice only. Received: MaskedLM"
+    ):
         made(CONFIG, MaskedLM).export_for_serving(tmp_path / "masked", explain=True)
     with pytest.raises(InputError, match="needs weights that are not int8"):
         made(CONFIG, labels=["a", "b"]).export_for_serving(tmp_path / "int8", explain=True, weights="int8")

@@ -19,8 +19,8 @@ from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import UntrainedWarning
-from keras_bert.serving import export
 from keras_bert.serving.hub_pair import export_hub_pair
+from keras_bert.serving.portable import portable_models
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
 from keras_bert.tasks.masked_lm.task import evaluate_texts
 from keras_bert.tasks.masked_lm.text_generation import generate_text
@@ -81,7 +81,7 @@ def test_of_an_encoder_without_a_pooler_only_the_pooled_output_is_random():
         lambda model: evaluate_texts(model, ["the fox"]),
         lambda model: model.evaluate(FEATURES, verbose=0),
         lambda model: model.export_for_serving("nowhere"),
-        lambda model: export._check_model(classifier()),
+        lambda model: portable_models.exported_task(classifier()),
         lambda model: classifier().predict(["the fox"]),
         lambda model: classifier().evaluate(["the fox"], ["yes"]),
         lambda model: export_hub_pair(new(MaskedLM, with_pooler=False), "nowhere"),
@@ -96,8 +96,8 @@ def test_whatever_answers_says_that_a_model_is_untrained(ask):
 def test_only_the_parts_that_answers_depend_on_count():
     model = new(BertPretrainer, form.MASKED_LM, with_pooler=False)
     fill_masks(model, ["the [MASK]"])
-    export._check_model(model)
-    export._check_model(new(BertEncoder, with_pooler=False))
+    portable_models.exported_task(model)
+    portable_models.exported_task(new(BertEncoder, with_pooler=False))
     with pytest.raises(UntrainedWarning, match="no next_sentence_head and pooler|no pooler and next_sentence_head"):
         model.predict(FEATURES)
 

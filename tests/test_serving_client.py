@@ -8,6 +8,8 @@ import pytest
 from fake_tf_serving import FakeTfServing, probabilities
 from kinds_of_clients import KINDS, make_client
 
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.answers import LabelAnswer
 from keras_bert.tf_serving.client import (
     DeadlineExceeded,
     InvalidRequest,
@@ -47,6 +49,18 @@ def test_outputs_have_names_and_strings_are_text(server, kind):
     assert answer["labels"].tolist() == [["short", "long"]] * 6
     assert answer["label"].tolist() == [["short", "long"][row.argmax()] for row in expected]
     assert all(type(label) is str for label in answer["label"])
+
+
+def test_answers_are_the_objects_of_predict_in_python(server, kind):
+    with make_client(kind, server, batch_size=4) as client:
+        answers = client.answers(text=TEXTS)
+        with pytest.raises(InputError, match="The signature length does not give the answers .* Its outputs: length"):
+            client.answers("length", text=TEXTS)
+    for answer, row in zip(answers, probabilities([text.encode() for text in TEXTS]).tolist(), strict=True):
+        short, long = np.float32(row).tolist()
+        assert answer == LabelAnswer("short" if short >= long else "long", max(row), {"short": short, "long": long})
+    with make_client(kind, server) as client:
+        assert client.answers(text="a long text") == answers[2:3]
 
 
 def test_strings_that_are_not_utf_8_arrive_and_come_back_as_they_were(server, kind):

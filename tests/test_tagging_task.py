@@ -224,9 +224,7 @@ def test_labels_in_another_scheme_or_spelling_are_trained_and_give_entities(labe
     answers = model.predict(SENTENCES)
     assert [list(answer.tags) for answer in answers] == TAGS
     assert found(answers[1]) == [("PER", 0, 1, "Grace"), ("PER", 3, 5, "Ada Lace")]
-    make = all_signatures(
-        model, make_tokenizer(VOCABULARY, True), SignatureOptions(max_seq_length=40), tagging_signatures
-    )
+    make = all_signatures(model, make_tokenizer(VOCABULARY, True), SignatureOptions(max_seq_length=40))
     served = make["serving_default"](tf.constant([" ".join(SENTENCES[1])]))
     assert served["entities"].numpy().tolist() == [[b"Grace", b"Ada Lace"]]
 

@@ -60,7 +60,7 @@ class CrossEncoder(Prompts, SequenceClassifier):
     `BinaryCrossEntropyLoss` and, for one relevant text, `ListNetLoss`.
     """
 
-    text_task = "keras_bert.tasks.ranking.task.RankingTask"
+    kind = "CrossEncoder"
     loss_names = ("ranking_loss",)
     earlier_arguments = {"activation": "linear"}
 

@@ -70,6 +70,7 @@ class ElectraPretrainer(TaskModel):
     arguments and metrics have.
     """
 
+    kind = "ElectraPretrainer"
     feature_names = (
         *TaskModel.feature_names,
         features.MASKED_LM_POSITIONS,

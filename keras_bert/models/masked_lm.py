@@ -72,7 +72,7 @@ class MaskedLM(TaskModel):
     loss_names = ("masked_lm_loss",)
     metric_names = ("masked_lm_accuracy",)
     uses_pooler = False
-    text_task = "keras_bert.tasks.masked_lm.task.MaskedLMTask"
+    kind = "MaskedLM"
 
     def __init__(self, config: BertConfig, *, tables_of: Any = None, **kwargs: Any):
         super().__init__(config, **kwargs)

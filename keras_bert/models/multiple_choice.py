@@ -51,7 +51,7 @@ class MultipleChoice(CalibratedModel):
     """
 
     feature_axes = ("batch", "choices", "length")
-    text_task = "keras_bert.tasks.multiple_choice.task.MultipleChoiceTask"
+    kind = "MultipleChoice"
     loss_names = ("choice_loss",)
     logits_layer = "choice_scorer"
     metric_names = ("accuracy",)

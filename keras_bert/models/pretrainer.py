@@ -51,6 +51,7 @@ class BertPretrainer(TaskModel):
     Reference: Devlin et al., 2018, section 3.1; google-research/bert `run_pretraining.py`.
     """
 
+    kind = "BertPretrainer"
     feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
     counts_weights = True
     loss_names: Sequence[str] = ("masked_lm_loss", "next_sentence_loss")

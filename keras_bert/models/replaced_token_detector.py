@@ -41,6 +41,7 @@ class ReplacedTokenDetector(TaskModel):
     Reference: Clark et al., 2019, section 2; google-research/electra `run_pretraining.py`.
     """
 
+    kind = "ReplacedTokenDetector"
     has_token_outputs = True
     uses_pooler = False
     loss_names = ("replaced_token_loss",)

@@ -34,6 +34,7 @@ class SentenceClassifier(SequenceClassifier):
     Reference: Tunstall et al., 2022, arXiv 2209.11055 (SetFit).
     """
 
+    kind = "SentenceClassifier"
     uses_pooler = False
     earlier_arguments = {"keeps_order": False}
 

@@ -66,7 +66,7 @@ class SentenceEncoder(Prompts, TaskModel):
     Reference: Reimers and Gurevych, 2019, arXiv 1908.10084.
     """
 
-    text_task = "keras_bert.tasks.embedding.task.EmbeddingTask"
+    kind = "SentenceEncoder"
     uses_pooler = False
     can_be_static = True
     loss_names = ("embedding_loss",)

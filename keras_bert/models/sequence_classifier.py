@@ -77,7 +77,7 @@ class SequenceClassifier(CalibratedModel):
 
     loss_names = ("classification_loss",)
     logits_layer = "classifier"
-    text_task = "keras_bert.tasks.classification.task.ClassificationTask"
+    kind = "SequenceClassifier"
 
     def __init__(
         self,

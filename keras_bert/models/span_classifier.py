@@ -63,7 +63,7 @@ class SpanClassifier(CalibratedModel):
     """
 
     has_token_outputs = True
-    text_task = "keras_bert.tasks.question_answering.task.QuestionAnsweringTask"
+    kind = "SpanClassifier"
     loss_names = ("span_loss",)
     logits_layer = "span_classifier"
     metric_names = ("start_accuracy", "end_accuracy")

@@ -38,6 +38,7 @@ class SpanPretrainer(BertPretrainer):
     Reference: Joshi et al., 2020, arXiv 1907.10529; facebookresearch/SpanBERT.
     """
 
+    kind = "SpanPretrainer"
     loss_names = (*BertPretrainer.loss_names, "span_boundary_loss")
     metric_names = (*BertPretrainer.metric_names, "span_boundary_accuracy")
     # Spans of whole words with one draw of [MASK], the same or random tokens for each.

@@ -61,7 +61,7 @@ class TextToText(TaskModel):
     loss_names = ("loss_of_targets",)
     metric_names = ("token_loss", "token_accuracy")
     uses_pooler = False
-    text_task = "keras_bert.tasks.text_to_text.task.TextToTextTask"
+    kind = "TextToText"
 
     def __init__(self, config: BertConfig, *, shared: bool = False, label_smoothing: float = 0.1, **kwargs: Any):
         super().__init__(config, **kwargs)

@@ -57,7 +57,7 @@ class TokenClassifier(CalibratedModel):
     """
 
     has_token_outputs = True
-    text_task = "keras_bert.tasks.tagging.task.TaggingTask"
+    kind = "TokenClassifier"
     loss_names = ("token_classification_loss",)
     logits_layer = "token_classifier"
     metric_names = ("accuracy",)

@@ -1,5 +1,6 @@
 """Labels, sets of labels or scores for texts and pairs of texts.
 
+entry.py             what checkpoints and exports must know of the task
 examples.py          checked examples and their labels
 rows.py              texts and pairs -> token rows
 answers.py           labels and scores, from the outputs of a model or of a server

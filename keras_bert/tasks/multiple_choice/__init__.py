@@ -1,5 +1,6 @@
 """A prompt and several choices, of which one is right.
 
+entry.py      what checkpoints and exports must know of the task
 examples.py   checked prompts and choices
 rows.py       prompts with choices -> token rows
 answers.py    chosen texts, from the outputs of a model or of a server

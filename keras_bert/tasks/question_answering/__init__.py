@@ -1,5 +1,6 @@
 """Answers from a context, or the statement that there is none: SQuAD 1.1 and 2.0.
 
+entry.py              what checkpoints and exports must know of the task
 examples.py           questions with contexts and answers
 rows.py               questions and contexts -> windows: token rows that overlap
 answer_locations.py   finds given answers among the tokens, and reports those that do not fit

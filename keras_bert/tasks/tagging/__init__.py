@@ -1,5 +1,6 @@
 """A tag for each word: named entities, parts of speech.
 
+entry.py         what checkpoints and exports must know of the task
 examples.py      checked sentences and their tags
 rows.py          words with tags -> token rows
 tag_schemes.py   BIO, IOB1, BIOES and related schemes

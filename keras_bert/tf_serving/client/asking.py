@@ -53,10 +53,11 @@ class Asking:
             InputError: the inputs cannot be sent.
             ServingError: the server did not answer the request.
         """
-        answer = join_rows(await self._ask("predict", signature_name, inputs))
-        if None in answer:  # TF Serving's JSON does not name the output of a signature that has only one.
-            answer = {await self._name_of_only_output(signature_name): answer[None]}
-        return answer
+        parts = await self._ask("predict", signature_name, inputs)
+        if None in parts[0]:  # TF Serving's JSON does not name the output of a signature that has only one.
+            name = await self._name_of_only_output(signature_name)
+            parts = [{name: part[None]} for part in parts]
+        return join_rows(parts)
 
     async def answers(self, /, signature_name: str = "serving_default", **inputs: Any) -> Any:
         """Returns the answers of a model that `export_for_serving` wrote, as objects.
@@ -73,6 +74,8 @@ class Asking:
             ServingError: as `predict`.
         """
         outputs = await self.predict(signature_name, **inputs)
+        # JSON has no types: this restores the float32 of exported models.
+        outputs = {name: values.astype("f4") if values.dtype == "f8" else values for name, values in outputs.items()}
         found = registry.served_answers(outputs, as_arrays(inputs))
         if found is None:
             raise InputError(

@@ -1,0 +1,24 @@
+"""The entry of `CrossEncoder`, see `registry.py`."""
+
+from keras_bert.checkpoints.checkpoint import CLASSIFIER
+from keras_bert.models.score_activations import SCORE_ACTIVATIONS
+from keras_bert.registry import Export, Setting, Task
+from keras_bert.tasks.settings import PROMPTS, prompt_of
+
+CROSS_ENCODER = Task(
+    model="keras_bert.models.cross_encoder.CrossEncoder",
+    heads=(CLASSIFIER,),
+    text_task="keras_bert.tasks.ranking.task.RankingTask",
+    export=Export(
+        signatures="keras_bert.serving.signatures.classification.cross_encoder_signatures",
+        outputs=lambda model: {"": ("batch", 1)},
+        settings={"activation": Setting("linear", lambda value: value in SCORE_ACTIVATIONS), **PROMPTS},
+        in_graph=lambda model, options: {"activation": "linear", **prompt_of(options)},
+        options=("text_pairs", "explain", "prompt"),
+        served_answers="keras_bert.tasks.classification.answers.served_answers",
+        methods="keras_bert.tasks.ranking.loaded.LoadedCrossEncoder",
+    ),
+    onnx="keras_bert.serving.portable.onnx_heads.classifier",
+    hub_task="text-ranking",
+    example='model.rank("a query", ["a text", "another text"])',
+)

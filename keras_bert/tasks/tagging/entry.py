@@ -1,0 +1,21 @@
+"""The entry of `TokenClassifier`, see `registry.py`."""
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.registry import Export, Task
+from keras_bert.tasks.settings import DOC_STRIDE, labels
+
+TOKEN_CLASSIFIER = Task(
+    model="keras_bert.models.token_classifier.TokenClassifier",
+    heads=(form.TOKEN_CLASSIFIER,),
+    text_task="keras_bert.tasks.tagging.task.TaggingTask",
+    export=Export(
+        signatures="keras_bert.serving.signatures.tagging.tagging_signatures",
+        outputs=lambda model: {"": ("batch", "length", len(model.labels))},
+        settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
+        options=("explain",),
+        served_answers="keras_bert.tasks.tagging.answers.served_answers",
+    ),
+    onnx="keras_bert.serving.portable.onnx_heads.token_classifier",
+    hub_task="token-classification",
+    example='model.predict(["a text"])',
+)

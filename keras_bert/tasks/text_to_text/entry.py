@@ -1,0 +1,18 @@
+"""The entry of `TextToText`, see `registry.py`."""
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.registry import Export, Task
+
+TEXT_TO_TEXT = Task(
+    model="keras_bert.models.text_to_text.TextToText",
+    heads=(form.CROSS_ATTENTION, form.MASKED_LM),
+    text_task="keras_bert.tasks.text_to_text.task.TextToTextTask",
+    export=Export(
+        signatures="keras_bert.serving.signatures.text_to_text.text_to_text_signatures",
+        outputs=lambda model: dict.fromkeys(("texts", "scores"), ("batch", "alternatives")),
+        options=("num_beams", "max_new_tokens", "length_penalty", "num_answers"),
+        served_answers="keras_bert.tasks.text_to_text.answers.served_answers",
+    ),
+    hub_task="text2text-generation",
+    example='model.predict(["a text"])',
+)
