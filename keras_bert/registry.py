@@ -64,6 +64,10 @@ class Task:
         model: import path of the model class; None for encoders, whose classes are those of the families.
         heads: the parts of its checkpoints beside the encoder, named as the attributes of the model.
         text_task: import path of its `TextTask`; None for a model that takes features only.
+        start: import path of the function by which such a model starts from a checkpoint of another kind: (model class,
+            checkpoint, arguments) -> (arguments, checkpoint). None if weights of equal names suffice.
+        told_as: the field of a `BertCheckpoint` that has the arguments of such a model, for formats with a place for
+            them.
         export: how it is exported for serving; None if it cannot be.
         onnx: import path of the function that adds a model to an ONNX graph: (graph, model) -> name of the output ->
             (value, axes). None if LiteRT and ONNX Runtime cannot run it.
@@ -74,6 +78,8 @@ class Task:
     model: str | None = None
     heads: tuple[str, ...] = ()
     text_task: str | None = None
+    start: str | None = None
+    told_as: str | None = None
     export: Export | None = None
     onnx: str | None = None
     hub_task: str | None = None

@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
@@ -237,6 +237,16 @@ def test_masks_in_tokens_are_filled_up_to_the_length(ask):
     assert answer["positions"].tolist() == [[2]]
     assert answer["tokens"].tolist() == expected["tokens"].tolist()
     np.testing.assert_allclose(answer["probabilities"], expected["probabilities"], atol=1e-5)
+
+
+def test_the_tokens_of_an_exported_encoder_give_the_vectors_of_its_texts(tmp_path):
+    signatures = tf.saved_model.load(export_for_serving(encoder(), tmp_path)).signatures
+    texts = tf.constant(["the fox", "", "a wonderful film"])
+    rows = signatures["tokenize"](text=texts)
+    vectors = signatures["tokens"](input_ids=rows["input_ids"], lengths=rows["lengths"])["embedding"]
+    np.testing.assert_allclose(vectors, signatures["serving_default"](text=texts)["embedding"], atol=1e-5)
+    layer = keras.layers.TFSMLayer(tmp_path / "1", call_endpoint="serving_default")
+    np.testing.assert_allclose(layer(texts)["embedding"], vectors, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["single", "pairs", "masked"])

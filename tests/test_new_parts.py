@@ -11,19 +11,18 @@ from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained, model_of
 from keras_bert.models.distiller import Distiller
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import UntrainedWarning
-from keras_bert.serving.hub_pair import export_hub_pair
 from keras_bert.serving.portable import portable_models
+from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
+from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.masked_lm.task import evaluate_texts
 from keras_bert.tasks.masked_lm.text_generation import generate_text
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 LABELS = {"labels": ["no", "yes"]}
 CHOICES = {name: np.stack([values, values], axis=1) for name, values in FEATURES.items()}
@@ -84,9 +83,8 @@ def test_of_an_encoder_without_a_pooler_only_the_pooled_output_is_random():
         lambda model: portable_models.exported_task(classifier()),
         lambda model: classifier().predict(["the fox"]),
         lambda model: classifier().evaluate(["the fox"], ["yes"]),
-        lambda model: export_hub_pair(new(MaskedLM, with_pooler=False), "nowhere"),
     ],
-    ids=["fill", "perplexity", "write", "texts", "features", "export", "exports", "labels", "scores", "hub"],
+    ids=["fill", "perplexity", "write", "texts", "features", "export", "exports", "labels", "scores"],
 )
 def test_whatever_answers_says_that_a_model_is_untrained(ask):
     with pytest.raises(UntrainedWarning, match="is not trained: memory has no"):  # in tests, warnings are errors

@@ -13,10 +13,10 @@ from portable_answers import TEXTS
 from portable_models import make_model
 
 from keras_bert import BertConfig, InputError, SequenceClassifier, load_vocabulary
-from keras_bert.models.replaced_token_detector import ReplacedTokenDetector
 from keras_bert.serving import load
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import read_portable, write_portable
+from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from run_scripts import export_model

@@ -7,11 +7,11 @@ import tensorflow as tf
 from slow_parameters import slow_except
 
 from keras_bert.config import BertConfig
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import all_signatures, make_tokenizer
-from keras_bert.serving.signatures.signature_inputs import SignatureOptions
-from keras_bert.serving.signatures.tagging import tagging_signatures
+from keras_bert.serving.graph.signature_inputs import SignatureOptions
+from keras_bert.tasks.tagging.model import TokenClassifier
+from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tasks.tagging.task import TaggingTask
 from keras_bert.tokenization.vocabulary import Vocabulary
 

@@ -1,6 +1,7 @@
 """Selects the model class for a checkpoint, by class name or by the stored heads."""
 
 import reprlib
+from collections.abc import Mapping
 
 from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
@@ -49,6 +50,12 @@ def heads_of(model_class: type) -> tuple[str, ...]:
     """Returns the heads of a model class; subclasses have the heads of their base class."""
     task = registry.task_of(model_class)
     return task.heads if task else ()
+
+
+def fields_of(model_class: type, arguments: Mapping) -> dict[str, Mapping]:
+    """Returns the fields of a `BertCheckpoint` that tell writers of other formats the arguments of such a model."""
+    task = registry.task_of(model_class)
+    return {task.told_as: arguments} if task and task.told_as else {}
 
 
 def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:

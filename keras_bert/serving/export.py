@@ -14,9 +14,12 @@ from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.models.encoder_base import FEW_SHAPES, UNPADDING, encoder_of
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
-from keras_bert.serving.canonical_graph import make_canonical
-from keras_bert.serving.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
-from keras_bert.serving.eight_bit_weights import EightBitModel
+from keras_bert.serving.graph.canonical_graph import make_canonical
+from keras_bert.serving.graph.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
+from keras_bert.serving.graph.eight_bit_weights import EightBitModel
+from keras_bert.serving.graph.examples import of_examples
+from keras_bert.serving.graph.signature_inputs import SignatureOptions
+from keras_bert.serving.graph.tokenize import tokenize_signature
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, check_format, write_description, write_portable
 from keras_bert.serving.portable.portable_models import (
     answer_settings,
@@ -24,9 +27,6 @@ from keras_bert.serving.portable.portable_models import (
     exported_task,
     stored_kind,
 )
-from keras_bert.serving.signatures.examples import of_examples
-from keras_bert.serving.signatures.signature_inputs import SignatureOptions
-from keras_bert.serving.signatures.tokenize import tokenize_signature
 from keras_bert.tf_serving.saved_model_check.checking import require_servable
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 from keras_bert.tf_serving.versions import check_version_place, new_version
@@ -53,7 +53,7 @@ def export_for_serving(
     `keras_bert.serving.load(path)` runs the exports of all formats. Those for LiteRT and ONNX Runtime are folders, see
     `portable/folder.py`; they take tokens, and `load` has the tokenizer. The following is about SavedModels.
 
-    The signatures are described in `keras_bert.serving.signatures`. The graph contains the tokenizer; `assets` contains
+    The signatures are described in `signatures.py` of each task. The graph contains the tokenizer; `assets` contains
     its files and `bert_config.json` for people and clients. The same model gives the same bytes, except for
     `fingerprint.pb`, which contains a random number. The written SavedModel is read again and checked
     (`saved_model_check`).

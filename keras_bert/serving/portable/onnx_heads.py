@@ -6,10 +6,10 @@ Each function adds a model to a graph, and returns name of the output -> (value,
 import numpy as np
 from keras import ops
 
-from keras_bert.models.span_classifier import PADDING_LOGIT
 from keras_bert.records import features
 from keras_bert.serving.portable.onnx_encoder import array, dense, layer_norm, stored_name
 from keras_bert.serving.portable.onnx_encoders import onnx_encoder
+from keras_bert.tasks.question_answering.model import PADDING_LOGIT
 
 # Names of the axes of inputs and outputs.
 BATCH, LENGTH, CHOICES, PREDICTIONS = "batch", "length", "choices", "predictions"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from keras_bert import registry
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
+from keras_bert.config.poolings import check_pooling
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
@@ -29,8 +30,6 @@ def portable_model(model, pooling: str | None = None, normalize: bool | None = N
     stored = registry.imported(registry.task(task.export.stored_as).model) if task.export.stored_as else type(model)
     arguments = {} if normalize is None else {"normalize": normalize}
     if "pooling" in task.export.options:
-        from keras_bert.embeddings.text_vectors import check_pooling
-
         check_pooling(model.config, pooling or "mean")
         arguments["pooling"] = [pooling or "mean"]
     if stored is type(model) and not arguments and not lora_layers(model) and model.compute_dtype == "float32":

@@ -8,9 +8,9 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.portable.folder import EXPORT_FILE
 from keras_bert.serving.portable.outputs_of_answers import outputs_of_answers
-from keras_bert.serving.signatures import RAW_OUTPUTS
 from keras_bert.tf_serving.client.request_batches import as_arrays
 from keras_bert.tf_serving.loading import load_saved_model
 

@@ -7,11 +7,11 @@ from keras_bert.registry import Export, Setting, Task
 from keras_bert.tasks.settings import DOC_STRIDE, labels
 
 SEQUENCE_CLASSIFIER = Task(
-    model="keras_bert.models.sequence_classifier.SequenceClassifier",
+    model="keras_bert.tasks.classification.model.SequenceClassifier",
     heads=(CLASSIFIER,),
     text_task="keras_bert.tasks.classification.task.ClassificationTask",
     export=Export(
-        signatures="keras_bert.serving.signatures.classification.classifier_signatures",
+        signatures="keras_bert.tasks.classification.signatures.classifier_signatures",
         outputs=lambda model: {"": ("batch", len(model.labels))},
         settings={
             "labels": labels(1, ["score"]),
@@ -27,6 +27,7 @@ SEQUENCE_CLASSIFIER = Task(
 )
 SENTENCE_CLASSIFIER = dataclasses.replace(
     SEQUENCE_CLASSIFIER,
-    model="keras_bert.models.sentence_classifier.SentenceClassifier",
+    model="keras_bert.tasks.classification.sentence_classifier.SentenceClassifier",
+    start="keras_bert.tasks.embedding.start.start",
     onnx="keras_bert.serving.portable.onnx_heads.sentence_classifier",
 )

@@ -6,10 +6,12 @@ from keras_bert.registry import Export, Setting, Task
 from keras_bert.tasks.settings import DOC_STRIDE, PROMPTS, are_names, is_count, prompt_of
 
 SENTENCE_ENCODER = Task(
-    model="keras_bert.models.sentence_encoder.SentenceEncoder",
+    model="keras_bert.tasks.embedding.model.SentenceEncoder",
     text_task="keras_bert.tasks.embedding.task.EmbeddingTask",
+    start="keras_bert.tasks.embedding.start.start",
+    told_as="sentence",
     export=Export(
-        signatures="keras_bert.serving.signatures.embedding.sentence_signatures",
+        signatures="keras_bert.tasks.embedding.signatures.sentence_signatures",
         outputs=lambda model: {"": ("batch", model.embedding_size)},
         settings={
             "pooling": Setting(["mean"], lambda value: are_names(value, 1)),
@@ -31,7 +33,7 @@ SENTENCE_ENCODER = Task(
 ENCODER = Task(
     export=dataclasses.replace(
         SENTENCE_ENCODER.export,
-        signatures="keras_bert.serving.signatures.embedding.embedding_signatures",
+        signatures="keras_bert.tasks.embedding.signatures.embedding_signatures",
         stored_as="SentenceEncoder",
         derived=lambda model: {},
         in_graph=lambda model, options: {

@@ -1,6 +1,9 @@
 """Masked tokens in texts: training, filling, scoring and writing.
 
 entry.py             what checkpoints and exports must know of the task
+model.py             MaskedLM: predicts masked tokens
+signatures.py        the signatures of its SavedModels
+graph_masks.py       finds [MASK] in texts, in the graph
 masked_texts.py      texts with [MASK], and the token rows made from them
 answers.py           tokens for [MASK], from the outputs of a model or of a server
 task.py              the task for `fit`, `evaluate` and `predict`, with new masks in every batch

@@ -5,11 +5,11 @@ from keras_bert.registry import Export, Setting, Task
 from keras_bert.tasks.settings import is_count, is_none_or
 
 MASKED_LM = Task(
-    model="keras_bert.models.masked_lm.MaskedLM",
+    model="keras_bert.tasks.masked_lm.model.MaskedLM",
     heads=(form.MASKED_LM,),
     text_task="keras_bert.tasks.masked_lm.task.MaskedLMTask",
     export=Export(
-        signatures="keras_bert.serving.signatures.masked_lm.fill_mask_signatures",
+        signatures="keras_bert.tasks.masked_lm.signatures.fill_mask_signatures",
         outputs=lambda model: {"masked_lm_logits": ("batch", "predictions", model.config.vocab_size)},
         settings={"top_k": Setting(None, is_none_or(is_count))},
         in_graph=lambda model, options: {"top_k": options.top_k},

@@ -4,11 +4,11 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.registry import Export, Task
 
 MULTIPLE_CHOICE = Task(
-    model="keras_bert.models.multiple_choice.MultipleChoice",
+    model="keras_bert.tasks.multiple_choice.model.MultipleChoice",
     heads=(form.MULTIPLE_CHOICE,),
     text_task="keras_bert.tasks.multiple_choice.task.MultipleChoiceTask",
     export=Export(
-        signatures="keras_bert.serving.signatures.multiple_choice.multiple_choice_signatures",
+        signatures="keras_bert.tasks.multiple_choice.signatures.multiple_choice_signatures",
         outputs=lambda model: {"": ("batch", "choices")},
         options=("explain",),
         served_answers="keras_bert.tasks.multiple_choice.answers.served_answers",

@@ -5,11 +5,11 @@ from keras_bert.registry import Export, Setting, Task
 from keras_bert.tasks.settings import is_count, is_none_or, is_number
 
 SPAN_CLASSIFIER = Task(
-    model="keras_bert.models.span_classifier.SpanClassifier",
+    model="keras_bert.tasks.question_answering.model.SpanClassifier",
     heads=(form.SPAN_CLASSIFIER,),
     text_task="keras_bert.tasks.question_answering.task.QuestionAnsweringTask",
     export=Export(
-        signatures="keras_bert.serving.signatures.question_answering.question_answering_signatures",
+        signatures="keras_bert.tasks.question_answering.signatures.question_answering_signatures",
         outputs=lambda model: dict.fromkeys(("start_logits", "end_logits"), ("batch", "length")),
         settings={
             "null_threshold": Setting(None, is_none_or(is_number)),

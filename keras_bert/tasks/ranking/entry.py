@@ -6,11 +6,13 @@ from keras_bert.registry import Export, Setting, Task
 from keras_bert.tasks.settings import PROMPTS, prompt_of
 
 CROSS_ENCODER = Task(
-    model="keras_bert.models.cross_encoder.CrossEncoder",
+    model="keras_bert.tasks.ranking.model.CrossEncoder",
     heads=(CLASSIFIER,),
     text_task="keras_bert.tasks.ranking.task.RankingTask",
+    start="keras_bert.tasks.ranking.start.start",
+    told_as="ranking",
     export=Export(
-        signatures="keras_bert.serving.signatures.classification.cross_encoder_signatures",
+        signatures="keras_bert.tasks.ranking.signatures.cross_encoder_signatures",
         outputs=lambda model: {"": ("batch", 1)},
         settings={"activation": Setting("linear", lambda value: value in SCORE_ACTIVATIONS), **PROMPTS},
         in_graph=lambda model, options: {"activation": "linear", **prompt_of(options)},

@@ -5,11 +5,11 @@ from keras_bert.registry import Export, Task
 from keras_bert.tasks.settings import DOC_STRIDE, labels
 
 TOKEN_CLASSIFIER = Task(
-    model="keras_bert.models.token_classifier.TokenClassifier",
+    model="keras_bert.tasks.tagging.model.TokenClassifier",
     heads=(form.TOKEN_CLASSIFIER,),
     text_task="keras_bert.tasks.tagging.task.TaggingTask",
     export=Export(
-        signatures="keras_bert.serving.signatures.tagging.tagging_signatures",
+        signatures="keras_bert.tasks.tagging.signatures.tagging_signatures",
         outputs=lambda model: {"": ("batch", "length", len(model.labels))},
         settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
         options=("explain",),

@@ -14,7 +14,7 @@ class WrittenText:
 
     Attributes:
         text: the best text.
-        score: its score, see `models/beam_search.py`.
+        score: its score, see `tasks/text_to_text/beam_search.py`.
         alternatives: the `num_answers` best texts and their scores, the best first.
     """
 

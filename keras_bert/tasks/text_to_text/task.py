@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.models.beam_search import SearchOptions
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import SourceTargetRows, TokenRows
@@ -16,6 +15,7 @@ from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.report_files import aligned, write_table, write_text
 from keras_bert.tasks.text_to_text.answers import WrittenText, written_texts
+from keras_bert.tasks.text_to_text.beam_search import SearchOptions
 from keras_bert.tasks.text_to_text.examples import TextToTextExamples
 from keras_bert.tasks.text_to_text.scores import bleu_signature, has_text_scores, text_scores
 from keras_bert.tokenization.kinds import python_tokenizer
