@@ -104,7 +104,7 @@ def _export(path: str, size: dict) -> list[str]:
 
 def _direct_answers(path: str, texts: list[str]):
     """Returns a function that calls the SavedModel with one text, and the probabilities of all texts."""
-    from keras_bert.tf_serving.ask import load_text_operations
+    from keras_bert.tf_serving.loading import load_text_operations
     from keras_bert.tf_serving.server.loaded_model import LoadedModel
 
     load_text_operations()

@@ -40,6 +40,8 @@ class Export:
         options: the names of further `SignatureOptions` that it takes, of those that not all models take.
         needed_parts: the parts of the model that its signatures use; None for all.
         methods: import path of a class with further methods of loaded exports, such as `rank`; or None.
+        served_answers: import path of the function that makes the answers from the outputs of `serving_default` and its
+            inputs, arrays by name; it returns None for the outputs of another task.
     """
 
     signatures: str
@@ -51,6 +53,7 @@ class Export:
     options: tuple[str, ...] = ()
     needed_parts: tuple[str, ...] | None = None
     methods: str | None = None
+    served_answers: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +130,25 @@ def export_of(model: Any) -> Export:
     assert entry is not None
     assert entry.export is not None
     return entry.export
+
+
+def served_answers(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
+    """Returns the answers in the outputs of a served model: an answer for each row, as `predict(texts)` returns them.
+
+    Args:
+        outputs: the outputs of a signature with answers, such as `serving_default`: arrays `[N, ...]` by name; strings
+            may be `bytes` or `str`.
+        inputs: what the signature was given, N values by name.
+
+    Returns:
+        a list of N objects, an array of N vectors, or None if no task has such outputs.
+    """
+    exports = [entry.export for entry in map(task, TASKS) if entry.export is not None]
+    for path in dict.fromkeys(export.served_answers for export in exports if export.served_answers):
+        answers = imported(path)(outputs, inputs)
+        if answers is not None:
+            return answers
+    return None
 
 
 def model_paths() -> list[str]:

@@ -84,7 +84,7 @@ class SavedModel(Model):
     """An exported classifier, run as the development server runs it."""
 
     def __init__(self, folder):
-        from keras_bert.tf_serving.ask import load_text_operations
+        from keras_bert.tf_serving.loading import load_text_operations
         from keras_bert.tf_serving.server.loaded_model import LoadedModel
 
         load_text_operations()

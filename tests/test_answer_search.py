@@ -9,7 +9,7 @@ import tensorflow as tf
 import tiny
 from generated_texts import generated_texts
 
-from keras_bert.tasks.question_answering import answer_spans
+from keras_bert.tasks.question_answering import answers
 from keras_bert.tasks.question_answering.answer_search import ContextTokens, find_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 from keras_bert.tasks.question_answering.answer_windows import context_tokens, graph_windows
@@ -75,7 +75,7 @@ def test_windows_are_those_of_python(tokenizer, window_options):
 def assert_same_answers(tokenizer, questions, contexts, window_options, options, logits_of):
     windows = make_windows(questions, contexts, tokenizer, window_options)
     logits = [logits_of(len(windows.ids)).astype(np.float32) for _ in range(2)]
-    expected = answer_spans.find_answers(windows, contexts, *logits, options)
+    expected = answers.find_answers(windows, contexts, *logits, options)
     found = find_answers(*in_graph(tokenizer, questions, contexts, window_options), *logits, options)
     found = {name: values.numpy() for name, values in found.items()}
     for number, (context, answer) in enumerate(zip(contexts, expected, strict=True)):

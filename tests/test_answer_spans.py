@@ -7,7 +7,8 @@ import pytest
 import tiny
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, find_answers
+from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
+from keras_bert.tasks.question_answering.answers import find_answers
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 

@@ -66,20 +66,21 @@ sys.path.insert(0, "tests")
 from tiny_models import CONFIG, VOCABULARY
 from tiny_families import new
 from keras_bert import SequenceClassifier
-from keras_bert.tf_serving import ask
+from keras_bert.serving import load
+from keras_bert.tf_serving import loading
 
-ask.importlib.util.find_spec = lambda name: None
+loading.importlib.util.find_spec = lambda name: None
 family, folder, usual_export = sys.argv[1:]
 if family == "bert":
     model = SequenceClassifier(CONFIG, labels=["a", "b"])
     model.vocabulary = VOCABULARY
 else:
     model = new(SequenceClassifier, family, labels=["a", "b"])
-saved = ask.SavedModel(model.export_for_serving(folder, core_operations=True))
-print(len(saved.ask(["the fox", "dog!", ""])))
+saved = load(model.export_for_serving(folder, core_operations=True))
+print(len(saved.predict(["the fox", "dog!", "a"])))
 try:
-    ask.SavedModel(usual_export)
-except ask.InputError as error:
+    load(usual_export)
+except loading.InputError as error:
     print(error)
 with open("/proc/self/maps") as file:
     print([line for line in file if "tensorflow_text" in line])

@@ -243,7 +243,8 @@ def test_the_tokens_of_an_exported_encoder_give_the_vectors_of_its_texts(tmp_pat
 def test_signatures_are_what_servers_and_clients_can_use(exports, name):
     saved_model = read_saved_model(exports[name][1])
     signatures = saved_model.meta_graphs[0].signature_def
-    names = {"serving_default", "tokens", "tokenize", "examples"} | ({"classify"} if name != "masked" else set())
+    names = {"serving_default", "tokens", "raw_outputs", "tokenize", "examples"}
+    names |= {"classify"} if name != "masked" else set()
     assert set(signatures) - {"__saved_model_init_op"} == names
     texts = ["text", "text_b"] if name == "pairs" else ["text"]
     assert sorted(signatures["serving_default"].inputs) == texts

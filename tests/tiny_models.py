@@ -197,12 +197,13 @@ def model_and_batch(kind: str):
 
 
 def assert_same_answers(found, expected, tolerance: float = 1e-5) -> None:
-    """Asserts that answers are equal: numbers to a tolerance, everything else exactly."""
+    """Asserts that answers are objects of the same types and equal: numbers to a tolerance, everything else exactly."""
+    assert type(found) is type(expected)
     if dataclasses.is_dataclass(expected):
-        assert type(found) is type(expected)
         for field in dataclasses.fields(expected):
             assert_same_answers(getattr(found, field.name), getattr(expected, field.name), tolerance)
     elif isinstance(expected, (float, np.ndarray, np.floating)):
+        assert np.asarray(found).dtype == np.asarray(expected).dtype
         np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
     elif isinstance(expected, dict):
         assert list(found) == list(expected)

@@ -13,3 +13,7 @@ onnx_layers.py          Keras layers as ONNX operations
 onnx_heads.py           what the tasks share of their ONNX operations
 onnx_operations.py      the operations that these graphs have, and the shapes of their results
 """
+
+# The signature with what a model returns for token rows, which `keras_bert.serving.load` calls. Its output is `outputs`
+# if the model returns one array.
+RAW_OUTPUTS = "raw_outputs"

@@ -13,6 +13,7 @@ onnx_modern_bert.py     `ModernBertEncoder` as such operations
 onnx_encoders.py        finds the class that writes an encoder
 onnx_engine.py          runs model.onnx without TensorFlow
 saved_model_engine.py   runs SavedModels with TensorFlow, for the same loader
+outputs_of_answers.py   the outputs of SavedModels of earlier versions, from their answers
 loading.py              keras_bert.serving.load: predict(texts) of every export
 loaded_models.py        the models that it returns: the tasks' code on an engine
 checked_engine.py       checks the features before an engine gets them

@@ -25,6 +25,8 @@ class LoadedModel:
 
     Attributes:
         engine: `engine.run(features)` returns the outputs of the network.
+        signatures: of a SavedModel, its signatures: `signatures["serving_default"](text=["a text"])` returns arrays by
+            name, as a server does. Empty for other formats.
         kind, config, vocabulary: as of a Keras model.
         max_seq_length: longer texts are cut to this many tokens, unless `predict` gets another `max_seq_length`.
 
@@ -50,6 +52,7 @@ class LoadedModel:
         axes = {axis for axes in outputs.values() for axis in axes}
         self.has_token_outputs = "length" in axes
         self.feature_axes = ("batch", "choices", "length") if "choices" in axes else ("batch", "length")
+        self.signatures = getattr(engine, "signatures", {})
         self.engine = CheckedEngine(engine, self.config, len(self.feature_axes), outputs)
         self.feature_names = self.engine.feature_names
         known = {features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS}

@@ -19,6 +19,7 @@ SEQUENCE_CLASSIFIER = Task(
             "doc_stride": DOC_STRIDE,
         },
         options=("text_pairs", "explain"),
+        served_answers="keras_bert.tasks.classification.answers.served_answers",
     ),
     onnx="keras_bert.tasks.classification.onnx.classifier",
     hub_task="text-classification",

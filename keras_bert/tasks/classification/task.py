@@ -12,6 +12,13 @@ from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.classification import examples as classification
 from keras_bert.tasks.classification import report
+from keras_bert.tasks.classification.answers import (
+    THRESHOLD,
+    LabelAnswer,
+    LabelsAnswer,
+    ScoreAnswer,
+    classification_answers,
+)
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.rows import encode_texts, encode_windows
 from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
@@ -21,44 +28,7 @@ from keras_bert.tasks.label_names import label_name, label_names
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
-# With several labels, each label whose probability exceeds this is predicted.
-_THRESHOLD = 0.5
 _SMALLEST_PROBABILITY = np.finfo(np.float64).tiny
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelAnswer:
-    """The predicted label of a text.
-
-    Attributes:
-        label: the most probable label.
-        probability: the probability of `label`.
-        probabilities: label -> probability, in the order of the model's labels.
-    """
-
-    label: str
-    probability: float
-    probabilities: dict[str, float] = dataclasses.field(repr=False)
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelsAnswer:
-    """The predicted labels of a text, any number of them.
-
-    Attributes:
-        labels: the labels with a probability above 0.5, the most probable first.
-        probabilities: label -> probability, independent of each other, in the order of the model's labels.
-    """
-
-    labels: tuple[str, ...]
-    probabilities: dict[str, float]
-
-
-@dataclasses.dataclass(frozen=True)
-class ScoreAnswer:
-    """The predicted score of a text."""
-
-    score: float
 
 
 class ClassificationTask(TextTask):
@@ -115,7 +85,7 @@ class ClassificationTask(TextTask):
         return Encoded(self._with_labels(rows, labels, weights), windows=texts)
 
     def answers(self, examples: TextExamples, encoded: Encoded, outputs: np.ndarray) -> list:
-        return self._kind.answers(encoded.outputs_of_examples(outputs), self.model.labels)
+        return classification_answers(encoded.outputs_of_examples(outputs), self.model.labels, self.model.problem_type)
 
     def logits_and_labels(self, examples: TextExamples, encoded: Encoded, outputs) -> tuple:
         if self.model.problem_type == "regression":
@@ -227,16 +197,6 @@ class _SingleLabel:
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return np.array(classification.label_ids(examples, labels), np.int32)
 
-    def answers(self, logits: np.ndarray, labels: Sequence[str]) -> list[LabelAnswer]:
-        logits = logits.astype(np.float64)
-        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-        rows = (exponentials / exponentials.sum(axis=1, keepdims=True)).tolist()
-        best = logits.argmax(axis=1).tolist()
-        return [
-            LabelAnswer(labels[number], row[number], dict(zip(labels, row, strict=True)))
-            for number, row in zip(best, rows, strict=True)
-        ]
-
     def scores(self, examples: TextExamples, answers: Sequence[LabelAnswer], labels: Sequence[str]):
         gold = self.label_ids(examples, labels)
         ids = {label: number for number, label in enumerate(labels)}
@@ -256,21 +216,12 @@ class _SeveralLabels:
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return classification.multi_hot_labels(examples.labels, labels, examples.source).astype(np.float32)
 
-    def answers(self, logits: np.ndarray, labels: Sequence[str]) -> list[LabelsAnswer]:
-        rows = (1 / (1 + np.exp(-logits.astype(np.float64)))).tolist()
-        result = []
-        for row in rows:
-            probabilities = dict(zip(labels, row, strict=True))
-            given = sorted((label for label in labels if probabilities[label] > _THRESHOLD), key=probabilities.get)
-            result.append(LabelsAnswer(tuple(reversed(given)), probabilities))
-        return result
-
     def scores(self, examples: TextExamples, answers: Sequence[LabelsAnswer], labels: Sequence[str]):
         gold = self.label_ids(examples, labels).astype(np.int64)
         probabilities = probabilities_of(answers)
         of_gold = np.where(gold == 1, probabilities, 1 - probabilities)
         loss = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean()
-        scores = multi_label_scores(gold, (probabilities > _THRESHOLD).astype(np.int64))
+        scores = multi_label_scores(gold, (probabilities > THRESHOLD).astype(np.int64))
         return {**scores, "loss": float(loss)}
 
     def cells(self, answers: Sequence[LabelsAnswer]) -> tuple[list[str], list[list]]:
@@ -288,9 +239,6 @@ class _Score:
 
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return classification.checked_scores(examples.labels, examples.source)
-
-    def answers(self, outputs: np.ndarray, labels: Sequence[str]) -> list[ScoreAnswer]:
-        return [ScoreAnswer(score) for score in outputs[:, 0].tolist()]
 
     def scores(self, examples: TextExamples, answers: Sequence[ScoreAnswer], labels: Sequence[str]):
         scores = regression_scores(examples.labels, [answer.score for answer in answers])

@@ -23,6 +23,7 @@ SENTENCE_ENCODER = Task(
         derived=lambda model: {"embedding_size": model.embedding_size},
         in_graph=lambda model, options: _normalize(options) | prompt_of(options),
         options=("normalize", "prompt"),
+        served_answers="keras_bert.tasks.embedding.answers.served_answers",
         methods="keras_bert.tasks.embedding.loaded.LoadedSentenceEncoder",
     ),
     onnx="keras_bert.tasks.embedding.onnx.sentence_encoder",

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.masked_lm.answers import FilledText, filled_text
 from keras_bert.tasks.masked_lm.mask_scoring import (
     check_masked_lm,
     checked_length,
@@ -13,48 +14,7 @@ from keras_bert.tasks.masked_lm.mask_scoring import (
     python_tokenizer,
     score_masks,
 )
-from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, encode_masked_texts, put_tokens, target_ids
-
-
-@dataclasses.dataclass(frozen=True)
-class Fill:
-    """A predicted token for one mask.
-
-    Attributes:
-        token: the token as in the vocabulary; with `##` it continues the word before it.
-        token_id: the id of the token.
-        score: the probability of the token among all tokens of the vocabulary.
-        text: the text with this token in place of the mask; other masks are unchanged.
-    """
-
-    token: str
-    token_id: int
-    score: float
-    text: str
-
-
-@dataclasses.dataclass(frozen=True)
-class FilledMask:
-    """The predictions for one mask: `start` is the character where [MASK] begins; `fills` start with the likeliest."""
-
-    start: int
-    fills: tuple[Fill, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class FilledText:
-    """A text, the predictions for its masks in order, and the text with the likeliest token at each mask."""
-
-    text: str
-    masks: tuple[FilledMask, ...]
-    filled_text: str
-
-    def __str__(self) -> str:
-        lines = [
-            f"  [MASK] {number}:  " + "   ".join(f"{fill.token} {fill.score:.4f}" for fill in mask.fills)
-            for number, mask in enumerate(self.masks, start=1)
-        ]
-        return "\n".join([self.filled_text, *lines])
+from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, encode_masked_texts, target_ids
 
 
 def fill_masks(
@@ -114,7 +74,7 @@ def fill_masks(
     else:
         positions = [row.positions for row in rows]
         found = score_masks(model, [row.ids for row in rows], positions, lambda _, scores: best(scores), batch_size)
-    return [_filled_text(text, row, masks, tokenizer) for text, row, masks in zip(texts, rows, found, strict=True)]
+    return [filled_text(text, row, masks, tokenizer) for text, row, masks in zip(texts, rows, found, strict=True)]
 
 
 def _fill_the_surest_first(model, rows: list[MaskedRow], best, batch_size: int) -> list[list]:
@@ -132,18 +92,6 @@ def _fill_the_surest_first(model, rows: list[MaskedRow], best, batch_size: int) 
             found[number][mask] = answer[place]
             ids[number][rows[number].positions[mask]] = answer[place][0][0]
     return found
-
-
-def _filled_text(text: str, row: MaskedRow, masks, tokenizer) -> FilledText:
-    filled = []
-    for number, (ids, scores) in enumerate(masks):
-        fills = []
-        for token_id, score in zip(ids.tolist(), scores.tolist(), strict=True):
-            placed = [token_id if place == number else None for place in range(len(masks))]
-            fills.append(Fill(tokenizer.tokens[token_id], token_id, score, put_tokens(text, placed, tokenizer)))
-        filled.append(FilledMask(row.starts[number], tuple(fills)))
-    best = put_tokens(text, [mask.fills[0].token_id for mask in filled], tokenizer)
-    return FilledText(text, tuple(filled), best)
 
 
 @dataclasses.dataclass(frozen=True)

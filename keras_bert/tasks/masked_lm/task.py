@@ -24,7 +24,8 @@ from keras_bert.tasks.fitting import (
     text_task,
 )
 from keras_bert.tasks.held_out import first_held_out
-from keras_bert.tasks.masked_lm.mask_filling import FilledText, fill_masks
+from keras_bert.tasks.masked_lm.answers import FilledText
+from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 from keras_bert.tasks.masked_lm.mask_scoring import (
     check_masked_lm,
     checked_length,

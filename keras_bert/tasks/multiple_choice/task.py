@@ -11,28 +11,12 @@ from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
+from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer, choice_answers
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert.tasks.multiple_choice.report import write_choice_report
 from keras_bert.tasks.multiple_choice.rows import encode_choices
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
-
-
-@dataclasses.dataclass(frozen=True)
-class ChoiceAnswer:
-    """The predicted choice of an example.
-
-    Attributes:
-        choice: the number of the choice, from 0.
-        text: the text of the choice.
-        probability: the probability of `choice`.
-        probabilities: the probabilities of all choices.
-    """
-
-    choice: int
-    text: str
-    probability: float
-    probabilities: tuple[float, ...] = dataclasses.field(repr=False)
 
 
 class MultipleChoiceTask(TextTask):
@@ -77,13 +61,7 @@ class MultipleChoiceTask(TextTask):
         return Encoded(self._with_labels(rows, labels, examples.weights), [note] if num_cut else [])
 
     def answers(self, examples: ChoiceExamples, encoded: Encoded, outputs: np.ndarray) -> list[ChoiceAnswer]:
-        exponentials = np.exp(outputs.astype(np.float64) - outputs.max(axis=1, keepdims=True))
-        probabilities = (exponentials / exponentials.sum(axis=1, keepdims=True)).tolist()
-        best = outputs.argmax(axis=1).tolist()
-        return [
-            ChoiceAnswer(number, choices[number], row[number], tuple(row))
-            for number, choices, row in zip(best, examples.choices, probabilities, strict=True)
-        ]
+        return choice_answers(outputs, examples.choices)
 
     def logits_and_labels(self, examples: ChoiceExamples, encoded: Encoded, outputs) -> tuple:
         return outputs, None if examples.answers is None else np.asarray(examples.answers)

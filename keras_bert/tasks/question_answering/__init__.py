@@ -9,7 +9,8 @@ answer_search.py      two logits per token -> answers with n-best list, in the g
 examples.py           questions with contexts and answers
 rows.py               questions and contexts -> windows: token rows that overlap
 answer_locations.py   finds given answers among the tokens, and reports those that do not fit
-answer_spans.py       two logits per token -> answers with offsets and n-best list
+answer_spans.py       two logits per token -> the best spans
+answers.py            answers with an n-best list, from the outputs of a model or of a server
 scores.py             exact match, F1 and the best no-answer threshold
 task.py               the task for `fit`, `evaluate` and `predict`
 predictions.py        the files with answers, as SQuAD's scripts have them

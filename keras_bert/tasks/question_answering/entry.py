@@ -17,6 +17,7 @@ SPAN_CLASSIFIER = Task(
             "max_query_length": Setting(64, is_count),
         },
         options=("explain",),
+        served_answers="keras_bert.tasks.question_answering.answers.served_answers",
     ),
     onnx="keras_bert.tasks.question_answering.onnx.span_classifier",
     hub_task="question-answering",

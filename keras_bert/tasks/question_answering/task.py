@@ -12,7 +12,8 @@ from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Encoded, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row
 from keras_bert.tasks.question_answering.answer_locations import locate_answers
-from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, FoundAnswer, find_answers
+from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
+from keras_bert.tasks.question_answering.answers import FoundAnswer, find_answers
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples
 from keras_bert.tasks.question_answering.rows import WindowOptions, Windows, make_windows
 from keras_bert.tasks.question_answering.scores import normalized_answer, squad_scores

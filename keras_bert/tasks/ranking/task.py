@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,15 +18,8 @@ from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
+from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
-
-
-class RankedText(NamedTuple):
-    """A text of a ranking: its number among the given texts from 0, the text, and its score."""
-
-    number: int
-    text: str
-    score: float
 
 
 class RankingTask(TextTask):
@@ -135,5 +127,4 @@ def rank(
     examples = SentenceExamples([[query] * len(texts), texts], source="the query and its texts")
     rows = task.encode(examples, prompt=prompt).print_notes().rows
     scores = task.answers(examples, None, predict_rows(model, rows, batch_size))
-    order = np.argsort(-scores, kind="stable")[:top_k].tolist()
-    return [RankedText(number, texts[number], float(scores[number])) for number in order]
+    return ranked_texts(scores, texts, top_k)

@@ -13,6 +13,7 @@ TOKEN_CLASSIFIER = Task(
         outputs=lambda model: {"": ("batch", "length", len(model.labels))},
         settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
         options=("explain",),
+        served_answers="keras_bert.tasks.tagging.answers.served_answers",
     ),
     onnx="keras_bert.tasks.tagging.onnx.token_classifier",
     hub_task="token-classification",

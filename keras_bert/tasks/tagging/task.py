@@ -16,6 +16,7 @@ from keras_bert.tasks.explanation.explained_rows import ExplainedRow, Piece, num
 from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tagging import examples as tagging
 from keras_bert.tasks.tagging import tag_schemes
+from keras_bert.tasks.tagging.answers import TagsAnswer, tag_answers
 from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.report import write_tag_report
@@ -23,45 +24,6 @@ from keras_bert.tasks.tagging.rows import encode_sentences, pieces_of_words
 from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.user_inputs import as_list, checked_text, iterate_column
-
-
-@dataclasses.dataclass(frozen=True)
-class EntityAnswer:
-    """An entity in a text.
-
-    Attributes:
-        type: such as "PER".
-        start, end: the characters `start:end` of a plain string, or the words `start:end` of a list of words.
-        text: `string[start:end]`, or the words joined by spaces.
-        probability: the probability that a word is in an entity of this type, averaged over the entity's words.
-    """
-
-    type: str
-    start: int
-    end: int
-    text: str
-    probability: float
-
-
-@dataclasses.dataclass(frozen=True)
-class TagsAnswer:
-    """The predicted tags of one text.
-
-    Attributes:
-        entities: the entities in order; empty if the tags mark no entities.
-        words: the words of the text.
-        tags: a tag for each word. An invalid sequence of most probable tags is corrected as conlleval reads it: an
-            entity that begins with I- gets B-.
-        probabilities: the probability of the most probable tag of each word.
-        log_probabilities: float32 (words, labels), in the order of the model's labels; -inf for labels that no word may
-            get, such as [CLS].
-    """
-
-    entities: tuple[EntityAnswer, ...]
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    probabilities: tuple[float, ...] = dataclasses.field(repr=False)
-    log_probabilities: np.ndarray = dataclasses.field(repr=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,15 +106,7 @@ class TaggingTask(TextTask):
         return EncodedSentences(rows, notes, first_tokens, word_splits, length)
 
     def answers(self, examples: TaggedSentences, encoded: EncodedSentences, outputs: np.ndarray) -> list[TagsAnswer]:
-        logits = outputs[encoded.first_tokens].astype(np.float64)
-        logits[:, ~np.array(self.labels.is_answer)] = -np.inf
-        logits -= logits.max(axis=1, keepdims=True)
-        log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        splits = encoded.word_splits
-        return [
-            self._answer(examples, number, log_probabilities[splits[number] : splits[number + 1]])
-            for number in range(len(examples))
-        ]
+        return tag_answers(outputs[encoded.first_tokens], encoded.word_splits, examples, self.labels)
 
     def logits_and_labels(self, examples: TaggedSentences, encoded: EncodedSentences, outputs) -> tuple:
         """Returns the logits and tags of all words, without the labels that no word may get."""
@@ -254,27 +208,6 @@ class TaggingTask(TextTask):
         columns = "words, predicted tags" if examples.tags is None else "words, tags of the file, predicted tags"
         print(f"{path}: the columns are {columns}")
 
-    def _answer(self, examples: TaggedSentences, number: int, log_probabilities: np.ndarray) -> TagsAnswer:
-        labels, words = self.labels.names, examples.words[number]
-        tags = [labels[best] for best in log_probabilities.argmax(axis=1)]
-        entities = ()
-        if self.labels.answer_scheme is not None:
-            found = tag_schemes.read_entities(tags)
-            tags = tag_schemes.write_tags(found, len(tags), self.labels.answer_scheme)
-            text = examples.texts and examples.texts[number]
-            spans = examples.spans[number] if text is not None else None
-            probabilities = np.exp(log_probabilities)
-            entities = tuple(
-                _entity(entity, words, text, spans, probabilities[entity.start : entity.end, self._columns(entity)])
-                for entity in found
-            )
-        best = np.exp(log_probabilities.max(axis=1)).tolist()
-        return TagsAnswer(entities, tuple(words), tuple(tags), tuple(best), log_probabilities.astype(np.float32))
-
-    def _columns(self, entity: tag_schemes.Entity) -> list[int]:
-        """Returns the indices of all labels of the entity's type."""
-        return [number for number, label in enumerate(self.labels.names) if label[2:] == entity.type]
-
     def _named(self, number: int, tags) -> list[str]:
         if not isinstance(tags, list):
             raise InputError(f"The tags of sentence {number} must be a list. Received: {tags!r:.100}")
@@ -324,17 +257,6 @@ def _unlabelled(given: list, weights) -> TaggedSentences:
         texts.append(text if its_spans else None)
         spans.append(its_spans)
     return TaggedSentences(words, source="the texts", weights=weights, texts=texts, spans=spans)
-
-
-def _entity(
-    entity: tag_schemes.Entity, words: Sequence[str], text: str | None, spans, probabilities: np.ndarray
-) -> EntityAnswer:
-    probability = float(probabilities.sum(axis=1).mean())
-    if text is None:
-        joined = " ".join(words[entity.start : entity.end])
-        return EntityAnswer(entity.type, entity.start, entity.end, joined, probability)
-    start, end = spans[entity.start][0], spans[entity.end - 1][1]
-    return EntityAnswer(entity.type, start, end, text[start:end], probability)
 
 
 def _notes(examples: TaggedSentences, counts: Counter, length: int, overlap: bool) -> list[str]:

@@ -14,6 +14,7 @@ from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.report_files import aligned, write_table, write_text
+from keras_bert.tasks.text_to_text.answers import WrittenText, written_texts
 from keras_bert.tasks.text_to_text.beam_search import SearchOptions
 from keras_bert.tasks.text_to_text.examples import TextToTextExamples
 from keras_bert.tasks.text_to_text.scores import bleu_signature, has_text_scores, text_scores
@@ -21,21 +22,6 @@ from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.user_inputs import as_texts
 
 _USUAL_NEW_TOKENS = 64
-
-
-@dataclasses.dataclass(frozen=True)
-class WrittenText:
-    """A text that the model wrote for a source.
-
-    Attributes:
-        text: the best text.
-        score: its score, see `tasks/text_to_text/beam_search.py`.
-        alternatives: the `num_answers` best texts and their scores, the best first.
-    """
-
-    text: str
-    score: float
-    alternatives: tuple[tuple[str, float], ...] = dataclasses.field(repr=False)
 
 
 class TextToTextTask(TextTask):
@@ -106,13 +92,7 @@ class TextToTextTask(TextTask):
         if isinstance(encoded.rows, SourceTargetRows):
             return list(zip(*(outputs[name].tolist() for name in ("loss", "right", "weight")), strict=True))
         texts = outputs["texts"].tolist() if "texts" in outputs else [map(self.text_of, ids) for ids in outputs["ids"]]
-        return [
-            WrittenText(*found[0], tuple(found))
-            for found in (
-                list(zip(of_example, scores.tolist(), strict=True))
-                for of_example, scores in zip(texts, outputs["scores"], strict=True)
-            )
-        ]
+        return written_texts(texts, outputs["scores"].tolist())
 
     def text_of(self, ids: Sequence[int]) -> str:
         """Returns the text of generated ids, without special tokens and padding."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import framed_record
-from keras_bert.tf_serving.ask import load_text_operations
 from keras_bert.tf_serving.kit.sample_requests import as_arrays, as_example, made_up_inputs, made_up_row
+from keras_bert.tf_serving.loading import load_text_operations
 from keras_bert.tf_serving.saved_model_check.operations import check_compiled
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles, read_saved_model
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE
