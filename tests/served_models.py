@@ -75,7 +75,7 @@ def make_models() -> dict:
             SequenceClassifier(config, labels=["a", "b"], problem_type="multi_label"),
             {"text_pairs": True},
         ),
-        "score": (SequenceClassifier(config, problem_type="regression"), {"max_seq_length": 20}),
+        "score": (SequenceClassifier(config, ["score"], problem_type="regression"), {"max_seq_length": 20}),
         "choice": (MultipleChoice(config), {}),
         "masked": (BertPretrainer(config), {"top_k": 3}),
         "encoder": (BertEncoder(config), {}),

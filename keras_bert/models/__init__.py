@@ -31,7 +31,9 @@ beam_search.py               greedy and beam search
 multiple_choice.py           selects one of several choices
 calibrated_model.py          the base class of models whose logits a temperature divides
 base.py                      the base class of all models: config, loading, saving
-task_model.py                the base class of models with heads: loss as a sum of terms, fit, evaluate, predict
+task_model.py                the base class of models with heads: loss as a sum of terms
+task_verbs.py                its compile, fit, evaluate, predict and explain, on features and on texts
+verb_options.py              checks their options
 fit_callbacks.py             what Keras' callbacks need to know of a model
 losses.py                    loss terms: a sum and a weight each
 metrics.py                   metrics that are ratios of sums
