@@ -19,6 +19,7 @@ from keras_bert.optimization import FOR_ONE_FIT, OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.registry import task_of
 from keras_bert.tokenization.user_inputs import holds_texts
 
 if on_tensorflow():
@@ -36,8 +37,6 @@ _OF_KERAS = "_use_cached_eval_dataset"
 class TaskVerbs(_Trained, BertModel):
     """The base class of `TaskModel`: its methods for training and use."""
 
-    # Import path of the model's `TextTask`; None for a model that takes features only.
-    text_task: str | None = None
     loss_names: Sequence[str] = ()
     metric_names: Sequence[str] = ()
     # Why `compile` takes no metrics of Keras; None if it takes them.
@@ -231,7 +230,8 @@ class TaskVerbs(_Trained, BertModel):
         """Compiles for this `fit` on features if the user has not: there is no optimizer, or that of an earlier fit."""
         if self.compiled and not (self.is_compiled_for_one_fit and int(self.optimizer.iterations + 0)):
             return
-        if self.text_task is None:
+        task = task_of(self)
+        if task is None or task.text_task is None:
             raise InputError(
                 f"{type(self).__name__} has no default learning rate. Call compile(optimizer=...) before fit, such as "
                 "compile(optimizer=AdamW(1e-4))."
