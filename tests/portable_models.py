@@ -33,7 +33,7 @@ MODELS = {
     "classifier": (SequenceClassifier, {"labels": ["animal", "none", "größer"]}),
     "pairs": (SequenceClassifier, {"labels": ["a", "b"]}),
     "several labels": (SequenceClassifier, {"labels": ["a", "b", "c"], "problem_type": "multi_label"}),
-    "regression": (SequenceClassifier, {"problem_type": "regression"}),
+    "regression": (SequenceClassifier, {"labels": ["score"], "problem_type": "regression"}),
     "windows": (SequenceClassifier, {"labels": ["a", "b"], "doc_stride": 7}),
     "few-shot classifier": (SentenceClassifier, {"labels": ["a", "b"], "pooling": ["mean", "lasttoken"]}),
     "cross-encoder": (CrossEncoder, {"prompts": {"query": "the "}, "default_prompt": "query", "max_seq_length": 30}),

@@ -10,9 +10,10 @@ import keras
 import pytest
 
 import keras_bert
-from keras_bert import BertConfig, Vocabulary
+from keras_bert import BertConfig, Vocabulary, registry
 from keras_bert.models.task_model import TaskModel
 from keras_bert.models.task_verbs import TaskVerbs
+from keras_bert.serving.portable.loaded_models import loaded_class
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = BertConfig(vocab_size=8, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
@@ -37,7 +38,7 @@ PUBLIC = {name: getattr(keras_bert, name) for name in keras_bert.__all__ if name
 CLASSES = {name: item for name, item in PUBLIC.items() if inspect.isclass(item)}
 MODELS = [item for item in CLASSES.values() if issubclass(item, keras.Model)]
 VERBS = ("compile", "fit", "evaluate", "predict", "explain", "calibrate", "rank", "fit_few_shot")
-VERBS += ("from_pretrained", "save_pretrained")
+VERBS += ("from_pretrained", "save_pretrained", "export_for_serving")
 # The last argument takes what a signature cannot know.
 OPEN = {"unknown", "arguments", "of_keras"}
 
@@ -79,6 +80,19 @@ def test_a_verb_shows_its_arguments_and_says_what_they_are(model, name):
         texts += [inspect.getdoc(getattr(TaskVerbs, name)), inspect.getdoc(getattr(keras.Model, name))]
     missing = [one for one in names_of(verb) if not re.search(rf"\b{one}\b", "\n".join(texts))]
     assert missing == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in registry.TASKS if registry.task(kind).export])
+def test_a_loaded_export_has_the_options_of_its_model(kind):
+    stored = registry.task(kind).export.stored_as or kind
+    loaded, model = loaded_class(stored), CLASSES[stored]
+    for name in ("predict", "evaluate", "encode", "rank"):
+        if not hasattr(loaded, name):
+            continue
+        shown = set(names_of(getattr(loaded, name)))
+        assert not {"args", "options"} & shown
+        extra = shown - set(names_of(getattr(model, name)))
+        assert extra == set()
 
 
 @pytest.mark.parametrize("name", ["compile", "fit", "evaluate", "predict"])

@@ -192,11 +192,57 @@ class BertModel(keras.Model):
         arguments |= {"keep_layers": keep_layers, "do_lower_case": do_lower_case, "trust_pickle": trust_pickle}
         return pretrained.from_pretrained(cls, path, **arguments)
 
-    def export_for_serving(self, path: str | os.PathLike, **kwargs: Any) -> str:
-        """Writes a SavedModel, or a folder for LiteRT or ONNX, and returns its path; see `serving/export.py`."""
+    def export_for_serving(
+        self,
+        path: str | os.PathLike,
+        *,
+        format: str = "saved_model",
+        dtype: str | None = None,
+        weights: str | None = None,
+        compute: str | None = None,
+        core_operations: bool = False,
+        max_seq_length: int | None = None,
+        text_pairs: bool = False,
+        top_k: int = 5,
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        prompt: str | None = None,
+        num_beams: int = 4,
+        max_new_tokens: int = 64,
+        length_penalty: float = 1.0,
+        num_answers: int = 1,
+        explain: bool = False,
+        **unknown: Any,
+    ) -> str:
+        """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
+
+        `keras_bert.serving.export.export_for_serving` explains the arguments at length.
+
+        Args:
+            path: the folder of the versions `1`, `2`, ... of a SavedModel; for the other formats a new or empty folder.
+            format: `saved_model`, `litert` or `onnx`.
+            dtype, weights, compute: None, or `bfloat16`, `int8` and `int8` for smaller and faster exports.
+            core_operations: whether the graph needs no tensorflow-text.
+            max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model.
+            text_pairs: whether a classifier or an encoder takes two texts.
+            top_k: how many tokens a masked-LM model proposes for each [MASK].
+            pooling, normalize: how an encoder makes the vector of a text. None: the mean, of length 1.
+            prompt: the name of the prompt of a `SentenceEncoder` or a `CrossEncoder`; None for its default.
+            num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
+            explain: whether there is a signature `explain`.
+            **unknown: refused.
+
+        Raises:
+            InputError: the model cannot be exported, an option is not valid, or the files cannot be written.
+        """
         from keras_bert.serving import export
 
-        return export.export_for_serving(self, path, **kwargs)
+        form = {"format": format, "dtype": dtype, "weights": weights, "compute": compute}
+        options: dict[str, Any] = {"max_seq_length": max_seq_length, "text_pairs": text_pairs, "top_k": top_k}
+        options |= {"pooling": pooling, "normalize": normalize, "prompt": prompt, "explain": explain}
+        options |= {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
+        options |= {"num_answers": num_answers, "core_operations": core_operations, **form, **unknown}
+        return export.export_for_serving(self, path, **options)
 
     def export(
         self,

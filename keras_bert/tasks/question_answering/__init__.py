@@ -11,5 +11,6 @@ answer_locations.py   finds given answers among the tokens, and reports those th
 answer_spans.py       two logits per token -> answers with offsets and n-best list
 scores.py             exact match, F1 and the best no-answer threshold
 task.py               the task for `fit`, `evaluate` and `predict`
+loaded.py             further methods of its loaded exports
 predictions.py        the files with answers, as SQuAD's scripts have them
 """

@@ -17,6 +17,7 @@ SPAN_CLASSIFIER = Task(
             "max_query_length": Setting(64, is_count),
         },
         options=("explain",),
+        methods="keras_bert.tasks.question_answering.loaded.LoadedSpanClassifier",
     ),
     onnx="keras_bert.serving.portable.onnx_heads.span_classifier",
     hub_task="question-answering",
