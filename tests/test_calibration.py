@@ -300,7 +300,7 @@ def _saved(model, tmp_path):
 
 
 def test_a_score_cannot_be_calibrated():
-    model = SequenceClassifier(CONFIG, problem_type="regression")
+    model = SequenceClassifier(CONFIG, ["score"], problem_type="regression")
     model.vocabulary = VOCABULARY
     with pytest.raises(InputError, match="This SequenceClassifier gives no probabilities"):
         model.calibrate(["the fox"], [0.5])

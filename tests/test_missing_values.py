@@ -22,7 +22,7 @@ CONFIG = TWO_LAYERS.replace(num_hidden_layers=1)
 NAN = float("nan")
 KINDS = {
     "classifier": lambda: SequenceClassifier(CONFIG, labels=["a", "b"]),
-    "scorer": lambda: SequenceClassifier(CONFIG, problem_type="regression"),
+    "scorer": lambda: SequenceClassifier(CONFIG, ["score"], problem_type="regression"),
     "multi_label": lambda: SequenceClassifier(CONFIG, labels=["a", "b"], problem_type="multi_label"),
     "tagger": lambda: TokenClassifier(CONFIG, labels=["O", "B-X", "I-X"]),
     "answerer": lambda: SpanClassifier(CONFIG),

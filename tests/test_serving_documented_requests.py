@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from small_saved_models import HttpClient, wait_until_ready
 
-from keras_bert.tf_serving.server.loaded_model import Signature, TensorSpec
+from keras_bert.tf_serving.server.loaded_model import ServedSignature, TensorSpec
 from keras_bert.tf_serving.server.model_config import ModelConfig
 from keras_bert.tf_serving.server.run_server import background_server
 from keras_bert.tf_serving.server.server_options import ServerOptions
@@ -163,8 +163,12 @@ def test_a_value_that_the_graph_cannot_take_is_400(client, signature, body, erro
 
 def test_more_rows_than_a_fixed_axis_has_are_counted():
     signature = types.SimpleNamespace(inputs={"x": TensorSpec("x:0", "float", (2,))})
-    assert Signature.num_rows(signature, {"x": np.zeros(2)}) == Signature.num_rows(signature, {"x": np.zeros(())}) == 0
-    assert Signature.num_rows(signature, {"x": np.zeros(3)}) == 3
+    assert (
+        ServedSignature.num_rows(signature, {"x": np.zeros(2)})
+        == ServedSignature.num_rows(signature, {"x": np.zeros(())})
+        == 0
+    )
+    assert ServedSignature.num_rows(signature, {"x": np.zeros(3)}) == 3
 
 
 def test_a_model_that_is_not_served_is_404(client):

@@ -322,7 +322,7 @@ def test_an_export_writes_what_the_model_writes(tmp_path, without_graphs):
         assert answer.text == other.text
         assert [text for text, _ in answer.alternatives] == [text for text, _ in other.alternatives]
         np.testing.assert_allclose(*([score for _, score in one.alternatives] for one in (answer, other)), atol=1e-5)
-    with pytest.raises(InputError, match="The search of an export is fixed. Leave out num_beams, or export again"):
+    with pytest.raises(InputError, match="predict of this export has no option num_beams. It has: batch_size"):
         loaded.predict(SOURCES, num_beams=2)
     with pytest.raises(InputError, match="An export writes texts and gives no scores to targets"):
         loaded.evaluate(SOURCES, TARGETS)

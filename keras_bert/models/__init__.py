@@ -15,7 +15,9 @@ score_activations.py     what makes the scores of a CrossEncoder from its output
 decoder.py               the decoder of models that write texts: causal blocks with cross attention and a cache
 calibrated_model.py      the base class of models whose logits a temperature divides
 base.py                  the base class of all models: config, loading, saving
-task_model.py            the base class of models with heads: loss as a sum of terms, fit, evaluate, predict
+task_model.py            the base class of models with heads: loss as a sum of terms
+task_verbs.py            its compile, fit, evaluate, predict and explain, on features and on texts
+verb_options.py          checks their options
 fit_callbacks.py         what Keras' callbacks need to know of a model
 losses.py                loss terms: a sum and a weight each
 metrics.py               metrics that are ratios of sums

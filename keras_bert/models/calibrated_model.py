@@ -23,11 +23,19 @@ class CalibratedModel(TaskModel):
         super().__init__(config, **kwargs)
         self.temperature = float(temperature)
 
-    def calibrate(self, x: Any, y: Any, **options: Any) -> Any:
-        """Calibrates the probabilities on held-out texts; see `tasks/calibration.py`."""
+    def calibrate(self, x: Any, y: Any, batch_size: int | None = None, max_seq_length: int | None = None) -> Any:
+        """Calibrates the probabilities on held-out texts, and returns a `Calibration`. The answers stay the same.
+
+        Args:
+            x, y: texts and labels that the model was not trained on, as for `evaluate`.
+            batch_size, max_seq_length: as for `evaluate`.
+
+        Raises:
+            InputError: the model has no probabilities, or the examples determine no temperature.
+        """
         from keras_bert.tasks import calibration
 
-        return calibration.calibrate_texts(self, x, y, **options)
+        return calibration.calibrate_texts(self, x, y, batch_size, max_seq_length)
 
     def divide_logits(self, temperature: float) -> None:
         """Divides the weights of the last layer, and so the logits of all exports, by a temperature."""

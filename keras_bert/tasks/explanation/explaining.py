@@ -12,7 +12,7 @@ from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.explanation.attributions import QUADRATURES, quadrature
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
-from keras_bert.tasks.fitting import batch_size_of, option_names, text_task
+from keras_bert.tasks.fitting import batch_size_of, text_task
 from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tokenization.user_inputs import as_list
 
@@ -72,10 +72,6 @@ class Explanation:
 def explain_texts(model, x, targets=None, **options) -> list[Explanation]:
     """Explains a model's answers to texts: `x` is as for `predict`, the rest as for `explain_examples`."""
     require_tensorflow("Explaining")
-    unknown = [name for name in options if name not in option_names(explain_examples)]
-    if unknown:
-        names = ", ".join(option_names(explain_examples))
-        raise InputError(f"explain has no option {unknown[0]}. It has: {names}.")
     return explain_examples(model, complete_examples(text_task(model), x), targets, **options)
 
 

@@ -14,15 +14,7 @@ from keras_bert.records.token_rows import RowBatches, TokenRows
 from keras_bert.tasks.base import Encoded, TextTask
 from keras_bert.tasks.encoding import parts_of
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
-from keras_bert.tasks.fitting import (
-    FIT_OPTIONS,
-    as_returned,
-    batch_size_of,
-    check_options,
-    num_steps,
-    option_names,
-    text_task,
-)
+from keras_bert.tasks.fitting import as_returned, batch_size_of, num_steps, text_task
 from keras_bert.tasks.held_out import first_held_out
 from keras_bert.tasks.masked_lm.answers import FilledText
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
@@ -162,26 +154,14 @@ def fit_texts(
     steps_per_epoch: int | None = None,
     seed: int = 12345,
     skip_missing: bool = False,
-    **kwargs,
+    class_weight=None,
+    sample_weight=None,
+    **keras_options,
 ):
-    """Trains a `MaskedLM` on texts. A model that was not compiled gets an `AdamW` for this call, as in `fitting`.
-
-    Args:
-        x: N strings, in any container that `fit_texts` of the other tasks takes, or a finite data set of strings.
-        batch_size: rows per update, 32 by default.
-        epochs: passes over the texts, each with other masks, or numbers of `steps_per_epoch` updates.
-        max_seq_length: longer texts are split into several rows; by default the number of the model's positions.
-        masking: name -> value: `masked_lm_prob` (0.15), `do_whole_word_mask`, `max_ngram_size`, ...
-        validation_data: texts, evaluated after each epoch with the same masks; or data as for `keras.Model.fit`.
-        seed: the seed of the order and of the masks.
-        validation_split, validation_batch_size, steps_per_epoch, skip_missing, **kwargs: as in `fitting.fit_texts`.
-
-    Raises:
-        InputError: labels are given, a text is not a string, no text has a token, or an option is unknown.
-    """
+    """Trains a `MaskedLM` on texts. The arguments are those of its `fit`; `keras.Model.fit` gets `keras_options`."""
     from keras_bert.tasks.recipe import compile_for_texts
 
-    check_options(fit_texts, kwargs, FIT_OPTIONS)
+    _refuse_weights(class_weight, sample_weight)
     batch_size, task = batch_size_of(batch_size), text_task(model)
     texts, held_out = _texts(task, x, y, skip_missing), None
     if validation_split and validation_data is None:
@@ -194,9 +174,10 @@ def fit_texts(
         held_out = task.encode(held_out, max_seq_length).print_notes(sys.stderr).rows
         validation_data = _dataset(task, held_out, validation_batch_size or batch_size, masking, seed)
     steps_per_epoch = num_steps(steps_per_epoch, len(RowBatches(rows, batch_size)))
-    compile_for_texts(model, steps_per_epoch, epochs, kwargs.get("initial_epoch", 0))
+    compile_for_texts(model, steps_per_epoch, epochs, keras_options.get("initial_epoch", 0))
     dataset = _dataset(task, rows, batch_size, masking, seed, shuffle=shuffle, repeat=True)
-    return model.fit(dataset, epochs=epochs, steps_per_epoch=steps_per_epoch, validation_data=validation_data, **kwargs)
+    keras_options |= {"steps_per_epoch": steps_per_epoch, "validation_data": validation_data}
+    return model.fit(dataset, epochs=epochs, **keras_options)
 
 
 def evaluate_texts(
@@ -211,18 +192,15 @@ def evaluate_texts(
     skip_missing: bool = False,
     verbose="auto",
     callbacks=None,
+    sample_weight=None,
     return_dict: bool = True,
-    **kwargs,
 ) -> dict[str, float] | list[float]:
     """Returns `loss`, `masked_lm_accuracy` and `perplexity` on texts, masked at random by `seed`.
 
-    The arguments are those of `fit_texts` and `fitting.evaluate_texts`. `verbose` is ignored.
-
-    The perplexity is exp(loss), over the masked tokens given all others. It depends on the share of masked tokens;
-    `pseudo_perplexity` masks one token at a time instead.
+    The arguments are those of `MaskedLM.evaluate`. `verbose` is ignored.
     """
     check_masked_lm(model)
-    check_options(evaluate_texts, kwargs)
+    _refuse_weights(sample_weight)
     task = text_task(model)
     rows = task.encode(_texts(task, x, y, skip_missing), max_seq_length).print_notes(sys.stderr).rows
     total = right = weight = 0.0
@@ -245,12 +223,22 @@ def evaluate_texts(
     return as_returned(scores, return_dict)
 
 
-def predict_texts(model, x, batch_size: int | None = None, *, verbose="auto", **options) -> list[FilledText]:
-    """Returns the most probable tokens for each [MASK] of texts; `options` are those of `fill_masks`. `verbose` is
-    ignored."""
-    check_options(predict_texts, options, option_names(fill_masks))
+def predict_texts(
+    model, x, batch_size: int | None = None, *, verbose="auto", callbacks=None, **options
+) -> list[FilledText]:
+    """Returns the most probable tokens for each [MASK] of texts; `options` are those of `fill_masks`.
+
+    `verbose` is ignored.
+    """
+    if callbacks is not None:
+        raise InputError("predict on texts with [MASK] has no batches for callbacks. Leave callbacks out.")
     texts = collect(x, 0)[0] if hasattr(x, "element_spec") else x
     return fill_masks(model, texts, batch_size=batch_size_of(batch_size), **options)
+
+
+def _refuse_weights(*weights) -> None:
+    if any(one is not None for one in weights):
+        raise InputError("Texts of a masked language model have no weights. Leave class_weight and sample_weight out.")
 
 
 def _texts(task: MaskedLMTask, x, y=None, skip_missing: bool = False) -> list[str]:

@@ -18,6 +18,7 @@ SPAN_CLASSIFIER = Task(
         },
         options=("explain",),
         served_answers="keras_bert.tasks.question_answering.answers.served_answers",
+        methods="keras_bert.tasks.question_answering.loaded.LoadedSpanClassifier",
     ),
     onnx="keras_bert.tasks.question_answering.onnx.span_classifier",
     hub_task="question-answering",

@@ -12,7 +12,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.encoding import encode_in_parts
-from keras_bert.tasks.explanation.explained_rows import ExplainedRow, Piece, number_of
+from keras_bert.tasks.explanation.explained_rows import ExplainedRow, TextPiece, number_of
 from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tagging import examples as tagging
 from keras_bert.tasks.tagging import tag_schemes
@@ -153,7 +153,7 @@ class TaggingTask(TextTask):
         first = int(splits[word]) - (column - 1)
         word_of_piece = np.repeat(np.arange(len(words)), np.diff(splits))[first : first + length - 2]
         spans = _spans_of(examples, number)
-        return [None, *(Piece(0, *spans[word], *spans[word]) for word in word_of_piece.tolist()), None]
+        return [None, *(TextPiece(0, *spans[word], *spans[word]) for word in word_of_piece.tolist()), None]
 
     def scores(
         self, examples: TaggedSentences, answers: Sequence[TagsAnswer], is_worst: bool = False

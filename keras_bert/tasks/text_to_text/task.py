@@ -79,11 +79,11 @@ class TextToTextTask(TextTask):
                 raise InputError(f"An evaluation of targets writes no texts. Leave out {', '.join(options)}.")
             return predict_rows(_TargetScorer(self.model), rows, batch_size, verbose, calls)
         if is_export:
-            if options:
-                raise InputError(f"The search of an export is fixed. Leave out {', '.join(options)}, or export again.")
             return predict_rows(self.model, rows, batch_size, verbose, calls)
         positions = self.model.config.max_sequence_length
-        options = SearchOptions(**{"max_new_tokens": min(_USUAL_NEW_TOKENS, positions), **options})
+        if options.get("max_new_tokens") is None:
+            options["max_new_tokens"] = min(_USUAL_NEW_TOKENS, positions)
+        options = SearchOptions(**options)
         self.model.check_target_length(options.max_new_tokens)
         return predict_rows(_Writer(self.model, options), rows, batch_size, verbose, calls)
 
