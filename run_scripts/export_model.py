@@ -82,9 +82,9 @@ def main():
 
     from keras_bert.checkpoints.pretrained import from_pretrained
     from keras_bert.models.encoder_base import Encoder
-    from keras_bert.models.masked_lm import MaskedLM
-    from keras_bert.models.sentence_encoder import SentenceEncoder
     from keras_bert.serving.export import export_for_serving
+    from keras_bert.tasks.embedding.model import SentenceEncoder
+    from keras_bert.tasks.masked_lm.model import MaskedLM
 
     classes = {None: None, "encoder": Encoder, "sentence_encoder": SentenceEncoder, "masked_lm": MaskedLM}
     model = from_pretrained(classes[arguments.model_class], arguments.model_dir)

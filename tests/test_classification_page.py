@@ -11,7 +11,7 @@ import pytest
 import tiny
 
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.tasks.classification.model import SequenceClassifier
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (PROJECT / "docs" / "classification.md").read_text("utf-8")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tiny
 
-from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.tasks.classification.model import SequenceClassifier
 
 VOCABULARY = tiny.vocabulary("good bad film the very")
 # Without dropout, since each device draws its own random numbers.

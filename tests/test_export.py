@@ -15,10 +15,10 @@ from full_disk import file_size_limit
 
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
@@ -472,7 +472,11 @@ def test_an_unknown_option_is_refused_with_those_that_there_are(tmp_path):
     [
         (pretrainer, {"top_k": 0}, "top_k must be between 1 and the vocabulary's 17. Received: 0"),
         (pretrainer, {"top_k": 18}, "top_k must be between 1 and the vocabulary's 17. Received: 18"),
-        (pretrainer, {"text_pairs": True}, "text_pairs is for classifiers and encoders only. Received: BertPretrainer"),
+        (
+            pretrainer,
+            {"text_pairs": True},
+            "text_pairs is for exports of .*SequenceClassifier, .* only. Received: BertP",
+        ),
         (classifier, {"max_seq_length": 17}, "A sequence length of 17 is more than this model's 16 positions"),
         (classifier, {"max_seq_length": 2}, "max_seq_length must be at least 3. Received: 2"),
         (classifier, {"dtype": "float16"}, "dtype must be float32 or bfloat16. Received: 'float16'"),

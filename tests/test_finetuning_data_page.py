@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (PROJECT / "docs" / "finetuning_data.md").read_text("utf-8")

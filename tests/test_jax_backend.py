@@ -25,10 +25,10 @@ from tiny_models import VOCABULARY
 from keras_bert.accelerate import backend
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.families import FAMILIES
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.training.fine_tuning import fine_tune
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.starting_point import StartingPoint
@@ -42,12 +42,12 @@ PROGRAM = """
 import json, sys
 import keras, numpy as np
 from keras_bert.config import BertConfig
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 assert keras.config.backend() == "jax"
 given = dict(np.load(sys.argv[1]))

@@ -7,9 +7,9 @@ import tensorflow as tf
 import tiny
 from numpy_bert import scatter_weights
 
-from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.multiple_choice.task import MultipleChoiceTask
 
 VOCABULARY = tiny.vocabulary("sky grass is blue green very")

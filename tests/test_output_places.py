@@ -24,8 +24,6 @@ TEXTS = "--input_file={texts}"
         ("run_scripts.convert_checkpoint", ["--input=no_such_checkpoint"], "output"),
         ("run_scripts.export_model", ["--model_dir=no_such_model"], "output_dir"),
         ("run_scripts.export_model", ["--model_dir=no_such_model", "--format=onnx"], "output_dir"),
-        ("run_scripts.load_test_server", ["--url=http://127.0.0.1:1", "--model=a"], "output_file"),
-        ("run_scripts.load_test_server", ["--url=http://127.0.0.1:1", "--model=a"], "batching_file"),
         ("data_prep.build_vocabulary", ["--input_file=no_such_text"], "output_file"),
         ("data_prep.inspect_records", ["--input_file=no_such_records", "--noplot"], "output_dir"),
     ],

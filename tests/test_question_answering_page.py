@@ -10,8 +10,8 @@ import sys
 import pytest
 import tiny
 
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.question_answering.model import SpanClassifier
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (PROJECT / "docs" / "question_answering.md").read_text("utf-8")

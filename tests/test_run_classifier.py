@@ -9,8 +9,8 @@ import pytest
 import tiny
 from documented_results import undocumented_keys
 
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 VOCABULARY = tiny.vocabulary("good bad film the")
 CONFIG = tiny.config(VOCABULARY, hidden_size=8)

@@ -8,9 +8,9 @@ import tiny
 from documented_results import undocumented_keys
 
 from data_prep.finetuning.conll import read_tagged_sentences
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 VOCABULARY = tiny.vocabulary("ada wrote from london new york")
 CONFIG = tiny.config(VOCABULARY, intermediate_size=16, hidden_dropout_prob=0.0, initializer_range=0.1)

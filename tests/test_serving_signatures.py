@@ -9,11 +9,11 @@ from slow_parameters import slow_except
 from keras_bert import InputError, MultipleChoice, SequenceClassifier, SpanClassifier, TokenClassifier
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.serving.export import _SIGNATURES, all_signatures, make_tokenizer
+from keras_bert.serving.export import all_signatures, make_tokenizer
+from keras_bert.serving.graph.signature_inputs import SignatureOptions
 from keras_bert.serving.portable.checked_engine import CheckedEngine
-from keras_bert.serving.signatures.classification import classifier_signatures
-from keras_bert.serving.signatures.masked_text import mask_positions, tokenize_with_masks
-from keras_bert.serving.signatures.signature_inputs import SignatureOptions
+from keras_bert.tasks.classification.signatures import classifier_signatures
+from keras_bert.tasks.masked_lm.graph_masks import mask_positions, tokenize_with_masks
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -76,8 +76,7 @@ def test_no_signature_repeats_a_single_row_for_all_rows_of_another_input(kind_an
     model = kind(tiny_checkpoints.CONFIG, **labels)
     model.vocabulary = tiny_checkpoints.VOCABULARY
     tokenizer = make_tokenizer(model.vocabulary, True)
-    make = next(make for known, make in _SIGNATURES.items() if issubclass(kind, known))
-    signatures = all_signatures(model, tokenizer, SignatureOptions(max_seq_length=8, **options), make)
+    signatures = all_signatures(model, tokenizer, SignatureOptions(max_seq_length=8, **options))
     checked = 0
     for function in signatures.values():
         specs = function.input_signature

@@ -130,10 +130,9 @@ class Exports(dict):
 
 def made_signatures(model, options):
     """Returns the signatures of a model as functions of their named inputs, without an export."""
-    make_signatures, options = export._check_model(model), export._checked_options(model, options)
-    made = export.all_signatures(
-        model, export.make_tokenizer(model.vocabulary, model.config.do_lower_case), options, make_signatures
-    )
+    options = export._checked_options(model, options)
+    tokenizer = export.make_tokenizer(model.vocabulary, model.config.do_lower_case)
+    made = export.all_signatures(model, tokenizer, options)
     return {name: by_name(function) for name, function in made.items()}
 
 
