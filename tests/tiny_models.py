@@ -130,10 +130,8 @@ class Exports(dict):
 
 def made_signatures(model, options):
     """Returns the signatures of a model as functions of their named inputs, without an export."""
-    options, tokenizer = (
-        export._checked_options(model, options),
-        export.make_tokenizer(model.vocabulary, model.config.do_lower_case),
-    )
+    options = export._checked_options(model, options)
+    tokenizer = export.make_tokenizer(model.vocabulary, model.config.do_lower_case)
     made = export.all_signatures(model, tokenizer, options)
     return {name: by_name(function) for name, function in made.items()}
 
