@@ -216,7 +216,7 @@ def test_the_learned_columns_lead_back_to_the_characters(context, text):
     assert encoded.notes == []
     start, end = (int(encoded.rows.labels[f"{name}_positions"][0]) for name in ("start", "end"))
     assert start > 0
-    logits = {name: np.zeros(len(encoded.windows.ids), np.float32) for name in ("start_logits", "end_logits")}
+    logits = {name: np.zeros(encoded.rows.splits[-1], np.float32) for name in ("start_logits", "end_logits")}
     logits["start_logits"][start], logits["end_logits"][end] = 9, 9
     (answer,) = task.answers(examples, encoded, logits)
     assert (answer.text, answer.start) == (text, context.rindex(text))

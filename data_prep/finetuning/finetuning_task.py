@@ -12,7 +12,7 @@ from data_prep.finetuning.glue import GlueTask
 from data_prep.finetuning.tables import Column
 from keras_bert.program.errors import InputError
 from keras_bert.records.features import Feature
-from keras_bert.tasks.encoding import ROWS_AT_ONCE, parts_of
+from keras_bert.tasks.text_rows import ROWS_AT_ONCE, parts_of
 
 # Batches of records, and the number of examples in each.
 Batches = Iterator[tuple[dict[str, np.ndarray], int]]

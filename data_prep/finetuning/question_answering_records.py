@@ -55,7 +55,7 @@ class QuestionAnswering(FinetuningTask):
         options = dataclasses.replace(self._windows, num_special=num_special)
         windows = make_windows(questions.questions, questions.contexts, tokenizer, options)
         self.counts[part]["cut_questions"] += windows.num_cut_questions
-        batch = dict(windows.rows)
+        batch = windows.rows.padded(options.max_seq_length)
         if has_labels(part):
             batch |= self._positions(part, windows, first, stop)
             if part == "train":

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 import numpy as np
@@ -13,8 +13,7 @@ from keras_bert.program.printing import LONGEST_LINE, printable
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.prediction import Calls, predict_rows
-from keras_bert.tokenization.kinds import graph_tokenizer
-from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
+from keras_bert.tasks.text_rows import TextRows, checked_length, text_rows, tokenizer_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,29 +79,15 @@ class Answered:
     answers: list
 
 
-# The size of the cache of tokenizers: a run creates several models with one vocabulary.
-_MOST_TOKENIZERS = 4
-_tokenizers: dict[tuple[str, bool], GraphForm] = {}
-
-
-def shared_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
-    """Returns the tokenizer of a vocabulary; all models with this vocabulary share it."""
-    key = (vocabulary.sha256, do_lower_case)
-    if key not in _tokenizers:
-        while len(_tokenizers) >= _MOST_TOKENIZERS:
-            del _tokenizers[next(iter(_tokenizers))]
-        _tokenizers[key] = graph_tokenizer(vocabulary, do_lower_case)
-    return _tokenizers[key]
-
-
 class TextTask:
     """One task on texts, for one model. Each model class has its own task class.
 
     Args:
-        model: a task model that has a vocabulary. Its attribute `tokenizer`, if it has one, is used instead of the
-            graph tokenizer: models that are loaded for prediction without TensorFlow bring a `PythonForm`.
+        model: a task model that has a vocabulary.
 
     Attributes:
+        model: the model.
+        tokenizer: its tokenizer, see `tokenizer_of`.
         name: the name of the task in run folders.
         main_score: the name of the score that selects the best of several models; higher is better.
         example_rank: number of axes of one example's text: 0 for a string, 1 for a list of words.
@@ -124,15 +109,8 @@ class TextTask:
     labels_may_be_missing = False
 
     def __init__(self, model):
-        if model.vocabulary is None:
-            raise InputError(
-                f"Texts need the vocabulary of the model, and this {type(model).__name__} has none: load it with "
-                "from_pretrained, or set model.vocabulary = load_vocabulary(path)."
-            )
         self.model = model
-        self.tokenizer = getattr(model, "tokenizer", None) or shared_tokenizer(
-            model.vocabulary, model.config.do_lower_case
-        )
+        self.tokenizer = tokenizer_of(model)
 
     def text_columns(self, x) -> tuple | None:
         """Returns the columns of texts in the argument `x` of `fit` or `predict`, or None if it is one column."""
@@ -258,13 +236,19 @@ class TextTask:
             rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: np.asarray(weights, np.float32)})
         return rows
 
-    def checked_length(self, max_seq_length: int | None) -> int:
-        """Returns `max_seq_length`; None selects the number of the model's positions.
+    def text_rows(
+        self, texts: Iterable[str], second_texts: Iterable[str] | None, max_seq_length: int | None, **options
+    ) -> TextRows:
+        """Returns the rows of texts, or of pairs; `options` are those of `text_rows`."""
+        return text_rows(texts, second_texts, self.tokenizer, self.checked_length(max_seq_length), **options)
 
-        Raises:
-            InputError: the model has fewer positions.
-        """
-        if max_seq_length is None:
-            return self.model.config.max_sequence_length
-        self.model.config.check_sequence_length(max_seq_length)
-        return max_seq_length
+    def _notes_of_cuts(
+        self, examples, is_cut: np.ndarray, max_seq_length: int | None, what: str = "texts were"
+    ) -> list[str]:
+        """Returns a note that reports how many are cut, or no note."""
+        length, num_cut = self.checked_length(max_seq_length), int(is_cut.sum())
+        return [f"{examples.source}: {num_cut} of {is_cut.size} {what} cut to {length} tokens"] if num_cut else []
+
+    def checked_length(self, max_seq_length: int | None) -> int:
+        """Returns `max_seq_length`; None selects the number of the model's positions. Raises `InputError`."""
+        return checked_length(self.model.config, max_seq_length)

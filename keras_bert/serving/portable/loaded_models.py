@@ -197,10 +197,6 @@ class LoadedMaskedLM(LoadedModel):
             raise InputError("A SavedModel has the probabilities of few tokens only. Export for LiteRT or ONNX.")
         return task.evaluate_texts(self, x, *args, **{"max_seq_length": self.max_seq_length, **options})
 
-    def predict_on_batch(self, batch: Mapping[str, np.ndarray]):
-        """Returns the outputs for a batch of features."""
-        return self.engine.run(batch)
-
 
 class LoadedSentenceEncoder(Prompts, LoadedModel):
     """A `SentenceEncoder`, or a `BertEncoder` with the pooling that its export got."""

@@ -1,7 +1,6 @@
 """Labels, sets of labels or scores for texts and pairs of texts.
 
 examples.py          checked examples and their labels
-rows.py              texts and pairs -> token rows
 scores.py            accuracy, F1, Matthews, correlations; the main score of each GLUE task
 task.py              the task for `fit`, `evaluate` and `predict`
 few_shot.py          trains on a few texts per label

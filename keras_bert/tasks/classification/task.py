@@ -13,9 +13,7 @@ from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.classification import examples as classification
 from keras_bert.tasks.classification import report
 from keras_bert.tasks.classification.examples import TextExamples
-from keras_bert.tasks.classification.rows import encode_texts, encode_windows
 from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
-from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.label_names import label_name, label_names
 from keras_bert.tasks.report_files import write_numbers, write_table
@@ -85,34 +83,15 @@ class ClassificationTask(TextTask):
         return TextExamples(texts, second_texts, labels, weights=sample_weight)
 
     def encode(self, examples: TextExamples, max_seq_length: int | None = None) -> Encoded:
-        length = self.checked_length(max_seq_length)
-        if self.model.doc_stride and examples.second_texts is None:
-            return self._encode_windows(examples, length)
-
-        def encode(part: slice):
-            second_texts = examples.second_texts and examples.second_texts[part]
-            return encode_texts(examples.texts[part], second_texts, self.tokenizer, length)
-
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
-        rows, is_cut = encode_in_parts(encode, len(examples), padding)
-        num_cut = int(np.concatenate(is_cut).sum())
-        labels = None if examples.labels is None else self._kind.label_ids(examples, self.model.labels)
-        note = f"{examples.source}: {num_cut} of {len(examples)} texts were cut to {length} tokens"
-        return Encoded(self._with_labels(rows, labels, examples.weights), [note] if num_cut else [])
-
-    def _encode_windows(self, examples: TextExamples, length: int) -> Encoded:
-        """Encodes texts as overlapping windows. In training, each window has the label of its text."""
-
-        def encode(part: slice):
-            rows, texts = encode_windows(examples.texts[part], self.tokenizer, length, self.model.doc_stride)
-            return rows, texts + part.start
-
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
-        rows, texts = encode_in_parts(encode, len(examples), padding)
-        texts = np.concatenate(texts)
+        """As `TextTask.encode`. In training, each window of a text has the label of the text."""
+        stride = self.model.doc_stride
+        rows, is_cut, texts = self.text_rows(examples.texts, examples.second_texts, max_seq_length, doc_stride=stride)
         labels = None if examples.labels is None else self._kind.label_ids(examples, self.model.labels)[texts]
         weights = None if examples.weights is None else np.asarray(examples.weights, np.float32)[texts]
-        return Encoded(self._with_labels(rows, labels, weights), windows=texts)
+        rows = self._with_labels(rows, labels, weights)
+        if stride and examples.second_texts is None:
+            return Encoded(rows, windows=texts)
+        return Encoded(rows, self._notes_of_cuts(examples, is_cut, max_seq_length))
 
     def answers(self, examples: TextExamples, encoded: Encoded, outputs: np.ndarray) -> list:
         return self._kind.answers(encoded.outputs_of_examples(outputs), self.model.labels)

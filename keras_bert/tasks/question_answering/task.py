@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Encoded, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row
 from keras_bert.tasks.question_answering.answer_locations import locate_answers
@@ -66,13 +65,11 @@ class QuestionAnsweringTask(TextTask):
         options = WindowOptions.of_model(self.model, self.checked_length(max_seq_length))
         windows = make_windows(examples.questions, examples.contexts, self.tokenizer, options)
         notes = _length_notes(examples, windows, options)
-        tokens = {features.INPUT_IDS: windows.ids, features.SEGMENT_IDS: windows.segment_ids}
-        rows = TokenRows(tokens, windows.splits, padding={features.INPUT_IDS: windows.pad_id})
         if examples.answers is None:
-            return EncodedQuestions(rows, notes, windows)
+            return EncodedQuestions(windows.rows, notes, windows)
         located = locate_answers(examples, windows)
         weights = np.ones(len(examples), np.float32) if examples.weights is None else np.asarray(examples.weights)
-        rows = rows.with_labels(
+        rows = windows.rows.with_labels(
             **{
                 features.START_POSITIONS: located.starts.astype(np.int32),
                 features.END_POSITIONS: located.ends.astype(np.int32),
@@ -125,7 +122,7 @@ class QuestionAnsweringTask(TextTask):
         ]
         starts, ends = windows.positions(spans)
         logits = [
-            outputs[name][windows.splits[:-1] + columns]
+            outputs[name][windows.rows.splits[:-1] + columns]
             for name, columns in (("start_logits", starts), ("end_logits", ends))
         ]
         rows = []

@@ -1,5 +1,6 @@
 """Queries and texts, for `CrossEncoder`."""
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,14 +9,11 @@ import numpy as np
 
 from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.program.errors import InputError
-from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
-from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES, SentenceExamples
 from keras_bert.tasks.embedding.scores import TiedRanking, mean_scores
 from keras_bert.tasks.embedding.task import examples_of_columns, forget_traces
-from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
@@ -64,20 +62,14 @@ class RankingTask(TextTask):
     ) -> Encoded:
         length, num_texts = self.checked_length(max_seq_length or self.model.max_seq_length), len(examples.columns) - 1
         prefix = self.model.prompt(prompt)
-
-        def encode(part: slice):
-            rows = list(zip(*(column[part] for column in examples.columns), strict=True))
-            queries = [prefix + query for query, *texts in rows for _ in texts]
-            return encode_texts(queries, [text for _, *texts in rows for text in texts], self.tokenizer, length)
-
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
-        rows, is_cut = encode_in_parts(encode, len(examples), padding, num_texts)
-        num_cut = int(np.concatenate(is_cut).sum())
-        note = f"{examples.source}: {num_cut} of {num_texts * len(examples)} rows were cut to {length} tokens"
+        queries = (prefix + query for query in examples.columns[0] for _ in range(num_texts))
+        texts = (text for _, *texts in zip(*examples.columns, strict=True) for text in texts)
+        rows, is_cut, _ = self.text_rows(queries, texts, length)
+        rows = dataclasses.replace(rows, rows_per_example=num_texts)
         # Training on lists has no labels: the first text is the relevant one.
         relevances = np.zeros(len(examples)) if examples.scores is None else examples.scores
         rows = self._with_labels(rows, np.asarray(relevances, np.float32), examples.weights)
-        return Encoded(rows, [note] if num_cut else [])
+        return Encoded(rows, self._notes_of_cuts(examples, is_cut, length, "rows were"))
 
     def answers(self, examples: SentenceExamples, encoded: Encoded, outputs: np.ndarray) -> np.ndarray:
         """Returns the scores, float32 `[N]`, or `[N, C]` for C texts per query."""

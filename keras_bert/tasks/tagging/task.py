@@ -11,7 +11,6 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
-from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, Piece, number_of
 from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tagging import examples as tagging
@@ -19,7 +18,7 @@ from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.report import write_tag_report
-from keras_bert.tasks.tagging.rows import encode_sentences, pieces_of_words
+from keras_bert.tasks.tagging.rows import pieces_of_words, tagged_rows
 from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.user_inputs import as_list, checked_text, iterate_column
@@ -118,27 +117,14 @@ class TaggingTask(TextTask):
 
     def encode(self, examples: TaggedSentences, max_seq_length: int | None = None) -> EncodedSentences:
         length = self.checked_length(max_seq_length)
-        if length < 3:
-            raise InputError(f"max_seq_length must be 3 or more: a word between [CLS] and [SEP]. Received: {length}")
-        tags = None
-        if examples.tags is not None:
-            tags = tagging.label_ids(examples, self.labels)
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id, features.LABEL_IDS: features.NO_LABEL}
-        counts = Counter()
-
-        def encode(part: slice):
-            batch, found = encode_sentences(
-                examples.words[part], tags and tags[part], self.tokenizer, length, part.start, self.model.doc_stride
-            )
-            counts.update(found)
-            return batch, batch[features.SENTENCE_ID][:, 0]
-
-        rows, row_sentences = encode_in_parts(encode, len(examples), padding)
+        tags = None if examples.tags is None else tagging.label_ids(examples, self.labels)
+        rows, counts = tagged_rows(examples.words, tags, self.tokenizer, length, doc_stride=self.model.doc_stride)
+        sentences = rows.labels[features.SENTENCE_ID][:, 0]
+        rows = dataclasses.replace(rows, labels={})
         first_tokens = np.flatnonzero(rows.tokens[features.LABEL_IDS] != features.NO_LABEL)
         if tags is not None:
             weights = np.ones(len(examples)) if examples.weights is None else np.asarray(examples.weights)
-            weights = weights[np.concatenate(row_sentences)].astype(np.float32)
-            rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: weights})
+            rows = self._with_labels(rows, None, weights[sentences])
         word_splits = np.cumsum([0, *map(len, examples.words)])
         notes = _notes(examples, counts, length, self.model.doc_stride is not None)
         return EncodedSentences(rows, notes, first_tokens, word_splits, length)
