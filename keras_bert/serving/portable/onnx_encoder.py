@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_bert.models.trainable_parts import merged_kernel
 from keras_bert.records import features
-from keras_bert.serving.portable.onnx_graph import OnnxGraph
+from keras_bert.serving.graph.onnx_graph import OnnxGraph
 
 # The bias of the attention scores of padding, see `numbered_mask.attention_bias`.
 _MASKED = -30000.0
