@@ -16,7 +16,7 @@ from keras_bert.tasks.tagging.graph_rows import sentence_rows
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.tagging.rows import tagged_rows
 from keras_bert.tasks.tagging.signatures import tagging_signatures
-from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.kinds import graph_tokenizer
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -49,7 +49,9 @@ def new_model(labels, vocabulary=VOCABULARY):
 
 def new_server(model):
     """The signatures of a model."""
-    return tagging_signatures(model, GraphTokenizer(model.vocabulary), SignatureOptions(24))
+    return tagging_signatures(
+        model, graph_tokenizer(model.vocabulary, model.config.do_lower_case), SignatureOptions(24)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +210,7 @@ def test_every_sequence_of_tags_is_read_as_conlleval_reads_it(letters):
 
 
 def test_rows_of_sentences_are_those_of_training(model):
-    tokenizer = GraphTokenizer(model.vocabulary)
+    tokenizer = graph_tokenizer(model.vocabulary, model.config.do_lower_case)
     draw = np.random.default_rng(1)
     words = ["the", "London", "Londonon", "\x00", "a" * 9, "é", "in"]
     sentences = [draw.choice(words, length).tolist() for length in draw.integers(1, 30, 60)]

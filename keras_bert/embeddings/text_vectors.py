@@ -192,9 +192,9 @@ def encode_texts(
     """
     for rows, _, numbers in _parts(model, texts, max_seq_length, prefix, doc_stride):
         is_first = np.diff(numbers, prepend=-1) > 0
-        columns = [rows.tokens[name].tolist() for name in (features.INPUT_IDS, features.SEGMENT_IDS)]
+        ids, segment_ids = (rows.tokens[name].tolist() for name in (features.INPUT_IDS, features.SEGMENT_IDS))
         for (first, last), is_first_of_text in zip(itertools.pairwise(rows.splits.tolist()), is_first, strict=True):
-            yield EncodedText(*(column[first:last] for column in columns), bool(is_first_of_text))
+            yield EncodedText(ids[first:last], segment_ids[first:last], bool(is_first_of_text))
 
 
 def _parts(
@@ -205,8 +205,8 @@ def _parts(
     longest = checked_length(model.config, max_seq_length)
     for _, found in itertools.groupby(_checked(texts, prefix), len):
         for part in _windows(found):
-            columns = [*zip(*part, strict=True), None][:2]
-            yield text_rows(*columns, tokenizer, longest, doc_stride)
+            first, *second = zip(*part, strict=True)
+            yield text_rows(first, second[0] if second else None, tokenizer, longest, doc_stride)
 
 
 def _checked(texts: Iterable, prefix: str) -> Iterator[list[str]]:
