@@ -12,7 +12,7 @@ class ScriptedMaskedLM:
     The rest of the probability is spread evenly over all tokens. `rows_seen` collects the rows of all calls.
     """
 
-    feature_names = ("masked_lm_positions",)
+    feature_names = ("input_ids", "input_mask", "masked_lm_positions")
 
     def __init__(self, words, say, max_positions=16):
         self.vocabulary = tiny.vocabulary(*words)
@@ -24,11 +24,12 @@ class ScriptedMaskedLM:
         )
         self.say = say
         self.rows_seen = []
+        self.engine = self  # as of a loaded export
 
     def warn_if_untrained(self, parts):
         """Never warns: the model has nothing to train."""
 
-    def predict_on_batch(self, batch):
+    def run(self, batch):
         size = len(self.vocabulary)
         logits = np.zeros((*batch["masked_lm_positions"].shape, size), np.float32)
         for number, (ids, mask, places) in enumerate(

@@ -33,8 +33,9 @@ from keras_bert import (
 )
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class
-from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
+from keras_bert.tasks.text_rows import text_rows
+from keras_bert.tokenization.token_lists import PythonForm
 
 
 def strings(values) -> list:
@@ -53,7 +54,8 @@ def with_families(short: str | None):
 
 def test_a_pair_has_the_special_tokens_of_its_family():
     tokenizer = byte_pairs().graph()
-    rows, is_cut = encode_texts(["the", "fox fox fox"], ["dog", "the dog"], tokenizer, 9)
+    rows, is_cut, _ = text_rows(["the", "fox fox fox"], ["dog", "the dog"], tokenizer, 9)
+    rows = rows.padded(9)
     assert [[tokenizer.vocabulary.tokens[number] for number in row] for row in rows["input_ids"]] == [
         ["<s>", "the", "</s>", "</s>", "do" + "g", "</s>", "<pad>", "<pad>", "<pad>"],
         ["<s>", "fo" + "x", "Ġfox", "Ġfox", "</s>", "</s>", "the", "Ġdog", "</s>"],
@@ -66,7 +68,8 @@ def test_windows_of_a_context_have_two_separators():
     options = WindowOptions(8, 2, 3, num_special=4)
     windows = make_windows(["fox"], ["the dog the dog"], byte_pairs().graph(), options)
     tokens = byte_pairs().tokens
-    rows = zip(windows.rows["input_ids"], windows.rows["input_mask"], strict=True)
+    batch = windows.rows.padded(8)
+    rows = zip(batch["input_ids"], batch["input_mask"], strict=True)
     assert [[tokens[number] for number in row[mask > 0]] for row, mask in rows] == [
         ["<s>", "fox", "</s>", "</s>", "the", "Ġdog", "Ġthe", "</s>"],
         ["<s>", "fox", "</s>", "</s>", "Ġthe", "Ġdog", "</s>"],
@@ -183,10 +186,10 @@ def test_a_masked_lm(family, tmp_path, eagerly):
 
 
 def test_the_space_before_a_mask_belongs_to_it():
-    from keras_bert.tasks.masked_lm.masked_texts import encode_masked_texts, put_tokens
+    from keras_bert.tasks.masked_lm.masked_texts import masked_rows, put_tokens
 
     tokenizer = byte_pairs()
-    (row,) = encode_masked_texts(["the <mask> fox"], tokenizer, 16)
+    (row,) = masked_rows(["the <mask> fox"], PythonForm(tokenizer), 16)
     assert [tokenizer.tokens[number] for number in row.ids] == ["<s>", "the", "<mask>", "Ġfox", "</s>"]
     assert row.starts == (4,)
     assert put_tokens("the <mask> fox", [tokenizer.ids["Ġdog"]], tokenizer) == "the dog fox"

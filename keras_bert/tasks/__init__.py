@@ -14,7 +14,6 @@ masked_lm/            predicting [MASK], and writing text
 pretraining/          models that are trained on text without labels
 explanation/          a score for each token of an answer
 base.py               TextTask: the interface of a task
-encoding.py           the loop that encodes the examples of every task in parts
 example_checks.py     what is checked in examples of several tasks
 label_names.py        labels that users give as names, positions or truth values
 settings.py           settings of exports that several tasks have
@@ -25,6 +24,7 @@ held_out.py           the last examples, held out for validation
 calibration.py        the temperature of a model, and how right its probabilities are
 recipe.py             the default optimiser of a fit on texts
 prediction.py         model outputs for many rows, sorted by length
+text_rows.py          texts become token rows; the tokenizer of a model
 tokenized_texts.py    tokens of many texts with character offsets, as flat arrays
 report_files.py       tables and pictures for reports
 distillation.py       trains a small classifier on what a large one computes for texts

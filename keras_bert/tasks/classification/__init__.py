@@ -6,7 +6,6 @@ sentence_classifier.py   SentenceClassifier: labels on the vector of a text, als
 signatures.py            the signatures of its SavedModels
 onnx.py                  its models as ONNX operations
 examples.py              checked examples and their labels
-rows.py                  texts and pairs -> token rows
 answers.py               labels and scores, from the outputs of a model or of a server
 scores.py                accuracy, F1, Matthews, correlations; the main score of each GLUE task
 task.py                  the task for `fit`, `evaluate` and `predict`

@@ -34,7 +34,6 @@ class ExplainedRow:
         texts: the texts of the example.
         pieces: the place of each token of the row; None for [CLS] and [SEP].
         weight: the share of the row in the output of the example.
-        masked: the columns of all [MASK] tokens, for a model that predicts them.
     """
 
     example: int
@@ -45,7 +44,6 @@ class ExplainedRow:
     texts: tuple[str, ...]
     pieces: Sequence[TextPiece | None]
     weight: float = 1.0
-    masked: tuple[int, ...] = ()
 
 
 def pieces_of_row(ids: np.ndarray, texts: Sequence[str], tokenizer, first_tokens: Sequence[int] = ()) -> list:
@@ -74,7 +72,7 @@ def pieces_of_row(ids: np.ndarray, texts: Sequence[str], tokenizer, first_tokens
 
 
 def pieces_of_masked_row(ids: np.ndarray, text: str, tokenizer) -> list:
-    """As `pieces_of_row`, for a row of `encode_masked_texts`: a text with literal [MASK] tokens."""
+    """As `pieces_of_row`, for a row of `masked_rows`: a text with literal [MASK] tokens."""
     mask, start, pieces = tokenizer.vocabulary.special_tokens.mask, 0, []
     for number, part in enumerate(text.split(mask)):
         if number:

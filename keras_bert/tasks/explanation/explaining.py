@@ -119,6 +119,7 @@ def explain_examples(
     if len(targets) != len(examples):
         raise InputError(f"There are {len(examples)} examples but {len(targets)} targets.")
     chosen, rows = task.rows_to_explain(examples, targets, max_seq_length, batch_size_of(batch_size))
+    rows = dataclasses.replace(rows, rows_per_example=1, labels={})
     explainer = _Explainer(model, method, steps, quadrature, baseline)
     parts = [[] for _ in range(len(examples))]
     for row in chosen:
@@ -173,15 +174,13 @@ class _Explainer:
         self._compute = traced(model, ("explanation", method), functools.partial(compute, model), signature)
 
     def explain(self, row: ExplainedRow, rows: TokenRows) -> _RowScores:
-        tokens = slice(rows.splits[row.row], rows.splits[row.row + 1])
-        ids = rows.tokens[features.INPUT_IDS][tokens]
-        inputs = {features.INPUT_MASK: np.ones_like(ids)} | {name: found[tokens] for name, found in rows.tokens.items()}
-        inputs[features.MASKED_LM_POSITIONS] = np.array(row.masked)
-        inputs = {name: inputs[name][None].astype(np.int32) for name in self._model.feature_names}
+        batch = rows.batch(np.array([row.row]))
+        inputs = {name: batch[name] for name in self._model.feature_names}
+        ids = inputs[features.INPUT_IDS][0]
         if self._method == "attention_rollout":
             columns = row.columns or range(len(ids))
             return _RowScores(ids, self._compute(inputs, np.array([columns], np.int32)).numpy()[0])
-        baseline = self._baseline_of(ids[None].astype(np.int32), self._model.vocabulary, self._baseline).numpy()
+        baseline = self._baseline_of(ids[None], self._model.vocabulary, self._baseline).numpy()
         selected = np.array([row.outputs], np.int32)
         at_once = max(1, _TOKENS_AT_ONCE // len(ids))
         scores, outputs = np.zeros(len(ids)), []

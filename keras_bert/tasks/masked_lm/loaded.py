@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from keras_bert.program.errors import InputError
 
 
@@ -80,7 +78,3 @@ class LoadedMaskedLM:
         arguments |= {"callbacks": callbacks, "return_dict": return_dict, "skip_missing": skip_missing}
         arguments |= {"masking": masking, "seed": seed, "max_seq_length": max_seq_length}
         return self._evaluate(x, arguments, unknown)
-
-    def predict_on_batch(self, batch: Mapping[str, np.ndarray]):
-        """Returns the outputs for a batch of features."""
-        return self.engine.run(batch)

@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.records import features
 from keras_bert.tasks.masked_lm.answers import FilledText, filled_text
 from keras_bert.tasks.masked_lm.mask_scoring import (
     check_masked_lm,
-    checked_length,
     checked_texts,
     python_tokenizer,
     score_masks,
 )
-from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, encode_masked_texts, target_ids
+from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, masked_rows, target_ids
+from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
 
 
 def fill_masks(
@@ -61,7 +62,7 @@ def fill_masks(
         candidates = np.arange(model.config.vocab_size)
         if not 1 <= top_k <= len(model.vocabulary):
             raise InputError(f"top_k must be between 1 and the vocabulary's {len(model.vocabulary)}. Received: {top_k}")
-    rows = encode_masked_texts(texts, tokenizer, checked_length(model, max_seq_length))
+    rows = masked_rows(texts, tokenizer_of(model), checked_length(model.config, max_seq_length))
 
     def best(log_probabilities: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Returns, for each mask, the best ids and their probabilities."""
@@ -132,22 +133,20 @@ def pseudo_perplexity(
     """
     check_masked_lm(model)
     texts = checked_texts(texts)
-    tokenizer, vocabulary = python_tokenizer(model), model.vocabulary
-    longest = checked_length(model, max_seq_length)
-    sums, counts, num_cut = np.zeros(len(texts)), np.zeros(len(texts), np.int64), 0
-    for number, text in enumerate(texts):
-        tokens = tokenizer.encode(text)
-        if not tokens:
-            raise InputError(f"Text {number + 1} has no tokens, so it has no likelihood. Received: {text!r}")
-        num_cut += len(tokens) > longest - 2
-        row = np.array([vocabulary.cls_id, *tokens[: longest - 2], vocabulary.sep_id], np.int32)
-        rows = np.repeat(row[None], len(row) - 2, axis=0)
+    length, mask_id = checked_length(model.config, max_seq_length), model.vocabulary.mask_id
+    rows, is_cut, _ = text_rows(texts, None, tokenizer_of(model), length)
+    sums, counts = np.zeros(len(texts)), rows.lengths - 2
+    if not counts.all():
+        number = int(counts.argmin())
+        raise InputError(f"Text {number + 1} has no tokens, so it has no likelihood. Received: {texts[number]!r}")
+    for number, row in enumerate(np.split(rows.tokens[features.INPUT_IDS], rows.splits[1:-1])):
         columns = np.arange(1, len(row) - 1)
-        rows[columns - 1, columns] = vocabulary.mask_id
+        masked = np.repeat(row[None], len(columns), axis=0)
+        masked[columns - 1, columns] = mask_id
 
         def of_the_token(place: int, scores: np.ndarray, row=row):
             return scores[0, row[place + 1]]
 
-        found = score_masks(model, list(rows), list(columns[:, None]), of_the_token, batch_size)
-        sums[number], counts[number] = np.sum(found, dtype=np.float64), len(found)
-    return PseudoPerplexity(float(np.exp(-sums.sum() / counts.sum())), sums, counts, num_cut)
+        found = score_masks(model, list(masked), list(columns[:, None]), of_the_token, batch_size)
+        sums[number] = np.sum(found, dtype=np.float64)
+    return PseudoPerplexity(float(np.exp(-sums.sum() / counts.sum())), sums, counts, int(is_cut.sum()))

@@ -10,9 +10,9 @@ from keras_bert.program.number_checks import check_numbers
 from keras_bert.records import features
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
-from keras_bert.records.token_rows import RowBatches, TokenRows
-from keras_bert.tasks.base import Encoded, TextTask
-from keras_bert.tasks.encoding import parts_of
+from keras_bert.records.segment_rows import cut_overlapping, join_segments
+from keras_bert.records.token_rows import MaskedRows, RowBatches, TokenRows
+from keras_bert.tasks.base import ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
 from keras_bert.tasks.fitting import as_returned, batch_size_of, num_steps, text_task
 from keras_bert.tasks.held_out import first_held_out
@@ -20,14 +20,14 @@ from keras_bert.tasks.masked_lm.answers import FilledText
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 from keras_bert.tasks.masked_lm.mask_scoring import (
     check_masked_lm,
-    checked_length,
     log_softmax,
     python_tokenizer,
     score_masks,
 )
-from keras_bert.tasks.masked_lm.masked_texts import encode_masked_texts, target_ids
+from keras_bert.tasks.masked_lm.masked_texts import masked_rows, target_ids
 from keras_bert.tasks.missing_examples import complete_examples
-from keras_bert.tasks.prediction import Calls
+from keras_bert.tasks.prediction import Calls, forward_function
+from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.user_inputs import as_texts, collect
 
@@ -47,37 +47,26 @@ class MaskedLMTask(TextTask):
             raise InputError("A masked language model is trained on texts alone: give neither labels nor weights.")
         return as_texts(x)
 
-    def encode(self, examples: list[str], max_seq_length: int | None = None) -> Encoded:
-        length = self.checked_length(max_seq_length)
-        if length < 3:
-            raise InputError(f"max_seq_length must be at least 3. Received: {length}")
-        vocabulary, room = self.tokenizer.vocabulary, length - 2
-        rows: list[np.ndarray] = []
-        num_cut = num_empty = 0
-        for part in parts_of(len(examples)):
-            for ids in TokenLists.of(self.tokenizer.tokenize(examples[part])).to_list():
-                num_cut += len(ids) > room
-                num_empty += not ids
-                for start in range(0, len(ids), room):
-                    rows.append(np.array([vocabulary.cls_id, *ids[start : start + room], vocabulary.sep_id], np.int32))
-        if not rows:
+    def rows(self, examples: list[str], max_seq_length: int | None = None) -> ExampleRows:
+        length, vocabulary = self.checked_length(max_seq_length), self.tokenizer.vocabulary
+        room = length - vocabulary.special_tokens.num_special(1)
+        ids, lengths = token_lists(examples, self.tokenizer.tokenize)
+        num_cut, num_empty = int((lengths > room).sum()), int((lengths == 0).sum())
+        if num_empty == len(examples):
             raise InputError(
                 f"At least one text must have a token to mask. Received: {len(examples)} texts without tokens."
             )
+        parts, _ = cut_overlapping(TokenLists(ids, lengths[lengths > 0]), room, room)
+        rows, _ = join_segments([parts], length, vocabulary)
         notes = [f"{num_cut} of {len(examples)} texts are longer than {length} tokens and were split into several rows"]
         notes += [f"{num_empty} of {len(examples)} texts are empty and are left out"]
-        ids = np.concatenate(rows)
-        splits = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
-        tokens = {features.INPUT_IDS: ids, features.SEGMENT_IDS: np.zeros_like(ids)}
-        padding = {features.INPUT_IDS: vocabulary.pad_id}
-        found = TokenRows(tokens, splits, padding=padding)
-        return Encoded(found, [note for note, count in zip(notes, (num_cut, num_empty), strict=True) if count])
+        return ExampleRows(rows, [note for note, count in zip(notes, (num_cut, num_empty), strict=True) if count])
 
     def rows_to_explain(self, examples: list[str], targets, max_seq_length, batch_size):
         """Explains the logit of a token in place of the first [MASK] of each text; by default of the likeliest."""
         check_masked_lm(self.model)
         tokenizer = python_tokenizer(self.model)
-        masked = encode_masked_texts(examples, tokenizer, checked_length(self.model, max_seq_length))
+        masked = masked_rows(examples, self.tokenizer, self.checked_length(max_seq_length))
         ids, columns = [row.ids for row in masked], [row.positions for row in masked]
         tokens = score_masks(self.model, ids, columns, lambda _, scores: int(scores[0].argmax()), batch_size)
         explained = []
@@ -85,10 +74,8 @@ class MaskedLMTask(TextTask):
             token = tokens[number] if target is None else int(target_ids([target], tokenizer)[0])
             pieces = pieces_of_masked_row(row.ids, examples[number], self.tokenizer)
             place = (number, number, tokenizer.tokens[token], (token,), (int(row.positions[0]),))
-            explained.append(ExplainedRow(*place, (examples[number],), pieces, masked=tuple(row.positions.tolist())))
-        splits = np.concatenate([[0], np.cumsum([len(row) for row in ids], dtype=np.int64)])
-        ids = np.concatenate(ids)
-        return explained, TokenRows({features.INPUT_IDS: ids, features.SEGMENT_IDS: np.zeros_like(ids)}, splits)
+            explained.append(ExplainedRow(*place, (examples[number],), pieces))
+        return explained, MaskedRows.of(ids, columns, self.tokenizer.vocabulary.pad_id)
 
     def batches(
         self,
@@ -169,9 +156,9 @@ def fit_texts(
         texts, held_out = texts[:first], texts[first:]
     elif validation_data is not None and not isinstance(validation_data, Mapping):
         held_out = _texts(task, validation_data, None, skip_missing)
-    rows = task.encode(texts, max_seq_length).print_notes(sys.stderr).rows
+    rows = task.rows(texts, max_seq_length).print_notes(sys.stderr).rows
     if held_out is not None:
-        held_out = task.encode(held_out, max_seq_length).print_notes(sys.stderr).rows
+        held_out = task.rows(held_out, max_seq_length).print_notes(sys.stderr).rows
         validation_data = _dataset(task, held_out, validation_batch_size or batch_size, masking, seed)
     steps_per_epoch = num_steps(steps_per_epoch, len(RowBatches(rows, batch_size)))
     compile_for_texts(model, steps_per_epoch, epochs, keras_options.get("initial_epoch", 0))
@@ -202,13 +189,13 @@ def evaluate_texts(
     check_masked_lm(model)
     _refuse_weights(sample_weight)
     task = text_task(model)
-    rows = task.encode(_texts(task, x, y, skip_missing), max_seq_length).print_notes(sys.stderr).rows
+    rows = task.rows(_texts(task, x, y, skip_missing), max_seq_length).print_notes(sys.stderr).rows
     total = right = weight = 0.0
-    calls = Calls(model, callbacks, "test")
+    calls, forward = Calls(model, callbacks, "test"), forward_function(model)
     calls.begin()
     for number, batch in enumerate(task.batches(rows, batch_size_of(batch_size), masking, seed)):
         calls.batch_begin(number)
-        outputs = model.predict_on_batch({name: batch[name] for name in model.feature_names})
+        outputs = forward(batch)
         logits = np.asarray(outputs["masked_lm_logits"], np.float32)
         check_numbers(logits, "row of a batch")
         scores = log_softmax(logits)

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.records import features
-from keras_bert.tasks.base import Answered, Encoded, TextTask
-from keras_bert.tasks.encoding import encode_in_parts
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer, choice_answers
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert.tasks.multiple_choice.report import write_choice_report
-from keras_bert.tasks.multiple_choice.rows import encode_choices
+from keras_bert.tasks.multiple_choice.rows import choice_rows
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
@@ -45,29 +43,21 @@ class MultipleChoiceTask(TextTask):
         ]
         return ChoiceExamples(as_texts(x[0], "prompt"), choices, answers, weights=sample_weight)
 
-    def encode(self, examples: ChoiceExamples, max_seq_length: int | None = None) -> Encoded:
+    def rows(self, examples: ChoiceExamples, max_seq_length: int | None = None) -> ExampleRows:
         length = self.checked_length(max_seq_length)
-
-        def encode(part: slice):
-            prompts, choices = examples.prompts[part], examples.choices[part]
-            batch, is_cut = encode_choices(prompts, choices, self.tokenizer, length)
-            return {name: values.reshape(-1, length) for name, values in batch.items()}, is_cut
-
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
-        rows, is_cut = encode_in_parts(encode, len(examples), padding, examples.num_choices)
-        num_cut = int(np.concatenate(is_cut).sum())
+        rows, is_cut = choice_rows(examples.prompts, examples.choices, self.tokenizer, length)
         labels = None if examples.answers is None else np.asarray(examples.answers, np.int32)
-        note = f"{examples.source}: {num_cut} of {len(examples)} examples have a row that was cut to {length} tokens"
-        return Encoded(self._with_labels(rows, labels, examples.weights), [note] if num_cut else [])
+        rows = self._with_labels(rows, labels, examples.weights)
+        return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, length, "examples have a row that was"))
 
-    def answers(self, examples: ChoiceExamples, encoded: Encoded, outputs: np.ndarray) -> list[ChoiceAnswer]:
+    def answers(self, examples: ChoiceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> list[ChoiceAnswer]:
         return choice_answers(outputs, examples.choices)
 
-    def logits_and_labels(self, examples: ChoiceExamples, encoded: Encoded, outputs) -> tuple:
+    def logits_and_labels(self, examples: ChoiceExamples, example_rows: ExampleRows, outputs) -> tuple:
         return outputs, None if examples.answers is None else np.asarray(examples.answers)
 
     def explained_rows(
-        self, examples: ChoiceExamples, encoded: Encoded, outputs, targets: Sequence
+        self, examples: ChoiceExamples, example_rows: ExampleRows, outputs, targets: Sequence
     ) -> list[ExplainedRow]:
         """Explains the logit of a choice, by default of the most probable one. The texts are prompt and choice."""
         rows = []
@@ -77,7 +67,7 @@ class MultipleChoiceTask(TextTask):
                 int(outputs[number].argmax()) if target is None else number_of(target, range(len(choices)), "choice")
             )
             row, texts = number * examples.num_choices + choice, (prompt, choices[choice])
-            pieces = pieces_of_row(self.row_ids(encoded, row), texts, self.tokenizer)
+            pieces = pieces_of_row(self.row_ids(example_rows, row), texts, self.tokenizer)
             columns = () if pools_all_tokens(self.model) else (0,)
             rows.append(ExplainedRow(number, row, choices[choice], (0,), columns, texts, pieces))
         return rows

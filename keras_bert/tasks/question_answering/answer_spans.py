@@ -95,7 +95,7 @@ class _Batch:
         context = windows.context_of[windows.question[part]]
         self.first_place = windows.contexts.splits[context] + windows.first_token[part] - self.first_column
         self.token_starts, self.token_ends = windows.contexts.starts, windows.contexts.ends
-        row_splits = windows.splits[part.start : part.stop + 1]
+        row_splits = windows.rows.splits[part.start : part.stop + 1]
         self.logits = [_padded(logits, row_splits) for logits in (start_logits, end_logits)]
         token = np.arange(self.logits[0].shape[1]) - self.first_column[:, None]
         # A question without tokens ([CLS] [SEP] context) has no answer.

@@ -104,7 +104,7 @@ def find_answers(
     Args:
         windows: W windows with T tokens in total.
         contexts: Q strings.
-        start_logits, end_logits: float (T,), aligned with `windows.ids`.
+        start_logits, end_logits: float (T,), aligned with the tokens of `windows.rows`.
         options: how answers are selected.
 
     Raises:

@@ -10,8 +10,7 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.base import Answered, Encoded, TextTask
-from keras_bert.tasks.encoding import encode_in_parts
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, TextPiece, number_of
 from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tagging import examples as tagging
@@ -20,15 +19,15 @@ from keras_bert.tasks.tagging.answers import TagsAnswer, tag_answers
 from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.report import write_tag_report
-from keras_bert.tasks.tagging.rows import encode_sentences, pieces_of_words
+from keras_bert.tasks.tagging.rows import pieces_of_words, tagged_rows
 from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.user_inputs import as_list, checked_text, iterate_column
 
 
 @dataclasses.dataclass(frozen=True)
-class EncodedSentences(Encoded):
-    """Encoded sentences, and the positions of their words among the tokens.
+class SentenceRows(ExampleRows):
+    """The rows of sentences, and the positions of their words among the tokens.
 
     Attributes:
         first_tokens: int64 (words of all sentences,), the index of each word's first token.
@@ -78,56 +77,43 @@ class TaggingTask(TextTask):
         tags = [self._named(number, values) for number, values in enumerate(as_list(y, "tags"), start=1)]
         return TaggedSentences(given, tags, weights=sample_weight)
 
-    def encode(self, examples: TaggedSentences, max_seq_length: int | None = None) -> EncodedSentences:
+    def rows(self, examples: TaggedSentences, max_seq_length: int | None = None) -> SentenceRows:
         length = self.checked_length(max_seq_length)
-        if length < 3:
-            raise InputError(f"max_seq_length must be 3 or more: a word between [CLS] and [SEP]. Received: {length}")
-        tags = None
-        if examples.tags is not None:
-            tags = tagging.label_ids(examples, self.labels)
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id, features.LABEL_IDS: features.NO_LABEL}
-        counts = Counter()
-
-        def encode(part: slice):
-            batch, found = encode_sentences(
-                examples.words[part], tags and tags[part], self.tokenizer, length, part.start, self.model.doc_stride
-            )
-            counts.update(found)
-            return batch, batch[features.SENTENCE_ID][:, 0]
-
-        rows, row_sentences = encode_in_parts(encode, len(examples), padding)
+        tags = None if examples.tags is None else tagging.label_ids(examples, self.labels)
+        rows, counts = tagged_rows(examples.words, tags, self.tokenizer, length, doc_stride=self.model.doc_stride)
+        sentences = rows.labels[features.SENTENCE_ID][:, 0]
+        rows = dataclasses.replace(rows, labels={})
         first_tokens = np.flatnonzero(rows.tokens[features.LABEL_IDS] != features.NO_LABEL)
         if tags is not None:
             weights = np.ones(len(examples)) if examples.weights is None else np.asarray(examples.weights)
-            weights = weights[np.concatenate(row_sentences)].astype(np.float32)
-            rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: weights})
+            rows = self._with_labels(rows, None, weights[sentences])
         word_splits = np.cumsum([0, *map(len, examples.words)])
         notes = _notes(examples, counts, length, self.model.doc_stride is not None)
-        return EncodedSentences(rows, notes, first_tokens, word_splits, length)
+        return SentenceRows(rows, notes, first_tokens, word_splits, length)
 
-    def answers(self, examples: TaggedSentences, encoded: EncodedSentences, outputs: np.ndarray) -> list[TagsAnswer]:
-        return tag_answers(outputs[encoded.first_tokens], encoded.word_splits, examples, self.labels)
+    def answers(self, examples: TaggedSentences, example_rows: SentenceRows, outputs: np.ndarray) -> list[TagsAnswer]:
+        return tag_answers(outputs[example_rows.first_tokens], example_rows.word_splits, examples, self.labels)
 
-    def logits_and_labels(self, examples: TaggedSentences, encoded: EncodedSentences, outputs) -> tuple:
+    def logits_and_labels(self, examples: TaggedSentences, example_rows: SentenceRows, outputs) -> tuple:
         """Returns the logits and tags of all words, without the labels that no word may get."""
         is_answer = np.array(self.labels.is_answer)
-        gold = (np.cumsum(is_answer) - 1)[encoded.rows.tokens[features.LABEL_IDS][encoded.first_tokens]]
-        return outputs[encoded.first_tokens][:, is_answer], None if examples.tags is None else gold
+        gold = (np.cumsum(is_answer) - 1)[example_rows.rows.tokens[features.LABEL_IDS][example_rows.first_tokens]]
+        return outputs[example_rows.first_tokens][:, is_answer], None if examples.tags is None else gold
 
     def explained_rows(
-        self, examples: TaggedSentences, encoded: EncodedSentences, outputs, targets: Sequence
+        self, examples: TaggedSentences, example_rows: SentenceRows, outputs, targets: Sequence
     ) -> list[ExplainedRow]:
         """Explains the logit of the tag of one word, at its first piece. By default it is the first word of the most
         probable entity, or the word with the most probable tag if there is none."""
-        answers, rows = self.answers(examples, encoded, outputs), []
+        answers, rows = self.answers(examples, example_rows, outputs), []
         for number, answer in enumerate(answers):
             target, words = targets[number], examples.words[number]
             word, tag = self._surest(examples, number, answer) if target is None else _word_and_tag(target, words)
             label = number_of(tag, self.model.labels, "tag")
-            token = int(encoded.first_tokens[encoded.word_splits[number] + word])
-            row = int(np.searchsorted(encoded.rows.splits, token, "right")) - 1
-            column, ids = token - int(encoded.rows.splits[row]), self.row_ids(encoded, row)
-            pieces = self._pieces(examples, number, word, column, len(ids), encoded.length)
+            token = int(example_rows.first_tokens[example_rows.word_splits[number] + word])
+            row = int(np.searchsorted(example_rows.rows.splits, token, "right")) - 1
+            column, ids = token - int(example_rows.rows.splits[row]), self.row_ids(example_rows, row)
+            pieces = self._pieces(examples, number, word, column, len(ids), example_rows.length)
             text = _text_of(examples, number)
             name = f"{self.model.labels[label]}: {words[word]}"
             index = column * len(self.model.labels) + label
