@@ -1,7 +1,7 @@
 """Fields that let the small models of the tests have windows, blocks and bottlenecks."""
 
+from keras_bert import registry
 from keras_bert.config import BertConfig
-from keras_bert.families import FAMILIES
 
 SMALL_PARTS = {
     "modernbert": {"local_attention": 4},
@@ -20,4 +20,4 @@ SMALL_PARTS = {
 def config_of(family: str, **values) -> BertConfig:
     """Returns a config with the defaults of the family, its fields in `SMALL_PARTS`, and these values."""
     parts = SMALL_PARTS.get(family, {})
-    return BertConfig.from_dict({**FAMILIES[family].defaults, **parts, **values, "model_type": family})
+    return BertConfig.from_dict({**registry.family(family).defaults, **parts, **values, "model_type": family})

@@ -21,9 +21,9 @@ from keras_bert import (
     SequenceClassifier,
     SpanClassifier,
     TokenClassifier,
+    registry,
 )
 from keras_bert.config.modern_bert_config import ModernBertConfig
-from keras_bert.families import FAMILIES
 from keras_bert.models.encoders import encoder_class
 
 VOCABULARIES = {"bert": VOCABULARY, **VOCABULARIES_OF_FAMILIES, "modernbert": VOCABULARIES_OF_FAMILIES["roberta"]}
@@ -75,7 +75,7 @@ def _config(family: str) -> BertConfig:
     if family != "modernbert":
         return CONFIG if family == "bert" else config_of_family(family).replace(initializer_range=0.2)
     shape = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 24}
-    values = FAMILIES[family].defaults | {"vocab_size": len(VOCABULARIES[family]), "model_type": family} | shape
+    values = registry.family(family).defaults | {"vocab_size": len(VOCABULARIES[family]), "model_type": family} | shape
     return ModernBertConfig.from_dict(values | {"max_position_embeddings": 48, "initializer_range": 0.3})
 
 

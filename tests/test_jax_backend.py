@@ -21,10 +21,10 @@ from served_models import VOCABULARY
 from test_lamb import paper_steps
 from test_optimization import NAMES, random_problem
 
+from keras_bert import registry
 from keras_bert.accelerate import backend
 from keras_bert.config import BertConfig
 from keras_bert.embeddings.text_vectors import sentence_embeddings
-from keras_bert.families import FAMILIES
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.token_classifier import TokenClassifier
@@ -358,7 +358,7 @@ def test_every_family_computes_and_learns_as_on_tensorflow(tmp_path):
     shape = {name: getattr(CONFIG, name) for name in ("vocab_size", "hidden_size", "num_attention_heads")}
     shape |= {"num_hidden_layers": 2, "intermediate_size": 32, "max_position_embeddings": 16}
     shape |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    for family in sorted(FAMILIES.keys() - {"static"}):  # it has no layers, so a task has nothing to train
+    for family in sorted(registry.FAMILIES.keys() - {"static"}):  # it has no layers, so a task has nothing to train
         config = config_of(family, **shape)
         configs[family] = config.to_dict()
         model = new_model(config)

@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.weight_shapes import encoder_shapes, head_shapes
+from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
 from keras_bert.config import BertConfig
 from keras_bert.tokenization.vocabulary import Vocabulary
 

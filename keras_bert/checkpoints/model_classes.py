@@ -5,11 +5,11 @@ import reprlib
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
-from keras_bert.families import FAMILIES
 from keras_bert.models.encoders import encoder_class
 from keras_bert.program.errors import InputError
+from keras_bert.registry import families
 
-# Class name -> module and heads, the fewest heads first. The encoders are those of `FAMILIES`; users' own classes are
+# Class name -> module and heads, the fewest heads first. The encoders are those of the families; users' own classes are
 # in Keras' registry.
 _CLASSES = {
     "SentenceEncoder": ("keras_bert.models.sentence_encoder", ()),
@@ -44,7 +44,7 @@ def find_class(name: str, where: str) -> type:
     from keras_bert.models.class_names import EARLIER_NAMES
 
     name = EARLIER_NAMES.get(name, name)
-    modules = dict(family.encoder.rsplit(".", 1)[::-1] for family in FAMILIES.values())
+    modules = dict(family.encoder.rsplit(".", 1)[::-1] for family in families().values())
     modules |= {known: module for known, (module, _) in _CLASSES.items()}
     if name in modules:
         return getattr(importlib.import_module(modules[name]), name)

@@ -1,0 +1,4 @@
+"""MobileBERT: narrow layers between wide ones.
+
+entry.py   the entry
+"""
