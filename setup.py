@@ -46,7 +46,6 @@ COMMANDS = {
         "query_server",
         "check_saved_model",
         "make_serving_kit",
-        "load_test_server",
         "quickstart",
         "quickstart_report",
         "quickstart_text",
@@ -62,8 +61,6 @@ SERVING = [
     "uvicorn>=0.54,<0.60",
     # 0.6.4 has llhttp 9.2.1, in which CVE-2024-27982 is mended.
     "httptools>=0.6.4,<1",
-    "prometheus_client>=0.22,<1",
-    "grpcio>=1.70,<2",
     # TensorFlow 2.21 takes 6 and 7.
     "protobuf>=6.31.1,<8",
 ]
@@ -91,7 +88,7 @@ setup(
     package_data={
         "keras_bert": ["py.typed"],
         "keras_bert.tokenization": ["*.txt"],
-        "keras_bert.tf_serving.kit": ["templates/*"],
+        "keras_bert.tf_serving.kit": ["templates/*", "templates/config/*"],
         "keras_bert.tf_serving.server": ["*.html", "*.js"],
         "run_scripts": ["*.sh"],
     },

@@ -113,7 +113,7 @@ def write_model(folder: str, config: BertConfig) -> None:
     """Writes a masked LM with random weights, biases too, in the format of transformers."""
     import keras
 
-    from keras_bert.models.masked_lm import MaskedLM
+    from keras_bert.tasks.masked_lm.model import MaskedLM
 
     keras.utils.set_random_seed(1)
     model = MaskedLM(config)

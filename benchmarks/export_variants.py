@@ -51,8 +51,8 @@ def define_flags() -> None:
 
 def main() -> None:
     from keras_bert.checkpoints.pretrained import from_pretrained
-    from keras_bert.models.span_classifier import SpanClassifier
     from keras_bert.serving.export import export_for_serving
+    from keras_bert.tasks.question_answering.model import SpanClassifier
 
     model = from_pretrained(None, FLAGS.model_dir)
     if isinstance(model, SpanClassifier):

@@ -39,7 +39,6 @@ SIZES = {
 JOINED = {"yes": True, "no": False}
 NUM_TEXTS = 500
 MAX_WORDS = 100
-BATCHING = "max_batch_size { value: 64 }\nbatch_timeout_micros { value: 1000 }\nmax_enqueued_batches { value: 100 }\n"
 TOLERANCE = 1e-5
 WARM_UP = 20
 HEADER = [
@@ -120,11 +119,8 @@ def _direct_answers(path: str, texts: list[str]):
 
 @contextlib.contextmanager
 def _server(path: str, folder: str, joined: bool) -> Iterator[tuple[int, psutil.Process]]:
-    batching_file = os.path.join(folder, "batching.txt")
-    with open(batching_file, "w") as file:
-        file.write(BATCHING)
-    batching = ["--enable_batching", f"--batching_parameters_file={batching_file}"] if joined else []
-    command = [sys.executable, "-m", "run_scripts.serve", f"model={path}", "--port=0", "--grpc_port=-1", *batching]
+    batching = ["--enable_batching"] if joined else []
+    command = [sys.executable, "-m", "run_scripts.serve", f"model={path}", "--port=0", *batching]
     with open(os.path.join(folder, "server.log"), "w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:

@@ -8,7 +8,6 @@ Example:
 """
 
 import dataclasses
-import os
 
 from absl import flags
 
@@ -33,16 +32,10 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    from data_prep.pretraining.disk_space import announce_disk_use
     from data_prep.text.ordered_map import WorkerPool, available_cores
     from data_prep.tokenized.tokenize_text import TextSettings, tokenize_text
     from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
     from keras_bert.tokenization.kinds import load_vocabulary
-
-    def announce(chunk, num_bytes):
-        size = chunk.tokens.nbytes + 8 * (len(chunk.sentence_lengths) + len(chunk.document_lengths))
-        needs = {"the tokenised text": round(size * num_bytes / chunk.source_bytes)}
-        announce_disk_use(needs, os.path.dirname(os.path.abspath(FLAGS.tokenized_corpus)), "Write to another disk.")
 
     refuse_flags_without_effect(
         FLAGS.input_file,
@@ -61,7 +54,6 @@ def main() -> None:
                 TextSettings(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}),
                 append=FLAGS.append,
                 pool=pool,
-                on_first_chunk=announce,
                 show_progress=True,
             )
     else:

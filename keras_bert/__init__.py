@@ -3,7 +3,7 @@
 Importing this package loads neither TensorFlow nor Keras. They load when a name that needs them is first used.
 
 config/         BertConfig: bert_config.json and the published sizes
-registry.py     the names of all model families, and where their entries are
+registry.py     the names of all tasks and model families, and where their entries are
 tokenization/   text -> token ids, in Python and in the TensorFlow graph
 records/        TFRecords and the batches that are made from them
 layers/         the formulas of the paper as Keras layers
@@ -22,6 +22,8 @@ program/        command lines, output files, error messages
 
 import importlib
 
+from keras_bert.program import earlier_modules
+
 __version__ = "0.1.0"
 
 # Public name -> the module that defines it.
@@ -36,20 +38,20 @@ _PUBLIC = {
     "GraphTokenizer": "keras_bert.tokenization.graph_wordpiece",
     "Encoder": "keras_bert.models.encoder_base",
     "BertEncoder": "keras_bert.models.encoder",
-    "BertPretrainer": "keras_bert.models.pretrainer",
-    "ElectraPretrainer": "keras_bert.models.electra_pretrainer",
-    "SpanPretrainer": "keras_bert.models.span_pretrainer",
-    "MaskedLM": "keras_bert.models.masked_lm",
-    "SequenceClassifier": "keras_bert.models.sequence_classifier",
-    "SentenceEncoder": "keras_bert.models.sentence_encoder",
-    "SentenceClassifier": "keras_bert.models.sentence_classifier",
-    "CrossEncoder": "keras_bert.models.cross_encoder",
-    "TokenClassifier": "keras_bert.models.token_classifier",
-    "SpanClassifier": "keras_bert.models.span_classifier",
-    "ReplacedTokenDetector": "keras_bert.models.replaced_token_detector",
+    "BertPretrainer": "keras_bert.tasks.pretraining.pretrainer",
+    "ElectraPretrainer": "keras_bert.tasks.pretraining.electra_pretrainer",
+    "SpanPretrainer": "keras_bert.tasks.pretraining.span_pretrainer",
+    "MaskedLM": "keras_bert.tasks.masked_lm.model",
+    "SequenceClassifier": "keras_bert.tasks.classification.model",
+    "SentenceEncoder": "keras_bert.tasks.embedding.model",
+    "SentenceClassifier": "keras_bert.tasks.classification.sentence_classifier",
+    "CrossEncoder": "keras_bert.tasks.ranking.model",
+    "TokenClassifier": "keras_bert.tasks.tagging.model",
+    "SpanClassifier": "keras_bert.tasks.question_answering.model",
+    "ReplacedTokenDetector": "keras_bert.tasks.pretraining.replaced_token_detector",
     "TransformerXL": "keras_bert.models.transformer_xl",
-    "TextToText": "keras_bert.models.text_to_text",
-    "MultipleChoice": "keras_bert.models.multiple_choice",
+    "TextToText": "keras_bert.tasks.text_to_text.model",
+    "MultipleChoice": "keras_bert.tasks.multiple_choice.model",
     "fill_masks": "keras_bert.tasks.masked_lm.mask_filling",
     "pseudo_perplexity": "keras_bert.tasks.masked_lm.mask_filling",
     "generate_text": "keras_bert.tasks.masked_lm.text_generation",
@@ -74,6 +76,8 @@ _PUBLIC = {
 }
 
 __all__ = ["__version__", *_PUBLIC]
+
+earlier_modules.install()
 
 
 def __getattr__(name: str):

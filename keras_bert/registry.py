@@ -1,7 +1,9 @@
-"""The names of all model families, and where their entries are. Data only: an entry is imported when it is asked for.
+"""The names of all tasks and model families, and where their entries are. Data only: an entry is imported when it is
+asked for.
 
-A family is a kind of encoder, such as ALBERT. Its entry says what configs, checkpoints and exports must know of it, so
-these loop over entries and name no family. `register_family` adds a family from outside of the package.
+A task is one kind of model, such as `TokenClassifier`, a family one kind of encoder, such as ALBERT. Their entries say
+what configs, checkpoints, exports and loaded exports must know of them, so these loop over entries and name no task and
+no family. `register_task` and `register_family` add them from outside of the package.
 """
 
 import dataclasses
@@ -11,6 +13,123 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keras_bert.checkpoints.family_formats import Google, HuggingFace, KerasHub, OwnFiles
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A setting that an export stores, since the answers of the loaded export depend on it.
+
+    Attributes:
+        default: its value if the file of the export does not have it.
+        is_valid: says whether a stored value is valid. The file may come from a stranger.
+    """
+
+    default: Any
+    is_valid: Callable[[Any], bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """How the models of a task are exported, and loaded again. Import paths are `module.name`.
+
+    Attributes:
+        signatures: import path of the function that makes the signatures of a SavedModel: (model, tokenizer, options)
+            -> name -> signature.
+        outputs: a model or a loaded export -> name of the output -> its axes, which are numbers or "batch", "length",
+            "choices" and "predictions"; other names are axes of any size. The name of an only array is "".
+        stored_as: the kind of model that a loaded export behaves as; None for the same kind.
+        settings: name of an attribute of loaded exports -> its `Setting`.
+        derived: model -> settings that are stored although they are no constructor arguments.
+        in_graph: model and `SignatureOptions` -> the settings that a SavedModel changes, because its graph does a part
+            of the work.
+        options: the names of further `SignatureOptions` that it takes, of those that not all models take.
+        needed_parts: the parts of the model that its signatures use; None for all.
+        methods: import path of a class with further methods of loaded exports, such as `rank`; or None.
+    """
+
+    signatures: str
+    outputs: Callable[[Any], Mapping[str, tuple]]
+    stored_as: str | None = None
+    settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
+    derived: Callable[[Any], Mapping[str, Any]] = lambda model: {}
+    in_graph: Callable[[Any, Any], Mapping[str, Any]] = lambda model, options: {}
+    options: tuple[str, ...] = ()
+    needed_parts: tuple[str, ...] | None = None
+    methods: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One kind of model. Import paths are `module.name`.
+
+    Attributes:
+        model: import path of the model class; None for encoders, whose classes are those of the families.
+        heads: the parts of its checkpoints beside the encoder, named as the attributes of the model.
+        text_task: import path of its `TextTask`; None for a model that takes features only.
+        start: import path of the function by which such a model starts from a checkpoint of another kind: (model class,
+            checkpoint, arguments) -> (arguments, checkpoint). None if weights of equal names suffice.
+        told_as: the field of a `BertCheckpoint` that has the arguments of such a model, for formats with a place for
+            them.
+        export: how it is exported for serving; None if it cannot be.
+        onnx: import path of the function that adds a model to an ONNX graph: (graph, model) -> name of the output ->
+            (value, axes). None if LiteRT and ONNX Runtime cannot run it.
+        hub_task, example: the name of the task on the Hugging Face hub, and the line of Python in the model card that
+            asks the model; None for a model that is rather used as an encoder.
+    """
+
+    model: str | None = None
+    heads: tuple[str, ...] = ()
+    text_task: str | None = None
+    start: str | None = None
+    told_as: str | None = None
+    export: Export | None = None
+    onnx: str | None = None
+    hub_task: str | None = None
+    example: str | None = None
+
+
+_TASKS_FOLDER = "keras_bert.tasks"
+# Kind of model -> import path of its entry. Of several kinds that fit a checkpoint, the first one is loaded.
+TASKS: dict[str, str | Task] = {
+    "Encoder": f"{_TASKS_FOLDER}.embedding.entry.ENCODER",
+    "SentenceEncoder": f"{_TASKS_FOLDER}.embedding.entry.SENTENCE_ENCODER",
+    "SequenceClassifier": f"{_TASKS_FOLDER}.classification.entry.SEQUENCE_CLASSIFIER",
+    "SentenceClassifier": f"{_TASKS_FOLDER}.classification.entry.SENTENCE_CLASSIFIER",
+    "CrossEncoder": f"{_TASKS_FOLDER}.ranking.entry.CROSS_ENCODER",
+    "TokenClassifier": f"{_TASKS_FOLDER}.tagging.entry.TOKEN_CLASSIFIER",
+    "SpanClassifier": f"{_TASKS_FOLDER}.question_answering.entry.SPAN_CLASSIFIER",
+    "MultipleChoice": f"{_TASKS_FOLDER}.multiple_choice.entry.MULTIPLE_CHOICE",
+    "ReplacedTokenDetector": f"{_TASKS_FOLDER}.pretraining.entry.REPLACED_TOKEN_DETECTOR",
+    "ElectraPretrainer": f"{_TASKS_FOLDER}.pretraining.entry.ELECTRA_PRETRAINER",
+    "MaskedLM": f"{_TASKS_FOLDER}.masked_lm.entry.MASKED_LM",
+    "TextToText": f"{_TASKS_FOLDER}.text_to_text.entry.TEXT_TO_TEXT",
+    "BertPretrainer": f"{_TASKS_FOLDER}.pretraining.entry.BERT_PRETRAINER",
+    "SpanPretrainer": f"{_TASKS_FOLDER}.pretraining.entry.SPAN_PRETRAINER",
+    "TransformerXL": f"{_TASKS_FOLDER}.pretraining.entry.TRANSFORMER_XL",
+}
+
+
+def register_task(kind: str, task: Task) -> None:
+    """Adds a task. The class of its models has `kind` as the class attribute of this name."""
+    TASKS[kind] = task
+
+
+def task_of(model: Any) -> Task | None:
+    """Returns the entry of a model, a model class or a loaded export; None for a class of a user without an entry."""
+    kind = getattr(model, "kind", None)
+    return task(kind) if kind in TASKS else None
+
+
+def task(kind: str) -> Task:
+    """Returns the entry of a kind of model."""
+    entry = TASKS[kind]
+    return imported(entry) if isinstance(entry, str) else entry
+
+
+def model_paths() -> list[str]:
+    """Returns the import paths of all model classes of tasks."""
+    return [entry.model for entry in map(task, TASKS) if entry.model]
+
 
 # Kinds of tokenizers.
 WORD_PIECE, BYTE_PAIR, SENTENCE_PIECE = "wordpiece", "byte_pair", "sentence_piece"
@@ -58,7 +177,7 @@ class Family:
     config: str = "keras_bert.config.bert_config.BertConfig"
     encoder: str = BERT_ENCODER
     onnx: str | None = None
-    weights: str = "keras_bert.encoders.bert.weights"
+    weights: str = "keras_bert.encoders.bert.entry.weights"
     hugging_face: "HuggingFace | None" = None
     google: "Google | None" = None
     keras_hub: "KerasHub | None" = None
@@ -67,7 +186,7 @@ class Family:
 
 # The `model_type` of a config -> import path of the family's entry.
 FAMILIES: dict[str, str | Family] = {
-    "bert": "keras_bert.encoders.bert.FAMILY",
+    "bert": "keras_bert.encoders.bert.entry.FAMILY",
     "roberta": "keras_bert.encoders.roberta.FAMILY",
     "albert": "keras_bert.encoders.albert.FAMILY",
     "distilbert": "keras_bert.encoders.distilbert.FAMILY",

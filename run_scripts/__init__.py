@@ -21,13 +21,12 @@ extract_features.py       texts -> vectors of tokens, layer by layer
 search_sentences.py       a query -> the most similar texts
 word_senses.py            sentences with a word -> a picture of its senses
 summarize.py              a text -> its main sentences
-export_model.py     model folder -> SavedModel
+export_model.py           model folder -> SavedModel
 ask_saved_model.py        texts -> answers of a SavedModel
 check_saved_model.py      a SavedModel -> problems that TensorFlow Serving would have with it
 make_serving_kit.py       a SavedModel -> a folder that TensorFlow Serving starts from
 serve.py                  SavedModels -> a development server with a page
 query_server.py           texts -> answers of a model on a server
-load_test_server.py       a server -> latency, throughput and batching parameters
 optimizer_flags.py        flags for optimisers, shared by the training commands
 run_flags.py              flags for checkpoints, devices and trackers, shared by the training commands
 distillation_flags.py     flags of distillation, shared by pre-training and run_classifier
@@ -36,7 +35,6 @@ data_file_flags.py        flags for data files, shared by the fine-tuning comman
 questions.py              flags and input lines of the commands that ask a model
 documentation_corpus.py   quickstart: writes a text from the documentation of installed packages
 documentation_text.py     quickstart: extracts prose from Python source files
-near_duplicates.py        quickstart: removes repeated texts
 quickstart_text.py        quickstart: checks that there is enough text
 quickstart_report.py      quickstart: the final tables and the loss curves
 """

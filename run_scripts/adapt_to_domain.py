@@ -261,7 +261,7 @@ def _write_records(folder, checkpoint, settings: dict[str, Any], num_processes: 
 
 def _train(folder, new_tokens: list[str], settings: dict[str, Any], save_checkpoints_steps: int) -> None:
     """Writes `model` into the folder of the run, unless it is there."""
-    from keras_bert.models.masked_lm import MaskedLM
+    from keras_bert.tasks.masked_lm.model import MaskedLM
     from keras_bert.training.pretraining import train_pretrainer
     from keras_bert.training.pretraining_options import PretrainingRunOptions
     from keras_bert.training.starting_point import StartingPoint
@@ -289,10 +289,10 @@ def _report(folder, new_tokens: list[str], settings: dict[str, Any], num_documen
     """Scores both models on the held-out documents, and writes `report.txt` and `report.json`."""
     from data_prep.text.corpus import read_documents
     from data_prep.text.held_out_documents import HELD_OUT_FILE
-    from keras_bert.models.masked_lm import MaskedLM
     from keras_bert.program.atomic_output import atomic_file
     from keras_bert.tasks.masked_lm.mask_scoring import python_tokenizer
     from keras_bert.tasks.masked_lm.masked_words import choose_words, right_words
+    from keras_bert.tasks.masked_lm.model import MaskedLM
 
     texts = [" ".join(lines) for lines in read_documents([os.path.join(folder.file("text"), HELD_OUT_FILE)])]
     models = [MaskedLM.from_pretrained(path) for path in (settings["init_checkpoint"], folder.model_path)]

@@ -99,7 +99,7 @@ def distil(arguments, reading) -> None:
     texts = list(read_lines(arguments.texts_file)) if arguments.texts_file else None
 
     from keras_bert.embeddings.static_distillation import distil_static
-    from keras_bert.models.sentence_encoder import SentenceEncoder
+    from keras_bert.tasks.embedding.model import SentenceEncoder
 
     model = SentenceEncoder.from_pretrained(arguments.input, **reading)
     static = distil_static(model, arguments.static_size, texts)

@@ -6,28 +6,28 @@ importing them, and writes to --output_dir:
     corpus.txt   text for pre-training: one paragraph per line, a blank line between modules
     train.tsv    paragraphs with the library that they document, one of: keras, numpy, python, tensorflow
     dev.tsv      the same, from modules that do not occur in corpus.txt and train.tsv
-  test.tsv     the same, from other such modules
+    test.tsv     the same, from other such modules
 
 In the .tsv files, the names of the libraries and everything else that looks like a name in code are masked, and
 near-duplicates are left out. So a label cannot be read from a name or looked up.
 """
 
-import dataclasses
 import hashlib
 import os
+import pathlib
 import re
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from absl import flags
 
+from data_prep.text.near_duplicates import SeenText, TextIndex
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError, how_to_install
 from run_scripts.documentation_text import Module, is_prose, package_folder, read_packages
-from run_scripts.near_duplicates import SeenText, TextIndex
 
 
 def define_flags() -> None:
@@ -41,7 +41,7 @@ def define_flags() -> None:
 LABELS = ("keras", "numpy", "python", "tensorflow")
 # Packages installed with them: the dependencies of TensorFlow, Keras and matplotlib that have documentation.
 OTHER_PACKAGES = (
-    *("PIL", "absl", "dateutil", "fontTools", "google.protobuf", "grpc", "h5py", "markdown", "matplotlib", "ml_dtypes"),
+    *("PIL", "absl", "dateutil", "fontTools", "google", "grpc", "h5py", "markdown", "matplotlib", "ml_dtypes"),
     *("mpl_toolkits", "optree", "packaging", "pyparsing", "requests", "rich", "tensorboard", "tensorflow_text", "tqdm"),
     *("urllib3", "werkzeug", "wrapt"),
 )
@@ -71,8 +71,7 @@ _MAX_HELD_OUT_PARAGRAPHS = 150
 _MAX_KNOWN_SHARE = 0.5
 
 
-@dataclasses.dataclass(frozen=True)
-class Documentation:
+class Documentation(NamedTuple):
     """The corpus, and the labelled paragraphs of each split.
 
     Attributes:
@@ -82,6 +81,13 @@ class Documentation:
 
     corpus: list[list[str]]
     splits: dict[str, list[tuple[str, str]]]
+
+
+class _Candidate(NamedTuple):
+    """A masked paragraph that may be labelled, and the name of its module."""
+
+    masked: str
+    module: str
 
 
 def write_documentation_corpus(
@@ -96,43 +102,30 @@ def write_documentation_corpus(
     """
     check_output_folder(output_dir)
     documentation = collect_documentation(num_train=num_train, num_dev=num_dev, num_test=num_test)
+    texts = {"corpus.txt": "\n".join("\n".join([*document, ""]) for document in documentation.corpus)}
+    for split, examples in documentation.splits.items():
+        texts[f"{split}.tsv"] = "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in examples)
     with atomic_folder(output_dir) as folder:
-        with open(os.path.join(folder, "corpus.txt"), "w", encoding="utf-8", newline="\n") as file:
-            file.write("\n".join("".join(f"{paragraph}\n" for paragraph in text) for text in documentation.corpus))
-        for split, examples in documentation.splits.items():
-            with open(os.path.join(folder, f"{split}.tsv"), "w", encoding="utf-8", newline="\n") as file:
-                file.write("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in examples))
+        for name, text in texts.items():
+            pathlib.Path(folder, name).write_text(text, encoding="utf-8", newline="\n")
     return documentation
 
 
 def collect_documentation(*, num_train: int, num_dev: int, num_test: int) -> Documentation:
     """Reads the installed packages and sorts their paragraphs into corpus and labelled splits."""
     modules = read_packages([*LABELS, *OTHER_PACKAGES])
-    _check_libraries(modules)
+    documented = {module.name.split(".")[0] for module in modules}
+    if absent := [label for label in LABELS if label not in documented]:
+        raise InputError(
+            f"The text is the documentation of {', '.join(LABELS)}, but {sys.executable} does not have that of: "
+            f"{', '.join(absent)}. Install it with its source files (.py): {sys.executable} -m pip install "
+            f"--force-reinstall {' '.join(absent)}. If python is missing, use a Python with the files of its library."
+        )
     candidates = _without_near_duplicates({label: _candidates(modules, label) for label in LABELS})
     splits = _split(candidates, {"test": num_test, "dev": num_dev, "train": num_train})
     corpus = _corpus(modules, [item for split in ("test", "dev") for item, _ in splits[split]])
     rows = {split: [(item.masked, label) for item, label in splits[split]] for split in ("train", "dev", "test")}
     return Documentation(corpus, rows)
-
-
-def _check_libraries(modules: list[Module]) -> None:
-    """Raises `InputError` with the packages to install if a library that is a label has no documentation here."""
-    documented = {module.name.split(".")[0] for module in modules}
-    undocumented = [label for label in LABELS if label not in documented]
-    if absent := [label for label in undocumented if package_folder(label) is None]:
-        raise InputError(
-            f"The text is the documentation of {', '.join(LABELS)}, but {sys.executable} does not have: "
-            f"{', '.join(absent)}. Run: {sys.executable} -m pip install {' '.join(absent)}"
-        )
-    for label in undocumented:
-        name, remedy = f"The package {label}", "Install it again, with its source files."
-        if label == "python":
-            name, remedy = "The standard library", "Use a Python with its source files."
-        raise InputError(
-            f"{name} in {package_folder(label)} has no documentation: its source files (.py) are missing or stripped. "
-            f"{remedy}"
-        )
 
 
 def mask_names(text: str) -> str:
@@ -148,45 +141,31 @@ def mask_names(text: str) -> str:
     return _REPEATED_MASKS.sub(_MASK, _LIBRARY_NAMES.sub(_MASK, " ".join(words)))
 
 
-class _Candidate(NamedTuple):
-    """A masked paragraph that may be labelled, and the name of its module."""
-
-    masked: str
-    module: str
-
-
 def _candidates(modules: Iterable[Module], label: str) -> list[_Candidate]:
-    """Returns the paragraphs of one library that have enough words when masked."""
+    """Returns the paragraphs of one library that have enough words when masked, the longest first."""
     found = []
     for module in modules:
         if module.name.split(".")[0] == label and not module.name.startswith(_AMBIGUOUS_MODULES):
-            for text in module.paragraphs:
-                masked = mask_names(text)
-                if _num_words(masked) >= _MIN_LABELLED_WORDS and is_prose(masked.replace(_MASK, "it")):
+            for masked in map(mask_names, module.paragraphs):
+                num_words = sum(word.strip(".,;:()\"'").isalpha() for word in masked.split())
+                if num_words >= _MIN_LABELLED_WORDS and is_prose(masked.replace(_MASK, "it")):
                     found.append(_Candidate(masked, module.name))
-    return found
-
-
-def _num_words(text: str) -> int:
-    return sum(word.strip(".,;:()\"'").isalpha() for word in text.split())
+    return sorted(found, key=lambda item: (-len(item.masked), item))
 
 
 def _without_near_duplicates(candidates: dict[str, list[_Candidate]]) -> dict[str, list[_Candidate]]:
     """Keeps one of several near-duplicates, and none if they document different libraries."""
     seen = {label: SeenText() for label in candidates}
-    once = {}
-    for label, paragraphs in candidates.items():
-        # The longest first, so that a part of a longer paragraph is recognised.
-        paragraphs = sorted(paragraphs, key=lambda paragraph: (-len(paragraph.masked), paragraph))
-        once[label] = [item for item in paragraphs if seen[label].add(item.masked) <= _MAX_KNOWN_SHARE]
-    return {
-        label: [
-            item
-            for item in paragraphs
-            if all(seen[other].known_share(item.masked) <= _MAX_KNOWN_SHARE for other in seen if other != label)
-        ]
-        for label, paragraphs in once.items()
+    once = {
+        label: [item for item in paragraphs if seen[label].add(item.masked) <= _MAX_KNOWN_SHARE]
+        for label, paragraphs in candidates.items()
     }
+    for label, paragraphs in once.items():
+        others = [text for other, text in seen.items() if other != label]
+        once[label] = [
+            item for item in paragraphs if all(text.known_share(item.masked) <= _MAX_KNOWN_SHARE for text in others)
+        ]
+    return once
 
 
 def _split(candidates: dict[str, list[_Candidate]], sizes: dict[str, int]) -> dict[str, list[tuple[_Candidate, str]]]:
@@ -196,17 +175,17 @@ def _split(candidates: dict[str, list[_Candidate]], sizes: dict[str, int]) -> di
         split -> (paragraph, label), in an order that mixes the labels.
     """
     splits = {split: [] for split in sizes}
-    for label, paragraphs in candidates.items():
+    for number, (label, paragraphs) in enumerate(candidates.items()):
         modules = defaultdict(list)
         for item in sorted(paragraphs, key=lambda item: _hash(item.masked)):
             modules[item.module].append(item)
-        names = sorted(modules, key=_hash)
+        unused = sorted(modules, key=_hash)
         for split, size in sizes.items():
-            wanted = size // len(candidates) + (LABELS.index(label) < size % len(candidates))
+            wanted = size // len(candidates) + (number < size % len(candidates))
             drawn, spare = [], []
-            for name in list(names):
+            for name in list(unused):
                 if len(drawn) < wanted and (split == "train" or len(modules[name]) <= _MAX_HELD_OUT_PARAGRAPHS):
-                    names.remove(name)
+                    unused.remove(name)
                     drawn.extend(modules[name][:_MAX_LABELLED_PER_MODULE])
                     spare.extend(modules[name][_MAX_LABELLED_PER_MODULE:])
             drawn.extend(spare)
@@ -225,13 +204,16 @@ def _corpus(modules: list[Module], held_out: list[_Candidate]) -> list[list[str]
     # Masked texts are compared: the same words about tf.add and tf.math.add are the same paragraph.
     held_out_texts = TextIndex(item.masked for item in held_out)
     seen = SeenText()
-    corpus = []
-    for module in modules:
-        if module.name not in held_out_modules:
-            document = [text for text in module.paragraphs if seen.add(text) <= _MAX_KNOWN_SHARE]
-            corpus.append(
-                [text for text in document if held_out_texts.largest_overlap(mask_names(text)) <= _MAX_KNOWN_SHARE]
-            )
+    corpus = [
+        [
+            text
+            for text in module.paragraphs
+            if seen.add(text) <= _MAX_KNOWN_SHARE
+            and held_out_texts.largest_overlap(mask_names(text)) <= _MAX_KNOWN_SHARE
+        ]
+        for module in modules
+        if module.name not in held_out_modules
+    ]
     return [document for document in corpus if document]
 
 
@@ -243,23 +225,16 @@ def _hash(text: str) -> bytes:
 def main() -> None:
     """Reads the flags and writes the files."""
     arguments = flags.FLAGS
-    documentation = write_documentation_corpus(
+    corpus, splits = write_documentation_corpus(
         arguments.output_dir, num_train=arguments.num_train, num_dev=arguments.num_dev, num_test=arguments.num_test
     )
-    num_paragraphs = sum(map(len, documentation.corpus))
-    num_characters = sum(len(paragraph) for document in documentation.corpus for paragraph in document)
-    print(
-        f"{arguments.output_dir}/corpus.txt: {num_characters / 1e6:.1f} MB, {len(documentation.corpus):,} modules, "
-        f"{num_paragraphs:,} paragraphs"
-    )
-    for split, examples in documentation.splits.items():
-        counts = ", ".join(f"{count} {label}" for label, count in sorted(Counter(dict(examples).values()).items()))
-        print(f"{arguments.output_dir}/{split}.tsv: {len(examples):,} paragraphs: {counts}")
+    num_characters = sum(len(paragraph) for document in corpus for paragraph in document)
+    print(f"{arguments.output_dir}/corpus.txt: {num_characters / 1e6:.1f} MB, {len(corpus):,} modules")
+    for split, examples in splits.items():
+        print(f"{arguments.output_dir}/{split}.tsv: {len(examples):,} paragraphs of {len(LABELS)} libraries")
     if absent := [package for package in OTHER_PACKAGES if package_folder(package) is None]:
-        print(
-            f"Not installed, so not in corpus.txt: {', '.join(absent)}. For more text: "
-            + how_to_install("plots,tensorboard")
-        )
+        more = how_to_install("plots,tensorboard")
+        print(f"Not installed, so not in corpus.txt: {', '.join(absent)}. For more text: {more}")
 
 
 def command() -> None:

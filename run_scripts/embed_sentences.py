@@ -36,7 +36,7 @@ def main():
     check_output_file(arguments.output_file)
 
     from keras_bert.embeddings.vector_files import embed_sentences
-    from keras_bert.models.sentence_encoder import SentenceEncoder
+    from keras_bert.tasks.embedding.model import SentenceEncoder
 
     pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
     encoder = SentenceEncoder.from_pretrained(arguments.init_checkpoint, **pooling)

@@ -13,7 +13,6 @@ from absl import flags
 
 from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import run_command
-from keras_bert.program.errors import InputError
 
 
 def define_flags() -> None:
@@ -58,7 +57,6 @@ def define_flags() -> None:
         False,
         "Uses core TensorFlow operations only, so that the model needs no tensorflow-text. Slower on texts.",
     )
-    flags.DEFINE_bool("hub_pair", False, "Writes a preprocessor and an encoder in TF-Hub's form instead.")
     flags.DEFINE_bool("text_pairs", None, "Whether a classifier or an encoder takes two texts.")
     flags.DEFINE_integer("top_k", None, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
     flags.DEFINE_enum(
@@ -79,21 +77,18 @@ def main():
     from keras_bert.tf_serving.versions import check_version_place
 
     arguments = flags.FLAGS
-    is_folder = arguments.hub_pair or arguments.format != "saved_model"
-    (check_output_folder if is_folder else check_version_place)(arguments.output_dir)
+    check_place = check_version_place if arguments.format == "saved_model" else check_output_folder
+    check_place(arguments.output_dir)
 
     from keras_bert.checkpoints.pretrained import from_pretrained
     from keras_bert.models.encoder_base import Encoder
-    from keras_bert.models.masked_lm import MaskedLM
-    from keras_bert.models.sentence_encoder import SentenceEncoder
     from keras_bert.serving.export import export_for_serving
+    from keras_bert.tasks.embedding.model import SentenceEncoder
+    from keras_bert.tasks.masked_lm.model import MaskedLM
 
     classes = {None: None, "encoder": Encoder, "sentence_encoder": SentenceEncoder, "masked_lm": MaskedLM}
     model = from_pretrained(classes[arguments.model_class], arguments.model_dir)
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
-    if arguments.hub_pair:
-        _export_hub_pair(model, options)
-        return
     precision = {name: getattr(arguments, name) for name in _PRECISION}
     version = export_for_serving(
         model,
@@ -104,22 +99,6 @@ def main():
         **options,
     )
     print(f"{type(model).__name__} exported to {version}")
-
-
-def _export_hub_pair(model, options: dict) -> None:
-    from keras_bert.serving.hub_pair import export_hub_pair
-
-    arguments = flags.FLAGS
-    seq_length = options.pop("max_seq_length", None)
-    wrong = [name for name in (*_PRECISION, "core_operations") if getattr(arguments, name)]
-    wrong += ["format"] if arguments.format != "saved_model" else []
-    wrong += list(options)
-    if wrong:
-        raise InputError(
-            f"--hub_pair takes only --max_seq_length. Received: {', '.join(f'--{name}' for name in wrong)}"
-        )
-    for folder in export_hub_pair(model, arguments.output_dir, seq_length=seq_length):
-        print(f"{type(model).__name__} exported to {folder}")
 
 
 def command() -> None:

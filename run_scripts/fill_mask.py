@@ -41,8 +41,8 @@ def main():
     import dataclasses
     import json
 
-    from keras_bert.models.masked_lm import MaskedLM
     from keras_bert.tasks.masked_lm.mask_filling import fill_masks
+    from keras_bert.tasks.masked_lm.model import MaskedLM
 
     model = MaskedLM.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
     answers = fill_masks(

@@ -34,7 +34,7 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.models.masked_lm import MaskedLM
+    from keras_bert.tasks.masked_lm.model import MaskedLM
     from keras_bert.tasks.masked_lm.text_generation import generate_text
 
     arguments = flags.FLAGS

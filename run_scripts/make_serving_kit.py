@@ -28,9 +28,7 @@ def define_flags() -> None:
         None,
         "The numbers of rows of warm-up requests. The default is those of 1,2,8,32 that the batching file accepts.",
     )
-    flags.DEFINE_string(
-        "batching_file", None, "A batching file of TensorFlow Serving, such as load_test_server proposes."
-    )
+    flags.DEFINE_string("batching_file", None, "A batching file of TensorFlow Serving.")
     flags.DEFINE_string("image", None, "The Docker image of TensorFlow Serving.")
     flags.DEFINE_string("metrics_path", None, "The path of the server's metrics for Prometheus.")
 

@@ -162,8 +162,8 @@ class _Data:
 
     @property
     def model_class(self) -> type:
-        from keras_bert.models.sentence_classifier import SentenceClassifier
-        from keras_bert.models.sequence_classifier import SequenceClassifier
+        from keras_bert.tasks.classification.model import SequenceClassifier
+        from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
 
         return SentenceClassifier if FLAGS.few_shot else SequenceClassifier
 

@@ -82,9 +82,9 @@ def main() -> None:
     train, dev, test = (parts.get(part) for part in ("train", "eval", "predict"))
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
 
-    from keras_bert.models.cross_encoder import CrossEncoder
-    from keras_bert.models.sentence_encoder import SentenceEncoder
+    from keras_bert.tasks.embedding.model import SentenceEncoder
     from keras_bert.tasks.embedding.task import MAIN_SCORES
+    from keras_bert.tasks.ranking.model import CrossEncoder
     from keras_bert.training.fine_tuning import fine_tune
     from keras_bert.training.finished_runs import evaluate_run, predict_run
 
@@ -144,7 +144,7 @@ def _loss():
     if wrong:
         raise InputError(f"The loss {name} has no --{wrong[0]}. Leave it out, or give another --loss.")
 
-    from keras_bert.models.embedding_losses import LOSSES, Matryoshka
+    from keras_bert.tasks.embedding.losses import LOSSES, Matryoshka
 
     loss = LOSSES[name](**given)
     if not FLAGS.matryoshka_dimensions:

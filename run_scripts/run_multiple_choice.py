@@ -78,7 +78,7 @@ def main() -> None:
         )
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
 
-    from keras_bert.models.multiple_choice import MultipleChoice
+    from keras_bert.tasks.multiple_choice.model import MultipleChoice
     from keras_bert.training.fine_tuning import fine_tune
     from keras_bert.training.finished_runs import evaluate_run, predict_run
 

@@ -70,7 +70,7 @@ def main() -> None:
             if examples:
                 _check_tags(examples, labels)
 
-    from keras_bert.models.token_classifier import TokenClassifier
+    from keras_bert.tasks.tagging.model import TokenClassifier
     from keras_bert.tasks.tagging.tag_schemes import TagLabels
     from keras_bert.training.fine_tuning import fine_tune
     from keras_bert.training.finished_runs import evaluate_run, predict_run

@@ -48,8 +48,8 @@ def main() -> None:
     test = _read(files["predict"], needs_targets=False) if "predict" in files else None
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
 
-    from keras_bert.models.beam_search import SearchOptions
-    from keras_bert.models.text_to_text import TextToText
+    from keras_bert.tasks.text_to_text.beam_search import SearchOptions
+    from keras_bert.tasks.text_to_text.model import TextToText
     from keras_bert.training.fine_tuning import fine_tune
     from keras_bert.training.finished_runs import evaluate_run, predict_run
 

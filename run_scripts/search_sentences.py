@@ -68,7 +68,7 @@ def main():
     if arguments.append:
         check_replaceable_index(index_dir)
 
-    from keras_bert.models.sentence_encoder import SentenceEncoder
+    from keras_bert.tasks.embedding.model import SentenceEncoder
 
     pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
     encoder = SentenceEncoder.from_pretrained(arguments.init_checkpoint, **pooling)
@@ -88,7 +88,7 @@ def main():
     num_hits = max(arguments.top_k, arguments.num_candidates) if arguments.reranker else arguments.top_k
     found = index.search(encoder, queries, num_hits, exact=arguments.exact)
     if arguments.reranker:
-        from keras_bert.models.cross_encoder import CrossEncoder
+        from keras_bert.tasks.ranking.model import CrossEncoder
 
         ranker = CrossEncoder.from_pretrained(arguments.reranker)
         pairs = zip(queries, found, strict=True)

@@ -1,4 +1,4 @@
-"""Serves SavedModels like TensorFlow Serving: with its REST and gRPC API, and a page to try them.
+"""Serves SavedModels like TensorFlow Serving: with its REST API, and a page to try them.
 
 Arguments: folders of versions, each as FOLDER or NAME=FOLDER. The default name is that of the folder.
 
@@ -15,6 +15,7 @@ server answers the requests in progress and ends. It is meant for development an
 differences from TensorFlow Serving.
 """
 
+import functools
 import os
 
 from absl import flags
@@ -26,7 +27,6 @@ from keras_bert.program.errors import InputError, how_to_install
 def define_flags() -> None:
     flags.DEFINE_string("host", "127.0.0.1", "The address to listen on. 0.0.0.0 admits other machines.")
     flags.DEFINE_integer("port", 8501, "The port of REST and the page. 0 selects a free port.", 0, 65535)
-    flags.DEFINE_integer("grpc_port", 8500, "The port of gRPC. 0 selects a free port, -1 disables gRPC.", -1, 65535)
     flags.DEFINE_string("model_config_file", None, "TensorFlow Serving's models.config, instead of folders.")
     flags.DEFINE_float(
         "model_config_file_poll_wait_seconds",
@@ -44,13 +44,7 @@ def define_flags() -> None:
         "load_retry_seconds", 60, "Seconds before a failed version is tried again with unchanged files.", lower_bound=0
     )
     flags.DEFINE_bool("enable_batching", False, "Whether requests of several clients are computed together.")
-    flags.DEFINE_string("batching_parameters_file", None, "TensorFlow Serving's batching file.")
-    flags.DEFINE_string(
-        "monitoring_config_file", None, "TensorFlow Serving's monitoring file: the path of the metrics."
-    )
-    flags.DEFINE_integer(
-        "num_threads", os.cpu_count() or 1, "Requests computed at once, without batching.", lower_bound=1
-    )
+    flags.DEFINE_integer("num_threads", os.cpu_count() or 1, "Requests, or batches, computed at once.", lower_bound=1)
     flags.DEFINE_integer("max_requests", 1000, "Requests in progress at once; more are refused.", lower_bound=1)
     flags.DEFINE_integer("max_rows", 10_000, "The largest number of rows in a request.", lower_bound=1)
     flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "The time limit of a request.", lower_bound=1)
@@ -64,9 +58,9 @@ def main(folders: list[str]) -> None:
     if bool(folders) == bool(arguments.model_config_file):
         raise InputError("Give either folders of SavedModels or --model_config_file. See --help.")
     try:
-        from keras_bert.tf_serving.batching_parameters import Batching, read_batching_file
-        from keras_bert.tf_serving.server import run_server as server
+        from keras_bert.serving.request_joining import RequestJoiner
         from keras_bert.tf_serving.server.model_config import model_config_of_argument, read_model_configs
+        from keras_bert.tf_serving.server.run_server import run_server
         from keras_bert.tf_serving.server.server_options import ServerOptions
     except ModuleNotFoundError as error:
         raise InputError(
@@ -77,13 +71,6 @@ def main(folders: list[str]) -> None:
         "without --model_config_file",
         *("model_config_file_poll_wait_seconds", "allow_version_labels_for_unavailable_models"),
     )
-    refuse_flags_without_effect(not arguments.enable_batching, "with --enable_batching", "num_threads")
-    if arguments.batching_parameters_file and not arguments.enable_batching:
-        raise InputError("--batching_parameters_file has no effect without --enable_batching. Add it.")
-    batching = None
-    if arguments.enable_batching:
-        path = arguments.batching_parameters_file
-        batching = read_batching_file(path) if path else Batching()
     if folders:
         configs = [model_config_of_argument(folder) for folder in folders]
         if len({config.name for config in configs}) < len(configs):
@@ -93,12 +80,11 @@ def main(folders: list[str]) -> None:
     options = ServerOptions(
         host=arguments.host,
         port=arguments.port,
-        grpc_port=None if arguments.grpc_port < 0 else arguments.grpc_port,
         poll_seconds=arguments.file_system_poll_wait_seconds,
         model_config_file=arguments.model_config_file,
         config_poll_seconds=arguments.model_config_file_poll_wait_seconds,
         load_retry_seconds=arguments.load_retry_seconds,
-        batching=batching,
+        join=functools.partial(RequestJoiner, num_at_once=arguments.num_threads) if arguments.enable_batching else None,
         num_threads=arguments.num_threads,
         max_requests=arguments.max_requests,
         max_rows=arguments.max_rows,
@@ -106,20 +92,17 @@ def main(folders: list[str]) -> None:
         max_body_bytes=arguments.max_body_bytes,
         body_seconds=arguments.body_seconds,
         shutdown_seconds=arguments.shutdown_seconds,
-        metrics_path=server.metrics_path_of(arguments.monitoring_config_file),
         allow_labels_for_unavailable=arguments.allow_version_labels_for_unavailable_models,
     )
-    server.run_server(configs, options, on_start=_announce)
+    run_server(configs, options, on_start=_announce)
 
 
-def _announce(addresses) -> None:
+def _announce(address) -> None:
     from keras_bert.tf_serving.server.http_protocol import is_loopback
 
-    host = f"[{addresses.host}]" if ":" in addresses.host else addresses.host
-    print(f"REST and page: http://{host}:{addresses.port}/", flush=True)
-    if addresses.grpc_port is not None:
-        print(f"gRPC: {host}:{addresses.grpc_port}", flush=True)
-    if not is_loopback(addresses.host):
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    print(f"REST and page: http://{host}:{address.port}/", flush=True)
+    if not is_loopback(address.host):
         print(
             "Warning: other machines can reach this server, which has neither passwords nor encryption. It answers to "
             "any name (Host header).",

@@ -1,7 +1,7 @@
 """Starts runs of a text classifier in tests of training runs."""
 
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.tasks.classification.examples import labels_of
+from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.classification.task import probabilities_of
 from keras_bert.training.fine_tuning import FineTuningOptions, fine_tune
 from keras_bert.training.finished_runs import evaluate_run, predict_run

@@ -25,16 +25,16 @@ from family_shapes import config_of
 from keras_bert import registry
 from keras_bert.config import BertConfig
 from keras_bert.models.distiller import TERMS, Distiller
-from keras_bert.models.electra_pretrainer import ElectraPretrainer
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.stream_memory import StreamMemory
-from keras_bert.models.text_to_text import TextToText
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.models.trainable_parts import freeze
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.tagging.model import TokenClassifier
+from keras_bert.tasks.text_to_text.model import TextToText
 
 BATCH, LENGTH, PREDICTIONS, STEPS = 8, 12, 4, 20
 

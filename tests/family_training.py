@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.transformer_xl import TransformerXL
+from keras_bert.tasks.classification.model import SequenceClassifier
 
 
 def new_model(config):

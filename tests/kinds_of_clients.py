@@ -38,6 +38,7 @@ class Waiting:
 
 
 def make_client(kind: str, server, model="toy", **options):
+    """Returns a client with the blocking interface. A server has `url` for REST and `address` for gRPC."""
     if kind == "rest":
         return RestClient(server.url, model, **options)
     if kind == "grpc":

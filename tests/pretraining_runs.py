@@ -1,6 +1,6 @@
 """Starts pre-training runs in tests, with the starting point and all options as keywords."""
 
-from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.pretraining_options import PretrainingRunOptions
 from keras_bert.training.starting_point import StartingPoint

@@ -13,13 +13,13 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.serving import export
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -113,10 +113,11 @@ class Exports(dict):
 
 def made_signatures(model, options):
     """Returns the signatures of a model as functions of their named inputs, without an export."""
-    make_signatures, options = export._check_model(model), export._checked_options(model, options)
-    made = export.all_signatures(
-        model, export.make_tokenizer(model.vocabulary, model.config.do_lower_case), options, make_signatures
+    options, tokenizer = (
+        export._checked_options(model, options),
+        export.make_tokenizer(model.vocabulary, model.config.do_lower_case),
     )
+    made = export.all_signatures(model, tokenizer, options)
     return {name: by_name(function) for name, function in made.items()}
 
 

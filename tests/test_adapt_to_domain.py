@@ -17,9 +17,9 @@ from data_prep.vocabulary.new_words import find_new_words
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder_base import Encoder
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 from run_scripts import adapt_to_domain as command

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 from generated_texts import generated_texts
 
-from keras_bert.serving.signatures.answer_search import ContextTokens, find_answers
-from keras_bert.serving.signatures.answer_windows import context_tokens, graph_windows
 from keras_bert.tasks.question_answering import answer_spans
+from keras_bert.tasks.question_answering.answer_search import ContextTokens, find_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
+from keras_bert.tasks.question_answering.answer_windows import context_tokens, graph_windows
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary

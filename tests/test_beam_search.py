@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert.models.beam_search import SearchOptions, search
+from keras_bert.tasks.text_to_text.beam_search import SearchOptions, search
 
 START, END, PAD = 1, 2, 0
 

@@ -5,8 +5,8 @@ from pretraining_runs import pretrain
 from test_resumable_fit import At, Killed, assert_same_run, kill, state_of
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
-from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.pretraining import evaluate_pretrainer
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation

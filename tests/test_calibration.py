@@ -13,10 +13,6 @@ from scipy.special import log_softmax
 from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY, as_tensors, made_signatures
 from slow_parameters import slow_except
 
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.calibration import (
     confidences,
@@ -24,7 +20,11 @@ from keras_bert.tasks.calibration import (
     expected_calibration_error,
     fit_temperature,
 )
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.question_answering.scores import normalized_answer
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 GENERATOR = np.random.default_rng(0)
 LOGITS = GENERATOR.normal(size=(4000, 3)) * 4

@@ -4,7 +4,7 @@ import pathlib
 
 import tensorflow as tf
 
-from keras_bert.serving.canonical_graph import make_canonical
+from keras_bert.serving.graph.canonical_graph import make_canonical
 
 
 def export(folder, name):

@@ -8,10 +8,10 @@ import tensorflow as tf
 from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 LABELS = {
     "masked_lm_ids": np.array([[6], [9]], "int32"),

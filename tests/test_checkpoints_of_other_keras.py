@@ -25,10 +25,10 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 HEADS, HEAD_SIZE, WIDTH = CONFIG.num_attention_heads, CONFIG.head_size, CONFIG.hidden_size
 SCRIPT = pathlib.Path(__file__).with_name("parity") / "keras_checkpoints.py"

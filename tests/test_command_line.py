@@ -151,11 +151,6 @@ def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
             "--rounds has no effect without --order=mask_predict.",
         ),
         (
-            "run_scripts.load_test_server",
-            "--model=m --examples=e --lengths=3",
-            "--lengths has no effect with --examples.",
-        ),
-        (
             "run_scripts.search_sentences",
             "--init_checkpoint=c --index_dir=i --query=q --max_seq_length=9",
             "--max_seq_length has no effect without --input_file: the index is read.",
@@ -169,11 +164,6 @@ def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
             "run_scripts.search_sentences",
             "--init_checkpoint=c --index_dir=i --input_file=t --append --max_seq_length=9",
             "--max_seq_length has no effect with --append: that of the index is used.",
-        ),
-        (
-            "run_scripts.serve",
-            "m --enable_batching --num_threads=2",
-            "--num_threads has no effect with --enable_batching.",
         ),
         (
             "run_scripts.run_classifier",

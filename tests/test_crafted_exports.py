@@ -13,10 +13,10 @@ from portable_models import make_model
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving import load
+from keras_bert.serving.graph.onnx_graph import OnnxGraph
+from keras_bert.serving.graph.onnx_operations import OPERATIONS
 from keras_bert.serving.portable.onnx_engine import OnnxEngine
-from keras_bert.serving.portable.onnx_graph import OnnxGraph
 from keras_bert.serving.portable.onnx_model import write_onnx
-from keras_bert.serving.portable.onnx_operations import OPERATIONS
 
 
 def crafted(path, nodes, weights=None, inputs=None, outputs=("output",), opset=12, values=(), **parts):

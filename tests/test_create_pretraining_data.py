@@ -4,7 +4,6 @@ import pathlib
 import random
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -808,28 +807,6 @@ def test_verify_finds_a_changed_byte_in_records_and_corpus(tmp_path, text):
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(InputError, match="tfrecord has other bytes than were written"):
         verify_pretraining_data(output_dir=out)
-
-
-@pytest.mark.usefixtures("python_tokenizer")
-def test_what_will_not_fit_on_the_disk_is_refused_before_it_is_written(tmp_path, text, monkeypatch):
-    input_file, vocab_file = text(make_documents(200))
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=100_000))
-    with pytest.raises(InputError, match=r"Not enough space below .*: about .* KB for the tokenised text, .* are free"):
-        create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    with pytest.raises(InputError, match="Not enough space"):
-        create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out", tokenized_corpus=tmp_path / "c")
-
-
-@pytest.mark.usefixtures("python_tokenizer")
-def test_the_announced_size_is_near_what_is_written(tmp_path, text, caplog):
-    caplog.set_level("INFO")
-    input_file, vocab_file = text(make_documents(300))
-    summary = create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out")
-    announced = float(re.search(r"([\d.]+) MB for the records", caplog.text)[1])
-    written = sum(os.path.getsize(path) for path in summary.files) / 1e6
-    assert announced == pytest.approx(written, rel=0.1)
 
 
 def test_the_command_passes_every_flag_on(tmp_path, text):

@@ -14,11 +14,11 @@ from keras_bert import serving
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.examples import SentenceExamples
+from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.ranking.task import RankingTask
 
 QUERIES = ["quick", "brown", "fox", "the"]

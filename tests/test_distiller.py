@@ -9,9 +9,9 @@ from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.checkpoints.resizing import with_layers
 from keras_bert.models.distiller import Distiller
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
 
 INPUTS = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}
 TEACHER = np.array([[2.0, -1.0, 0.5], [0.0, 1.0, -3.0]], "float32")

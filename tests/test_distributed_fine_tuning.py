@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keras_bert.config import BertConfig
-from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "the", "very"])

@@ -91,26 +91,13 @@ def test_too_few_paragraphs_are_refused_with_their_number(installed):
         collect_documentation(num_train=1000, num_dev=8, num_test=48)
 
 
-@pytest.mark.parametrize("absent", [["keras"], ["keras", "tensorflow"]])
-def test_libraries_that_are_not_installed_are_named_with_what_to_run(installed, monkeypatch, absent):
+@pytest.mark.parametrize("absent", [["keras"], ["numpy", "python"]])
+def test_libraries_without_documentation_are_named_with_what_to_run(installed, absent):
     installed[:] = [module for module in installed if module.name.split(".")[0] not in absent]
-    monkeypatch.setattr(documentation_corpus, "package_folder", lambda name: None if name in absent else "folder")
-    message = f"does not have: {', '.join(absent)}. Run: {sys.executable} -m pip install {' '.join(absent)}"
-    with pytest.raises(InputError, match=re.escape(message)):
+    command = f"{sys.executable} -m pip install --force-reinstall {' '.join(absent)}. If python is missing, use a"
+    with pytest.raises(InputError, match=re.escape(f"does not have that of: {', '.join(absent)}. Install it")) as found:
         collect_documentation(**SIZES)
-
-
-@pytest.mark.parametrize(
-    ("stripped", "message"),
-    [
-        ("numpy", r"package numpy in \S+ has no documentation: .* Install it again, with its source files"),
-        ("python", r"standard library in \S+ has no documentation: .* Use a Python with its source files"),
-    ],
-)
-def test_a_library_without_source_files_is_named(installed, stripped, message):
-    installed[:] = [module for module in installed if module.name.split(".")[0] != stripped]
-    with pytest.raises(InputError, match=message):
-        collect_documentation(**SIZES)
+    assert command in str(found.value)
 
 
 def test_the_files_read_back_as_they_were(installed, tmp_path):

@@ -16,17 +16,17 @@ from test_export_in_c_api import serve, text_libraries
 
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
-from keras_bert.serving.eight_bit_products import (
+from keras_bert.serving.export import export_for_serving
+from keras_bert.serving.graph.eight_bit_products import (
     LARGEST_OF_KERNELS,
     EightBitDense,
     balanced_divisors,
     eight_bit_dense_layers,
     quantized,
 )
-from keras_bert.serving.eight_bit_weights import quantize
-from keras_bert.serving.export import export_for_serving
+from keras_bert.serving.graph.eight_bit_weights import quantize
+from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tf_serving.saved_model_check.checking import check
 from keras_bert.tf_serving.saved_model_check.reading import read_saved_model
 
@@ -88,7 +88,7 @@ def test_sums_do_not_overflow_on_processors_without_8_bit_products():
     # In a separate process, since oneDNN reads the variable only once.
     program = """
 import keras, numpy as np, tensorflow as tf
-from keras_bert.serving.eight_bit_products import EightBitDense
+from keras_bert.serving.graph.eight_bit_products import EightBitDense
 dense = keras.layers.Dense(16)
 dense.build((None, 384))
 dense.set_weights([np.ones((384, 16)), np.zeros(16)])

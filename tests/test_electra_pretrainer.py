@@ -12,12 +12,12 @@ from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint
 from keras_bert.config import BertConfig
 from keras_bert.layers.token_replacement import draw_tokens, put_tokens
-from keras_bert.models.electra_pretrainer import ElectraPretrainer, generator_config
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.replaced_token_detector import ReplacedTokenDetector
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer, generator_config
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
 from keras_bert.training.pretraining import evaluate_pretrainer
 
 

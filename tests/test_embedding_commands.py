@@ -7,10 +7,10 @@ from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.embeddings.vector_index import VectorIndex
-from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.embedding_losses import CosineRegression, InBatchNegatives, Matryoshka, Triplet
-from keras_bert.models.sentence_classifier import SentenceClassifier
-from keras_bert.models.sentence_encoder import SentenceEncoder
+from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
+from keras_bert.tasks.embedding.losses import CosineRegression, InBatchNegatives, Matryoshka, Triplet
+from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.training.run_folder import RunFolder
 from run_scripts import run_classifier, run_embeddings, search_sentences
 

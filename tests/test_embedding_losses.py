@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.models.embedding_losses import (
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.losses import (
     CoSENT,
     CosineRegression,
     InBatchNegatives,
@@ -17,7 +18,6 @@ from keras_bert.models.embedding_losses import (
     Triplet,
     as_loss,
 )
-from keras_bert.program.errors import InputError
 
 # Recorded with sentence-transformers in float64: vectors, labels, and the loss and its gradient.
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "embedding_golden" / "losses.json").read_text())

@@ -8,9 +8,9 @@ from test_keras_keywords import TASKS, part
 from test_text_fitting import LABELS, TEXTS, VOCABULARY
 from tiny_tasks import model_and_batch
 
-from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.text_to_text import TextToText
 from keras_bert.optimization import AdamW
+from keras_bert.tasks.ranking.model import CrossEncoder
+from keras_bert.tasks.text_to_text.model import TextToText
 
 WEIGHTS = np.array([3.0, 0.0, 0.5, 10.0], "float32")
 _MODEL, _, _ = TASKS["classes"]

@@ -6,12 +6,12 @@ import tensorflow as tf
 from family_shapes import config_of
 from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY, made_signatures
 
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 # Rows of one token make Keras warn that the softmax of a single score is always 1.
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
@@ -168,7 +168,9 @@ def test_families_are_explained_as_in_python(tmp_path, family):
 
 
 def test_what_has_no_such_signature_is_refused(tmp_path):
-    with pytest.raises(InputError, match="explain is for classifiers, taggers, question .* choice. Received: MaskedLM"):
+    with pytest.raises(
+        InputError, match="explain is for exports of SequenceClassifier, .*MultipleChoice only. Received: MaskedLM"
+    ):
         made(CONFIG, MaskedLM).export_for_serving(tmp_path / "masked", explain=True)
     with pytest.raises(InputError, match="needs weights that are not int8"):
         made(CONFIG, labels=["a", "b"]).export_for_serving(tmp_path / "int8", explain=True, weights="int8")

@@ -10,19 +10,19 @@ import tensorflow as tf
 from family_shapes import config_of
 from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
 
-from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.encoder_base import encoder_of
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.sentence_classifier import SentenceClassifier
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
 from keras_bert.tasks.explanation.attributions import attention_rollout, quadrature
 from keras_bert.tasks.explanation.explaining import Explanation, TokenScore
 from keras_bert.tasks.explanation.page import explanation_page
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.ranking.model import CrossEncoder
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 SHAPE = {
     "vocab_size": len(VOCABULARY),

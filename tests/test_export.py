@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
@@ -237,6 +237,16 @@ def test_masks_in_tokens_are_filled_up_to_the_length(ask):
     assert answer["positions"].tolist() == [[2]]
     assert answer["tokens"].tolist() == expected["tokens"].tolist()
     np.testing.assert_allclose(answer["probabilities"], expected["probabilities"], atol=1e-5)
+
+
+def test_the_tokens_of_an_exported_encoder_give_the_vectors_of_its_texts(tmp_path):
+    signatures = tf.saved_model.load(export_for_serving(encoder(), tmp_path)).signatures
+    texts = tf.constant(["the fox", "", "a wonderful film"])
+    rows = signatures["tokenize"](text=texts)
+    vectors = signatures["tokens"](input_ids=rows["input_ids"], lengths=rows["lengths"])["embedding"]
+    np.testing.assert_allclose(vectors, signatures["serving_default"](text=texts)["embedding"], atol=1e-5)
+    layer = keras.layers.TFSMLayer(tmp_path / "1", call_endpoint="serving_default")
+    np.testing.assert_allclose(layer(texts)["embedding"], vectors, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["single", "pairs", "masked"])
@@ -472,7 +482,11 @@ def test_an_unknown_option_is_refused_with_those_that_there_are(tmp_path):
     [
         (pretrainer, {"top_k": 0}, "top_k must be between 1 and the vocabulary's 17. Received: 0"),
         (pretrainer, {"top_k": 18}, "top_k must be between 1 and the vocabulary's 17. Received: 18"),
-        (pretrainer, {"text_pairs": True}, "text_pairs is for classifiers and encoders only. Received: BertPretrainer"),
+        (
+            pretrainer,
+            {"text_pairs": True},
+            "text_pairs is for exports of .*SequenceClassifier, .* only. Received: BertP",
+        ),
         (classifier, {"max_seq_length": 17}, "A sequence length of 17 is more than this model's 16 positions"),
         (classifier, {"max_seq_length": 2}, "max_seq_length must be at least 3. Received: 2"),
         (classifier, {"dtype": "float16"}, "dtype must be float32 or bfloat16. Received: 'float16'"),

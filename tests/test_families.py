@@ -16,9 +16,9 @@ from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import make_encoder
-from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.trainable_parts import enable_lora, freeze
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.masked_lm.model import MaskedLM
 
 SMALL = {
     "vocab_size": 40,

@@ -22,12 +22,12 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.replaced_token_detector import ReplacedTokenDetector
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
 
 GOLDEN = pathlib.Path(__file__).with_name("family_golden")
 FAMILIES = ("roberta", "albert", "distilbert", "electra")

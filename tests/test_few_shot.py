@@ -8,12 +8,12 @@ from tiny_checkpoints import CONFIG, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.embeddings.vector_index import VectorIndex
-from keras_bert.models.sentence_classifier import SentenceClassifier
-from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification import few_shot
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.few_shot import few_shot_pairs
+from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
+from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.training.few_shot import train_few_shot
 from keras_bert.training.fine_tuning import FineTuningOptions
 from keras_bert.training.starting_point import StartingPoint

@@ -9,11 +9,11 @@ import pytest
 from classifier_runs import evaluate_classifier, predict_classifier
 
 from keras_bert.config import BertConfig
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.tasks.classification.examples import TextExamples, labels_of
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.fine_tuning import FineTuningOptions

@@ -10,9 +10,9 @@ import pytest
 from test_fine_tuning import CONFIG, RUN, VOCABULARY, reviews
 
 from keras_bert.models.distiller import Distiller
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.examples import TextExamples
+from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.distillation import distill, teacher_logits
 from keras_bert.training import fine_tuning
 from keras_bert.training.callbacks import read_history

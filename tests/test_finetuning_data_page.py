@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent

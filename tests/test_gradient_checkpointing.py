@@ -12,9 +12,9 @@ from keras_bert.accelerate import tensorflow_functions
 from keras_bert.models import trainable_parts
 from keras_bert.models.distiller import Distiller
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 
 def trained(gradient_checkpointing, steps=2, layers=1, prepare=None, dtype="float64", **arguments):

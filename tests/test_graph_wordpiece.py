@@ -11,8 +11,9 @@ from tokenizer_comparison import differences, expected_in_bytes
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import fast_normalizer
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.text_rules import TextRules
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
-from keras_bert.tokenization.wordpiece import TextRules, WordPieceTokenizer
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 TOKENS = [*SPECIAL_TOKENS, "the", "quick", "##est", "brown", "fox", ",", "#", "a", "##a", "\u03b1\u03c2", "\u5b57"]
 VOCABULARY = Vocabulary(TOKENS)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from generated_texts import generated_texts
 
-from keras_bert.serving.signatures.graph_words import GraphWords, spell
+from keras_bert.serving.graph.words import GraphWords, spell
 from keras_bert.tokenization.text_words import words_of_text
 
 

@@ -25,11 +25,10 @@ from keras_bert import registry
 from keras_bert.accelerate import backend
 from keras_bert.config import BertConfig
 from keras_bert.embeddings.text_vectors import sentence_embeddings
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
-from keras_bert.serving.hub_pair import export_hub_pair
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.training.fine_tuning import fine_tune
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.starting_point import StartingPoint
@@ -52,12 +51,12 @@ PROGRAM = """
 import json, sys
 import keras, numpy as np
 from keras_bert.config import BertConfig
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 assert keras.config.backend() == "jax"
 given = dict(np.load(sys.argv[1]))
@@ -331,7 +330,6 @@ def test_texts_go_through_a_whole_batch_at_a_time_where_the_backend_is_not_tenso
     ("call", "work"),
     [
         (lambda path: text_models()[0].export_for_serving(path), "Exporting for serving"),
-        (lambda path: export_hub_pair(text_models()[0], path), "Exporting for TF-Hub"),
         (lambda path: make_strategy(), "A run that trains, evaluates or predicts in a folder"),
         (lambda path: fine_tune(path, SequenceClassifier, None, start=None), "A training run"),
         (lambda path: train_pretrainer(path, "records", StartingPoint()), "Pre-training"),

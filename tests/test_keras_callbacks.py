@@ -7,10 +7,10 @@ import tensorflow as tf
 from slow_parameters import slow_except
 from test_keras_keywords import TASKS, made, part
 
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.recipe import LEARNING_RATE
 
 KINDS = ("classes", "tags", "questions", "choices", "vectors", "masks")

@@ -18,8 +18,8 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tokenization.kinds import python_tokenizer
 
 TEXTS = ["the fox", "a dog, the dog", "The FOXes? who", "é dog"]

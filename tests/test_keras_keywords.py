@@ -11,15 +11,15 @@ from slow_parameters import slow_except
 from test_families_on_texts import byte_pairs, sentence_pieces, word_pieces
 from test_text_fitting import CONFIG, LABELS, TEXTS, VOCABULARY, new_model
 
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.held_out import first_held_out
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 WORDS = [text.split() for text in TEXTS]
 ANSWERS = [{"text": [text.split()[-1]], "answer_start": [text.rindex(text.split()[-1])]} for text in TEXTS]

@@ -6,9 +6,9 @@ from tiny_checkpoints import CONFIG, VOCABULARY
 
 from data_prep.finetuning.conll import read_tagged_sentences
 from keras_bert import InputError, SequenceClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.label_names import label_name, label_names
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 STARS = ["1", "2", "3", "4", "5"]
 

@@ -9,11 +9,11 @@ import pytest
 from test_trainable_parts import INPUTS, LABELS, new_model
 
 from keras_bert.models.layer_settings import settings_of
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.trainable_parts import enable_lora, freeze
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
 
 
 def in_file(model, folder):

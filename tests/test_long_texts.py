@@ -8,10 +8,10 @@ from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.records.segments import cut_windows
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.model import SentenceEncoder
 
 SHORT, LONG = "the quick fox", "the quick brown fox the quick fox brown the fox fox brown quick quick the brown the"
 TEXTS = [SHORT, LONG, "brown", LONG[10:]]

@@ -8,11 +8,11 @@ from tiny_checkpoints import random_checkpoint
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
 from keras_bert.tasks.masked_lm.masked_texts import join_tokens
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 WORDS = ["the", "new", "san", "york", "francisco", "fox", "play", "##ing", "."]
 

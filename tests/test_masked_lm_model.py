@@ -10,9 +10,9 @@ from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY, random_checkpoint
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import WRITERS, write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 RECORDS = {
     **FEATURES,

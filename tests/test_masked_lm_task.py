@@ -8,10 +8,10 @@ from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
+from keras_bert.tasks.masked_lm.model import MaskedLM
 
 TEXTS = ["the quick brown fox", "the quickest fox", "brown fox the quick", "fox the quickest brown the"] * 4
 SMALL = CONFIG.replace(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

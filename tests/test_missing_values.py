@@ -5,17 +5,17 @@ import pytest
 from served_models import CONFIG as TWO_LAYERS
 from served_models import VOCABULARY
 
-from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.text_to_text import TextToText
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.missing_examples import complete_examples
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.ranking.model import CrossEncoder
+from keras_bert.tasks.tagging.model import TokenClassifier
+from keras_bert.tasks.text_to_text.model import TextToText
 from keras_bert.tokenization.user_inputs import as_texts
 
 CONFIG = TWO_LAYERS.replace(num_hidden_layers=1)

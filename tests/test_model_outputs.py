@@ -9,13 +9,13 @@ from keras_bert.embeddings.hard_negatives import mine_hard_negatives
 from keras_bert.embeddings.summarization import summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.word_senses import cluster, nearest_neighbour_accuracy
-from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.tasks.calibration import fit_temperature
+from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.mask_scoring import score_masks
+from keras_bert.tasks.ranking.model import CrossEncoder
+from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.training.fine_tuning import FineTuningOptions, _evaluation
 
 ONE, TWO, THREE = ["quick fox", "the brown fox", "fox"], ["brown", "the", "quick"], ["the fox"] * 3

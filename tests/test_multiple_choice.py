@@ -6,8 +6,8 @@ from tiny_checkpoints import CONFIG, VOCABULARY
 
 from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
 
 
 def examples(size=4, choices=3, length=6, seed=0):

@@ -7,9 +7,9 @@ import tensorflow as tf
 from numpy_bert import scatter_weights
 
 from keras_bert.config import BertConfig
-from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.multiple_choice.task import MultipleChoiceTask
 from keras_bert.tokenization.vocabulary import Vocabulary
 

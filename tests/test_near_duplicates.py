@@ -1,4 +1,4 @@
-from run_scripts.near_duplicates import SeenText, TextIndex
+from data_prep.text.near_duplicates import SeenText, TextIndex
 
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 

@@ -11,19 +11,18 @@ from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained, model_of
 from keras_bert.models.distiller import Distiller
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import UntrainedWarning
-from keras_bert.serving import export
-from keras_bert.serving.hub_pair import export_hub_pair
+from keras_bert.serving.portable import portable_models
+from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
+from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.masked_lm.task import evaluate_texts
 from keras_bert.tasks.masked_lm.text_generation import generate_text
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 LABELS = {"labels": ["no", "yes"]}
 CHOICES = {name: np.stack([values, values], axis=1) for name, values in FEATURES.items()}
@@ -81,12 +80,11 @@ def test_of_an_encoder_without_a_pooler_only_the_pooled_output_is_random():
         lambda model: evaluate_texts(model, ["the fox"]),
         lambda model: model.evaluate(FEATURES, verbose=0),
         lambda model: model.export_for_serving("nowhere"),
-        lambda model: export._check_model(classifier()),
+        lambda model: portable_models.exported_task(classifier()),
         lambda model: classifier().predict(["the fox"]),
         lambda model: classifier().evaluate(["the fox"], ["yes"]),
-        lambda model: export_hub_pair(new(MaskedLM, with_pooler=False), "nowhere"),
     ],
-    ids=["fill", "perplexity", "write", "texts", "features", "export", "exports", "labels", "scores", "hub"],
+    ids=["fill", "perplexity", "write", "texts", "features", "export", "exports", "labels", "scores"],
 )
 def test_whatever_answers_says_that_a_model_is_untrained(ask):
     with pytest.raises(UntrainedWarning, match="is not trained: memory has no"):  # in tests, warnings are errors
@@ -96,8 +94,8 @@ def test_whatever_answers_says_that_a_model_is_untrained(ask):
 def test_only_the_parts_that_answers_depend_on_count():
     model = new(BertPretrainer, form.MASKED_LM, with_pooler=False)
     fill_masks(model, ["the [MASK]"])
-    export._check_model(model)
-    export._check_model(new(BertEncoder, with_pooler=False))
+    portable_models.exported_task(model)
+    portable_models.exported_task(new(BertEncoder, with_pooler=False))
     with pytest.raises(UntrainedWarning, match="no next_sentence_head and pooler|no pooler and next_sentence_head"):
         model.predict(FEATURES)
 

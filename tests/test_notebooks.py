@@ -13,8 +13,8 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 
 from data_prep.text.corpus import read_documents
+from data_prep.text.near_duplicates import TextIndex
 from run_scripts.documentation_corpus import mask_names
-from run_scripts.near_duplicates import TextIndex
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*.ipynb"))

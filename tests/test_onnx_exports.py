@@ -14,9 +14,9 @@ from keras_bert import BertConfig, BertEncoder, ReplacedTokenDetector, SequenceC
 from keras_bert.models.modern_bert_encoder import ModernBertEncoder
 from keras_bert.models.trainable_parts import enable_lora, lora_layers
 from keras_bert.program.errors import InputError
-from keras_bert.serving.eight_bit_products import balanced_divisors
+from keras_bert.serving.graph.eight_bit_products import balanced_divisors
+from keras_bert.serving.graph.onnx_graph import OnnxGraph
 from keras_bert.serving.portable.onnx_engine import OnnxEngine
-from keras_bert.serving.portable.onnx_graph import OnnxGraph
 from keras_bert.serving.portable.onnx_model import write_onnx
 
 # Rows of one token make Keras warn that the softmax of a single score is always 1.

@@ -12,7 +12,6 @@ import tensorflow as tf
 from served_models import TEXTS
 from small_saved_models import HttpClient
 
-from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.server.model_config import ModelConfig
 from keras_bert.tf_serving.server.run_server import background_server
 from keras_bert.tf_serving.server.server_options import ServerOptions
@@ -83,10 +82,10 @@ def wait_until_ready(port: int) -> None:
 
 @pytest.fixture(scope="module")
 def port(configs):
-    options = ServerOptions(port=0, grpc_port=None, max_body_bytes=1 << 20, body_seconds=0.5)
-    with background_server(configs, options) as addresses:
-        wait_until_ready(addresses.port)
-        yield addresses.port
+    options = ServerOptions(port=0, max_body_bytes=1 << 20, body_seconds=0.5)
+    with background_server(configs, options) as address:
+        wait_until_ready(address.port)
+        yield address.port
 
 
 @pytest.fixture
@@ -221,53 +220,23 @@ def test_other_methods_are_malformed_and_tensorflow_servings_paths_are_as_before
         assert client.ask({"instances": ["abc"]}) == (200, {"predictions": [[3.0, 4.0, 12.0]]})
 
 
-def test_requests_are_counted_under_models_that_there_are(port):
-    def counts() -> dict[str, float]:
-        with HttpClient(port) as client:
-            lines = client.raw("GET", "/monitoring/prometheus/metrics")[1].decode().splitlines()
-        return {name: float(number) for name, _, number in (line.rpartition(" ") for line in lines if line[0] != "#")}
-
-    before = counts()
-    post(port, {"model": "letters", "input": "a"})
-    post(port, {"model": "letters", "input": []})
-    post(port, {"model": "invented", "input": "a"})
-    post(port, b"{")
-    after = counts()
-    count, latency = ":tensorflow:serving:request_count{", ":tensorflow:serving:request_latency_count{"
-    changed = [name for name in after if name.startswith((count, latency)) and after[name] != before.get(name, 0)]
-    assert {name: after[name] - before.get(name, 0) for name in changed} == {
-        count + 'model_name="letters",status="OK"}': 1,
-        count + 'model_name="letters",status="INVALID_ARGUMENT"}': 1,
-        count + 'model_name="",status="NOT_FOUND"}': 1,
-        count + 'model_name="",status="INVALID_ARGUMENT"}': 1,
-        latency + 'API="embeddings",entrypoint="REST",model_name="letters"}': 1,
-    }
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_rows": 3}, "The request has 4 rows, but this server accepts at most 3 (--max_rows)."),
-        ({"batching": Batching(max_batch_size=3)}, "Task size 4 is larger than maximum input batch size 3"),
-    ],
-)
-def test_the_bounds_of_predict_hold(configs, options, message):
-    with background_server(configs[:1], ServerOptions(port=0, grpc_port=None, **options)) as addresses:
-        wait_until_ready(addresses.port)
-        status, answer = post(addresses.port, {"model": "letters", "input": ["abc"] * 3})
+def test_the_bounds_of_predict_hold(configs):
+    with background_server(configs[:1], ServerOptions(port=0, max_rows=3)) as address:
+        wait_until_ready(address.port)
+        status, answer = post(address.port, {"model": "letters", "input": ["abc"] * 3})
         assert (status, answer["usage"]["prompt_tokens"]) == (200, 15)
-        status, answer = post(addresses.port, {"model": "letters", "input": ["abc"] * 4})
+        status, answer = post(address.port, {"model": "letters", "input": ["abc"] * 4})
         assert status == 400
-        assert message in answer["error"]["message"]
+        assert "The request has 4 rows, but this server accepts at most 3 (--max_rows)." in answer["error"]["message"]
 
 
 def test_more_requests_than_allowed_are_429_in_the_form_of_openai(configs):
-    with background_server(configs[:1], ServerOptions(port=0, grpc_port=None, max_requests=1)) as addresses:
-        wait_until_ready(addresses.port)
-        with socket.create_connection(("127.0.0.1", addresses.port)) as waiting:
+    with background_server(configs[:1], ServerOptions(port=0, max_requests=1)) as address:
+        wait_until_ready(address.port)
+        with socket.create_connection(("127.0.0.1", address.port)) as waiting:
             waiting.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n{")
             for _ in range(100):
-                status, answer = post(addresses.port, {"model": "letters", "input": "a"})
+                status, answer = post(address.port, {"model": "letters", "input": "a"})
                 if status == 429:
                     break
                 time.sleep(0.02)
@@ -277,10 +246,10 @@ def test_more_requests_than_allowed_are_429_in_the_form_of_openai(configs):
 def test_an_exported_sentence_encoder_gives_the_vectors_of_encode(served):
     encoder = served[0]["sentence"][0]
     config = ModelConfig("sentence", str(pathlib.Path(served[1]["sentence"]).parent))
-    with background_server([config], ServerOptions(port=0, grpc_port=None)) as addresses:
-        wait_until_ready(addresses.port)
-        _, answer = post(addresses.port, {"model": "sentence", "input": TEXTS, "encoding_format": "base64"})
-        _, one = post(addresses.port, {"model": "sentence", "input": "the fox"})
+    with background_server([config], ServerOptions(port=0)) as address:
+        wait_until_ready(address.port)
+        _, answer = post(address.port, {"model": "sentence", "input": TEXTS, "encoding_format": "base64"})
+        _, one = post(address.port, {"model": "sentence", "input": "the fox"})
     vectors = [decoded(row["embedding"]) for row in answer["data"]]
     np.testing.assert_allclose(vectors, encoder.encode(TEXTS), atol=1e-5)
     assert one["usage"] == {"prompt_tokens": 4, "total_tokens": 4}  # [CLS] the fox [SEP]

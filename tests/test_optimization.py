@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from keras_bert.checkpoints.checkpoint import numpy_dtype
 from keras_bert.config import BertConfig
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
 from keras_bert.optimization.moments import is_excluded
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
 
 NAMES = ["kernel", "bias", "gamma"]
 SHAPES = [(3, 4), (4,), (4,)]

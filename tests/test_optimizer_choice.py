@@ -16,7 +16,6 @@ from test_pretraining import RUN, assert_same_weights, train_until_killed, weigh
 from test_run_classifier import folder, from_scratch, run  # noqa: F401
 from tiny_pretraining import CONFIG, write_records
 
-from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import (
     LAMB,
     AdamW,
@@ -27,6 +26,7 @@ from keras_bert.optimization import (
     WarmupTrapezoid,
 )
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.training import pretraining
 from keras_bert.training.fine_tuning import FineTuningOptions
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages

@@ -13,10 +13,10 @@ from portable_answers import TEXTS
 from portable_models import make_model
 
 from keras_bert import BertConfig, InputError, SequenceClassifier, load_vocabulary
-from keras_bert.models.replaced_token_detector import ReplacedTokenDetector
 from keras_bert.serving import load
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import read_portable, write_portable
+from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from run_scripts import export_model
@@ -147,8 +147,8 @@ def test_threads_share_an_engine(exported):
         ({"core_operations": True}, "core_operations is for SavedModels. Received: format='litert'"),
         ({"compute": "int8"}, "Give weights='float16' or 'int8'"),
         ({"top_k": 3}, "Exports for litert have no option top_k. Use one of: max_seq_length, pooling, normalize"),
-        ({"pooling": "mean"}, "pooling is for a BertEncoder only. Received: SequenceClassifier"),
-        ({"normalize": True}, "normalize is for encoders only. Received: SequenceClassifier"),
+        ({"pooling": "mean"}, "pooling is for exports of Encoder only. Received: SequenceClassifier"),
+        ({"normalize": True}, "normalize is for exports of Encoder, SentenceEncoder only. Received: Seq"),
         ({"max_seq_length": 49}, "A sequence length of 49 is more than this model's 48 positions"),
     ],
 )
@@ -200,7 +200,7 @@ def changed(folder, **values) -> None:
         ({"version": 9}, "export.json: version 9 of the format. This version of keras_bert reads 1"),
         (
             {"model": "BertEncoder2"},
-            "export.json: unknown model 'BertEncoder2'. This version loads: SequenceClassifier",
+            "export.json: unknown model 'BertEncoder2'. This version loads: .*SequenceClassifier",
         ),
         ({"max_seq_length": 4096}, "max_seq_length must be between 3 and the model's 48 positions. Received: 4096"),
         ({"max_seq_length": "long"}, "max_seq_length must be a whole number. Received: 'long'"),

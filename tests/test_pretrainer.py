@@ -6,8 +6,8 @@ import tensorflow as tf
 from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
 
 from keras_bert.config import BertConfig
-from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 

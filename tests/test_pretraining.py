@@ -14,8 +14,8 @@ import pytest
 from pretraining_runs import pretrain
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
-from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import evaluate_pretrainer

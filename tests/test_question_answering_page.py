@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from keras_bert.config import BertConfig
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent

@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.program.errors import InputError
-from keras_bert.serving.signatures import row_groups
-from keras_bert.serving.signatures.question_answering import question_answering_signatures
-from keras_bert.serving.signatures.signature_inputs import SignatureOptions
+from keras_bert.serving.graph import row_groups
+from keras_bert.serving.graph.signature_inputs import SignatureOptions
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.question_answering.signatures import question_answering_signatures
 from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
 from keras_bert.tokenization.vocabulary import Vocabulary
 

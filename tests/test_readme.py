@@ -7,7 +7,7 @@ import re
 import pytest
 from tiny_pretraining import VOCABULARY, write_records
 
-from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 README = (PROJECT / "README.md").read_text("utf-8")

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from data_prep.pretraining import record_folder
-from data_prep.pretraining.disk_space import announce_disk_use
 from data_prep.pretraining.record_folder import (
     FinishedShard,
     PretrainingDataSummary,
@@ -131,11 +130,3 @@ def test_a_manifest_that_is_missing_damaged_or_of_another_kind_is_refused(tmp_pa
     path.write_text(json.dumps({"format": "another"}))
     with pytest.raises(InputError, match=f"expected '{record_folder.FORMAT}', found 'another'"):
         verify_records(str(path))
-
-
-def test_disk_use_is_announced_and_what_does_not_fit_is_refused(tmp_path, caplog):
-    caplog.set_level("INFO")
-    announce_disk_use({"the records": 1_260_000, "the text": 999}, tmp_path / "new" / "folder", "Write less.")
-    assert f"Disk use below {tmp_path}: about 1.3 MB for the records, 999 bytes for the text;" in caplog.text
-    with pytest.raises(InputError, match=r"about 1000000\.0 TB for the records are needed, .* are free\. Write less\."):
-        announce_disk_use({"the records": 10**18}, tmp_path, "Write less.")

@@ -7,7 +7,7 @@ import pytest
 from documented_results import undocumented_keys
 
 from keras_bert.config import BertConfig
-from keras_bert.models.multiple_choice import MultipleChoice
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.multiple_choice.report import write_choice_report
 from keras_bert.tokenization.vocabulary import Vocabulary
 

@@ -8,9 +8,9 @@ from documented_results import undocumented_keys
 
 from data_prep.finetuning.conll import read_tagged_sentences
 from keras_bert.config import BertConfig
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
+from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ada", "wrote", "from", "london", "new", "york"])

@@ -9,8 +9,8 @@ import pytest
 from documented_results import undocumented_keys
 
 from keras_bert.config import BertConfig
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.question_answering import QuestionAnsweringOptions, predict_answers
 

@@ -14,11 +14,11 @@ from keras_bert.checkpoints.pretrained import from_pretrained, model_of
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.config import POOLINGS
 from keras_bert.layers import text_pooling
-from keras_bert.models.embedding_losses import CoSENT, InBatchNegatives, Matryoshka
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.losses import CoSENT, InBatchNegatives, Matryoshka
+from keras_bert.tasks.embedding.model import SentenceEncoder
 
 TEXTS = ["the quick fox", "the brown fox", "quick", "brown the fox quickest"]
 OTHERS = ["quick the fox", "fox brown", "quickest", "the fox"]

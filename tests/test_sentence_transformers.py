@@ -13,9 +13,9 @@ from keras_bert.embeddings.summarization import packed_sentence_embeddings
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.model import SentenceEncoder
 
 TEXTS = ["the quick fox", "the brown fox"]
 

@@ -5,8 +5,8 @@ import tensorflow as tf
 from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
 
 from keras_bert.config import BertConfig
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
 
 LABELS = ["negative", "neutral", "positive"]
 

@@ -22,10 +22,9 @@ def start(*arguments, **options):
 
 def test_sigterm_answers_what_is_under_way_and_exits_with_0(tmp_path):
     save_model(tmp_path / MODEL / "1")
-    with start(str(tmp_path / MODEL), "--port=0", "--grpc_port=0") as process:
+    with start(str(tmp_path / MODEL), "--port=0") as process:
         try:
             port = int(process.stdout.readline().rstrip("/\n").rpartition(":")[2])
-            assert process.stdout.readline().startswith("gRPC: 127.0.0.1:")
             while True:
                 with HttpClient(port) as client:
                     if client.raw("GET", "/healthz/ready")[0] == 200:
@@ -55,11 +54,6 @@ def test_sigterm_answers_what_is_under_way_and_exits_with_0(tmp_path):
     [
         ([], "error: Give either folders of SavedModels or --model_config_file"),
         (["{}/none"], "error: There is no folder"),
-        (
-            ["{}", "--batching_parameters_file=x"],
-            "error: --batching_parameters_file has no effect without --enable_batching.",
-        ),
-        (["{}", "--enable_batching", "--batching_parameters_file={}/x"], "error: Cannot read"),
         (["{}", "{}"], "error: Two models have the same name."),
         (["--model_config_file={}/x"], "error: Cannot read"),
     ],

@@ -9,8 +9,8 @@ import tensorflow as tf
 from served_models import CHOICES, MASKED_TEXTS, VOCABULARY
 
 from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings
-from keras_bert.serving.eight_bit_weights import quantize
-from keras_bert.serving.signatures import row_groups
+from keras_bert.serving.graph import row_groups
+from keras_bert.serving.graph.eight_bit_weights import quantize
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 

@@ -67,9 +67,9 @@ def save_half_plus_three(folder) -> None:
 def client(tmp_path_factory):
     folder = tmp_path_factory.mktemp("documented")
     save_half_plus_three(folder / "00000123")
-    options = ServerOptions(port=0, grpc_port=None, poll_seconds=0)
+    options = ServerOptions(port=0, poll_seconds=0)
     configs = [ModelConfig(MODEL, str(folder))]
-    with background_server(configs, options) as addresses, HttpClient(addresses.port, MODEL) as client:
+    with background_server(configs, options) as address, HttpClient(address.port, MODEL) as client:
         while client.raw("GET", "/healthz/ready")[0] != 200:
             time.sleep(0.05)
         yield client

@@ -195,8 +195,14 @@ def test_a_config_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("config", "error"),
     [
-        ('name: "a" base_path: "x" model_platform: "tensorflow"', "Expected model a to have an absolute path or URI"),
-        ('name: "a" base_path: "/x" model_platform: "other"', "Model a requests unsupported platform other"),
+        (
+            'name: "a" base_path: "x" model_platform: "tensorflow"',
+            "base_path of a must be an absolute path. .*'x'",
+        ),
+        (
+            'name: "a" base_path: "/x" model_platform: "other"',
+            "model_platform of a must be .*: 'other'",
+        ),
         ('name: "a/b" base_path: "/x" model_platform: "tensorflow"', "A model needs a name without / and :"),
         ('nam: "a"', "is not a ModelServerConfig in protobuf's text format"),
     ],

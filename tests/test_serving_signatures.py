@@ -9,12 +9,11 @@ from slow_parameters import slow_except
 from keras_bert import InputError, MultipleChoice, SequenceClassifier, SpanClassifier, TokenClassifier
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.serving.export import _SIGNATURES, all_signatures, make_tokenizer
-from keras_bert.serving.hub_pair import _NAMES, _encoder
+from keras_bert.serving.export import all_signatures, make_tokenizer
+from keras_bert.serving.graph.signature_inputs import SignatureOptions
 from keras_bert.serving.portable.checked_engine import CheckedEngine
-from keras_bert.serving.signatures.classification import classifier_signatures
-from keras_bert.serving.signatures.masked_text import mask_positions, tokenize_with_masks
-from keras_bert.serving.signatures.signature_inputs import SignatureOptions
+from keras_bert.tasks.classification.signatures import classifier_signatures
+from keras_bert.tasks.masked_lm.graph_masks import mask_positions, tokenize_with_masks
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -77,8 +76,7 @@ def test_no_signature_repeats_a_single_row_for_all_rows_of_another_input(kind_an
     model = kind(tiny_checkpoints.CONFIG, **labels)
     model.vocabulary = tiny_checkpoints.VOCABULARY
     tokenizer = make_tokenizer(model.vocabulary, True)
-    make = next(make for known, make in _SIGNATURES.items() if issubclass(kind, known))
-    signatures = all_signatures(model, tokenizer, SignatureOptions(max_seq_length=8, **options), make)
+    signatures = all_signatures(model, tokenizer, SignatureOptions(max_seq_length=8, **options))
     checked = 0
     for function in signatures.values():
         specs = function.input_signature
@@ -95,13 +93,10 @@ def test_no_signature_repeats_a_single_row_for_all_rows_of_another_input(kind_an
 def test_features_with_unequal_rows_are_refused_in_python_and_in_portable_exports():
     rows = {name: np.ones((2, 4), np.int32) for name in ("input_ids", "input_mask", "segment_ids")}
     model = SequenceClassifier(tiny_checkpoints.CONFIG, labels=["a", "b"])
-    encoder = _encoder(BertEncoder(tiny_checkpoints.CONFIG, output_hidden_states=True))[0]
     for name in rows:
         wrong = {**rows, name: rows[name][:1]}
         with pytest.raises(InputError, match=f"equally many rows. Received: .*1 of {name}"):
             model(wrong)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="must have equally many rows"):
-            encoder.encode({hub: tf.constant(wrong[own]) for hub, own in zip(_NAMES, rows, strict=True)})
 
     class Engine:
         feature_names = ("input_ids", "masked_lm_positions")

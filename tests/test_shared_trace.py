@@ -12,8 +12,8 @@ from test_distributed_model import largest_difference
 from keras_bert.accelerate import block_runner
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import AdamW
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 LAYERS = 3
 IDS = np.arange(24, dtype="int32").reshape(2, 12) + 5

@@ -6,8 +6,8 @@ from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
 from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.question_answering.model import SpanClassifier
 
 X = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}
 LABELS = {"start_positions": np.array([[1], [0]], "int32"), "end_positions": np.array([[2], [4]], "int32")}

@@ -10,10 +10,10 @@ from test_pretraining import train_until_killed
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.config import BertConfig
 from keras_bert.layers.span_boundary import MAX_SPAN_TOKENS, span_boundaries
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.span_pretrainer import SpanPretrainer
 from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import pretraining_dataset
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.pretraining.span_pretrainer import SpanPretrainer
 from keras_bert.training.pretraining import evaluate_pretrainer
 
 LENGTH, PREDICTIONS = 32, 24

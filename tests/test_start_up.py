@@ -10,12 +10,12 @@ from keras_bert.checkpoints import keras_weights_file
 from keras_bert.checkpoints.keras_weights_file import keras_layout
 from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.config import BertConfig
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import LAMB, AdamW
 from keras_bert.serving.export import make_tokenizer
-from keras_bert.serving.signatures.signature_inputs import packer
-from keras_bert.serving.signatures.tokenize import tokenize_signature
+from keras_bert.serving.graph.signature_inputs import packer
+from keras_bert.serving.graph.tokenize import tokenize_signature
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tokenization.exact_graph import ExactTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 

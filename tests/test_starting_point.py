@@ -10,12 +10,12 @@ from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.config import BertConfig
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model

@@ -9,13 +9,13 @@ import tensorflow as tf
 from generated_texts import generated_texts
 
 from keras_bert.config import BertConfig
-from keras_bert.models.token_classifier import TokenClassifier
-from keras_bert.serving.signatures.graph_entities import EntityReader
-from keras_bert.serving.signatures.sentence_rows import sentence_rows
-from keras_bert.serving.signatures.signature_inputs import SignatureOptions
-from keras_bert.serving.signatures.tagging import tagging_signatures
+from keras_bert.serving.graph.signature_inputs import SignatureOptions
 from keras_bert.tasks.tagging import tag_schemes
+from keras_bert.tasks.tagging.graph_entities import EntityReader
+from keras_bert.tasks.tagging.graph_rows import sentence_rows
+from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.tagging.rows import encode_sentences
+from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tasks.tagging.task import TaggingTask
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.vocabulary import Vocabulary

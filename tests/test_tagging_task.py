@@ -7,11 +7,11 @@ import tensorflow as tf
 from slow_parameters import slow_except
 
 from keras_bert.config import BertConfig
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import all_signatures, make_tokenizer
-from keras_bert.serving.signatures.signature_inputs import SignatureOptions
-from keras_bert.serving.signatures.tagging import tagging_signatures
+from keras_bert.serving.graph.signature_inputs import SignatureOptions
+from keras_bert.tasks.tagging.model import TokenClassifier
+from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tasks.tagging.task import TaggingTask
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -224,9 +224,7 @@ def test_labels_in_another_scheme_or_spelling_are_trained_and_give_entities(labe
     answers = model.predict(SENTENCES)
     assert [list(answer.tags) for answer in answers] == TAGS
     assert found(answers[1]) == [("PER", 0, 1, "Grace"), ("PER", 3, 5, "Ada Lace")]
-    make = all_signatures(
-        model, make_tokenizer(VOCABULARY, True), SignatureOptions(max_seq_length=40), tagging_signatures
-    )
+    make = all_signatures(model, make_tokenizer(VOCABULARY, True), SignatureOptions(max_seq_length=40))
     served = make["serving_default"](tf.constant([" ".join(SENTENCES[1])]))
     assert served["entities"].numpy().tolist() == [[b"Grace", b"Ada Lace"]]
 

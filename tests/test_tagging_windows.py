@@ -12,11 +12,11 @@ from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import write_checkpoint
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.serving.signatures.sentence_rows import sentence_rows
 from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.tagging.graph_rows import sentence_rows
+from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.tagging.rows import encode_sentences
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 

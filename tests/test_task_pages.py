@@ -9,9 +9,9 @@ import pytest
 
 from data_prep.create_finetuning_data import create_finetuning_data
 from keras_bert.config import BertConfig
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.token_classifier import TokenClassifier
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"

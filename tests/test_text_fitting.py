@@ -7,12 +7,12 @@ import tensorflow as tf
 
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.config import BertConfig
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.program.errors import InputError
 from keras_bert.tasks import fitting, prediction
 from keras_bert.tasks.classification.examples import TextExamples
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["good", "great", "bad", "awful", "the", "film", "was", "very"]

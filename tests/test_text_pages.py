@@ -12,9 +12,9 @@ import pytest
 
 from keras_bert.config import BertConfig
 from keras_bert.embeddings.vector_index import VectorIndex
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.sentence_classifier import SentenceClassifier
-from keras_bert.models.sentence_encoder import SentenceEncoder
+from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
+from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.vocabulary import Vocabulary
 from run_scripts import fill_mask, search_sentences, summarize, word_senses
 

@@ -6,11 +6,11 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.examples import Answer
+from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
 from keras_bert.tokenization.user_inputs import collect
 from keras_bert.tokenization.vocabulary import Vocabulary

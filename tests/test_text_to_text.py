@@ -14,10 +14,10 @@ from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
-from keras_bert.models.beam_search import SearchOptions
 from keras_bert.models.decoder import Decoder
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.text_to_text import task
+from keras_bert.tasks.text_to_text.beam_search import SearchOptions
 from keras_bert.tf_serving.readable_answers import readable_answers
 
 GOLDEN = np.load(pathlib.Path(__file__).with_name("family_golden") / "text_to_text.npz")

@@ -6,8 +6,8 @@ from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
 from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 LABELS = ["O", "B-PER", "I-PER"]
 X = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}

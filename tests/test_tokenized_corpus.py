@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import shutil
@@ -140,6 +141,28 @@ def test_a_corpus_whose_making_was_killed_is_finished_by_the_same_call(tmp_path,
     revive()
     write(tmp_path / "corpus", MANY).verify()
     assert contents(tmp_path / "corpus") == whole
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_full_disk_is_one_error_and_the_same_call_goes_on_when_there_is_space(tmp_path, monkeypatch):
+    write(tmp_path / "whole", MANY)
+    fsync, calls = os.fsync, []
+
+    def is_full(descriptor):
+        calls.append(descriptor)
+        if len(calls) > 12:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", is_full)
+    with pytest.raises(InputError, match="Cannot write .*corpus.*: no space is left on the disk"):
+        write(tmp_path / "corpus", MANY)
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(InputError, match="corpus is not finished. Run the command"):
+        TokenizedCorpus.open(tmp_path / "corpus")
+    write(tmp_path / "corpus", MANY).verify()
+    for name in ARRAYS:
+        assert (tmp_path / "corpus" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 @pytest.mark.usefixtures("small_parts")

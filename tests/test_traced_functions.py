@@ -6,15 +6,15 @@ import pytest
 from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
 from keras_bert.embeddings.text_vectors import sentence_embeddings
-from keras_bert.models.embedding_losses import CoSENT
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.text_to_text import TextToText
 from keras_bert.models.trainable_parts import enable_lora, lora_layers
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.losses import CoSENT
+from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.masked_lm.mask_filling import pseudo_perplexity
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.text_to_text.model import TextToText
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 INPUTS = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}

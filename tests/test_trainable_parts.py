@@ -10,11 +10,11 @@ from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.trainable_parts import count_trained, enable_lora, freeze, lora_layers, what_is_trained
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.question_answering.model import SpanClassifier
 
 INPUTS = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}
 LABELS = np.array([0, 1], "int32")

@@ -14,12 +14,12 @@ from keras_bert.checkpoints.hugging_face_keys import known_keys
 from keras_bert.checkpoints.hugging_face_tokenizer import read_other_tokenizer
 from keras_bert.config import BertConfig
 from keras_bert.encoders.transformer_xl.files import _KNOWN as TRANSFORMER_XL_KEYS
-from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.text_to_text import TextToText
 from keras_bert.models.transformer_xl import TransformerXL
 from keras_bert.program.errors import InputError
 from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, family
+from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.ranking.model import CrossEncoder
+from keras_bert.tasks.text_to_text.model import TextToText
 from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS

@@ -14,9 +14,9 @@ from test_encoder import MASKS, features, small_config
 from keras_bert.accelerate.unpadding import lay_out, pack_rows
 from keras_bert.models import unpadded_encoder
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
+from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # The masks of the encoder's tests, and a row without tokens.

@@ -12,16 +12,16 @@ from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.embeddings.word_senses import word_vectors
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
+from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.masked_lm.text_generation import generate_text
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.user_inputs import as_list, as_texts, holds_texts
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer

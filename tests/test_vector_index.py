@@ -16,9 +16,9 @@ from keras_bert.embeddings.neighbour_graph import LINKS, MOST_LEVELS, build_grap
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex, model_fingerprint
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 TEXTS = ["the quick fox", "fox", "the brown fox the quick", "quickest", "the the brown", "fox"]

@@ -15,10 +15,10 @@ from pretraining_runs import pretrain
 from slow_parameters import slow_except
 from tiny_pretraining import CONFIG, LENGTH, VOCABULARY, write_records
 
-from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import pretraining_dataset
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.training import callbacks
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.input_probe import InputProbe

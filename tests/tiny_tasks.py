@@ -3,12 +3,12 @@
 import numpy as np
 
 from keras_bert.config import BertConfig
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.tagging.model import TokenClassifier
 
 CONFIG = BertConfig(
     vocab_size=20,

@@ -43,14 +43,6 @@ def trapped_signatures() -> dict:
 
     text, ids = spec(BATCH, tf.string, "text"), spec(ROWS, tf.int32, "input_ids")
 
-    @graph(spec(BATCH, tf.int32, None))
-    def unnamed_input(*args):
-        return {"y": args[0] + 1}
-
-    @graph(text)
-    def unnamed_output(text):
-        return tf.strings.length(text)
-
     @graph(text)
     def ragged(text):
         return {"words": tf.strings.split(text)}
@@ -71,26 +63,6 @@ def trapped_signatures() -> dict:
     def only_ids(input_ids):
         return {"y": tf.reduce_sum(input_ids, axis=1)}
 
-    @graph(spec(ROWS, tf.string, "choices"))
-    def choices(choices):
-        return {"y": tf.strings.reduce_join(choices, axis=1)}
-
-    @graph(spec([None, 7], tf.int32, "input_ids"))
-    def frozen_length(input_ids):
-        return {"y": tf.reduce_sum(input_ids, axis=1)}
-
-    @graph(spec([4, 1], tf.int32, "x"))
-    def frozen_batch(x):
-        return {"y": x[:, 0]}
-
-    @graph(spec(BATCH, tf.float32, "word_ids"))
-    def float_ids(word_ids):
-        return {"y": tf.cast(word_ids, tf.int32)}
-
-    @graph(text, spec([], tf.int32, "top_k"))
-    def scalar_input(text, top_k):
-        return {"y": tf.strings.length(text) + top_k}
-
     @graph(text)
     def scalar_output(text):
         return {"y": tf.size(text)}
@@ -98,18 +70,6 @@ def trapped_signatures() -> dict:
     @graph(text)
     def labels_once(text):
         return {"labels": tf.constant(["a", "b"]), "y": tf.strings.length(text)}
-
-    @graph(text, spec(BATCH, tf.int32, "shape"))
-    def unknown_rank(text, shape):
-        return {"y": tf.reshape(tf.strings.length(text), shape)}
-
-    @graph(text)
-    def text_bytes(text):
-        return {"answer_bytes": tf.strings.lower(text)}
-
-    @graph(text)
-    def picture(text):
-        return {"picture": tf.io.decode_base64(text)}
 
     @graph(text)
     def trimmer(text):
@@ -120,13 +80,6 @@ def trapped_signatures() -> dict:
     def python(text):
         return {"y": tf.ensure_shape(tf.numpy_function(lambda text: text, [text], tf.string), BATCH)}
 
-    @graph(text)
-    def newer_operation(text):
-        data = tf.raw_ops.SegmentMaxV2(
-            data=tf.strings.length(text), segment_ids=tf.range(tf.size(text)), num_segments=tf.size(text)
-        )
-        return {"y": tf.ensure_shape(data, BATCH)}
-
     @graph(spec(BATCH, tf.float32, "x"), jit_compile=True)
     def compiled(x):
         return {"y": x + 1.0}
@@ -136,26 +89,15 @@ def trapped_signatures() -> dict:
         return {"y": tf.fill(tf.shape(text), tf.io.read_file("/home/somebody/models/vocab.txt"))}
 
     return {
-        "unnamed-input": ("warning", unnamed_input),
-        "unnamed-output": ("warning", unnamed_output),
         "composite-output": ("error", ragged),
         "output-type": ("error", bfloat16),
         "input-type": ("error", half),
         "padded-mask": ("warning", mask),
         "padded-ids": ("warning", only_ids),
-        "padded-rows": ("note", choices),
-        "frozen-length": ("warning", frozen_length),
-        "frozen-batch": ("warning", frozen_batch),
-        "float-ids": ("warning", float_ids),
-        "input-without-batch": ("warning", scalar_input),
         "output-without-batch": ("error", scalar_output),
         "other-batch": ("error", labels_once),
-        "unknown-shape": ("warning", unknown_rank),
-        "text-named-bytes": ("warning", text_bytes),
-        "bytes-named-text": ("warning", picture),
         "missing-operation": ("error", trimmer),
         "python-operation": ("error", python),
-        "newer-operation": ("warning", newer_operation),
         "must-compile": ("warning", compiled),
         "absolute-path": ("error", reads_a_file),
     }

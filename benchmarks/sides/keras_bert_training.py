@@ -5,8 +5,8 @@ import tensorflow as tf
 
 from benchmarks.sides.pretraining_work import answer_requests, arguments_of_side, random_batch
 from keras_bert.config import BertConfig
-from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import AdamW
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.training.resumable_fit import compile_for_training
 
 

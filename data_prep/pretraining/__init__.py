@@ -1,7 +1,6 @@
 """Makes pre-training records: documents -> sequences -> masked records -> shards.
 
-pretraining_plan.py      checks made before writing: output paths, number of files, disk space
-disk_space.py            estimates the disk space of a long job and reports it
+pretraining_plan.py      checks made before writing: output paths, number of files
 document_dealing.py      assigns documents to output files, whole or in parts
 document_block.py        the documents of a shard, in blocks of bounded size
 sentence_pairs.py        documents -> pairs of segments

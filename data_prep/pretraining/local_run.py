@@ -67,8 +67,8 @@ def create_pretraining_data(
 
     Raises:
         InputError: the input has no text, or too little for its files; a value is out of range; the existing tokenised
-            corpus was made from other text or with another vocabulary; the output cannot be written, or the disk has
-            too little space.
+            corpus was made from other text or with another vocabulary; the output cannot be written, or the disk is
+            full.
     """
     options = options or PretrainingOptions()
     if num_processes < 1 or (num_shards is not None and num_shards < 1):
@@ -90,34 +90,30 @@ def create_pretraining_data(
         plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
 
     keep_corpus = tokenized_corpus is not None
-    with _output_place(prefix) as place, WorkerPool(num_processes) as pool:
-        needs = plan.DiskNeeds(place, vocabulary, options, compression)
+    with _output_place(prefix), WorkerPool(num_processes) as pool:
         corpus = tokenize_text(
             input_file,
             tokenized_corpus or prefix + _TOKENIZED_CORPUS_NAME,
             vocabulary,
             settings,
             pool=pool,
-            on_first_chunk=needs.announce_for_text,
             show_progress=show_progress,
         )
         paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
         dealing, sizes = _planned_dealing(corpus, options, len(paths), keep_corpus)
-        if not done:
-            needs.announce_for_corpus(corpus)
         job = ShardJob(corpus.path, options, paths, dealing, compression, use_v2_feature_names)
         shards = _write_shards(job, sizes.num_tokens, folder, names, done, pool, show_progress)
         return _finish(job, corpus, folder, shards, output_dir, keep_corpus)
 
 
 @contextlib.contextmanager
-def _output_place(prefix: str) -> Iterator[str]:
+def _output_place(prefix: str) -> Iterator[None]:
     """Creates the output folder, locks it, and removes it at the end if it is empty."""
     place, name = os.path.split(os.path.abspath(prefix) + ("" if os.path.basename(prefix) else os.sep))
     os.makedirs(place, exist_ok=True)
     try:
         with only_writer(os.path.join(place, f".{name}lock")):
-            yield place
+            yield
     except BaseException:
         with contextlib.suppress(OSError):
             os.rmdir(place)  # fails unless the folder is empty

@@ -1,4 +1,4 @@
-"""Plans a run before records are written: output names, the number of files, and checks of the text and disk space."""
+"""Plans a run before records are written: output names, the number of files, and checks of the text."""
 
 import dataclasses
 import logging
@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from data_prep.pretraining.disk_space import announce_disk_use, readable_bytes
-from data_prep.pretraining.document_block import DocumentBlock, count_tokens
+from data_prep.pretraining.document_block import count_tokens
 from data_prep.pretraining.document_dealing import Dealing
 from data_prep.pretraining.permutation_rows import NUM_SPECIAL
-from data_prep.pretraining.pretraining_records import PretrainingOptions, block_batches
-from data_prep.pretraining.record_writer import check_compression, write_records
+from data_prep.pretraining.pretraining_records import PretrainingOptions
+from data_prep.pretraining.record_writer import check_compression
 from data_prep.text.corpus import as_patterns, input_size
-from data_prep.tokenized.corpus_writer import EncodedChunk
 from data_prep.tokenized.tokenize_text import TextSettings
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.atomic_output import check_output_folder, explain_write_errors
@@ -36,8 +34,6 @@ _DOCUMENTS_PER_SHARD = 100
 _FEW_SHARDS = 16
 _TOKENS_PER_SHARD = 40_000_000
 _DOCUMENTS_AT_ONCE = 1_000_000
-# The number of tokens of the sample from which the size of records is estimated.
-_SAMPLE_TOKENS = 200_000
 
 
 def check_arguments(
@@ -226,11 +222,24 @@ def _check_sentences(corpus: TokenizedCorpus, num_sentences: int, num_files: int
 def too_short_message(num_sentences: int, num_bytes: int, num_files: int, sentence_task: str) -> str:
     """Returns a message about the size of the text and the size that `num_files` files need."""
     needed = sentences_needed(num_files, sentence_task)
-    enough = readable_bytes(-(-num_bytes * needed // max(num_sentences, 1)))
+    size, enough = _readable_bytes(num_bytes), _readable_bytes(-(-num_bytes * needed // max(num_sentences, 1)))
     return (
         f"The text is too short for {num_files} output files: it has {num_sentences} sentences "
-        f"({readable_bytes(num_bytes)}), but {num_files} files need at least {needed} (about {enough}). Give more text."
+        f"({size}), but {num_files} files need at least {needed} (about {enough}). Give more text."
     )
+
+
+def _readable_bytes(size: int) -> str:
+    """Returns a size in a suitable unit.
+
+    >>> _readable_bytes(1_260_000)
+    '1.3 MB'
+    """
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
 
 
 def _has_records(sizes: ShardSizes, sentence_task: str) -> np.ndarray:
@@ -277,55 +286,6 @@ def _check_streams(sizes: ShardSizes, options: PretrainingOptions) -> None:
             f"at least {needed}. Give more text, or write fewer files, use fewer num_streams or a smaller "
             "max_seq_length."
         )
-
-
-class DiskNeeds:
-    """Estimates the disk space of a run from a sample, and reports it.
-
-    Args:
-        folder: the output folder.
-    """
-
-    def __init__(self, folder: str, vocabulary: TokenTable, options: PretrainingOptions, compression: str):
-        self._folder = folder
-        self._vocabulary = vocabulary
-        self._options = options
-        self._compression = compression
-        self._was_announced = False
-
-    def announce_for_text(self, chunk: EncodedChunk, num_bytes: int) -> None:
-        """Reports the space for corpus and records of a text of `num_bytes` bytes; `chunk` is its first part."""
-        sample = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
-        scale = num_bytes / chunk.source_bytes
-        offsets = 8 * (len(chunk.sentence_lengths) + len(chunk.document_lengths))
-        self._announce(
-            {
-                "the tokenised text": round((chunk.tokens.nbytes + offsets) * scale),
-                "the records": round(self._bytes_per_token(sample) * len(chunk.tokens) * scale),
-            }
-        )
-
-    def announce_for_corpus(self, corpus: TokenizedCorpus) -> None:
-        """Reports the space for the records of a tokenised corpus, unless `announce_for_text` has done so."""
-        if self._was_announced:
-            return
-        last = np.searchsorted(corpus.sentence_offsets[corpus.document_offsets], _SAMPLE_TOKENS)
-        sample = DocumentBlock.gather(corpus, np.arange(min(max(int(last), 2), corpus.num_documents)))
-        self._announce({"the records": round(self._bytes_per_token(sample) * corpus.num_tokens)})
-
-    def _announce(self, needs: dict[str, int]) -> None:
-        announce_disk_use(needs, self._folder, "Lower --dupe_factor, use --compression, or write to another disk.")
-        self._was_announced = True
-
-    def _bytes_per_token(self, sample: DocumentBlock) -> float:
-        """Returns the bytes of records per token of text, over all passes."""
-        options = dataclasses.replace(self._options, dupe_factor=1)
-        batches = block_batches(sample, options, self._vocabulary, 0, 0)
-        with tempfile.TemporaryDirectory() as folder:
-            written = write_records(
-                os.path.join(folder, "sample"), batches, options.features, compression=self._compression
-            )
-        return written.num_bytes / sample.num_tokens * self._options.dupe_factor
 
 
 def warn_about_too_few_predictions(options: PretrainingOptions) -> None:

@@ -65,7 +65,6 @@ def tokenize_text(
     *,
     append: bool = False,
     pool: WorkerPool | None = None,
-    on_first_chunk: Callable[[EncodedChunk, int], None] | None = None,
     show_progress: bool = False,
 ) -> TokenizedCorpus:
     """Tokenises text into the folder `path`, or opens that folder if it already has a corpus of this text.
@@ -76,8 +75,6 @@ def tokenize_text(
         input_file: as in `text.corpus.read_documents`; None to use an existing corpus, whatever its text.
         append: whether to add this text to an existing corpus.
         pool: the processes that tokenise large texts; by default the current process.
-        on_first_chunk: called before anything is written, with the first chunk of tokens and the size of all text in
-            bytes, to estimate the disk space.
 
     Raises:
         InputError: the input has no text, the folder cannot be written to, or the corpus in it was made from other
@@ -104,7 +101,6 @@ def tokenize_text(
             vocabulary.sha256,
             settings,
             pool or WorkerPool(1),
-            on_first_chunk,
             show_progress,
         )
     return TokenizedCorpus.open(path)
@@ -130,7 +126,6 @@ def _add_text(
     vocabulary_sha256: str,
     settings: TextSettings,
     pool: WorkerPool,
-    on_first_chunk: Callable[[EncodedChunk, int], None] | None,
     show_progress: bool,
 ) -> None:
     """Tokenises the part of a text that the writer does not have yet."""
@@ -148,9 +143,6 @@ def _add_text(
         encode = functools.partial(encode_chunk, folder=path, vocabulary_sha256=vocabulary_sha256, settings=settings)
         for encoded in pool.map(encode, chunks, num_processes):
             check.add(encoded.source, encoded.num_documents_read, encoded.is_last)
-            if on_first_chunk and len(encoded.tokens):
-                on_first_chunk(encoded, source.num_bytes)
-                on_first_chunk = None
             writer.add(encoded)
             bar.update(encoded.source_bytes)
     check.finish()

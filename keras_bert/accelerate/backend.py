@@ -4,8 +4,6 @@
 callers use Keras' operations.
 """
 
-import contextlib
-
 import keras
 
 from keras_bert.program.errors import InputError
@@ -29,21 +27,3 @@ if on_tensorflow():
     from keras_bert.accelerate import kernels, tensorflow_functions, updates
 else:
     kernels = tensorflow_functions = updates = None
-
-_plain_gradients_only = False
-
-
-def plain_gradients_only() -> bool:
-    """Returns whether the caller runs inside `plain_gradients`."""
-    return _plain_gradients_only
-
-
-@contextlib.contextmanager
-def plain_gradients():
-    """Lets code that is traced in this block use plain operations only: a SavedModel cannot store custom gradients."""
-    global _plain_gradients_only
-    before, _plain_gradients_only = _plain_gradients_only, True
-    try:
-        yield
-    finally:
-        _plain_gradients_only = before

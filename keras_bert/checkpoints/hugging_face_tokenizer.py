@@ -216,9 +216,9 @@ def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> 
     For WordPiece these are `vocab.txt`, `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`. For
     the other kinds they are the files that the tokenizer's `save` writes.
     """
-    tokenizer_class = config.family.hugging_face.tokenizer_class
-    if tokenizer_class and isinstance(vocabulary, SentencePieceTokenizer):
-        vocabulary.save(folder, tokenizer_class=tokenizer_class)
+    theirs = config.family.hugging_face
+    if theirs and theirs.tokenizer_class and isinstance(vocabulary, SentencePieceTokenizer):
+        vocabulary.save(folder, tokenizer_class=theirs.tokenizer_class)
         return
     if not isinstance(vocabulary, Vocabulary):
         vocabulary.save(folder)

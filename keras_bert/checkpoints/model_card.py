@@ -4,25 +4,13 @@ import json
 import math
 import os
 
+from keras_bert import registry
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.model_classes import class_for, class_name
 from keras_bert.config import BertConfig
 from keras_bert.program.printing import markdown, printable
 
 CARD_FILE = "README.md"
-# Class -> the task's name on the Hugging Face hub, and a line that asks the model.
-_USES = {
-    "SequenceClassifier": ("text-classification", 'model.predict(["a text"])'),
-    "SentenceClassifier": ("text-classification", 'model.predict(["a text"])'),
-    "CrossEncoder": ("text-ranking", 'model.rank("a query", ["a text", "another text"])'),
-    "TokenClassifier": ("token-classification", 'model.predict(["a text"])'),
-    "SpanClassifier": ("question-answering", 'model.predict((["a question"], ["a text that has the answer"]))'),
-    "MultipleChoice": ("multiple-choice", 'model.predict((["a prompt"], [["a choice", "another choice"]]))'),
-    "MaskedLM": ("fill-mask", 'model.predict(["a [MASK]"])'),
-    "TransformerXL": ("text-generation", 'model({"input_ids": np.array([[1, 2, 3]])})["log_probabilities"]'),
-    "SentenceEncoder": ("sentence-similarity", 'model.predict(["a text"])'),
-}
-_ENCODER_USE = ("feature-extraction", 'keras_bert.sentence_embeddings(model, ["a text"])')
 _MOST_LABELS = 20
 _LONGEST_LABEL = 100
 
@@ -34,13 +22,17 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
     """
     model_class = checkpoint.model_class or class_for(checkpoint)[0]
     name = class_name(model_class)
-    task, ask = _USES.get(name, _ENCODER_USE)
+    used = registry.task_of(model_class)
+    used_class = name
+    if used is None or used.example is None or name not in registry.TASKS:
+        used, used_class = registry.task("Encoder"), "Encoder"
+    ask = used.example
     if checkpoint.vocabulary is not None:
         ask = ask.replace('"a [MASK]"', _as_code(f"a {checkpoint.vocabulary.special_tokens.mask}"))
     lines = [
         "---",
         "library_name: keras_bert",
-        f"pipeline_tag: {task}",
+        f"pipeline_tag: {used.hub_task}",
         "tags:",
         f"- {checkpoint.config.model_type}",
         "- keras",
@@ -56,7 +48,7 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
         "import keras_bert",
         *(["import numpy as np"] if "np." in ask else []),
         "",
-        f'model = keras_bert.{name if name in _USES else "Encoder"}.from_pretrained("path/of/this/folder")',
+        f'model = keras_bert.{used_class}.from_pretrained("path/of/this/folder")',
         f"print({ask})",
         "```",
         "",

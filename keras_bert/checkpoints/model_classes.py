@@ -1,31 +1,14 @@
 """Selects the model class for a checkpoint, by class name or by the stored heads."""
 
-import importlib
 import reprlib
+from collections.abc import Mapping
 
+from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.models.encoders import encoder_class
 from keras_bert.program.errors import InputError
-from keras_bert.registry import families
 
-# Class name -> module and heads, the fewest heads first. The encoders are those of the families; users' own classes are
-# in Keras' registry.
-_CLASSES = {
-    "SentenceEncoder": ("keras_bert.models.sentence_encoder", ()),
-    "SequenceClassifier": ("keras_bert.models.sequence_classifier", (form.CLASSIFIER,)),
-    "SentenceClassifier": ("keras_bert.models.sentence_classifier", (form.CLASSIFIER,)),
-    "CrossEncoder": ("keras_bert.models.cross_encoder", (form.CLASSIFIER,)),
-    "TokenClassifier": ("keras_bert.models.token_classifier", (form.TOKEN_CLASSIFIER,)),
-    "SpanClassifier": ("keras_bert.models.span_classifier", (form.SPAN_CLASSIFIER,)),
-    "MultipleChoice": ("keras_bert.models.multiple_choice", (form.MULTIPLE_CHOICE,)),
-    "ReplacedTokenDetector": ("keras_bert.models.replaced_token_detector", (form.REPLACED_TOKEN,)),
-    "ElectraPretrainer": ("keras_bert.models.electra_pretrainer", (form.REPLACED_TOKEN, form.GENERATOR)),
-    "MaskedLM": ("keras_bert.models.masked_lm", (form.MASKED_LM,)),
-    "TextToText": ("keras_bert.models.text_to_text", (form.CROSS_ATTENTION, form.MASKED_LM)),
-    "BertPretrainer": ("keras_bert.models.pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE)),
-    "SpanPretrainer": ("keras_bert.models.span_pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE, form.SPAN_BOUNDARY)),
-}
 _LABELLED = (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
 
 
@@ -44,15 +27,15 @@ def find_class(name: str, where: str) -> type:
     from keras_bert.models.class_names import EARLIER_NAMES
 
     name = EARLIER_NAMES.get(name, name)
-    modules = dict(family.encoder.rsplit(".", 1)[::-1] for family in families().values())
-    modules |= {known: module for known, (module, _) in _CLASSES.items()}
-    if name in modules:
-        return getattr(importlib.import_module(modules[name]), name)
+    paths = [family.encoder for family in registry.families().values()]
+    known = {path.rsplit(".", 1)[1]: path for path in (*paths, *registry.model_paths())}
+    if name in known:
+        return registry.imported(known[name])
     model_class = keras.saving.get_registered_object(name)
     if not (isinstance(model_class, type) and issubclass(model_class, BertModel)):
         raise InputError(
             f"{where}: the weights are of {reprlib.repr(name)}, which is unknown. Import the module that "
-            f"defines it, or use one of: {', '.join(modules)}"
+            f"defines it, or use one of: {', '.join(known)}"
         )
     return model_class
 
@@ -64,7 +47,14 @@ def labelled_head(model_class: type) -> str | None:
 
 def heads_of(model_class: type) -> tuple[str, ...]:
     """Returns the heads of a model class; subclasses have the heads of their base class."""
-    return next((_CLASSES[base.__name__][1] for base in model_class.__mro__ if base.__name__ in _CLASSES), ())
+    task = registry.task_of(model_class)
+    return task.heads if task else ()
+
+
+def fields_of(model_class: type, arguments: Mapping) -> dict[str, Mapping]:
+    """Returns the fields of a `BertCheckpoint` that tell writers of other formats the arguments of such a model."""
+    task = registry.task_of(model_class)
+    return {task.told_as: arguments} if task and task.told_as else {}
 
 
 def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:
@@ -74,8 +64,8 @@ def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:
         return find_class("SentenceEncoder", checkpoint.path), dict(checkpoint.sentence)
     if not heads & set(form.HEADS):
         return encoder_class(checkpoint.config), {}
-    best = max(_CLASSES, key=lambda name: (len(heads & set(_CLASSES[name][1])), -len(_CLASSES[name][1])))
-    model_class = find_class(best, checkpoint.path)
+    best = max(map(registry.task, registry.TASKS), key=lambda task: (len(heads & set(task.heads)), -len(task.heads)))
+    model_class = registry.imported(best.model)
     head = labelled_head(model_class)
     arguments = {"labels": list(checkpoint.labels)} if head else {}
     if head == form.CLASSIFIER and checkpoint.ranking and checkpoint.ranking.get("activation"):

@@ -8,7 +8,7 @@ import os
 
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, part_of
 from keras_bert.checkpoints.keras_weights_file import keras_layout, read_keras_weights, write_keras_weights
-from keras_bert.checkpoints.model_classes import class_for, class_name, find_class
+from keras_bert.checkpoints.model_classes import class_for, class_name, fields_of, find_class
 from keras_bert.checkpoints.tensor_checks import check_no_surplus
 from keras_bert.config import BertConfig
 from keras_bert.models.base import LAYER_SETTINGS
@@ -46,11 +46,10 @@ def read_model_folder(path: str) -> BertCheckpoint:
         tensors={name: tensors[name] for name in layout if name in tensors},
         labels=tuple(labels) if labels else None,
         problem_type=member(arguments, "problem_type", str, config_file, "classification"),
-        sentence=arguments if class_name(model_class) == "SentenceEncoder" else None,
-        ranking=arguments if class_name(model_class) == "CrossEncoder" else None,
         model_class=model_class,
         arguments=arguments,
         says_casing=True,
+        **fields_of(model_class, arguments),
     )
     parts = {part_of(name) for name in tensors}
     if all(name in tensors for name in layout if part_of(name) in parts):  # else `check_tensors` names the missing ones

@@ -1,34 +1,26 @@
 """Loads models from checkpoints of any format, and saves them."""
 
-import inspect
 import math
 import os
 from collections.abc import Mapping, Sequence
 
+from keras_bert import registry
 from keras_bert.checkpoints import formats
 from keras_bert.checkpoints.checkpoint import (
-    CROSS_ATTENTION,
-    DECODER,
     ENCODER,
-    GENERATOR,
     MASKED_LM,
     POOLER,
     BertCheckpoint,
     part_of,
 )
-from keras_bert.checkpoints.model_classes import class_for, class_name, heads_of, labelled_head
+from keras_bert.checkpoints.model_classes import class_for, class_name, fields_of, heads_of, labelled_head
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.model_weights import model_weights, start_as, tensors_of, variables_made_last
 from keras_bert.checkpoints.optimizer_slots import adam_slots_of
 from keras_bert.checkpoints.resizing import resized
-from keras_bert.config import POOLINGS
-from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.electra_pretrainer import ElectraPretrainer, generator_config
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.encoders import encoder_class
 from keras_bert.models.new_parts import NewParts
-from keras_bert.models.sentence_classifier import SentenceClassifier
-from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -85,8 +77,7 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
     if model_class is Encoder:
         model_class = encoder_class(checkpoint.config)
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
-    checkpoint = _with_decoder(model_class, _with_pooler(model_class, checkpoint), arguments)
-    checkpoint = _with_generator(model_class, checkpoint, arguments)
+    checkpoint = _with_pooler(model_class, checkpoint)
     with variables_made_last() as models:
         model = model_class(checkpoint.config, **arguments)
         models.append(model)
@@ -154,10 +145,9 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
         tensors=tensors_of(model),
         labels=tuple(labels) if labels else None,
         problem_type=arguments.get("problem_type", "classification"),
-        sentence=arguments if isinstance(model, SentenceEncoder) else None,
-        ranking=arguments if isinstance(model, CrossEncoder) else None,
         model_class=type(model),
         arguments=arguments,
+        **fields_of(type(model), arguments),
     )
 
 
@@ -166,12 +156,9 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
     if model_class is checkpoint.model_class:
         arguments = {**checkpoint.arguments, **arguments}
-    if issubclass(model_class, (SentenceEncoder, SentenceClassifier)):
-        arguments = {**_sentence_arguments(model_class, checkpoint, "pooling" in arguments), **arguments}
-    if issubclass(model_class, CrossEncoder):
-        known = inspect.signature(model_class.__init__).parameters
-        stated = {name: value for name, value in (checkpoint.ranking or {}).items() if name in known}
-        arguments = {**stated, "problem_type": "regression", **arguments}
+    task = registry.task_of(model_class)
+    if task is not None and task.start is not None:
+        arguments, checkpoint = registry.imported(task.start)(model_class, checkpoint, arguments)
     head = labelled_head(model_class)
     if head is None:
         return arguments, checkpoint
@@ -199,21 +186,6 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     return arguments, checkpoint
 
 
-def _sentence_arguments(model_class: type, checkpoint: BertCheckpoint, has_pooling: bool) -> dict:
-    """Returns the arguments that say how a checkpoint turns a text into a vector."""
-    if checkpoint.sentence is not None:
-        known = inspect.signature(model_class.__init__).parameters
-        return {name: value for name, value in checkpoint.sentence.items() if name in known}
-    pooling = checkpoint.config.sentence_pooling
-    if pooling not in POOLINGS and not has_pooling:
-        raise InputError(
-            f"{checkpoint.path}: its modules.json turns texts into vectors by {str(pooling)[:100]!r}. "
-            f"{model_class.__name__} computes a Transformer, a Pooling, Dense layers and Normalize, in this order. Use "
-            "sentence-transformers for this model, or give another pooling=[...] and train it."
-        )
-    return {"pooling": [pooling]}
-
-
 def _same_labels(given: tuple, stored: tuple) -> bool:
     """Returns whether labels are equal. Placeholders such as LABEL_0 are equal to any labels."""
     made_up = tuple(f"LABEL_{number}" for number in range(len(stored)))
@@ -234,32 +206,6 @@ def _with_pooler(model_class: type, checkpoint: BertCheckpoint) -> BertCheckpoin
         for name, tensor in checkpoint.tensors.items()
         if name.startswith((f"{MASKED_LM}/dense/", f"{MASKED_LM}/layer_norm/"))
     }
-    return checkpoint.replace(tensors={**checkpoint.tensors, **copied})
-
-
-def _with_decoder(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> BertCheckpoint:
-    """Returns the checkpoint of an encoder with a copy of its embeddings and blocks as the decoder, if it is needed."""
-    needs_decoder = CROSS_ATTENTION in heads_of(model_class) and not arguments.get("shared")
-    if not needs_decoder or {DECODER, CROSS_ATTENTION} & set(checkpoint.heads):
-        return checkpoint
-    copied = {
-        f"{DECODER}{name.removeprefix(ENCODER)}": tensor
-        for name, tensor in checkpoint.tensors.items()
-        if part_of(name) == ENCODER
-    }
-    return checkpoint.replace(tensors={**checkpoint.tensors, **copied})
-
-
-def _with_generator(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> BertCheckpoint:
-    """Returns the checkpoint with its own masked LM as the generator of an ELECTRA of the same size."""
-    is_start = issubclass(model_class, ElectraPretrainer) and checkpoint.model_class is not model_class
-    sizes = [arguments.get(name, 0) for name in ("generator_hidden_size", "generator_layers")]
-    if not (is_start and MASKED_LM in checkpoint.heads and sizes[0] == 1):
-        return checkpoint
-    config = checkpoint.config
-    if generator_config(config, sizes[0], sizes[1] or 1) != config:
-        return checkpoint
-    copied = {f"{GENERATOR}/{name}": tensor for name, tensor in checkpoint.tensors.items()}
     return checkpoint.replace(tensors={**checkpoint.tensors, **copied})
 
 

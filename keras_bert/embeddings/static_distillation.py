@@ -49,7 +49,7 @@ def distil_static(
     tough-to-beat baseline for sentence embeddings", for step 3.
     """
     # Only now, because it takes seconds.
-    from keras_bert.models.sentence_encoder import SentenceEncoder
+    from keras_bert.tasks.embedding.model import SentenceEncoder
 
     if not isinstance(model, SentenceEncoder) or model.is_static or model.vocabulary is None:
         raise InputError("Static vectors are distilled from a SentenceEncoder that has layers and a vocabulary.")

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.text_vectors import check_pooling, encode_texts
+from keras_bert.config.poolings import check_pooling
+from keras_bert.embeddings.text_vectors import encode_texts
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.records import features

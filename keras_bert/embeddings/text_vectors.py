@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.config import POOLINGS, BertConfig
+from keras_bert.config import BertConfig
+from keras_bert.config.poolings import check_pooling
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.records import features
@@ -123,21 +124,6 @@ def search_vectors(model, texts: Iterable[str], role: str, **options) -> np.ndar
     if hasattr(model, "embedding_size"):
         options["prompt"] = model.prompt_for(role)
     return sentence_embeddings(model, texts, normalize=True, **options)
-
-
-def check_pooling(config: BertConfig, pooling: str) -> None:
-    """Raises `InputError` if the pooling is unknown, or if the model's files say that it was trained for another.
-
-    A model whose files say nothing, or the mean, can be pooled as the caller likes.
-    """
-    if pooling not in POOLINGS:
-        raise InputError(f"pooling must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
-    trained_pooling = config.sentence_pooling
-    if trained_pooling not in ("mean", pooling):
-        raise InputError(
-            f"The model was trained to turn texts into vectors by {str(trained_pooling)[:100]!r}, as modules.json in "
-            f"its folder says. Received: pooling={pooling!r}. Load it with SentenceEncoder.from_pretrained."
-        )
 
 
 def token_features(

@@ -2,15 +2,15 @@
 
 Each has an entry `FAMILY`, which `keras_bert/registry.py` lists. Entries load neither Keras nor TensorFlow.
 
-bert.py         BERT
-roberta.py      RoBERTa
-albert.py       ALBERT
-distilbert.py   DistilBERT
-electra.py      ELECTRA
-long/           Longformer and BigBird
-mobile_bert/    MobileBERT
-modern_bert/    ModernBERT
-xlnet/          XLNet
-transformer_xl/ Transformer-XL
-static/         static models: a table of token vectors
+bert/             BERT
+roberta.py        RoBERTa
+albert.py         ALBERT
+distilbert.py     DistilBERT
+electra.py        ELECTRA
+long/             Longformer and BigBird
+mobile_bert/      MobileBERT
+modern_bert/      ModernBERT
+xlnet/            XLNet
+transformer_xl/   Transformer-XL
+static/           static models: a table of token vectors
 """

@@ -1,7 +1,7 @@
 """Chooses the module that computes the formulas: `layers/formulas.py`, or `accelerate/kernels.py` on TensorFlow."""
 
 from keras_bert.accelerate import backend, fused_attention
-from keras_bert.accelerate.backend import kernels, plain_gradients_only
+from keras_bert.accelerate.backend import kernels
 from keras_bert.layers import formulas
 
 
@@ -9,9 +9,8 @@ def formulas_for(training: bool):
     """Returns the module with the formulas, for training or for inference.
 
     Training on TensorFlow uses the kernels. Inference uses the plain operations, because TensorFlow fuses them.
-    `plain_gradients` makes training use them too.
     """
-    return kernels if kernels and training and not plain_gradients_only() else formulas
+    return kernels if kernels and training else formulas
 
 
 def layouts_for(training: bool):

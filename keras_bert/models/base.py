@@ -32,6 +32,7 @@ class BertModel(keras.Model):
     Subclasses build all their weights in `__init__`, so a model can be counted, loaded and saved before its first call.
 
     Attributes:
+        kind: the name of the model's entry in `registry.TASKS`, if there is one.
         feature_names: the required keys of the input dictionary. Other keys, such as labels, may be in it too.
         feature_axes: the axes of each of these features.
         has_token_outputs: whether the model returns outputs for each token, `[B, S, ...]`, instead of `[B, ...]`.
@@ -41,6 +42,7 @@ class BertModel(keras.Model):
         vocabulary: the `TokenTable` that the model's ids belong to, or None. It is saved with the model.
     """
 
+    kind: str | None = None
     feature_axes: Sequence[str] = ("batch", "length")
     feature_names: Sequence[str] = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
     has_token_outputs: bool = False

@@ -55,6 +55,7 @@ class Encoder(BertModel):
             does not compute the config's family.
     """
 
+    kind = "Encoder"
     supports: Sequence[str] = ()
     has_positions = True
     has_token_head = False

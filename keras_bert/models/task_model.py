@@ -23,6 +23,7 @@ from keras_bert.optimization import FOR_ONE_FIT, OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.registry import task_of
 from keras_bert.tokenization.user_inputs import checked_text, holds_texts
 
 if on_tensorflow():
@@ -47,8 +48,6 @@ class TaskModel(DistributedModel, BertModel):
     # Otherwise they have the meaning of Keras: sum(weight * loss) / count, and metrics have no weights.
     counts_weights = False
     can_be_static = False  # whether the encoder may be a `StaticEncoder`
-    # Import path of the model's `TextTask`; None for a model that takes features only.
-    text_task: str | None = None
 
     def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -164,7 +163,8 @@ class TaskModel(DistributedModel, BertModel):
         """Compiles for this `fit` on features if the user has not: there is no optimizer, or that of an earlier fit."""
         if self.compiled and not (self.is_compiled_for_one_fit and int(self.optimizer.iterations + 0)):
             return
-        if self.text_task is None:
+        task = task_of(self)
+        if task is None or task.text_task is None:
             raise InputError(
                 f"{type(self).__name__} has no default learning rate. Call compile(optimizer=...) before fit, such as "
                 "compile(optimizer=AdamW(1e-4))."

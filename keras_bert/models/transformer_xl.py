@@ -53,6 +53,7 @@ class TransformerXL(TaskModel):
     Reference: Dai et al., 2019, arXiv 1901.02860; kimiyoung/transformer-xl `tf/model.py`.
     """
 
+    kind = "TransformerXL"
     config: TransformerXLConfig
     feature_names = (features.INPUT_IDS,)
     has_token_outputs = True

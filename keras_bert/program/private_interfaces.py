@@ -18,7 +18,6 @@ FUNCTIONS = {
     "tensorflow_text.python.ops.sentencepiece_tokenizer.gen_sentencepiece_tokenizer": "loading SentencePiece models",
     "tensorflow.python.ops.control_flow_util.GraphOrParentsInXlaContext": "whether XLA compiles",
     "tensorflow.python.saved_model.fingerprinting_utils.write_fingerprint": "the fingerprint of an export",
-    "tensorflow.python.saved_model.pywrap_saved_model.fingerprinting.CreateFingerprintDef": "checking a fingerprint",
 }
 # Public class -> private methods and attributes of its objects. The code uses these directly.
 ATTRIBUTES = {

@@ -1,13 +1,10 @@
 """Exports a model, and loads exports: texts in, answers out.
 
-export.py               writes a SavedModel, or a folder for another runtime
-signatures/             the signatures of SavedModels, one file per kind of model
-portable/               exports for LiteRT and ONNX Runtime, and the loader of all exports
-eight_bit_weights.py    8-bit weights on disk: a quarter of the size
-eight_bit_products.py   dense layers with 8-bit matrix products
-keras_export.py         model.export of Keras: features in, outputs out
-hub_pair.py             preprocessor and encoder as TF-Hub defines them
-canonical_graph.py      makes repeated exports of a model byte-identical
+export.py            writes a SavedModel, or a folder for another runtime
+graph/               tools for exported graphs: signatures, words, 8 bits, ONNX operations
+portable/            exports for LiteRT and ONNX Runtime, and the loader of all exports
+keras_export.py      model.export of Keras: features in, outputs out
+request_joining.py   joins requests of several clients into one batch
 """
 
 

@@ -8,61 +8,33 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert import registry
 from keras_bert.accelerate.backend import require_tensorflow
-from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
-from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.encoder_base import FEW_SHAPES, UNPADDING, Encoder, encoder_of
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.text_to_text import TextToText
-from keras_bert.models.token_classifier import TokenClassifier
+from keras_bert.models.encoder_base import FEW_SHAPES, UNPADDING, encoder_of
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
-from keras_bert.serving.canonical_graph import make_canonical
-from keras_bert.serving.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
-from keras_bert.serving.eight_bit_weights import EightBitModel
+from keras_bert.serving.graph.canonical_graph import make_canonical
+from keras_bert.serving.graph.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
+from keras_bert.serving.graph.eight_bit_weights import EightBitModel
+from keras_bert.serving.graph.examples import of_examples
+from keras_bert.serving.graph.signature_inputs import SignatureOptions
+from keras_bert.serving.graph.tokenize import tokenize_signature
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, check_format, write_description, write_portable
-from keras_bert.serving.portable.portable_models import answer_settings, stored_class_name
-from keras_bert.serving.signatures.classification import classifier_signatures, cross_encoder_signatures
-from keras_bert.serving.signatures.embedding import embedding_signatures, sentence_signatures
-from keras_bert.serving.signatures.examples import of_examples
-from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
-from keras_bert.serving.signatures.multiple_choice import multiple_choice_signatures
-from keras_bert.serving.signatures.question_answering import question_answering_signatures
-from keras_bert.serving.signatures.signature_inputs import SignatureOptions
-from keras_bert.serving.signatures.tagging import tagging_signatures
-from keras_bert.serving.signatures.text_to_text import text_to_text_signatures
-from keras_bert.serving.signatures.tokenize import tokenize_signature
+from keras_bert.serving.portable.portable_models import (
+    answer_settings,
+    check_options,
+    exported_task,
+    stored_kind,
+)
 from keras_bert.tf_serving.saved_model_check.checking import require_servable
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 from keras_bert.tf_serving.versions import check_version_place, new_version
 from keras_bert.tokenization.kinds import graph_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
 
-# The functions that make the signatures of each model: (model, tokenizer, options) -> name -> signature.
-_SIGNATURES = {
-    CrossEncoder: cross_encoder_signatures,
-    SequenceClassifier: classifier_signatures,
-    TokenClassifier: tagging_signatures,
-    SpanClassifier: question_answering_signatures,
-    MultipleChoice: multiple_choice_signatures,
-    TextToText: text_to_text_signatures,
-    MaskedLM: fill_mask_signatures,
-    BertPretrainer: fill_mask_signatures,
-    Encoder: embedding_signatures,
-    SentenceEncoder: sentence_signatures,
-}
-# The parts of a model that its signatures use, if they do not use everything.
-_NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), Encoder: ()}
 # TensorFlow Serving's names of the methods that these signatures are for.
 _METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
-_TAKE_PAIRS = (SequenceClassifier, Encoder)
-_EXPLAINED = (SequenceClassifier, TokenClassifier, SpanClassifier, MultipleChoice)
 
 
 def export_for_serving(
@@ -110,7 +82,7 @@ def export_for_serving(
     require_tensorflow("Exporting for serving")
     if format != SAVED_MODEL:
         return _export_portable(model, path, format, dtype, weights, compute, core_operations, options)
-    make_signatures = _check_model(model)
+    exported_task(model)
     _check_precision(dtype, weights, compute)
     options = _checked_options(model, options)
     if options.explain and "int8" in (weights, compute):
@@ -126,7 +98,7 @@ def export_for_serving(
     if "int8" in (weights, compute):
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
-    signatures = all_signatures(model, tokenizer, options, make_signatures)
+    signatures = all_signatures(model, tokenizer, options)
     with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
         write_description(assets, *description)
         tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
@@ -135,12 +107,12 @@ def export_for_serving(
     return str(version.path)
 
 
-def all_signatures(model, tokenizer: GraphForm, options: SignatureOptions, make_signatures) -> dict:
-    """Returns the signatures of a SavedModel, name -> function; `make_signatures` makes those of the kind of model."""
+def all_signatures(model, tokenizer: GraphForm, options: SignatureOptions) -> dict:
+    """Returns the signatures of a SavedModel, name -> function."""
     assert options.max_seq_length is not None  # `_checked_options` sets it
     signatures = {
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
-        **make_signatures(model, tokenizer, options),
+        **registry.imported(registry.task_of(model).export.signatures)(model, tokenizer, options),
     }
     return {**signatures, "examples": of_examples(signatures["serving_default"])}
 
@@ -179,18 +151,9 @@ def _unpadded(model):
 
 def _description(model, weights: str | None, compute: str | None, options: SignatureOptions) -> tuple:
     """Returns the arguments of `write_description`: what `keras_bert.serving.load` must know of a SavedModel."""
-    settings = answer_settings(model)
-    if isinstance(model, (Encoder, SentenceEncoder, CrossEncoder)):
-        settings |= {} if options.normalize is None else {"normalize": options.normalize}
-        settings |= {} if options.prompt is None else {"default_prompt": options.prompt}
-    if isinstance(model, CrossEncoder):
-        settings |= {"activation": "linear"}  # the graph has computed it already
-    if isinstance(model, Encoder):
-        settings |= {"pooling": [options.pooling or "mean"], "embedding_size": model.config.hidden_size}
-    if isinstance(model, (MaskedLM, BertPretrainer)):
-        settings["top_k"] = options.top_k
-    name = stored_class_name(model)
-    return SAVED_MODEL, name, settings, options.max_seq_length, weights or compute or model.compute_dtype
+    settings = answer_settings(model) | registry.task_of(model).export.in_graph(model, options)
+    precision = weights or compute or model.compute_dtype
+    return SAVED_MODEL, stored_kind(model), settings, options.max_seq_length, precision
 
 
 def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations: bool = False) -> GraphForm:
@@ -219,22 +182,6 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
     return servable
 
 
-def _check_model(model):
-    """Returns the function that makes the signatures of a model. Warns if the answers would be random."""
-    make_signatures = next((make for kind, make in _SIGNATURES.items() if isinstance(model, kind)), None)
-    if make_signatures is None:
-        kinds = ", ".join(kind.__name__ for kind in _SIGNATURES)
-        raise InputError(f"Only these models can be exported: {kinds}. Received: {type(model).__name__}")
-    if model.vocabulary is None:
-        raise InputError(
-            "The model has no vocabulary, so its export could not take texts. Set model.vocabulary = "
-            "load_vocabulary(path), or put the files of its tokenizer into the model folder."
-        )
-    model.config.check_vocabulary(len(model.vocabulary))
-    model.warn_if_untrained(next((parts for kind, parts in _NEEDED_PARTS.items() if isinstance(model, kind)), None))
-    return make_signatures
-
-
 def _check_precision(dtype: str | None, weights: str | None, compute: str | None) -> None:
     if dtype not in (None, "float32", "bfloat16"):
         raise InputError(f"dtype must be float32 or bfloat16. Received: {dtype!r}")
@@ -254,16 +201,13 @@ def _checked_options(model, given: dict) -> SignatureOptions:
     unknown = [name for name in given if name not in names]
     if unknown:
         raise InputError(f"Exports have no option {', '.join(unknown)}. Use one of: {', '.join(names)}")
+    defaults = SignatureOptions()
+    check_options(
+        model, [name for name in given if name != "max_seq_length" and given[name] != getattr(defaults, name)]
+    )
     options = SignatureOptions(**given)
     if options.max_seq_length is None:
         longest = getattr(model, "max_seq_length", None) or model.config.max_sequence_length
         options = dataclasses.replace(options, max_seq_length=longest)
     model.config.check_sequence_length(options.max_seq_length)
-    if options.text_pairs and not isinstance(model, _TAKE_PAIRS):
-        raise InputError(f"text_pairs is for classifiers and encoders only. Received: {type(model).__name__}")
-    if options.explain and not isinstance(model, _EXPLAINED):
-        raise InputError(
-            "The signature explain is for classifiers, taggers, question answering and multiple choice. Received: "
-            f"{type(model).__name__}. Use model.explain in Python, or leave explain out."
-        )
     return options

@@ -11,11 +11,13 @@ text_to_text/         writing a target for a source
 embedding/            vectors of texts
 ranking/              scores of texts for a query
 masked_lm/            predicting [MASK], and writing text
+pretraining/          models that are trained on text without labels
 explanation/          a score for each token of an answer
 base.py               TextTask: the interface of a task
 encoding.py           the loop that encodes the examples of every task in parts
 example_checks.py     what is checked in examples of several tasks
 label_names.py        labels that users give as names, positions or truth values
+settings.py           settings of exports that several tasks have
 missing_examples.py   reports examples without a text or label, or leaves them out
 fitting.py            fit, evaluate and predict on texts
 held_out.py           the last examples, held out for validation

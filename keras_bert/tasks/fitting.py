@@ -1,7 +1,6 @@
 """`fit`, `evaluate` and `predict` of task models on texts."""
 
 import dataclasses
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.records.token_rows import RowBatches
 from keras_bert.tasks.base import TextTask
@@ -28,10 +28,10 @@ def text_task(model) -> TextTask:
     Raises:
         InputError: the model has no vocabulary, or has no task on texts.
     """
-    if not model.text_task:
+    task = registry.task_of(model)
+    if task is None or task.text_task is None:
         raise InputError(f"{type(model).__name__} takes features, not texts. Received: texts.")
-    module, name = model.text_task.rsplit(".", 1)
-    return getattr(importlib.import_module(module), name)(model)
+    return registry.imported(task.text_task)(model)
 
 
 def fit_texts(

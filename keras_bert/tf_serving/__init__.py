@@ -8,12 +8,10 @@ answers.py               answers as Python objects that print readably
 readable_answers.py      outputs of any exported model as text
 saved_model_check/       finds problems for TensorFlow Serving without loading the model
 kit/                     makes a folder that TensorFlow Serving starts from
-server/                  development server with TensorFlow Serving's REST and gRPC API
+server/                  development server with TensorFlow Serving's REST API
 client/                  clients for REST and gRPC, without TensorFlow
 wire/                    TensorFlow Serving's messages, without TensorFlow
-load_measurement.py      measures latency and throughput of a server
-batching_parameters.py   how a server joins requests
-batching_proposal.py     proposes batching parameters from measurements
+batching_parameters.py   TensorFlow Serving's batching file
 """
 
 

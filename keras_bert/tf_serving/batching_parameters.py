@@ -1,4 +1,4 @@
-"""How a server joins requests: TensorFlow Serving's `BatchingParameters`, as an object and as a file."""
+"""How TensorFlow Serving joins requests: its `BatchingParameters`, as an object and as a file."""
 
 import dataclasses
 import os
@@ -84,21 +84,13 @@ class Batching:
             )
 
     @property
-    def num_threads(self) -> int:
-        """The number of batches that this machine computes at once."""
-        return self.num_batch_threads or os.cpu_count() or 1
-
-    @property
-    def largest_batch(self) -> int:
-        """The rows of the largest batch that is computed."""
-        return self.max_execution_batch_size or self.max_batch_size
-
-    @property
     def largest_request(self) -> int:
         """The rows of the largest request that the server accepts, with splitting too."""
         if not self.enable_large_batch_splitting:
             return self.max_batch_size
-        return min(self.max_batch_size, self.max_enqueued_batches * self.largest_batch)
+        return min(
+            self.max_batch_size, self.max_enqueued_batches * (self.max_execution_batch_size or self.max_batch_size)
+        )
 
     def text(self) -> str:
         """Returns the file for `--batching_parameters_file`, with the values that differ from the server's defaults."""

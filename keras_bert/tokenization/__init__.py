@@ -3,6 +3,7 @@
 tokenizer.py               the interfaces of every kind, and special tokens by role
 token_lists.py             tokens of many texts as NumPy arrays, by tokenizers in Python
 vocabulary.py              vocab.txt, and the settings of WordPiece
+text_rules.py              the settings by which WordPiece makes words of a text
 wordpiece.py               Google's WordPiece in Python, with character offsets: the reference
 wordpiece_files.py         its files: vocab.txt or tokenizer.json, and those with settings
 graph_wordpiece.py         the same in the TensorFlow graph, with byte offsets
@@ -29,6 +30,6 @@ kinds.py                   reads, writes and makes tokenizers of every kind
 text_words.py              splits a text into words for taggers
 user_inputs.py             checks texts that users pass: lists, arrays, columns, data sets
 unicode_table.py           look-ups in Unicode 14.0
-unicode_14.txt             the Unicode data, a generated file
 generate_unicode_data.py   writes unicode_14.txt
+unicode_14.txt             the Unicode data, a generated file
 """

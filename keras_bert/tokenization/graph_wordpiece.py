@@ -17,9 +17,10 @@ from keras_bert.tokenization import fast_normalizer
 from keras_bert.tokenization.exact_graph import ExactTokenizer, as_strings, changes, flagged
 from keras_bert.tokenization.graph_added_tokens import GraphAddedTokens
 from keras_bert.tokenization.text_pieces import StandIns, TextPieces
+from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD
 from keras_bert.tokenization.tokenizer import GraphForm
 from keras_bert.tokenization.vocabulary import UNK, Vocabulary
-from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD, WordPieceTokenizer
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 _LONGEST_TOKEN_BYTES = 256
 _MOST_BYTES_PER_CHARACTER = 4

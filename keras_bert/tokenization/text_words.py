@@ -8,7 +8,7 @@ words, except where the usual corpora (CoNLL, the Penn Treebank) keep them toget
 * an apostrophe and the following letters: `London 's`, `they 're`;
 * repeated punctuation: `...`, `!!!`.
 
-Letters, capitals and digits are those of the frozen Unicode table. `serving/signatures/graph_words.py` finds the same
+Letters, capitals and digits are those of the frozen Unicode table. `serving/graph/words.py` finds the same
 words in a TensorFlow graph.
 """
 

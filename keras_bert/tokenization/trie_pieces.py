@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization.exact_graph import flagged, table
-from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD, WordPieceTokenizer
+from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 # Nodes of the trie: above the tokens that begin a word, and above those that continue one.
 _WORD_BEGIN, _WORD_INSIDE = 0, 1

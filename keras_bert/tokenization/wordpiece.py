@@ -18,15 +18,14 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.added_tokens import AddedTokenCutter
+from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD, TextRules
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, Tokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
-
-MAX_CHARACTERS_PER_WORD = 200
 
 # Words of a text repeat, so results are cached: at most so many stretches, each with at most so many characters.
 _CACHE_SIZE = 1 << 16
@@ -34,30 +33,6 @@ _LONGEST_CACHED = 40
 
 # Words as (text, starts, ends): the source span of each character of the text.
 _Word = tuple[str, list[int], list[int]]
-
-
-class TextRules(NamedTuple):
-    """How a text becomes words.
-
-    Attributes:
-        lower_case: whether it is lower-cased.
-        strip_accents: whether it is decomposed and non-spacing marks are dropped.
-        chinese_chars: whether every CJK ideograph is a word.
-    """
-
-    lower_case: bool
-    strip_accents: bool
-    chinese_chars: bool = True
-
-    def changed_points(self) -> dict[int, tuple[int, ...]]:
-        """Returns code point -> its replacement, if that differs. Marks are not dropped."""
-        if not self.strip_accents:
-            return unicode_table.lowered_points() if self.lower_case else {}
-        return unicode_table.folded_points() if self.lower_case else unicode_table.decompositions()
-
-    def dropped_marks(self) -> frozenset[int]:
-        """Returns the marks that are dropped."""
-        return unicode_table.nonspacing_marks() if self.strip_accents else frozenset()
 
 
 class WordPieceTokenizer(Tokenizer):

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 
 from keras_bert.accelerate.backend import require_tensorflow
-from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
 from keras_bert.tasks.fitting import text_task
 from keras_bert.training.fine_tuning import FineTuningOptions, run_settings
 from keras_bert.training.run_folder import RunFolder, exclusive_training

@@ -6,9 +6,9 @@ from keras_bert.program.errors import InputError
 
 # Name -> import path of the pre-trainer. Its attribute `masking` has its options for records without masks.
 OBJECTIVES = {
-    "masked_lm": "keras_bert.models.pretrainer.BertPretrainer",
-    "span_boundary": "keras_bert.models.span_pretrainer.SpanPretrainer",
-    "replaced_tokens": "keras_bert.models.electra_pretrainer.ElectraPretrainer",
+    "masked_lm": "keras_bert.tasks.pretraining.pretrainer.BertPretrainer",
+    "span_boundary": "keras_bert.tasks.pretraining.span_pretrainer.SpanPretrainer",
+    "replaced_tokens": "keras_bert.tasks.pretraining.electra_pretrainer.ElectraPretrainer",
 }
 DEFAULT_OBJECTIVE = "masked_lm"
 

@@ -9,12 +9,12 @@ import keras
 import tensorflow as tf
 
 from keras_bert.accelerate.backend import require_tensorflow
-from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.task_model import TaskModel
 from keras_bert.optimization import PhasedSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
+from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.best_model import BestModel, best_step, remove_best_weights
 from keras_bert.training.objectives import DEFAULT_OBJECTIVE, pretrainer_class

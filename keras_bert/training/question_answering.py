@@ -5,7 +5,6 @@ import os
 from typing import Any
 
 from keras_bert.checkpoints.model_folder import set_model_arguments
-from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.calibration import write_reliability
@@ -13,6 +12,7 @@ from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.answer_locations import check_training_questions
 from keras_bert.tasks.question_answering.answer_spans import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
+from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.question_answering.predictions import write_answers, write_errors
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.fine_tuning import FineTuningOptions, fine_tune

@@ -144,13 +144,13 @@ def url(tmp_path_factory):
         folder = tmp_path_factory.mktemp("models") / name
         save_constant_model(folder / "1", inputs, outputs)
         configs.append(ModelConfig(name, str(folder)))
-    with background_server(configs, ServerOptions(port=0, grpc_port=None)) as addresses:
+    with background_server(configs, ServerOptions(port=0)) as address:
         for _ in range(600):
-            with HttpClient(addresses.port) as client:
+            with HttpClient(address.port) as client:
                 if client.raw("GET", "/healthz/ready")[0] == 200:
                     break
             time.sleep(0.1)
-        yield f"http://127.0.0.1:{addresses.port}/"
+        yield f"http://127.0.0.1:{address.port}/"
 
 
 @pytest.fixture(scope="module")
@@ -402,16 +402,14 @@ def test_the_list_of_models_refreshes_itself_and_keeps_what_was_written(tmp_path
         config.with_suffix(".new").replace(config)
 
     serve("first")
-    options = ServerOptions(
-        port=0, grpc_port=None, poll_seconds=0.2, model_config_file=str(config), config_poll_seconds=0.2
-    )
+    options = ServerOptions(port=0, poll_seconds=0.2, model_config_file=str(config), config_poll_seconds=0.2)
     options_shown = "return [...document.querySelectorAll('#model option')].map(option => option.textContent)"
     status = "document.getElementById('status').textContent"
     with (
-        background_server([ModelConfig("first", str(tmp_path / "first"))], options) as addresses,
+        background_server([ModelConfig("first", str(tmp_path / "first"))], options) as address,
         Browser(DRIVER) as own,
     ):
-        own.open(f"http://127.0.0.1:{addresses.port}/")
+        own.open(f"http://127.0.0.1:{address.port}/")
         own.wait_for("return document.getElementById('in-text') && model.name === 'first'")
         own.type("#in-text", "half a sen")
         serve("first", "second")

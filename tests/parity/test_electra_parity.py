@@ -13,7 +13,7 @@ import pytest
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.token_replacement import put_tokens
-from keras_bert.models.electra_pretrainer import ElectraPretrainer
+from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer
 
 SCRIPT = pathlib.Path(__file__).with_name("transformers_electra.py")
 

@@ -18,7 +18,7 @@ from tiny_checkpoints import VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.config import POOLINGS, BertConfig
-from keras_bert.models.sentence_encoder import SentenceEncoder
+from keras_bert.tasks.embedding.model import SentenceEncoder
 
 SCRIPT = pathlib.Path(__file__).with_name("sentence_transformers_vectors.py")
 TEXTS = [

@@ -16,7 +16,7 @@ from numpy_bert import scatter_weights, weights_by_name
 
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 SCRIPT = pathlib.Path(__file__).with_name("transformers_bert.py")
 

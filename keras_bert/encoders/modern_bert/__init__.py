@@ -2,4 +2,5 @@
 
 entry.py   the entry
 keys.py    the keys of its `config.json` that have another form than our fields
+onnx.py    `ModernBertEncoder` as ONNX operations
 """

@@ -7,11 +7,7 @@ litert_model.py         model.tflite, by TensorFlow's converter
 litert_check.py         checks a file from a stranger before its network runs
 litert_engine.py        runs it without TensorFlow
 onnx_model.py           model.onnx, made from the layers
-onnx_graph.py           the operations and formulas of ONNX graphs
-onnx_operations.py      the operations that these graphs have, and the shapes of their results
 onnx_check.py           checks a file from a stranger before a runtime gets it
-onnx_encoder.py         `BertEncoder` as such operations
-onnx_modern_bert.py     `ModernBertEncoder` as such operations
 onnx_encoders.py        finds the class that writes an encoder
 onnx_heads.py           the models on top of them
 onnx_engine.py          runs model.onnx without TensorFlow

@@ -120,7 +120,7 @@ def write_portable(
     check_format(format, weights)
     check_output_folder(path)
     # Only now: reading a folder needs neither TensorFlow nor Keras.
-    from keras_bert.serving.portable.portable_models import answer_settings, padded, portable_model, stored_class_name
+    from keras_bert.serving.portable.portable_models import answer_settings, padded, portable_model, stored_kind
     from keras_bert.serving.portable.tokenizer_vectors import tokenizer_vectors
 
     write = _imported(*FORMATS[format].writer)
@@ -131,7 +131,7 @@ def write_portable(
     with atomic_folder(path) as folder:
         with padded(model):
             write(model, os.path.join(folder, FORMATS[format].file), weights)
-        write_description(folder, format, stored_class_name(model), answer_settings(model), longest, weights)
+        write_description(folder, format, stored_kind(model), answer_settings(model), longest, weights)
         model.config.save(os.path.join(folder, CONFIG_FILE))
         save_vocabulary(model.vocabulary, folder)
         _write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(tokenizer))

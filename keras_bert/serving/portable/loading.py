@@ -2,9 +2,10 @@
 
 import os
 
+from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, open_engine, read_portable
-from keras_bert.serving.portable.loaded_models import LOADED_MODELS
+from keras_bert.serving.portable.loaded_models import loaded_class
 from keras_bert.tf_serving.versions import find_version_folder
 
 
@@ -30,13 +31,17 @@ def load(path: str | os.PathLike, num_threads: int | None = None):
     if not os.path.isdir(path):
         raise InputError(f"There is no folder {os.fspath(path)}. Give the folder of an export.")
     folder, engine = _opened(os.fspath(path), num_threads)
-    loaded_class = LOADED_MODELS.get(folder.model)
-    if loaded_class is None:
+    known = [kind for kind in registry.TASKS if _is_loaded(registry.task(kind))]
+    if folder.model not in known:
         raise InputError(
             f"{os.path.join(folder.path, EXPORT_FILE)}: unknown model {folder.model!r:.50}. This version loads: "
-            f"{', '.join(LOADED_MODELS)}"
+            f"{', '.join(known)}"
         )
-    return loaded_class(folder, engine)
+    return loaded_class(folder.model)(folder, engine)
+
+
+def _is_loaded(task: registry.Task) -> bool:
+    return task.export is not None and task.export.stored_as is None
 
 
 def _opened(path: str, num_threads: int | None):

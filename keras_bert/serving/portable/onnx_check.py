@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.stored_numbers import read_varint
-from keras_bert.serving.portable.onnx_operations import OPERATIONS, OPSET, Value, results
+from keras_bert.serving.graph.onnx_operations import OPERATIONS, OPSET, Value, results
 
 # Fields of the messages that our files have, by number.
 _MODEL = {1: "ir_version", 2: "producer", 3: "version", 5: "model_version", 6: "about", 7: "graph", 8: "opset"}

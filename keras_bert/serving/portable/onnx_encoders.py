@@ -1,8 +1,8 @@
 """Finds the class that writes an encoder as ONNX operations."""
 
+from keras_bert.encoders.bert.onnx import OnnxEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.registry import BERT_ENCODER, Family, families, imported
-from keras_bert.serving.portable.onnx_encoder import OnnxEncoder
 
 
 def check_encoder(encoder) -> None:

@@ -1,23 +1,15 @@
-"""The models as ONNX operations: what each computes from the vectors of its encoder."""
+"""The models as ONNX operations: what each computes from the vectors of its encoder.
+
+Each function adds a model to a graph, and returns name of the output -> (value, axes), as `OnnxGraph.model` takes them.
+"""
 
 import numpy as np
 from keras import ops
 
-from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.encoder_base import Encoder
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.replaced_token_detector import ReplacedTokenDetector
-from keras_bert.models.sentence_classifier import SentenceClassifier
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import PADDING_LOGIT, SpanClassifier
-from keras_bert.models.token_classifier import TokenClassifier
+from keras_bert.encoders.bert.onnx import array, dense, layer_norm, stored_name
 from keras_bert.records import features
-from keras_bert.serving.portable.onnx_encoder import array, dense, layer_norm, stored_name
 from keras_bert.serving.portable.onnx_encoders import onnx_encoder
-from keras_bert.serving.portable.onnx_graph import OnnxGraph
+from keras_bert.tasks.question_answering.model import PADDING_LOGIT
 
 # Names of the axes of inputs and outputs.
 BATCH, LENGTH, CHOICES, PREDICTIONS = "batch", "length", "choices", "predictions"
@@ -27,29 +19,23 @@ _HIDDEN = -1e9  # replaces the vectors of padding before a maximum is taken
 _SMALLEST_SQUARE = 1e-24  # see `text_pooling.unit_length`
 
 
-def outputs_of(graph: OnnxGraph, model) -> dict:
-    """Adds a model to a graph. Returns name of the output -> (value, axes), as `OnnxGraph.model` takes them."""
-    add = next((add for kind, add in _OUTPUTS.items() if isinstance(model, kind)), None)
-    return add and add(graph, model)
-
-
-def _classifier(graph, model):
+def classifier(graph, model):
     encoder = onnx_encoder(graph, model.encoder, _inputs(model))
     logits = dense(graph, model.classifier, encoder.pooled_at()[0], exact=True)
     return {OUTPUT: (logits, [BATCH, len(model.labels)])}
 
 
-def _sentence_classifier(graph, model):
+def sentence_classifier(graph, model):
     vectors = _text_vectors(graph, model)
     return {OUTPUT: (dense(graph, model.classifier, vectors, exact=True), [BATCH, len(model.labels)])}
 
 
-def _token_classifier(graph, model):
+def token_classifier(graph, model):
     tokens = _token_features(graph, model)
     return {OUTPUT: (dense(graph, model.token_classifier, tokens, exact=True), [BATCH, LENGTH, len(model.labels)])}
 
 
-def _span_classifier(graph, model):
+def span_classifier(graph, model):
     logits = dense(graph, model.span_classifier, _token_features(graph, model), exact=True)
     logits = graph.node("Where", _is_token(graph), logits, graph.number(PADDING_LOGIT))
     parts = graph.node("Split", logits, num_outputs=2, axis=2, split=[1, 1])
@@ -57,7 +43,7 @@ def _span_classifier(graph, model):
     return {"start_logits": (start, [BATCH, LENGTH]), "end_logits": (end, [BATCH, LENGTH])}
 
 
-def _multiple_choice(graph, model):
+def multiple_choice(graph, model):
     shape = graph.node("Shape", features.INPUT_IDS)
     length = graph.node("Slice", shape, graph.integers(2), graph.integers(3), graph.integers(0))
     rows = graph.node("Concat", graph.integers(-1), length, axis=0)
@@ -70,13 +56,13 @@ def _multiple_choice(graph, model):
     return {OUTPUT: (graph.node("Reshape", scores, batch_and_choices), [BATCH, CHOICES])}
 
 
-def _masked_lm(graph, model):
+def masked_lm(graph, model):
     encoder = onnx_encoder(graph, model.encoder, _inputs(model))
     _, masked = encoder.vectors_at(graph.to_int64(features.MASKED_LM_POSITIONS))
     return {"masked_lm_logits": _masked_lm_logits(graph, model, masked)}
 
 
-def _pretrainer(graph, model):
+def pretrainer(graph, model):
     encoder = onnx_encoder(graph, model.encoder, _inputs(model))
     pooled, masked = encoder.pooled_at(graph.to_int64(features.MASKED_LM_POSITIONS))
     next_sentence = dense(graph, model.next_sentence_head, pooled, exact=True)
@@ -101,11 +87,11 @@ def _masked_lm_logits(graph, model, masked: str) -> tuple[str, list]:
     return graph.node("Reshape", logits, shape), [BATCH, PREDICTIONS, model.config.vocab_size]
 
 
-def _sentence_encoder(graph, model):
+def sentence_encoder(graph, model):
     return {OUTPUT: (_text_vectors(graph, model), [BATCH, model.embedding_size])}
 
 
-def _encoder(graph, model):
+def encoder(graph, model):
     encoder = onnx_encoder(graph, model, _inputs(model))
     tokens = encoder.sequence_output()
     width = model.config.hidden_size
@@ -115,29 +101,12 @@ def _encoder(graph, model):
     }
 
 
-def _replaced_token_detector(graph, model):
+def replaced_token_detector(graph, model):
     head = model.replaced_token_head
     tokens = onnx_encoder(graph, model.encoder, _inputs(model)).sequence_output()
     inner = graph.activation(head.activation, dense(graph, head.dense, tokens))
     logits = graph.node("Squeeze", dense(graph, head.output_dense, inner, exact=True), axes=[2])
     return {OUTPUT: (logits, [BATCH, LENGTH])}
-
-
-# Subclasses first.
-_OUTPUTS = {
-    CrossEncoder: _classifier,
-    SentenceClassifier: _sentence_classifier,
-    SequenceClassifier: _classifier,
-    TokenClassifier: _token_classifier,
-    SpanClassifier: _span_classifier,
-    MultipleChoice: _multiple_choice,
-    MaskedLM: _masked_lm,
-    BertPretrainer: _pretrainer,
-    SentenceEncoder: _sentence_encoder,
-    Encoder: _encoder,
-    ReplacedTokenDetector: _replaced_token_detector,
-}
-MODELS = tuple(_OUTPUTS)
 
 
 def _inputs(model) -> dict[str, str]:

@@ -2,16 +2,17 @@
 
 import os
 
+from keras_bert import registry
+from keras_bert.encoders.bert.onnx import stored_name
 from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.serving.eight_bit_products import input_divisors
+from keras_bert.serving.graph.eight_bit_products import input_divisors
+from keras_bert.serving.graph.onnx_graph import OPSET, OnnxGraph
 from keras_bert.serving.portable.folder import missing_package
-from keras_bert.serving.portable.onnx_encoder import stored_name
 from keras_bert.serving.portable.onnx_encoders import check_encoder
-from keras_bert.serving.portable.onnx_graph import OPSET, OnnxGraph
-from keras_bert.serving.portable.onnx_heads import MODELS, PREDICTIONS, outputs_of
+from keras_bert.serving.portable.onnx_heads import PREDICTIONS
 
 # A protocol buffer holds at most 2 GiB.
 _MOST_BYTES = (1 << 31) - 1
@@ -24,7 +25,7 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
     float32, whatever the dtype of the model; LoRA is merged into the kernels.
 
     Args:
-        model: one of `onnx_heads.MODELS`, with a `BertEncoder` or a `ModernBertEncoder`.
+        model: a model whose entry in `registry.py` has `onnx`, with an encoder that ONNX files can hold.
         file_path: the `.onnx` file. It is written atomically.
         weights: None for float32; "float16": matrices are stored with 16 bits; "int8": matrices are stored with 8 bits
             and a scale for each column, or row of a table, and products of the encoder multiply 8-bit integers.
@@ -41,7 +42,7 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
     if features.MASKED_LM_POSITIONS in inputs:
         inputs[features.MASKED_LM_POSITIONS] = (model.feature_axes[0], PREDICTIONS)
     about = f"A {type(model).__name__} of keras_bert, {model.config.model_type}, {weights or 'float32'}, opset {OPSET}."
-    written = graph.model(inputs, outputs_of(graph, model), about)
+    written = graph.model(inputs, registry.imported(registry.task_of(model).onnx)(graph, model), about)
     size = written.ByteSize()
     if size > _MOST_BYTES:
         raise InputError(
@@ -60,8 +61,9 @@ def _check(model, weights: str | None) -> None:
     encoder = encoder_of(model)
     if isinstance(encoder, Encoder):
         check_encoder(encoder)
-    if not isinstance(model, MODELS):
-        names = ", ".join(kind.__name__ for kind in MODELS)
+    task = registry.task_of(model)
+    if task is None or task.onnx is None:
+        names = ", ".join(kind for kind in registry.TASKS if registry.task(kind).onnx)
         raise InputError(f"ONNX files can hold these models: {names}. Received: {type(model).__name__}")
     if encoder is model and (model.output_hidden_states or model.output_attentions):
         raise InputError(

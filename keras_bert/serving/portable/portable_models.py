@@ -1,40 +1,15 @@
-"""What a portable export stores of a model: the network in float32, and the settings that its answers depend on."""
+"""What exports store of a model: the network that they hold, and the settings that its answers depend on."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from keras_bert.checkpoints.checkpoint import MASKED_LM
+from keras_bert import registry
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
-from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.encoder_base import Encoder, encoder_of
-from keras_bert.models.masked_lm import MaskedLM
-from keras_bert.models.multiple_choice import MultipleChoice
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sentence_classifier import SentenceClassifier
-from keras_bert.models.sentence_encoder import SentenceEncoder
-from keras_bert.models.sequence_classifier import SequenceClassifier
-from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.models.text_to_text import TextToText
-from keras_bert.models.token_classifier import TokenClassifier
+from keras_bert.config.poolings import check_pooling
+from keras_bert.models.encoder_base import encoder_of
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
-
-# Subclasses first.
-_CLASSES = (
-    CrossEncoder,
-    SentenceClassifier,
-    SequenceClassifier,
-    TokenClassifier,
-    SpanClassifier,
-    MultipleChoice,
-    MaskedLM,
-    SentenceEncoder,
-)
-# A model of the first class is stored as one of the second: what exports answer with.
-_STORED_AS = {Encoder: SentenceEncoder, BertPretrainer: MaskedLM}
-# The parts that such a model does not need.
-_NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), Encoder: ()}
 
 
 def portable_model(model, pooling: str | None = None, normalize: bool | None = None):
@@ -49,26 +24,12 @@ def portable_model(model, pooling: str | None = None, normalize: bool | None = N
     Raises:
         InputError: the model has no vocabulary or cannot be exported, or an option is for other models.
     """
-    known = (*_CLASSES, *_STORED_AS)
-    if not isinstance(model, known):
-        names = ", ".join(kind.__name__ for kind in known)
-        raise InputError(f"Only these models can be exported: {names}. Received: {type(model).__name__}")
-    if model.vocabulary is None:
-        raise InputError(
-            "The model has no vocabulary, so its export could not take texts. Set model.vocabulary = "
-            "load_vocabulary(path), or put the files of its tokenizer into the model folder."
-        )
-    model.config.check_vocabulary(len(model.vocabulary))
-    model.warn_if_untrained(next((parts for kind, parts in _NEEDED_PARTS.items() if isinstance(model, kind)), None))
-    if pooling is not None and not isinstance(model, Encoder):
-        raise InputError(f"pooling is for a BertEncoder only. Received: {type(model).__name__}. Leave pooling out.")
-    if normalize is not None and not isinstance(model, (Encoder, SentenceEncoder)):
-        raise InputError(f"normalize is for encoders only. Received: {type(model).__name__}. Leave normalize out.")
-    stored = next((stored for kind, stored in _STORED_AS.items() if isinstance(model, kind)), type(model))
+    task = exported_task(model, portable=True)
+    given = {"pooling": pooling, "normalize": normalize}
+    check_options(model, {name: value for name, value in given.items() if value is not None})
+    stored = registry.imported(registry.task(task.export.stored_as).model) if task.export.stored_as else type(model)
     arguments = {} if normalize is None else {"normalize": normalize}
-    if isinstance(model, Encoder):
-        from keras_bert.embeddings.text_vectors import check_pooling
-
+    if "pooling" in task.export.options:
         check_pooling(model.config, pooling or "mean")
         arguments["pooling"] = [pooling or "mean"]
     if stored is type(model) and not arguments and not lora_layers(model) and model.compute_dtype == "float32":
@@ -76,16 +37,57 @@ def portable_model(model, pooling: str | None = None, normalize: bool | None = N
     return model_of(stored, checkpoint_of(model), dtype="float32", **arguments)
 
 
-def stored_class_name(model) -> str:
-    """Returns the name of the class that a loaded export behaves as; users' classes behave as their base class."""
-    stored = next((stored for kind, stored in _STORED_AS.items() if isinstance(model, kind)), type(model))
-    return next(kind.__name__ for kind in (*_CLASSES, TextToText) if issubclass(stored, kind))
+def exported_task(model, portable: bool = False) -> registry.Task:
+    """Returns the entry of a model that is to be exported. Warns if its answers would be random.
+
+    Args:
+        portable: whether it is exported for LiteRT or ONNX Runtime.
+
+    Raises:
+        InputError: the model cannot be exported, or has no vocabulary.
+    """
+
+    def is_exported(task) -> bool:
+        return task is not None and task.export is not None and (not portable or task.onnx is not None)
+
+    task = registry.task_of(model)
+    if not is_exported(task):
+        names = ", ".join(kind for kind in registry.TASKS if is_exported(registry.task(kind)))
+        raise InputError(f"Only these models can be exported: {names}. Received: {type(model).__name__}")
+    if model.vocabulary is None:
+        raise InputError(
+            "The model has no vocabulary, so its export could not take texts. Set model.vocabulary = "
+            "load_vocabulary(path), or put the files of its tokenizer into the model folder."
+        )
+    model.config.check_vocabulary(len(model.vocabulary))
+    model.warn_if_untrained(task.export.needed_parts)
+    return task
+
+
+def check_options(model, given: Iterable[str]) -> None:
+    """Raises `InputError` if an option is for exports of other models."""
+    options = registry.task_of(model).export.options
+    for name in given:
+        if name not in options:
+            kinds = [kind for kind in registry.TASKS if name in _options_of(kind)]
+            raise InputError(
+                f"{name} is for exports of {', '.join(kinds)} only. Received: {type(model).__name__}. Leave {name} out."
+            )
+
+
+def _options_of(kind: str) -> tuple[str, ...]:
+    export = registry.task(kind).export
+    return export.options if export else ()
+
+
+def stored_kind(model) -> str:
+    """Returns the kind of model that a loaded export behaves as; users' classes behave as their base class."""
+    return registry.task_of(model).export.stored_as or model.kind
 
 
 def answer_settings(model) -> dict:
-    """Returns the constructor arguments of a model as JSON values; of a sentence encoder also the size of vectors."""
-    settings = constructor_arguments(model)
-    return settings | ({"embedding_size": model.embedding_size} if isinstance(model, SentenceEncoder) else {})
+    """Returns the constructor arguments of a model as JSON values, and its other settings of exports."""
+    return constructor_arguments(model) | registry.task_of(model).export.derived(model)
 
 
 @contextlib.contextmanager

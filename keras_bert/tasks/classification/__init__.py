@@ -1,10 +1,14 @@
 """Labels, sets of labels or scores for texts and pairs of texts.
 
-examples.py          checked examples and their labels
-rows.py              texts and pairs -> token rows
-scores.py            accuracy, F1, Matthews, correlations; the main score of each GLUE task
-task.py              the task for `fit`, `evaluate` and `predict`
-few_shot.py          trains on a few texts per label
-report.py            confusion matrix, scores per label and the worst errors
-glue_submission.py   files for the GLUE leaderboard
+entry.py                 what checkpoints and exports must know of the task
+model.py                 SequenceClassifier: labels or scores for a text or a pair of texts
+sentence_classifier.py   SentenceClassifier: labels on the vector of a text, also from a few examples
+signatures.py            the signatures of its SavedModels
+examples.py              checked examples and their labels
+rows.py                  texts and pairs -> token rows
+scores.py                accuracy, F1, Matthews, correlations; the main score of each GLUE task
+task.py                  the task for `fit`, `evaluate` and `predict`
+few_shot.py              trains on a few texts per label
+report.py                confusion matrix, scores per label and the worst errors
+glue_submission.py       files for the GLUE leaderboard
 """

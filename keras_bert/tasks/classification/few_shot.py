@@ -9,10 +9,10 @@ Reference: Tunstall et al., 2022, arXiv 2209.11055; the defaults are those of `s
 
 import numpy as np
 
-from keras_bert.models.embedding_losses import CosineRegression
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.examples import label_ids
+from keras_bert.tasks.embedding.losses import CosineRegression
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.missing_examples import complete_examples
 
@@ -96,7 +96,7 @@ def few_shot_pairs(ids: np.ndarray, max_pairs: int | None, seed: int) -> tuple[n
 def _sentence_encoder(model):
     """Returns a `SentenceEncoder` with the weights of a classifier."""
     from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
-    from keras_bert.models.sentence_encoder import SentenceEncoder
+    from keras_bert.tasks.embedding.model import SentenceEncoder
 
     head = model.sentence_head.get_config()
     arguments = {name: head[name] for name in ("pooling", "dense", "normalize")}

@@ -43,7 +43,7 @@ class EmbeddingTask(TextTask):
     def before_training(self, examples: SentenceExamples) -> None:
         """Chooses the loss, and checks that it can learn from the examples."""
         # Only now, because it takes seconds, and predictions of loaded exports do without it.
-        from keras_bert.models.embedding_losses import DEFAULT_LOSSES, CosineRegression, InBatchNegatives, Matryoshka
+        from keras_bert.tasks.embedding.losses import DEFAULT_LOSSES, CosineRegression, InBatchNegatives, Matryoshka
 
         if examples.kind == TEXTS:
             raise InputError(

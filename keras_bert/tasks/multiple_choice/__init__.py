@@ -1,7 +1,10 @@
 """A prompt and several choices, of which one is right.
 
-examples.py   checked prompts and choices
-rows.py       prompts with choices -> token rows
-task.py       the task for `fit`, `evaluate` and `predict`
-report.py     how often each position is right and is chosen, and the worst errors
+entry.py        what checkpoints and exports must know of the task
+model.py        MultipleChoice: selects one of several choices
+signatures.py   the signatures of its SavedModels
+examples.py     checked prompts and choices
+rows.py         prompts with choices -> token rows
+task.py         the task for `fit`, `evaluate` and `predict`
+report.py       how often each position is right and is chosen, and the worst errors
 """

@@ -1,5 +1,10 @@
 """Answers from a context, or the statement that there is none: SQuAD 1.1 and 2.0.
 
+entry.py              what checkpoints and exports must know of the task
+model.py              SpanClassifier: start and end of an answer
+signatures.py         the signatures of its SavedModels
+answer_windows.py     cuts contexts into windows, in the graph
+answer_search.py      two logits per token -> answers with n-best list, in the graph
 examples.py           questions with contexts and answers
 rows.py               questions and contexts -> windows: token rows that overlap
 answer_locations.py   finds given answers among the tokens, and reports those that do not fit

@@ -1,4 +1,9 @@
 """Scores of texts for queries. The examples are those of `tasks/embedding`.
 
-task.py   the task for `CrossEncoder`
+entry.py        what checkpoints and exports must know of the task
+model.py        CrossEncoder: a score for a query and a text
+signatures.py   the signatures of its SavedModels
+task.py         the task for `CrossEncoder`
+loaded.py       further methods of its loaded exports
+start.py        how such a model starts from a checkpoint of another kind
 """

@@ -1,6 +1,11 @@
 """Sources and the targets to write for them: translation, summaries.
 
-examples.py   checked examples
-scores.py     BLEU and ROUGE
-task.py       the task for `TextToText`
+entry.py         what checkpoints and exports must know of the task
+model.py         TextToText: writes a target for a source
+beam_search.py   greedy and beam search
+signatures.py    the signatures of its SavedModels
+examples.py      checked examples
+scores.py        BLEU and ROUGE
+task.py          the task for `TextToText`
+start.py         how such a model starts from a checkpoint of another kind
 """

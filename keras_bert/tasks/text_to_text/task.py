@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.models.beam_search import SearchOptions
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import SourceTargetRows, TokenRows
@@ -15,6 +14,7 @@ from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.report_files import aligned, write_table, write_text
+from keras_bert.tasks.text_to_text.beam_search import SearchOptions
 from keras_bert.tasks.text_to_text.examples import TextToTextExamples
 from keras_bert.tasks.text_to_text.scores import bleu_signature, has_text_scores, text_scores
 from keras_bert.tokenization.kinds import python_tokenizer
@@ -29,7 +29,7 @@ class WrittenText:
 
     Attributes:
         text: the best text.
-        score: its score, see `models/beam_search.py`.
+        score: its score, see `tasks/text_to_text/beam_search.py`.
         alternatives: the `num_answers` best texts and their scores, the best first.
     """
 

@@ -4,28 +4,22 @@ Values are filled in unquoted. `make_serving_kit` first refuses names, images an
 shells, YAML or addresses.
 """
 
-import json
 import math
 import pathlib
 import re
 import string
-from collections.abc import Mapping
+import textwrap
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.batching_parameters import Batching
-from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
 
+DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
 # Names that need no quoting in addresses, metrics and shells.
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
-_MEBIBYTE = 1 << 20
-# Flag of the server, without `_file` -> file in `config/`, without `.config`.
-_CONFIG_FILES = {"model_config": "models", "batching_parameters": "batching", "monitoring_config": "monitoring"}
-# Memory of the server itself.
-_SERVER_BYTES = 512 * _MEBIBYTE
-# Memory for weights and batches per byte of the version on disk.
-_MEMORY_PER_DISK = 1.5
+# Memory of the server itself in MiB, and memory for weights and batches per byte of the version on disk.
+_SERVER_MEMORY, _MEMORY_PER_DISK = 512, 1.5
 
 _JOINS_ANY_LENGTH = """\
 Requests of different lengths are joined: `pad_variable_length_inputs` is on in `config/batching.config`."""
@@ -63,35 +57,29 @@ def kit_texts(
         model_bytes: the size of the version on disk, from which memory is estimated.
         request: the JSON of a sample request.
     """
+    size = model_bytes / (1 << 20)
     values = {
         "name": name,
-        "image": image,
-        "metrics_path": metrics_path,
-        "flags": _filled("flags.sh", {"name": name}).rstrip("\n"),
-    }
-    config = {
-        "models.config": _filled("models.config", values),
-        "batching.config": batching.text(),
-        "monitoring.config": _filled("monitoring.config", values),
-    }
-    readme = {
+        "label": kubernetes_name(name),
         "version": version,
         "next_version": version + 1,
         "num_requests": num_requests,
-        "request": request,
+        "image": image,
+        "metrics_path": metrics_path,
+        "batching": batching.text(),
         "largest_request": batching.largest_request,
         "joining": _JOINS_ANY_LENGTH if batching.pad_variable_length_inputs else _JOINS_EQUAL_LENGTHS,
+        "request": request,
+        "model_bytes": f"{model_bytes:,}",
+        # Room for four versions on disk, and for two in memory.
+        "storage": max(1024, math.ceil(4 * size)),
+        "memory_request": math.ceil(_SERVER_MEMORY + _MEMORY_PER_DISK * size),
+        "memory_limit": math.ceil(_SERVER_MEMORY + 2 * _MEMORY_PER_DISK * size),
     }
-    return {
-        **{f"config/{file}": text for file, text in config.items()},
-        "serve.sh": _filled("serve.sh", values),
-        "serve_with_docker.sh": _filled("serve_with_docker.sh", values),
-        "Dockerfile": _filled(
-            "Dockerfile", values | {"label": kubernetes_name(name), "command": _command(values["flags"])}
-        ),
-        "kubernetes.yaml": _filled("kubernetes.yaml", values | _kubernetes_values(name, config, model_bytes)),
-        "README.md": _filled("README.md", values | readme),
-    }
+    config = {path.name: _filled(path, values) for path in sorted((_TEMPLATES / "config").iterdir())}
+    values["config"] = "".join(f"  {file}: |\n{textwrap.indent(text, '    ')}" for file, text in config.items())
+    others = {path.name: _filled(path, values) for path in sorted(_TEMPLATES.iterdir()) if path.is_file()}
+    return {**{f"config/{file}": text for file, text in config.items()}, **others}
 
 
 def check_image(image: str) -> None:
@@ -125,34 +113,6 @@ def kubernetes_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:50].strip("-")
 
 
-def _kubernetes_values(name: str, config: Mapping[str, str], model_bytes: int) -> dict:
-    one_version = model_bytes * _MEMORY_PER_DISK
-    indented = (
-        f"  {file}: |\n" + "\n".join(f"    {line}" for line in text.splitlines())
-        for file, text in sorted(config.items())
-    )
-    return {
-        "label": kubernetes_name(name),
-        "config": "\n".join(indented),
-        "model_bytes": f"{model_bytes:,}",
-        # Room for four versions.
-        "storage": max(1024, _mebibytes(4 * model_bytes)),
-        "memory_request": _mebibytes(_SERVER_BYTES + one_version),
-        "memory_limit": _mebibytes(_SERVER_BYTES + 2 * one_version),
-    }
-
-
-def _command(flags: str) -> str:
-    """Returns the flags of `serve_with_docker.sh` as the words of a Dockerfile's CMD."""
-    files = [f"--{name}_file=/config/{file}.config" for name, file in _CONFIG_FILES.items()]
-    given = [line.strip() for line in flags.splitlines() if not line.lstrip().startswith("#")]
-    return ", ".join(json.dumps(flag) for flag in given + files)
-
-
-def _mebibytes(size: float) -> int:
-    return math.ceil(size / _MEBIBYTE)
-
-
-def _filled(template: str, values: Mapping) -> str:
+def _filled(template: pathlib.Path, values: dict) -> str:
     """Returns the text of a template with its placeholders, `@@{name}`, replaced by values."""
-    return _Template((_TEMPLATES / template).read_text("utf-8")).substitute(values)
+    return _Template(template.read_text("utf-8")).substitute(values)

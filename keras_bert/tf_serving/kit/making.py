@@ -14,7 +14,13 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
 from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
-from keras_bert.tf_serving.kit.kit_texts import check_image, check_metrics_path, check_model_name, kit_texts
+from keras_bert.tf_serving.kit.kit_texts import (
+    DEFAULT_METRICS_PATH,
+    check_image,
+    check_metrics_path,
+    check_model_name,
+    kit_texts,
+)
 from keras_bert.tf_serving.kit.warm_up import DEFAULT_BATCH_SIZES, write_warm_up
 from keras_bert.tf_serving.saved_model_check.batching import check_batching
 from keras_bert.tf_serving.saved_model_check.checking import check
@@ -24,7 +30,6 @@ from keras_bert.tf_serving.saved_model_check.report import ERROR
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS, VERSIONS
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of
 from keras_bert.tf_serving.versions import find_version_folder
-from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
 
 _logger = logging.getLogger(__name__)
 DEFAULT_IMAGE = "tensorflow/serving:2.19.1"
@@ -74,10 +79,15 @@ def make_serving_kit(
     check_metrics_path(metrics_path)
     check_output_folder(output_dir)
     check_links(source, *_folders_in(source))
-    batching = _checked_batching(source, batching, _versions_of(image))
+    _check_servable(source, _versions_of(image))
+    signatures = read_saved_model(source).signatures
+    if batching is None:
+        # Without padding, requests with ids of different lengths fail when they are joined.
+        is_safe = not any(map(unsafe_inputs, signatures.values()))
+        batching = dataclasses.replace(DEFAULT_BATCHING, pad_variable_length_inputs=is_safe)
     if warm_up_batch_sizes is None:
         warm_up_batch_sizes = sorted({min(size, batching.largest_request) for size in DEFAULT_BATCH_SIZES})
-    _check_requests(source, batching, warm_up_batch_sizes)
+    _check_requests(signatures, batching, warm_up_batch_sizes)
     with atomic_folder(output_dir) as folder:
         copy = os.path.join(folder, "models", name, str(version))
         shutil.copytree(source, copy)
@@ -90,7 +100,7 @@ def make_serving_kit(
             metrics_path=metrics_path,
             batching=batching,
             model_bytes=sum(file.stat().st_size for file in pathlib.Path(copy).rglob("*") if file.is_file()),
-            request=_sample_request(copy),
+            request=_sample_request(signatures),
         )
         for path, text in texts.items():
             file = pathlib.Path(folder, path)
@@ -120,31 +130,17 @@ def _versions_of(image: str) -> tuple[str, ...]:
     return (tag[1],) if image != DEFAULT_IMAGE and tag and tag[1] in VERSIONS else DEFAULT_VERSIONS
 
 
-def _checked_batching(source: str, batching: Batching | None, versions: Sequence[str]) -> Batching:
-    """Checks the SavedModel and returns how the server joins requests to it."""
+def _check_servable(source: str, versions: Sequence[str]) -> None:
     report = check(source, versions)
     if report.errors:
         raise InputError(
             f"TensorFlow Serving cannot serve {source}: {report.errors[0].where}: {report.errors[0].happens} "
             f"{len(report.errors)} such errors in all; see check_saved_model."
         )
-    signatures = read_saved_model(source).signatures
-    unsafe = {name: inputs for name in signatures if (inputs := unsafe_inputs(signatures[name]))}
-    if batching is None:
-        # Without padding, requests with ids of different lengths fail when they are joined.
-        return dataclasses.replace(DEFAULT_BATCHING, pad_variable_length_inputs=not unsafe)
-    if batching.pad_variable_length_inputs and unsafe:
-        name, inputs = next(iter(unsafe.items()))
-        raise InputError(
-            f"pad_variable_length_inputs would falsify the answers of the signature {name}: servers fill "
-            f"{', '.join(inputs)} with its first value, and nothing says where a row ends. Leave it off."
-        )
-    return batching
 
 
-def _check_requests(source: str, batching: Batching, warm_up_batch_sizes: Sequence[int]) -> None:
+def _check_requests(signatures: Mapping, batching: Batching, warm_up_batch_sizes: Sequence[int]) -> None:
     """Raises `InputError` if a server with this batching would refuse the version or falsify its answers."""
-    signatures = read_saved_model(source).signatures
     for finding in check_batching(batching, signatures, max(warm_up_batch_sizes, default=0)):
         text = f"{finding.where}: {finding.happens} Do: {finding.remedy}"
         if finding.severity == ERROR:
@@ -152,8 +148,8 @@ def _check_requests(source: str, batching: Batching, warm_up_batch_sizes: Sequen
         _logger.warning("Warning: %s", text)
 
 
-def _sample_request(folder: str) -> str:
-    inputs = read_saved_model(folder).signatures[DEFAULT_SIGNATURE].inputs
+def _sample_request(signatures: Mapping) -> str:
+    inputs = signatures[DEFAULT_SIGNATURE].inputs
     rows = {key: ["..."] if len(shape_of(tensor) or ()) == 1 else [["..."]] for key, tensor in sorted(inputs.items())}
     # The README has it in single quotes, in a block of code.
     return json.dumps({"inputs": rows}).replace("'", "\\u0027").replace("`", "\\u0060")

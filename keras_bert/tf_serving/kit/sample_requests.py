@@ -1,4 +1,4 @@
-"""Makes up requests from the signatures of a model, for warm-up and load tests."""
+"""Makes up requests from the signatures of a model, for its warm-up."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of, type_name
+from keras_bert.tf_serving.saved_model_check.signatures import shape_of, type_name
 from keras_bert.tf_serving.wire.strings import string_array, string_to_bytes
 
 # Common words of English vocabularies; other vocabularies split them into pieces.
@@ -14,29 +14,21 @@ _WORDS = ("the", "of", "and", "to", "in", "a", "is", "that", "it", "was", "for",
 _EXAMPLE_INPUTS = ("examples", "inputs")
 
 
-def made_up_text(num_words: int, draw: random.Random) -> str:
-    """Returns a text of `num_words` words."""
-    return " ".join(draw.choice(_WORDS) for _ in range(num_words))
-
-
-def made_up_row(inputs: Mapping[str, tuple[str, int | None]], num_words: int, draw: random.Random) -> dict:
-    """Returns a row of made-up values for text inputs: input -> text, or list of texts.
-
-    Args:
-        inputs: name -> (type in lower case, number of axes or None).
-        num_words: the length of each text.
+def made_up_row(signature, num_words: int, draw: random.Random) -> dict:
+    """Returns a row for a signature: input -> a text of `num_words` words, or a list of two.
 
     Raises:
         InputError: an input is not a text.
     """
     row = {}
-    for name, (dtype, rank) in sorted(inputs.items()):
-        if dtype != "string" or rank not in (1, 2):
+    for name, tensor in sorted(signature.inputs.items()):
+        num_axes = len(shape_of(tensor) or ())
+        if type_name(tensor) != "STRING" or num_axes not in (1, 2):
             raise InputError(
                 f"The input {name} is not a text, so no request can be made up for it. Give examples of your own."
             )
-        texts = [made_up_text(num_words, draw) for _ in range(rank)]
-        row[name] = texts[0] if rank == 1 else texts
+        texts = [" ".join(draw.choice(_WORDS) for _ in range(num_words)) for _ in range(num_axes)]
+        row[name] = texts[0] if num_axes == 1 else texts
     return row
 
 
@@ -97,13 +89,6 @@ def made_up_inputs(model, name: str, rows: Sequence[Mapping]) -> dict[str, np.nd
         else:
             inputs[key] = np.full(shape, b"the", object)
     return inputs
-
-
-def default_row_names(model) -> set[str]:
-    """Returns the inputs of the default signature. Raises `InputError` if there is none."""
-    if DEFAULT_SIGNATURE not in model.signatures:
-        raise InputError(f"{model.folder} has no signature {DEFAULT_SIGNATURE}.")
-    return set(model.signatures[DEFAULT_SIGNATURE].inputs)
 
 
 def _numpy_type(tensor):

@@ -11,16 +11,10 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import framed_record
 from keras_bert.tf_serving.ask import load_text_operations
-from keras_bert.tf_serving.kit.sample_requests import (
-    as_arrays,
-    as_example,
-    default_row_names,
-    made_up_inputs,
-    made_up_row,
-)
+from keras_bert.tf_serving.kit.sample_requests import as_arrays, as_example, made_up_inputs, made_up_row
 from keras_bert.tf_serving.saved_model_check.operations import check_compiled
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles, read_saved_model
-from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of, type_name
+from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE
 from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE
 from keras_bert.tf_serving.server.loaded_model import LoadedModel
 from keras_bert.tf_serving.server.status import StatusError
@@ -57,7 +51,9 @@ def write_warm_up(
         raise InputError(f"Batch sizes are whole numbers from 1. Received: {list(batch_sizes)}")
     version_folder = os.fspath(version_folder)
     model = read_saved_model(version_folder)
-    names = default_row_names(model)
+    if DEFAULT_SIGNATURE not in model.signatures:
+        raise InputError(f"{version_folder} has no signature {DEFAULT_SIGNATURE}.")
+    names = set(model.signatures[DEFAULT_SIGNATURE].inputs)
     for number, example in enumerate(examples, start=1):
         if set(example) != names:
             raise InputError(
@@ -93,7 +89,9 @@ def replay(version_folder: str, logs: Sequence) -> None:
 
 
 def _logs(model: SavedModelFiles, examples: list[Mapping], batch_sizes: Sequence[int]) -> Iterator:
-    groups = [examples] if examples else _made_up_groups(model.signatures[DEFAULT_SIGNATURE])
+    draw = random.Random(0)
+    signature = model.signatures[DEFAULT_SIGNATURE]
+    groups = [examples] if examples else [[made_up_row(signature, length, draw)] for length in DEFAULT_LENGTHS]
     # A request to a signature that XLA must compile would keep a stock server from loading the model.
     compiled = {finding.where.removeprefix("signature ").split(",")[0] for finding in check_compiled(model)}
     for rows in groups:
@@ -106,16 +104,6 @@ def _logs(model: SavedModelFiles, examples: list[Mapping], batch_sizes: Sequence
     for name in model.signatures:
         if name not in (DEFAULT_SIGNATURE, *_EXAMPLE_LOGS) and name not in compiled:
             yield _predict_log(name, made_up_inputs(model, name, groups[0][:1]))
-
-
-def _made_up_groups(signature) -> list[list[Mapping]]:
-    draw = random.Random(0)
-    shapes = {name: shape_of(tensor) for name, tensor in signature.inputs.items()}
-    inputs = {
-        name: (type_name(tensor).lower(), None if shapes[name] is None else len(shapes[name]))
-        for name, tensor in signature.inputs.items()
-    }
-    return [[made_up_row(inputs, length, draw)] for length in DEFAULT_LENGTHS]
 
 
 def _predict_log(signature: str, inputs: Mapping):

@@ -3,13 +3,13 @@
 checking.py            runs all checks on one version
 report.py              findings, and how they print
 reading.py             reads the graph, its signatures and its functions
-signatures.py          checks names, types and shapes
+signatures.py          checks tensors, types and shapes
 batching.py            checks that batching, warm-up and requests fit each other
 padding.py             checks whether the server's padding changes answers
 operations.py          checks for operations that servers lack or refuse
 served_operations.py   the operations of each server version
-weights.py             checks for variables that are missing, stored twice, or constants
-files.py               checks assets and fingerprint
+weights.py             checks for variables that are missing or damaged
+assets.py              checks for assets that are missing
 warm_up.py             checks the warm-up requests
-version_folders.py     checks the names of version folders
+version_folders.py     finds the version that a server would load
 """

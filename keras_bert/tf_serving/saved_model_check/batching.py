@@ -7,6 +7,7 @@ requests with more rows than `max_batch_size`, even with splitting (shared_batch
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
+from keras_bert.tf_serving.saved_model_check.padding import unsafe_inputs
 from keras_bert.tf_serving.saved_model_check.report import Finding, error, warning
 from keras_bert.tf_serving.saved_model_check.signatures import shape_of
 
@@ -40,6 +41,8 @@ def check_batching(batching, signatures: Mapping, warm_up_rows: int) -> Iterator
         )
     if batching.enable_large_batch_splitting:
         yield from _split_answers(signatures)
+    if batching.pad_variable_length_inputs:
+        yield from _padded_inputs(signatures)
 
 
 def has_one_width(shape: Sequence[int | None] | None) -> bool:
@@ -62,4 +65,16 @@ def _split_answers(signatures: Mapping) -> Iterator[Finding]:
                 "had the width of the first (tensor::Concat). The width of this output varies, so answers are wrong, "
                 "or the server crashes.",
                 "leave enable_large_batch_splitting off, and set max_batch_size to the rows of the largest request.",
+            )
+
+
+def _padded_inputs(signatures: Mapping) -> Iterator[Finding]:
+    for name, signature in signatures.items():
+        if unsafe := unsafe_inputs(signature):
+            yield error(
+                "batching-padding",
+                f"{BATCHING_FILE}, signature {name}, input {', '.join(map(repr, unsafe))}",
+                "With pad_variable_length_inputs, servers fill short rows with the first value of the tensor, and "
+                "nothing says where a row ends: answers are wrong, without an error.",
+                "leave pad_variable_length_inputs off.",
             )

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.saved_model_check.assets import check_assets
 from keras_bert.tf_serving.saved_model_check.batching import check_batching
-from keras_bert.tf_serving.saved_model_check.files import check_assets, check_fingerprint
 from keras_bert.tf_serving.saved_model_check.operations import (
     check_compiled,
     check_operations,
@@ -85,5 +85,4 @@ def _all_findings(model: SavedModelFiles, versions: Sequence[str]) -> Iterator[F
     yield from check_paths(model)
     yield from check_weights(model)
     yield from check_assets(model)
-    yield from check_fingerprint(model)
     yield from check_warm_up(model)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
-from keras_bert.tf_serving.saved_model_check.report import Finding, note, warning
+from keras_bert.tf_serving.saved_model_check.report import Finding, warning
 from keras_bert.tf_serving.saved_model_check.signatures import shape_of, type_name
 
 _LENGTHS = re.compile(r"(^|_)(lengths?|num|number|counts?|sizes?)(_|$)")
@@ -58,12 +58,4 @@ def check_padding(model: SavedModelFiles) -> Iterator[Finding]:
                 "With pad_variable_length_inputs, servers pad short requests with the first value of the tensor, and "
                 "no other input has the lengths of the rows: answers are wrong, without an error.",
                 "add an input lengths [B], or take text; otherwise never switch that option on.",
-            )
-        elif unsafe:
-            yield note(
-                "padded-rows",
-                where,
-                "With pad_variable_length_inputs, servers pad short requests with the first value of the tensor, and "
-                "no input has the lengths of all axes.",
-                "do not switch that option on for this model.",
             )

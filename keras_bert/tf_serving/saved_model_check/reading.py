@@ -15,7 +15,6 @@ SERVE_TAG = "serve"
 MOST_BYTES = 2**31 - 1
 # TensorFlow stores these among the signatures for its own use.
 _INTERNAL_SIGNATURES = "__saved_model_"
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 class NotServable(Exception):
@@ -29,12 +28,10 @@ class SavedModelFiles:
     Attributes:
         folder: the folder of one version.
         meta_graph: the MetaGraphDef with the tag "serve".
-        other_tags: the tags of the other graphs in the file.
     """
 
     folder: str
     meta_graph: object
-    other_tags: tuple[tuple[str, ...], ...]
 
     @functools.cached_property
     def signatures(self) -> dict:
@@ -109,32 +106,6 @@ class SavedModelFiles:
             if (function in functions if function else node in nodes)
         ]
 
-    def made_by(self, tensor: str) -> str:
-        """Returns the operation that makes a tensor of the graph, traced through calls and copies; "" if none does."""
-        name, _, index = tensor.partition(":")
-        node, place = self.nodes.get(name), int(index or 0)
-        function = None
-        while node is not None:
-            if node.op == "Identity":
-                source = node.input[0]
-            elif node.op in _CALLS:
-                function = self.functions.get(node.attr["f"].func.name)
-                if function is None or place >= len(function.signature.output_arg):
-                    return node.op
-                source = function.ret[function.signature.output_arg[place].name]
-            else:
-                return node.op
-            # In the graph "node:0", in a function "node:name of the output:0".
-            name, *rest = source.lstrip("^").split(":")
-            place = int(rest[-1]) if rest and rest[-1].isdigit() else 0
-            node = self._node_in(function, name)
-        return ""
-
-    def _node_in(self, function, name: str):
-        if function is None:
-            return self.nodes.get(name)
-        return next((node for node in function.node_def if node.name == name), None)
-
 
 def read_saved_model(folder: str) -> SavedModelFiles:
     """Reads `saved_model.pb` of one version.
@@ -167,8 +138,7 @@ def read_saved_model(folder: str) -> SavedModelFiles:
             f'Servers load only the graph with the tag "{SERVE_TAG}". The file has: {tags}. The model does not load.'
         )
         raise NotServable(error("no-serve-tag", SAVED_MODEL_FILE, happens, "save it with tf.saved_model.save."))
-    others = tuple(tags for tags in graphs if tags != (SERVE_TAG,))
-    return SavedModelFiles(folder, graphs[(SERVE_TAG,)], others)
+    return SavedModelFiles(folder, graphs[(SERVE_TAG,)])
 
 
 def _node_name(tensor: str) -> str:

@@ -6,11 +6,9 @@ import json
 
 # Requests fail, or answers are wrong.
 ERROR = "error"
-# Requests fail in some configurations, or something is wasteful or misleading.
+# Requests fail, or answers are wrong, in some configurations of a server.
 WARNING = "warning"
-# Worth knowing, but may be intended.
-NOTE = "note"
-_SEVERITIES = (ERROR, WARNING, NOTE)
+_SEVERITIES = (ERROR, WARNING)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +16,7 @@ class Finding:
     """One problem.
 
     Attributes:
-        severity: `ERROR`, `WARNING` or `NOTE`.
+        severity: `ERROR` or `WARNING`.
         trap: a short name of the problem; docs/serving_run.md lists all names.
         where: the signature, tensor, operation or file.
         happens: the problem, and its consequence in TensorFlow Serving.
@@ -36,7 +34,7 @@ class Finding:
 
 
 # Functions from (trap, where, happens, remedy) to a finding.
-error, warning, note = (functools.partial(Finding, severity) for severity in _SEVERITIES)
+error, warning = (functools.partial(Finding, severity) for severity in _SEVERITIES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,12 +61,8 @@ class Report:
     def warnings(self) -> list[Finding]:
         return self._of(WARNING)
 
-    @property
-    def notes(self) -> list[Finding]:
-        return self._of(NOTE)
-
     def is_clean(self, strict: bool = False) -> bool:
-        """Returns whether there is no error and, if `strict`, no warning either. Notes never count."""
+        """Returns whether there is no error and, if `strict`, no warning either."""
         return not self.errors and not (strict and self.warnings)
 
     def to_json(self) -> str:
@@ -78,7 +72,7 @@ class Report:
     def __str__(self) -> str:
         counts = ", ".join(
             f"{len(found)} {name}{'' if len(found) == 1 else 's'}"
-            for name, found in (("error", self.errors), ("warning", self.warnings), ("note", self.notes))
+            for name, found in (("error", self.errors), ("warning", self.warnings))
         )
         versions = f"TensorFlow Serving {self.serving_versions[0]} to {self.serving_versions[-1]}"
         if len(self.serving_versions) == 1:

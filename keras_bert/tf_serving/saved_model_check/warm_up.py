@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
-from keras_bert.tf_serving.saved_model_check.report import Finding, error, warning
+from keras_bert.tf_serving.saved_model_check.report import Finding, error
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE
 
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
@@ -22,9 +22,6 @@ def check_warm_up(model: SavedModelFiles) -> Iterator[Finding]:
     """Yields findings about the warm-up file. Every record is compared with the signatures."""
     path = os.path.join(model.folder, WARM_UP_FILE)
     if not os.path.isfile(path):
-        if os.path.isfile(os.path.join(model.folder, os.path.basename(WARM_UP_FILE))):
-            happens = "Servers look for it in assets.extra, and ignore it here."
-            yield warning("warm-up", os.path.basename(WARM_UP_FILE), happens, f"move it to {WARM_UP_FILE}.")
         return
     count = 0
     try:
@@ -39,9 +36,6 @@ def check_warm_up(model: SavedModelFiles) -> Iterator[Finding]:
     if count > MOST_RECORDS:
         happens = f"It has {count:,} records, but servers accept at most {MOST_RECORDS:,}. {_FAILS}"
         yield error("warm-up", WARM_UP_FILE, happens, "write fewer requests.")
-    if not count:
-        happens = "It has no records, so the first requests of clients are slow."
-        yield warning("warm-up", WARM_UP_FILE, happens, "write the file again: make_serving_kit.")
 
 
 def largest_warm_up_request(folder: str) -> int:

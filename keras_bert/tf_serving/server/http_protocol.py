@@ -36,7 +36,7 @@ async def send_answer(scope, send, answer: Answer) -> None:
 
 
 class RestServer(uvicorn.Server):
-    """uvicorn's server without its signal handlers, since signals end both APIs together."""
+    """uvicorn's server without its signal handlers: `run_server` has its own."""
 
     @contextlib.contextmanager
     def capture_signals(self):

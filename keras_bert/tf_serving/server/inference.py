@@ -1,4 +1,4 @@
-"""Answers the requests of both transports on arrays: predict, classify, regress, metadata and status."""
+"""Answers requests on arrays: predict, classify, regress and status."""
 
 import asyncio
 import concurrent.futures
@@ -9,10 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchScheduler
-from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Signature
+from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Arrays, Signature
 from keras_bert.tf_serving.server.model_store import ModelStore, ModelVersion
-from keras_bert.tf_serving.server.server_metrics import ServerMetrics
 from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire.strings import string_array
@@ -36,15 +34,12 @@ class Inference:
 
     Args:
         store: the models.
-        metrics: counts requests.
         options: the options of the server.
     """
 
-    def __init__(self, store: ModelStore, metrics: ServerMetrics, options: ServerOptions):
-        self.store, self.metrics, self._options = store, metrics, options
-        num_threads = options.batching.num_threads if options.batching else options.num_threads
-        self._threads = concurrent.futures.ThreadPoolExecutor(num_threads, "model")
-        self._scheduler = BatchScheduler(num_threads)
+    def __init__(self, store: ModelStore, options: ServerOptions):
+        self.store, self._options = store, options
+        self._threads = concurrent.futures.ThreadPoolExecutor(options.num_threads, "model")
         self._num_requests = 0
         self._computations: set[asyncio.Future] = set()
 
@@ -56,36 +51,14 @@ class Inference:
             StatusError: RESOURCE_EXHAUSTED: too many requests are in progress.
         """
         if self._num_requests >= self._options.max_requests:
-            self.metrics.count_request("", "", "", Code.RESOURCE_EXHAUSTED.name, 0.0)
             raise StatusError(
                 Code.RESOURCE_EXHAUSTED, f"{self._options.max_requests} requests are running; try again later."
             )
         self._num_requests += 1
-        self.metrics.show_in_flight(self._num_requests)
         try:
             yield
         finally:
             self._num_requests -= 1
-            self.metrics.show_in_flight(self._num_requests)
-
-    @contextlib.contextmanager
-    def request(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
-        """Counts a request and its result. Every request to a model is answered inside this block."""
-        start, status = time.perf_counter(), Code.OK
-        model = model if model in self.store.configs else ""
-        try:
-            yield
-        except StatusError as error:
-            status = error.code
-            raise
-        except asyncio.CancelledError:
-            status = Code.CANCELLED
-            raise
-        except Exception:
-            status = Code.INTERNAL
-            raise
-        finally:
-            self.metrics.count_request(model, api, entrypoint, status.name, time.perf_counter() - start)
 
     async def wait_until_idle(self, seconds: float) -> None:
         """Waits for the requests in progress, at most for the given time."""
@@ -115,7 +88,9 @@ class Inference:
             StatusError: FAILED_PRECONDITION: there is no such signature; INVALID_ARGUMENT: wrong inputs or too many
                 rows; DEADLINE_EXCEEDED: it took too long; and TensorFlow's errors.
         """
-        signature = signature_of(version, signature_name)
+        if signature_name not in version.model.signatures:
+            raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{signature_name}" not found.')
+        signature = version.model.signatures[signature_name]
         inputs = signature.checked(inputs)
         rows = signature.num_rows(inputs)
         if rows > self._options.max_rows:
@@ -137,19 +112,14 @@ class Inference:
             ) from None
 
     async def _run(self, version: ModelVersion, signature: Signature, inputs: Arrays) -> Arrays:
-        if self._options.batching is None or not signature.can_be_batched:
+        async def compute(inputs: Arrays) -> Arrays:
             return await self._compute(version, signature.name, inputs)
-        if signature.name not in version.batchers:
-            version.batchers[signature.name] = self._batcher(version, signature.name)
-        return await version.batchers[signature.name].run(inputs)
 
-    def _batcher(self, version: ModelVersion, signature_name: str) -> Batcher:
-        return Batcher(
-            lambda inputs: self._compute(version, signature_name, inputs),
-            self._options.batching,
-            self._scheduler,
-            lambda rows: self.metrics.count_batch(version.name, signature_name, rows),
-        )
+        if self._options.join is None or not signature.can_be_joined:
+            return await compute(inputs)
+        if signature.name not in version.joiners:
+            version.joiners[signature.name] = self._options.join(compute)
+        return await version.joiners[signature.name].run(inputs)
 
     async def _compute(self, version: ModelVersion, signature_name: str, inputs: Arrays) -> Arrays:
         # A thread cannot be stopped, so the version must stay until the thread has ended.
@@ -170,7 +140,6 @@ class Inference:
         version: ModelVersion,
         signature_name: str,
         examples: Sequence[bytes],
-        timeout_seconds: float | None = None,
     ) -> list[list[tuple[bytes, float]]]:
         """Returns (class, score) for each class of each `tf.Example`. A signature may lack one of the two.
 
@@ -178,7 +147,7 @@ class Inference:
             StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
         inputs = _example_inputs(version, signature_name, examples, "Classify", {CLASSES, SCORES})
-        outputs = await self.predict(version, signature_name, inputs, timeout_seconds)
+        outputs = await self.predict(version, signature_name, inputs)
         found = {name: outputs[name] for name in (CLASSES, SCORES) if name in outputs}
         shape = next(iter(found.values())).shape
         for name, array in found.items():
@@ -197,7 +166,6 @@ class Inference:
         version: ModelVersion,
         signature_name: str,
         examples: Sequence[bytes],
-        timeout_seconds: float | None = None,
     ) -> list[float]:
         """Returns one number for each `tf.Example`.
 
@@ -205,7 +173,7 @@ class Inference:
             StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
         inputs = _example_inputs(version, signature_name, examples, "Regress", {REGRESS_OUTPUTS})
-        output = (await self.predict(version, signature_name, inputs, timeout_seconds))[REGRESS_OUTPUTS]
+        output = (await self.predict(version, signature_name, inputs))[REGRESS_OUTPUTS]
         count = len(examples)
         if output.shape not in ((count,), (count, 1)) or output.dtype != np.float32:
             raise invalid_argument(
@@ -229,13 +197,6 @@ class Inference:
         if not versions:
             raise StatusError(Code.NOT_FOUND, f"Could not find any versions of model {spec.name}")
         return versions
-
-
-def signature_of(version: ModelVersion, name: str) -> Signature:
-    """Returns a signature of an available version. Raises FAILED_PRECONDITION if there is none."""
-    if name not in version.model.signatures:
-        raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
-    return version.model.signatures[name]
 
 
 def _example_inputs(version: ModelVersion, name: str, examples: Sequence[bytes], api: str, outputs: set[str]) -> Arrays:

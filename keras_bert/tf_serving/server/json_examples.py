@@ -10,13 +10,11 @@ import numpy as np
 
 from keras_bert.tf_serving.server.json_tensors import base64_bytes, bytes_of, decimals, is_base64
 from keras_bert.tf_serving.server.json_text import quoted, shown
-from keras_bert.tf_serving.server.model_messages import with_context
 from keras_bert.tf_serving.server.status import invalid_argument
 from keras_bert.tf_serving.wire import messages
-from keras_bert.tf_serving.wire.tensors import MAX_BYTES
 
 
-def examples_from_request(request: Mapping, max_bytes: int = MAX_BYTES) -> list[bytes]:
+def examples_from_request(request: Mapping, max_bytes: int = 1 << 31) -> list[bytes]:
     """Returns each example of a request as a serialised `tf.Example`, which includes the features of the "context".
 
     Raises:
@@ -27,7 +25,12 @@ def examples_from_request(request: Mapping, max_bytes: int = MAX_BYTES) -> list[
     examples = request.get("examples")
     if not isinstance(examples, list) or not examples:
         raise invalid_argument('"examples" must be a list of at least one object. Received: ', shown(examples))
-    return with_context(context, [_example(example) for example in examples], max_bytes)
+    if len(context) * len(examples) > max_bytes:
+        raise invalid_argument(
+            "The request takes more than ", max_bytes, " bytes with its context in every example (the limit of this "
+            "server is --max_body_bytes). Send fewer rows at a time.",
+        )  # fmt: skip
+    return [context + _example(example) for example in examples]
 
 
 def _example(value) -> bytes:

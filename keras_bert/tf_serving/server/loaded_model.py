@@ -11,6 +11,7 @@ import numpy as np
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 
 DEFAULT_SIGNATURE = "serving_default"
+Arrays = dict[str, np.ndarray]
 _TAGS = ["serve"]
 
 
@@ -46,7 +47,7 @@ class Signature:
         self.defaults = {key: tf.make_ndarray(value) for key, value in definition.defaults.items()}
 
     @property
-    def can_be_batched(self) -> bool:
+    def can_be_joined(self) -> bool:
         """Whether every input and output has a variable first axis, so that requests can be joined."""
         return bool(self.inputs) and all(
             spec.has_batch_axis for spec in [*self.inputs.values(), *self.outputs.values()]
@@ -59,7 +60,7 @@ class Signature:
             (len(array) for name, array in inputs.items() if array.shape[:1] not in ((), fixed.get(name))), default=0
         )
 
-    def checked(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def checked(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Returns the inputs, with default values for missing ones.
 
         Raises:
@@ -131,7 +132,7 @@ class LoadedModel:
             code = Code.NOT_FOUND if isinstance(error, OSError) else Code.INTERNAL
             raise StatusError(code, f"Cannot load the SavedModel {folder}: {_first_line(error)}") from None
 
-    def run(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Returns output -> array. Strings are object arrays of bytes. Several threads may call it at once.
 
         Args:

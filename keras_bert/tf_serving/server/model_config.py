@@ -5,11 +5,8 @@ import os
 from collections.abc import Mapping, Sequence
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.server.status import StatusError, invalid_argument
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.text_files import read_text_message
-
-TENSORFLOW_PLATFORM = "tensorflow"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,39 +63,28 @@ def read_model_configs(path: str) -> list[ModelConfig]:
     """Returns the models of a models.config file.
 
     Raises:
-        InputError: the file does not exist, or is not a models.config of TensorFlow Serving.
+        InputError: the file does not exist, or is not a models.config that servers accept.
     """
-    try:
-        return model_configs(read_text_message(path, messages.ModelServerConfig))
-    except StatusError as error:
-        raise InputError(f"{path}: {error.message}") from None
-
-
-def model_configs(config) -> list[ModelConfig]:
-    """Returns the models of a `ModelServerConfig`.
-
-    Raises:
-        StatusError: INVALID_ARGUMENT: the config is not valid.
-    """
+    config = read_text_message(path, messages.ModelServerConfig)
     if config.WhichOneof("config") == "custom_model_config":
-        raise invalid_argument("Only model_config_list is supported. Received: custom_model_config")
-    models = [_model_config(model) for model in config.model_config_list.config]
+        raise InputError(f"{path}: Only model_config_list is supported. Received: custom_model_config")
+    models = [_model_config(path, model) for model in config.model_config_list.config]
     names = [model.name for model in models]
     for name in names:
         if names.count(name) > 1:
-            raise invalid_argument("Illegal to list model ", name, " multiple times in config list")
+            raise InputError(f"{path}: The model {name} is listed twice. List it once.")
     return models
 
 
-def _model_config(model) -> ModelConfig:
+def _model_config(path: str, model) -> ModelConfig:
     if not model.name or set(model.name) & set("/:"):
-        raise invalid_argument("A model needs a name without / and :. Received: ", repr(model.name))
+        raise InputError(f"{path}: A model needs a name without / and :. Received: {model.name!r}")
     if not os.path.isabs(model.base_path):
-        raise invalid_argument(
-            "Expected model ", model.name, " to have an absolute path or URI; got base_path()=", model.base_path
+        raise InputError(f"{path}: base_path of {model.name} must be an absolute path. Received: {model.base_path!r}")
+    if model.model_platform != "tensorflow" and not model.model_type:
+        raise InputError(
+            f"{path}: model_platform of {model.name} must be 'tensorflow'. Received: {model.model_platform!r}"
         )
-    if model.model_platform != TENSORFLOW_PLATFORM and not model.model_type:
-        raise invalid_argument("Model ", model.name, " requests unsupported platform ", model.model_platform)
     policy = model.model_version_policy
     chosen = policy.WhichOneof("policy_choice")
     return ModelConfig(

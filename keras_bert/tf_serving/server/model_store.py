@@ -27,7 +27,7 @@ class ModelVersion:
         state: START, LOADING, AVAILABLE, UNLOADING or END.
         error: the reason why it could not be loaded.
         model: the `LoadedModel` while the version is available.
-        batchers: signature -> `Batcher`; used by `Inference`.
+        joiners: signature -> what joins its requests; used by `Inference`.
     """
 
     def __init__(self, name: str, number: int, folder: str):
@@ -35,7 +35,7 @@ class ModelVersion:
         self.state = START
         self.error: StatusError | None = None
         self.model: LoadedModel | None = None
-        self.batchers = {}
+        self.joiners = {}
         self._num_users = 0
         self._unused = asyncio.Event()
         self._unused.set()
@@ -91,7 +91,7 @@ class ModelVersion:
         """Removes it from memory as soon as the requests in progress are answered."""
         self.state = UNLOADING
         await self._unused.wait()
-        model, self.model, self.batchers = self.model, None, {}
+        model, self.model, self.joiners = self.model, None, {}
         await asyncio.to_thread(model.close)
         self.state, self._tried = END, None
         logger.info("%s version %d is unloaded", self.name, self.number)

@@ -74,17 +74,10 @@ async def answer_embeddings(inference: Inference, body: bytes, timeout_seconds: 
     Raises:
         StatusError: the request is wrong, or the model has not answered it.
     """
-    try:
-        members = await asyncio.to_thread(parse_object, body)
-    except StatusError as error:
-        inference.metrics.count_request("", "embeddings", "REST", error.code.name, 0.0)
-        raise
-    model = members.get("model")
-    with inference.request(model if isinstance(model, str) else "", "embeddings", "REST"):
-        request = _checked(members)
-        version = _find(inference, request.model)
-        with version.in_use():
-            return await _answer(inference, version, request, timeout_seconds)
+    request = _checked(await asyncio.to_thread(parse_object, body))
+    version = _find(inference, request.model)
+    with version.in_use():
+        return await _answer(inference, version, request, timeout_seconds)
 
 
 async def _answer(inference: Inference, version: ModelVersion, request: _Request, timeout_seconds: float) -> bytes:

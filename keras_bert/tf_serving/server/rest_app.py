@@ -1,4 +1,4 @@
-"""TensorFlow Serving's REST API as an ASGI application, with OpenAI's embeddings, health, metrics and the page."""
+"""TensorFlow Serving's REST API as an ASGI application, with OpenAI's embeddings, health and the page."""
 
 import asyncio
 import contextlib
@@ -68,7 +68,7 @@ class RestApp:
         await send_answer(scope, send, answer)
 
     def _look_around(self, method: str, path: str) -> Answer:
-        """Returns the page, a health check, the names of the models or the metrics."""
+        """Returns the page, a health check or the names of the models."""
         if method not in ("GET", "HEAD"):
             return Answer(
                 405, error_body(f"{path} answers GET only. Received: {method}"), headers={"allow": "GET, HEAD"}
@@ -83,8 +83,6 @@ class RestApp:
             if self._inference.store.is_ready:
                 return Answer(200, b"ready\n", PLAIN_TEXT)
             return Answer(503, b"not every model is loaded\n", PLAIN_TEXT)
-        if path == self._options.metrics_path:
-            return Answer(200, self._inference.metrics.page(), PLAIN_TEXT)
         return Answer(404, error_body(f"Not found: {path}"))
 
     async def _api(self, scope, receive) -> Answer:
@@ -123,9 +121,8 @@ class RestApp:
             return self._look(spec, what)
         if what not in ("predict", "classify", "regress"):  # lower case only
             raise invalid_argument("Malformed request: ", method, " ", path)
-        with self._inference.request(spec.name, what, "REST"):
-            async with _while_connected(receive):
-                return await self._ask(spec, what, body)
+        async with _while_connected(receive):
+            return await self._ask(spec, what, body)
 
     def _look(self, spec: ModelSpec, what: str | None) -> bytes:
         if not spec.name:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import logging
 import queue
 import signal
@@ -11,52 +10,45 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-import grpc
 import uvicorn
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.ask import load_text_operations
-from keras_bert.tf_serving.server.grpc_service import GrpcService
 from keras_bert.tf_serving.server.http_protocol import ImpatientProtocol, LoopbackHosts, RestServer, is_loopback
 from keras_bert.tf_serving.server.inference import Inference
 from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
 from keras_bert.tf_serving.server.model_store import ModelStore
 from keras_bert.tf_serving.server.rest_app import RestApp
-from keras_bert.tf_serving.server.server_metrics import ServerMetrics
 from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import StatusError
 from keras_bert.tf_serving.server.warm_up import load_and_warm_up
-from keras_bert.tf_serving.wire import messages
-from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
-from keras_bert.tf_serving.wire.text_files import read_text_message
 
 logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class Addresses:
-    """The ports on which a running server listens; None for a disabled API."""
+class Address:
+    """Where a running server listens."""
 
     host: str
-    port: int | None
-    grpc_port: int | None
+    port: int
 
 
 def run_server(
     configs: Sequence[ModelConfig],
     options: ServerOptions,
     *,
-    on_start: Callable[[Addresses], None] = lambda addresses: None,
+    on_start: Callable[[Address], None] = lambda address: None,
 ) -> None:
     """Serves until SIGTERM or Ctrl-C, then answers the requests in progress and returns.
 
     Args:
         configs: the models.
         options: the options of the server.
-        on_start: called with the ports as soon as the server listens; models may still be loading.
+        on_start: called with the address as soon as the server listens; models may still be loading.
 
     Raises:
-        InputError: a port cannot be used.
+        InputError: the port cannot be used.
     """
 
     async def serve() -> None:
@@ -76,19 +68,19 @@ def run_server(
 
 
 @contextlib.contextmanager
-def background_server(configs: Sequence[ModelConfig], options: ServerOptions) -> Iterator[Addresses]:
+def background_server(configs: Sequence[ModelConfig], options: ServerOptions) -> Iterator[Address]:
     """Serves in a thread of this process inside the block, for tests and notebooks.
 
     Raises:
-        InputError: a port cannot be used.
+        InputError: the port cannot be used.
     """
     started: queue.Queue = queue.Queue()
 
     async def serve() -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
-        def on_start(addresses: Addresses) -> None:
-            started.put((addresses, lambda: loop.call_soon_threadsafe(stop.set)))
+        def on_start(address: Address) -> None:
+            started.put((address, lambda: loop.call_soon_threadsafe(stop.set)))
 
         await _serve(configs, options, on_start, stop)
 
@@ -102,11 +94,11 @@ def background_server(configs: Sequence[ModelConfig], options: ServerOptions) ->
 
     thread = threading.Thread(target=run, name="server")
     thread.start()
-    addresses, stop = started.get()
+    address, stop = started.get()
     try:
         if stop is None:
-            raise addresses
-        yield addresses
+            raise address
+        yield address
     finally:
         if stop is not None:
             stop()
@@ -116,45 +108,30 @@ def background_server(configs: Sequence[ModelConfig], options: ServerOptions) ->
 async def _serve(
     configs: Sequence[ModelConfig],
     options: ServerOptions,
-    on_start: Callable[[Addresses], None],
+    on_start: Callable[[Address], None],
     stop: asyncio.Event,
 ) -> None:
     """Serves until `stop` is set, then answers the requests in progress."""
     store = ModelStore(
         configs,
-        load=functools.partial(load_and_warm_up, batching=options.batching),
+        load=load_and_warm_up,
         retry_seconds=options.load_retry_seconds,
         allow_labels_for_unavailable=options.allow_labels_for_unavailable,
     )
     # Models need the operations of the tokenizer, so they are registered before any thread loads a model.
     await asyncio.to_thread(load_text_operations)
-    inference = Inference(store, ServerMetrics(), options)
-    rest = rest_socket = grpc_server = port = grpc_port = None
-    if options.port is not None:
-        rest_socket = _listen(options.host, options.port)
-        port = rest_socket.getsockname()[1]
-    try:
-        if options.grpc_port is not None:
-            grpc_server, grpc_port = await _start_grpc(inference, options)
-    except InputError:
-        if rest_socket is not None:
-            rest_socket.close()
-        raise
-    tasks = [asyncio.ensure_future(work) for work in _watchers(store, options)]
-    ending = []
-    if rest_socket is not None:
-        rest = RestServer(_rest_config(inference, options))
-        ending.append(asyncio.ensure_future(rest.serve(sockets=[rest_socket])))
-    on_start(Addresses(options.host, port, grpc_port))
+    inference = Inference(store, options)
+    listener = _listen(options.host, options.port)
+    watchers = [asyncio.ensure_future(work) for work in _watchers(store, options)]
+    rest = RestServer(_rest_config(inference, options))
+    serving = asyncio.ensure_future(rest.serve(sockets=[listener]))
+    on_start(Address(options.host, listener.getsockname()[1]))
     await stop.wait()
     logger.info("Stopping after answering the requests in progress.")
-    for task in tasks:
-        task.cancel()
-    if rest is not None:
-        rest.should_exit = True
-    if grpc_server is not None:
-        ending.append(grpc_server.stop(options.shutdown_seconds))
-    await asyncio.gather(*ending)
+    for watcher in watchers:
+        watcher.cancel()
+    rest.should_exit = True
+    await serving
     await inference.wait_until_idle(options.shutdown_seconds)
     await store.unload_all()
     inference.close()
@@ -173,27 +150,6 @@ def _rest_config(inference: Inference, options: ServerOptions) -> uvicorn.Config
         server_header=False,
         proxy_headers=False,
     )
-
-
-async def _start_grpc(inference: Inference, options: ServerOptions) -> tuple[grpc.aio.Server, int]:
-    server = grpc.aio.server(
-        options=[
-            ("grpc.max_receive_message_length", options.max_body_bytes),
-            ("grpc.max_send_message_length", -1),
-            ("grpc.so_reuseport", 0),
-        ]
-    )
-    server.add_generic_rpc_handlers(tuple(GrpcService(inference, options.max_body_bytes).handlers()))
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    try:
-        port = server.add_insecure_port(f"{host}:{options.grpc_port}")
-    except RuntimeError:
-        raise InputError(
-            f"The gRPC server cannot listen on {options.host}:{options.grpc_port}. If the port is in use, choose "
-            "another --grpc_port."
-        ) from None
-    await server.start()
-    return server, port
 
 
 def _watchers(store: ModelStore, options: ServerOptions) -> Iterator[Coroutine]:
@@ -232,19 +188,3 @@ def _listen(host: str, port: int) -> socket.socket:
             f"The server cannot listen on {host}:{port}: {error.strerror}. If the port is used, choose another --port."
         ) from None
     return listener
-
-
-def metrics_path_of(monitoring_file: str | None) -> str | None:
-    """Returns the metrics path of a monitoring file, the default without a file, or None if metrics are disabled.
-
-    Raises:
-        InputError: the file cannot be read, or its path is not valid.
-    """
-    if monitoring_file is None:
-        return DEFAULT_METRICS_PATH
-    config = read_text_message(monitoring_file, messages.MonitoringConfig).prometheus_config
-    if not config.enable:
-        return None
-    if config.path and not config.path.startswith("/"):
-        raise InputError(f"{monitoring_file}: the path of the metrics must begin with /. Received: {config.path!r}")
-    return config.path or DEFAULT_METRICS_PATH

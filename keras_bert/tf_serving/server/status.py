@@ -1,4 +1,4 @@
-"""The status of requests that cannot be answered: TensorFlow Serving's codes, for HTTP and gRPC."""
+"""The status of requests that cannot be answered: TensorFlow Serving's codes."""
 
 import enum
 

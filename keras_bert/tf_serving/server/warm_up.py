@@ -1,56 +1,34 @@
-"""Runs the requests of a version's warm-up file before the version is available, as TensorFlow Serving does.
+"""Runs the requests of a version's warm-up file before the version is available, as TensorFlow Serving does."""
 
-With batching, warm-up requests are batched too: if batching refuses one, the version does not load.
-"""
-
-import asyncio
-import logging
 import os
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records
-from keras_bert.tf_serving.batching_parameters import Batching
-from keras_bert.tf_serving.saved_model_check.batching import check_batching
-from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE, largest_warm_up_request
-from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchScheduler
-from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, LoadedModel
-from keras_bert.tf_serving.server.model_messages import arrays_of, serialized_examples
+from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE
+from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Arrays, LoadedModel
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.strings import string_array
+from keras_bert.tf_serving.wire.tensors import tensor_proto_to_array
 
-logger = logging.getLogger(__name__)
 
-
-def load_and_warm_up(folder: str, batching: Batching | None = None) -> LoadedModel:
+def load_and_warm_up(folder: str) -> LoadedModel:
     """Loads a SavedModel and runs the requests of its warm-up file, if it has one.
-
-    Args:
-        folder: the SavedModel.
-        batching: the server's batching. Problems that it causes for this model are logged.
 
     Raises:
         StatusError: the model cannot be loaded, or a warm-up request fails.
     """
     model = LoadedModel(folder)
     try:
-        if batching is not None:
-            definitions = {name: signature.definition for name, signature in model.signatures.items()}
-            for finding in check_batching(batching, definitions, largest_warm_up_request(folder)):
-                logger.warning("%s: %s, %s Do: %s", folder, finding.where, finding.happens, finding.remedy)
-        replay(model, batching)
+        replay(model)
     except BaseException:
         model.close()
         raise
     return model
 
 
-def replay(model: LoadedModel, batching: Batching | None = None) -> int:
+def replay(model: LoadedModel) -> int:
     """Runs the requests of the model's warm-up file, and returns their number.
-
-    Args:
-        model: the model.
-        batching: the server's batching, which is applied to warm-up requests too.
 
     Raises:
         StatusError: the file is damaged or has too many records, or a request fails.
@@ -63,25 +41,25 @@ def replay(model: LoadedModel, batching: Batching | None = None) -> int:
             count += 1
             if count > MOST_RECORDS:
                 raise invalid_argument("Number of warmup records exceeds the maximum (", MOST_RECORDS, ") at ", path)
-            run_log(model, _log(record), batching)
+            run_log(model, _log(record))
     except InputError as error:
         raise StatusError(Code.DATA_LOSS, f"Failed to read warmup record: {error}") from None
     return count
 
 
-def run_log(model: LoadedModel, log, batching: Batching | None = None) -> None:
+def run_log(model: LoadedModel, log) -> None:
     """Runs the request of a `PredictionLog`. Raises `StatusError` if it fails."""
     kind = log.WhichOneof("log_type")
     if kind == "predict_log":
         request = log.predict_log.request
-        _ask(model, request.model_spec, arrays_of(request), batching)
+        _ask(model, request.model_spec, _arrays(request))
     elif kind in ("classify_log", "regress_log"):
         request = getattr(log, kind).request
-        _ask(model, request.model_spec, _inputs(request), batching)
+        _ask(model, request.model_spec, _inputs(request))
     elif kind == "multi_inference_log":
         request = log.multi_inference_log.request
         for task in request.tasks:
-            _ask(model, task.model_spec, _inputs(request), batching)
+            _ask(model, task.model_spec, _inputs(request))
     else:
         raise StatusError(Code.UNIMPLEMENTED, f"Unsupported log_type for warmup: {kind}")
 
@@ -95,24 +73,29 @@ def _log(record: bytes):
         raise invalid_argument("Failed to parse warmup record: it is not a PredictionLog.") from None
 
 
+def _arrays(request) -> Arrays:
+    arrays = {}
+    for name, tensor in request.inputs.items():
+        try:
+            arrays[name] = tensor_proto_to_array(tensor)
+        except InputError:
+            raise invalid_argument("tensor parsing error: ", name) from None
+    return arrays
+
+
 def _inputs(request) -> Arrays:
-    return {"inputs": string_array(serialized_examples(request.input))}
+    """Returns the examples of an `Input`, each preceded by the features of its context."""
+    given = request.input
+    kind = given.WhichOneof("kind")
+    if kind is None:
+        return {"inputs": string_array([])}
+    examples = getattr(given, kind)
+    context = examples.context.SerializeToString() if kind == "example_list_with_context" else b""
+    return {"inputs": string_array([context + example.SerializeToString() for example in examples.examples])}
 
 
-def _ask(model: LoadedModel, model_spec, inputs: Arrays, batching: Batching | None) -> None:
+def _ask(model: LoadedModel, model_spec, inputs: Arrays) -> None:
     name = model_spec.signature_name or DEFAULT_SIGNATURE
     if name not in model.signatures:
         raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
-    inputs = model.signatures[name].checked(inputs)
-    if batching is None or not model.signatures[name].can_be_batched:
-        model.run(name, inputs)
-        return
-
-    async def compute(joined: Arrays) -> Arrays:
-        return model.run(name, joined)
-
-    async def ask() -> None:
-        await Batcher(compute, batching, BatchScheduler(batching.num_threads)).run(inputs)
-
-    # This thread, which loads the version, has no event loop, and the server's loop must not wait for it.
-    asyncio.run(ask())
+    model.run(name, model.signatures[name].checked(inputs))

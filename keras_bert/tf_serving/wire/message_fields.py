@@ -1,10 +1,10 @@
 """The messages of TF Serving's API as tables: field name -> (number, type).
 
-Names, numbers and types are those of tensorflow-serving-api 2.21.0, and for `BatchingParameters`, `MonitoringConfig`
-and `SSLConfig`, which are not in that wheel, those of TF Serving's .proto files at commit 9d981c5.
+Names, numbers and types are those of tensorflow-serving-api 2.21.0, and for `BatchingParameters`,
+which is not in that wheel, those of TF Serving's .proto files at commit 9d981c5.
 
-Types are written as in .proto files. A third element names the field's `oneof`. Fields that only TF Serving itself uses
-(streams, session runs, composite tensors, resources) are left out: protobuf preserves unknown fields.
+Types are written as in .proto files. A third element names the field's `oneof`. What only TF Serving itself uses
+(reloading, streams, session runs, composite tensors, resources) is left out: protobuf preserves unknown fields.
 """
 
 # TensorFlow's own messages; `tf.train.Example` is the message tensorflow.Example.
@@ -93,13 +93,7 @@ _ANSWERING = {
     "RegressionRequest": {"model_spec": (1, "ModelSpec"), "input": (2, "Input")},
     "RegressionResponse": {"model_spec": (2, "ModelSpec"), "result": (1, "RegressionResult")},
     "InferenceTask": {"model_spec": (1, "ModelSpec"), "method_name": (2, "string")},
-    "InferenceResult": {
-        "model_spec": (1, "ModelSpec"),
-        "classification_result": (2, "ClassificationResult", "result"),
-        "regression_result": (3, "RegressionResult", "result"),
-    },
     "MultiInferenceRequest": {"tasks": (1, "repeated InferenceTask"), "input": (2, "Input")},
-    "MultiInferenceResponse": {"results": (1, "repeated InferenceResult")},
 }
 
 _MANAGING = {
@@ -117,9 +111,6 @@ _MANAGING = {
     },
     "GetModelStatusRequest": {"model_spec": (1, "ModelSpec")},
     "GetModelStatusResponse": {"model_version_status": (1, "repeated ModelVersionStatus")},
-    "Metric": {"name": (1, "string"), "int64_value_increase": (2, "int64", "value_increase")},
-    "ReloadConfigRequest": {"config": (1, "ModelServerConfig"), "metric_names": (2, "repeated string")},
-    "ReloadConfigResponse": {"status": (1, "StatusProto"), "metric": (2, "repeated Metric")},
 }
 
 _POLICY = "FileSystemStoragePathSourceConfig.ServableVersionPolicy"
@@ -165,30 +156,15 @@ _CONFIGURING = {
         "allowed_batch_sizes": (6, "repeated int64"),
         "pad_variable_length_inputs": (7, "bool"),
     },
-    "PrometheusConfig": {"enable": (1, "bool"), "path": (2, "string")},
-    "MonitoringConfig": {"prometheus_config": (1, "PrometheusConfig")},
-    "SSLConfig": {
-        "server_key": (1, "string"),
-        "server_cert": (2, "string"),
-        "custom_ca": (3, "string"),
-        "client_verify": (4, "bool"),
-    },
 }
 
 # The records of warm-up files.
 _LOGS = {
-    "LogMetadata": {
-        "model_spec": (1, "ModelSpec"),
-        "sampling_config": (2, "SamplingConfig"),
-        "saved_model_tags": (3, "repeated string"),
-        "timestamp_secs": (4, "int64"),
-    },
-    "ClassifyLog": {"request": (1, "ClassificationRequest"), "response": (2, "ClassificationResponse")},
-    "RegressLog": {"request": (1, "RegressionRequest"), "response": (2, "RegressionResponse")},
-    "PredictLog": {"request": (1, "PredictRequest"), "response": (2, "PredictResponse")},
-    "MultiInferenceLog": {"request": (1, "MultiInferenceRequest"), "response": (2, "MultiInferenceResponse")},
+    "ClassifyLog": {"request": (1, "ClassificationRequest")},
+    "RegressLog": {"request": (1, "RegressionRequest")},
+    "PredictLog": {"request": (1, "PredictRequest")},
+    "MultiInferenceLog": {"request": (1, "MultiInferenceRequest")},
     "PredictionLog": {
-        "log_metadata": (1, "LogMetadata"),
         "classify_log": (2, "ClassifyLog", "log_type"),
         "regress_log": (3, "RegressLog", "log_type"),
         "predict_log": (6, "PredictLog", "log_type"),

@@ -1,6 +1,4 @@
-"""The methods of TF Serving's gRPC services, the HTTP status for each gRPC status, and the path of metrics."""
-
-DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"
+"""The methods of TF Serving's gRPC services, and the HTTP status for each gRPC status."""
 
 # Service -> method -> (request message, response message).
 _SERVICES = {
@@ -8,13 +6,9 @@ _SERVICES = {
         "Predict": ("PredictRequest", "PredictResponse"),
         "Classify": ("ClassificationRequest", "ClassificationResponse"),
         "Regress": ("RegressionRequest", "RegressionResponse"),
-        "MultiInference": ("MultiInferenceRequest", "MultiInferenceResponse"),
         "GetModelMetadata": ("GetModelMetadataRequest", "GetModelMetadataResponse"),
     },
-    "ModelService": {
-        "GetModelStatus": ("GetModelStatusRequest", "GetModelStatusResponse"),
-        "HandleReloadConfigRequest": ("ReloadConfigRequest", "ReloadConfigResponse"),
-    },
+    "ModelService": {"GetModelStatus": ("GetModelStatusRequest", "GetModelStatusResponse")},
 }
 # Method -> (path, request message, response message).
 METHODS = {

@@ -43,10 +43,6 @@ MAX_BYTES = 1 << 31
 _MOST_AXES = 64
 
 
-class TensorTooLarge(InputError):
-    """A tensor would need more memory than allowed."""
-
-
 def array_to_tensor_proto(array: np.ndarray) -> "messages.TensorProto":
     """Returns `array` as a TensorProto.
 
@@ -98,8 +94,8 @@ def tensor_proto_to_array(proto: "messages.TensorProto", max_bytes: int = MAX_BY
         max_bytes: the limit for the memory of the array with its strings: a small message can name a huge shape.
 
     Raises:
-        TensorTooLarge: the array would need more memory.
-        InputError: the type cannot be read, the shape is unknown or too large, or the content has another size.
+        InputError: the array would need more memory, the type cannot be read, the shape is unknown or too large, or
+            the content has another size.
     """
     name = TYPE_OF_NUMBER.get(proto.dtype)
     if name is None:
@@ -112,14 +108,14 @@ def tensor_proto_to_array(proto: "messages.TensorProto", max_bytes: int = MAX_BY
     dtype = _bfloat16() if name == "bfloat16" else np.dtype(name)
     count = math.prod(shape)
     if count * dtype.itemsize > max_bytes:
-        raise TensorTooLarge(f"A tensor of shape {shape} takes more than {max_bytes} bytes.")
+        raise InputError(f"A tensor of shape {shape} takes more than {max_bytes} bytes.")
     if name == "object":
         content = proto.tensor_content
         strings = _split_strings(content, count) if content else list(proto.string_val)
         # The last string is repeated, and a model gets a copy of each.
         num_bytes = sum(map(len, strings[:count])) + max(count - len(strings), 0) * len(strings[-1] if strings else b"")
         if count * dtype.itemsize + num_bytes > max_bytes:
-            raise TensorTooLarge(f"The strings of a tensor of shape {shape} take more than {max_bytes} bytes.")
+            raise InputError(f"The strings of a tensor of shape {shape} take more than {max_bytes} bytes.")
         flat = _filled(strings, count, dtype, b"")
     elif proto.tensor_content:
         if len(proto.tensor_content) != count * dtype.itemsize:

@@ -1,0 +1,210 @@
+"""Encoders as ONNX operations: what all have in common, and `BertEncoder`."""
+
+import numpy as np
+from keras import ops
+
+from keras_bert.models.trainable_parts import merged_kernel
+from keras_bert.records import features
+from keras_bert.serving.graph.onnx_graph import OnnxGraph
+
+# The bias of the attention scores of padding, see `numbered_mask.attention_bias`.
+_MASKED = -30000.0
+
+
+class OnnxEncoder:
+    """Adds a `BertEncoder` to a graph. Other encoders override methods that begin with an underscore.
+
+    Each row has one sequence: `input_mask` is 0 or 1.
+
+    Args:
+        graph: the graph.
+        encoder: the encoder.
+        inputs: feature name -> the value of it, int32 `[B, S]`.
+        rows: the name of the axis of B.
+    """
+
+    def __init__(self, graph: OnnxGraph, encoder, inputs: dict[str, str], rows: str = "batch"):
+        self.graph = graph
+        self.rows = rows
+        self.encoder = encoder
+        self.config = encoder.config
+        self.inputs = inputs
+
+    def sequence_output(self) -> str:
+        """Returns the vectors of all tokens, `[B, S, H]`."""
+        return self._run()
+
+    def vectors_at(self, columns: str | None = None) -> tuple[str, str | None]:
+        """Returns the vectors of the first tokens, `[B, 1, H]`, and of selected columns, `[B, P, H]` or None.
+
+        The last block runs for these only.
+
+        Args:
+            columns: int64 `[B, P]`.
+        """
+        graph = self.graph
+        if columns is None:
+            return self._run(self._first, 1), None
+        selected = graph.node("Concat", graph.node("Sub", *[self._first(columns)] * 2), columns, axis=1)
+        indices = graph.node("Unsqueeze", selected, axes=[2])
+        vectors = self._run(lambda hidden: graph.node("GatherND", hidden, indices, batch_dims=1), "selected")
+        return self._first(vectors), self._part(vectors, 1, np.iinfo(np.int64).max)
+
+    def pooled_at(self, columns: str | None = None) -> tuple[str, str | None]:
+        """Returns the output of the pooler, `[B, H]`, and the vectors of selected columns; see `vectors_at`."""
+        first, vectors = self.vectors_at(columns)
+        return self.pooled(first), vectors
+
+    def pooled(self, tokens: str) -> str:
+        """Returns the output of the pooler `[B, H]` for the vectors of all tokens of the rows, `[B, S, H]`."""
+        return self._pooler(self.graph.node("Squeeze", self._first(tokens), axes=[1]))
+
+    def token_features(self, tokens: str) -> str:
+        """Returns what the last layer of a task on tokens reads, `[B, S, H]`; see `Encoder.token_features`."""
+        return self._pooler(tokens) if self.encoder.has_token_head else tokens
+
+    def _pooler(self, vectors: str) -> str:
+        return self.graph.activation(self.config.pooler_act, dense(self.graph, self.encoder.pooler.dense, vectors))
+
+    def _run(self, select=None, num_selected: int | str | None = None) -> str:
+        """Returns the vectors after the last block.
+
+        Args:
+            select: function of the last block's inputs that returns those of the tokens that it runs for; None: all.
+            num_selected: the number of selected tokens of a row, or its name.
+        """
+        hidden, bias = self._embeddings(), self._attention_bias()
+        blocks = self.encoder.blocks_in_order()
+        for number, block in enumerate(blocks, start=1):
+            tokens = hidden
+            if select and number == len(blocks):
+                tokens = select(hidden)
+                self.graph.state_axes(tokens, [self.rows, num_selected, self.config.hidden_size])
+            hidden = self._block(block, hidden, tokens, bias)
+        return hidden
+
+    def _embeddings(self) -> str:
+        graph, layer = self.graph, self.encoder.embeddings
+        tokens = graph.rows(*table(layer.token_embeddings), self.inputs[features.INPUT_IDS])
+        vectors = graph.node("Add", tokens, graph.rows(*table(layer.position_embeddings), self._positions()))
+        if layer.num_segments:
+            segments = self.inputs.get(features.SEGMENT_IDS)
+            if segments is None:  # the model has one segment
+                segments = graph.integers(0)
+            vectors = graph.node("Add", vectors, graph.rows(*table(layer.segment_embeddings), segments))
+        vectors = layer_norm(graph, layer.layer_norm, vectors)
+        return dense(graph, layer.projection, vectors) if layer.projected_size else vectors
+
+    def _columns(self) -> str:
+        """Returns 0, 1, ..., int64 `[S]`."""
+        graph = self.graph
+        shape = graph.node("Shape", self.inputs[features.INPUT_MASK])
+        length = graph.node("Gather", shape, graph.weight("one", np.int64(1)))
+        columns = graph.node("Range", graph.weight("zero", np.int64(0)), length, graph.weight("one", np.int64(1)))
+        graph.state_axes(columns, ["length"], "int64")
+        return columns
+
+    def _positions(self) -> str:
+        """Returns the rows of the table of positions, `[S]`; `[B, S]` if padding on the left is not counted."""
+        graph, mask, columns = self.graph, self.inputs[features.INPUT_MASK], self._columns()
+        if not self.config.position_offset:
+            return columns
+        seen = graph.node("CumSum", graph.to_int64(mask), graph.weight("one", np.int64(1)))
+        is_left = graph.to_int64(graph.node("Equal", seen, graph.integers(0)))
+        moved = graph.node("Sub", columns, graph.node("ReduceSum", is_left, axes=[1], keepdims=1))
+        positions = graph.node("Max", moved, graph.integers(0))
+        return graph.node("Add", positions, graph.integers(self.config.position_offset))
+
+    def _attention_bias(self) -> str:
+        """Returns 0 for tokens and a large negative number for padding, `[B, 1, 1, S]`."""
+        graph = self.graph
+        mask = graph.node("Unsqueeze", graph.node("Unsqueeze", self.inputs[features.INPUT_MASK], axes=[1]), axes=[2])
+        return self._bias(graph.to_float(mask))
+
+    def _bias(self, allowed: str) -> str:
+        """Returns 0 where `allowed` is 1, and a large negative number where it is 0."""
+        graph = self.graph
+        return graph.node("Mul", graph.node("Sub", graph.number(1), allowed), graph.number(_MASKED))
+
+    def _block(self, block, hidden: str, tokens: str, bias: str) -> str:
+        """Returns the output of a block for `tokens`, `[B, F, H]`, which attend to `hidden`, `[B, S, H]`."""
+        graph, attention = self.graph, block.attention
+        attended = self._attention(attention, hidden, tokens, bias)
+        attended = dense(graph, attention.output_dense, attended)
+        vectors = layer_norm(graph, block.attention_layer_norm, graph.node("Add", attended, tokens))
+        inner = graph.activation(block.activation, dense(graph, block.intermediate_dense, vectors))
+        transformed = dense(graph, block.output_dense, inner)
+        return layer_norm(graph, block.output_layer_norm, graph.node("Add", transformed, vectors))
+
+    def _attention(self, layer, hidden: str, tokens: str, bias: str) -> str:
+        """Returns the outputs of all heads, `[B, F, H]`."""
+        graph = self.graph
+        query, key, value = self._query_key_value(layer, hidden, tokens)
+        key = graph.node("Transpose", self._split(layer, key), perm=[0, 2, 3, 1])
+        query, value = (graph.node("Transpose", self._split(layer, part), perm=[0, 2, 1, 3]) for part in (query, value))
+        return self._attend(layer, query, key, value, bias)
+
+    def _split(self, layer, values: str) -> str:
+        """Returns the vectors of the heads: `[B, S, H]` -> `[B, S, N, D]`."""
+        return self.graph.node("Reshape", values, self.graph.integers(0, 0, layer.num_heads, layer.head_size))
+
+    def _attend(self, layer, query: str, key: str, value: str, bias: str) -> str:
+        """Returns the outputs of all heads: `[B, N, F, D]`, `[B, N, D, S]` and `[B, N, S, D]` -> `[B, F, H]`."""
+        graph = self.graph
+        scores = graph.node("Div", graph.node("MatMul", query, key), graph.number(layer.head_size**0.5))
+        probabilities = graph.node("Softmax", graph.node("Add", scores, bias), axis=3)
+        gathered = graph.node("Transpose", graph.node("MatMul", probabilities, value), perm=[0, 2, 1, 3])
+        return graph.node("Reshape", gathered, graph.integers(0, 0, layer.hidden_size))
+
+    def _query_key_value(self, layer, hidden: str, tokens: str) -> list[str]:
+        graph, layers = self.graph, (layer.query, layer.key, layer.value)
+        if graph.weights != "int8" or tokens != hidden:
+            return [dense(graph, part, values) for part, values in zip(layers, (tokens, hidden, hidden), strict=True)]
+        # One product of integers instead of three. With floats, ONNX Runtime does this itself.
+        joined_kernel = np.concatenate([kernel(part) for part in layers], axis=1)
+        bias = np.concatenate([array(part.bias) for part in layers])
+        joined = graph.dense(f"{stored_name(layer)}/query_key_value", hidden, joined_kernel, bias)
+        return graph.node("Split", joined, num_outputs=3, axis=2, split=[layer.hidden_size] * 3)
+
+    def _first(self, values: str) -> str:
+        """Returns `values[:, :1]`."""
+        return self._part(values, 0, 1)
+
+    def _part(self, values: str, start: int, end: int) -> str:
+        """Returns `values[:, start:end]`."""
+        graph = self.graph
+        return graph.node("Slice", values, graph.integers(start), graph.integers(end), graph.integers(1))
+
+
+def dense(graph: OnnxGraph, layer, values: str, exact: bool = False) -> str:
+    """Returns a Keras dense layer without its activation; see `OnnxGraph.dense`."""
+    bias = None if layer.bias is None else array(layer.bias)
+    return graph.dense(stored_name(layer), values, kernel(layer), bias, exact)
+
+
+def layer_norm(graph: OnnxGraph, layer, values: str) -> str:
+    """Returns a `LayerNorm`."""
+    gamma = array(layer.gamma)
+    beta = array(layer.beta) if layer.use_bias else np.zeros_like(gamma)
+    return graph.layer_norm(values, stored_name(layer), gamma, beta, layer.epsilon)
+
+
+def stored_name(part) -> str:
+    """Returns the path of a layer or variable without the model's name, which Keras numbers.
+
+    Example:
+        "sequence_classifier_1/classifier/kernel" -> "classifier/kernel"
+    """
+    return part.path.split("/", 1)[1]
+
+
+def kernel(layer) -> np.ndarray:
+    return merged_kernel(layer).astype(np.float32) if layer.lora_enabled else array(layer.kernel)
+
+
+def table(variable) -> tuple[str, np.ndarray]:
+    return stored_name(variable), array(variable)
+
+
+def array(variable) -> np.ndarray:
+    return ops.convert_to_numpy(ops.cast(variable, "float32"))

@@ -1,0 +1,50 @@
+"""Finds modules under the names that they had in earlier versions: pickles of models name the modules of classes."""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from types import ModuleType
+
+# Earlier name -> today's name, both in `keras_bert`.
+_EARLIER = {
+    "models.sequence_classifier": "tasks.classification.model",
+    "models.sentence_classifier": "tasks.classification.sentence_classifier",
+    "models.cross_encoder": "tasks.ranking.model",
+    "models.token_classifier": "tasks.tagging.model",
+    "models.span_classifier": "tasks.question_answering.model",
+    "models.multiple_choice": "tasks.multiple_choice.model",
+    "models.masked_lm": "tasks.masked_lm.model",
+    "models.text_to_text": "tasks.text_to_text.model",
+    "models.beam_search": "tasks.text_to_text.beam_search",
+    "models.sentence_encoder": "tasks.embedding.model",
+    "models.embedding_losses": "tasks.embedding.losses",
+    "models.cached_batch": "tasks.embedding.cached_batch",
+    "models.pretrainer": "tasks.pretraining.pretrainer",
+    "models.span_pretrainer": "tasks.pretraining.span_pretrainer",
+    "models.electra_pretrainer": "tasks.pretraining.electra_pretrainer",
+    "models.replaced_token_detector": "tasks.pretraining.replaced_token_detector",
+}
+_PACKAGE = "keras_bert."
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives the module of today for an earlier name."""
+
+    def find_spec(self, name: str, path=None, target=None) -> importlib.machinery.ModuleSpec | None:
+        is_earlier = name.removeprefix(_PACKAGE) in _EARLIER and name.startswith(_PACKAGE)
+        return importlib.machinery.ModuleSpec(name, self) if is_earlier else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        today = importlib.import_module(_PACKAGE + _EARLIER[spec.name.removeprefix(_PACKAGE)])
+        module = ModuleType(spec.name, today.__doc__)
+        module.__dict__.update({name: value for name, value in vars(today).items() if not name.startswith("__")})
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Does nothing: the module of today has run."""
+
+
+def install() -> None:
+    """Makes Python find modules under their earlier names, after it has looked everywhere else."""
+    sys.meta_path.append(_Finder())

@@ -1,0 +1,32 @@
+"""The entries of `SequenceClassifier` and `SentenceClassifier`, see `registry.py`."""
+
+import dataclasses
+
+from keras_bert.checkpoints.checkpoint import CLASSIFIER
+from keras_bert.registry import Export, Setting, Task
+from keras_bert.tasks.settings import DOC_STRIDE, labels
+
+SEQUENCE_CLASSIFIER = Task(
+    model="keras_bert.tasks.classification.model.SequenceClassifier",
+    heads=(CLASSIFIER,),
+    text_task="keras_bert.tasks.classification.task.ClassificationTask",
+    export=Export(
+        signatures="keras_bert.tasks.classification.signatures.classifier_signatures",
+        outputs=lambda model: {"": ("batch", len(model.labels))},
+        settings={
+            "labels": labels(1, ["score"]),
+            "problem_type": Setting("classification", ("classification", "multi_label", "regression").__contains__),
+            "doc_stride": DOC_STRIDE,
+        },
+        options=("text_pairs", "explain"),
+    ),
+    onnx="keras_bert.serving.portable.onnx_heads.classifier",
+    hub_task="text-classification",
+    example='model.predict(["a text"])',
+)
+SENTENCE_CLASSIFIER = dataclasses.replace(
+    SEQUENCE_CLASSIFIER,
+    model="keras_bert.tasks.classification.sentence_classifier.SentenceClassifier",
+    start="keras_bert.tasks.embedding.start.start",
+    onnx="keras_bert.serving.portable.onnx_heads.sentence_classifier",
+)

@@ -1,0 +1,163 @@
+"""`SequenceClassifier`: a label, several labels or scores for a text or a pair of texts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.config import BertConfig
+from keras_bert.layers.dropout import Dropout
+from keras_bert.models.calibrated_model import CalibratedModel
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoders import make_encoder
+from keras_bert.models.losses import (
+    LossTerm,
+    absolute_error_term,
+    accuracy_term,
+    binary_accuracy_term,
+    binary_cross_entropy_term,
+    cross_entropy_term,
+    squared_error_term,
+)
+from keras_bert.models.task_model import check_doc_stride, check_labels, example_weights
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+
+PROBLEM_TYPES = ("classification", "multi_label", "regression")
+
+
+@stored_class
+class SequenceClassifier(CalibratedModel):
+    """The encoder with a dense layer on its pooled output.
+
+    It is trained on pairs `(features, label_ids)`, or on one dictionary that holds features and `label_ids`:
+
+        model = SequenceClassifier(config, labels=["negative", "positive"])
+        model.compile(optimizer=AdamW(2e-5))
+        model.fit(dataset, epochs=3)
+
+    or on texts and labels, `fit(texts, labels)` or `fit((texts, second_texts), labels)`; see
+    `tasks/classification/task.py` for these and for the answers of `predict(texts)`.
+
+    The loss is a weighted mean over the examples, sum(weight * loss) / sum(weight). `problem_type` selects it:
+
+        classification   one label per example: softmax cross-entropy. `label_ids` are int `[B]`.
+        multi_label      any number of labels: binary cross-entropy, averaged over the labels. `label_ids` are 0 or 1,
+                         `[B, labels]`.
+        regression       a score for each of `labels`: squared error, averaged over the scores. `label_ids` are float
+                         `[B]` or `[B, labels]`.
+
+    `fit` and `evaluate` report `loss` and one metric: `accuracy`, which for `multi_label` is the share of right
+    decisions among those for every example and label, or `mean_absolute_error` for `regression`. The `metrics` given to
+    `compile` get labels and logits.
+
+    Args:
+        config: a `BertConfig`.
+        labels: names of the classes; label id 0 is the first. For `regression`, the names of the scores; one score by
+            default.
+        problem_type: `classification`, `multi_label` or `regression`, see above.
+        doc_stride: cuts texts that are too long for a row into overlapping windows, each of which begins this many
+            tokens after the one before it; the answer is the mean over the windows. None: such texts are cut off.
+        temperature: see `CalibratedModel`.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
+            are ignored.
+        training: whether to apply dropout.
+
+    Returns:
+        float32 logits `[B, number of labels]`.
+
+    Raises:
+        InputError: there are fewer than two classes or no label, a label is there twice, or `problem_type` is unknown.
+
+    Reference: Devlin et al., 2018, section 4.1; google-research/bert `run_classifier.py`.
+    """
+
+    loss_names = ("classification_loss",)
+    logits_layer = "classifier"
+    kind = "SequenceClassifier"
+
+    def __init__(
+        self,
+        config: BertConfig,
+        labels: Sequence[str] = ("score",),
+        problem_type: str = "classification",
+        doc_stride: int | None = None,
+        **kwargs: Any,
+    ):
+        if problem_type not in PROBLEM_TYPES:
+            raise InputError(f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. Received: {problem_type!r}")
+        self.metric_names = (self._metric_name(problem_type),)
+        super().__init__(config, **kwargs)
+        self.problem_type = problem_type
+        self.doc_stride = check_doc_stride(doc_stride)
+        self.labels = check_labels(labels, fewest=2 if problem_type == "classification" else 1)
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
+        self.classifier = keras.layers.Dense(
+            len(self.labels),
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+            dtype=self._logits_dtype,
+            name="classifier",
+        )
+        self.build()
+
+    @staticmethod
+    def _metric_name(problem_type: str) -> str:
+        return "mean_absolute_error" if problem_type == "regression" else "accuracy"
+
+    def build(self, input_shape: Any = None) -> None:
+        self.classifier.build((None, self.config.hidden_size))
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        pooled = self.encoder.vectors_at(inputs, training=training)["pooled_output"]
+        return self.classifier(self.dropout(pooled, training=training))
+
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        weights = example_weights(x, sample_weight)
+        term = {
+            "classification": cross_entropy_term,
+            "multi_label": binary_cross_entropy_term,
+            "regression": squared_error_term,
+        }[self.problem_type]
+        return [term("classification_loss", y_pred, self._label_ids(x, y), weights)]
+
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        weights = example_weights(x, sample_weight)
+        term = {
+            "classification": accuracy_term,
+            "multi_label": binary_accuracy_term,
+            "regression": absolute_error_term,
+        }[self.problem_type]
+        return [term(self.metric_names[0], y_pred, self._label_ids(x, y), weights)]
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+        # Metrics that were given to `compile` read the labels from `y` only.
+        return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        results = super().get_metrics_result()
+        del results[self.loss_names[0]]  # the same as "loss"
+        return results
+
+    def _label_ids(self, x, y):
+        if y is None and isinstance(x, Mapping):
+            y = x.get(features.LABEL_IDS)
+        if y is None:
+            raise InputError(
+                "SequenceClassifier is trained on pairs (features, label ids), or on features that hold "
+                f"{features.LABEL_IDS}. Received no labels."
+            )
+        if self.problem_type == "classification":
+            return ops.reshape(ops.cast(y, "int32"), (-1,))
+        return ops.reshape(ops.cast(y, self._logits_dtype), (-1, len(self.labels)))
+
+    def get_config(self) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"labels": list(self.labels)}
+        if self.problem_type != "classification":
+            arguments["problem_type"] = self.problem_type
+        if self.doc_stride is not None:
+            arguments["doc_stride"] = self.doc_stride
+        return {**super().get_config(), **arguments}

@@ -1,0 +1,76 @@
+"""`SentenceClassifier`: a classifier on the pooled vector of a text, for training on a few examples."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_bert.config import BertConfig
+from keras_bert.layers.text_pooling import TextPooling
+from keras_bert.models.class_names import stored_class
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.model import in_earlier_order, naming_the_pooling
+
+
+@stored_class
+class SentenceClassifier(SequenceClassifier):
+    """A `SequenceClassifier` whose dense layer reads the vector of a `SentenceEncoder` instead of the pooled output.
+
+    Loaded from a model that was trained for sentence embeddings, it learns from a few texts per label:
+
+        model = SentenceClassifier.from_pretrained("all-MiniLM-L6-v2", labels=["negative", "positive"])
+        model.fit_few_shot(texts, labels)
+        model.predict(["a lovely film"])[0].label
+
+    `fit`, `evaluate`, `predict`, saving and exporting are those of `SequenceClassifier`.
+
+    Args:
+        config, labels, problem_type: as for `SequenceClassifier`.
+        pooling, dense, normalize, keeps_order: as for `SentenceEncoder`.
+
+    Call arguments and returns: as for `SequenceClassifier`.
+
+    Raises:
+        InputError: as `SequenceClassifier` and `TextPooling`.
+
+    Reference: Tunstall et al., 2022, arXiv 2209.11055 (SetFit).
+    """
+
+    kind = "SentenceClassifier"
+    uses_pooler = False
+    earlier_arguments = {"keeps_order": False}
+
+    def __init__(
+        self,
+        config: BertConfig,
+        labels: Sequence[str] = ("score",),
+        problem_type: str = "classification",
+        pooling: Sequence[str] | str = ("mean",),
+        dense: Sequence[Mapping] = (),
+        normalize: bool = True,
+        keeps_order: bool = True,
+        **kwargs: Any,
+    ):
+        pooling = pooling if keeps_order else in_earlier_order(pooling)
+        self._head_arguments = (pooling, dense, normalize)
+        super().__init__(naming_the_pooling(config, pooling, len(dense)), labels, problem_type, **kwargs)
+        self.encoder.pooler.trainable = False  # no gradient reaches it
+
+    def build(self, input_shape: Any = None) -> None:
+        self.sentence_head = TextPooling(*self._head_arguments, dtype=self._logits_dtype, name="sentence_head")
+        self.sentence_head.build((None, None, self.config.hidden_size))
+        self.classifier.build((None, self.sentence_head.output_size(self.config.hidden_size)))
+        self.built = True
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        vectors = self.sentence_head.text_vectors(self.encoder, inputs, training=training)
+        return self.classifier(self.dropout(vectors, training=training))
+
+    def fit_few_shot(self, texts: Any, labels: Any, **options: Any) -> None:
+        """Trains on a few texts per label; the options are those of `tasks.classification.few_shot.fit_few_shot`."""
+        from keras_bert.tasks.classification.few_shot import fit_few_shot
+
+        fit_few_shot(self, texts, labels, **options)
+
+    def get_config(self) -> dict[str, Any]:
+        head = self.sentence_head.get_config()
+        arguments = {name: head[name] for name in ("pooling", "dense", "normalize")}
+        return {**super().get_config(), **arguments, "keeps_order": True}

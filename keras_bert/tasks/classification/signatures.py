@@ -1,0 +1,149 @@
+"""The signatures of an exported `SequenceClassifier`."""
+
+import tensorflow as tf
+
+from keras_bert.program.errors import InputError
+from keras_bert.serving.graph.examples import of_examples
+from keras_bert.serving.graph.row_groups import run_rows
+from keras_bert.serving.graph.signature_inputs import (
+    IDS,
+    SignatureOptions,
+    check_pairs,
+    check_room,
+    model_inputs,
+    packer,
+    signature,
+    text_signature,
+    tokens_signature,
+    windows_signature,
+)
+from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
+
+# Of several labels, those with at least this probability are given.
+_THRESHOLD = 0.5
+
+
+def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=None, prompt: str = "") -> dict:
+    """Returns the signatures of a `SequenceClassifier`.
+
+    Args:
+        activate: function of the outputs of the model, before they are named; None for no change.
+        prompt: is put before each `text`.
+
+    Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`, where an empty one means a single text. Or
+    `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`. If the model has a `doc_stride`,
+    single texts may be of any length.
+
+    Outputs, where L is the number of labels:
+        one label: `label`, strings `[B]`, and its `probability`, float32 `[B]`; `labels`, strings `[B, L]`, the same
+            in every row, and their `probabilities`, float32 `[B, L]`.
+        several labels: `labels` and `probabilities` as above, but the probabilities are independent; `is_given`, bool
+            `[B, L]`: whether a label is more probable than not.
+        a score: `score`, float32 `[B]`. Several scores: `labels`, their names, and `scores`, float32 `[B, L]`.
+
+    For TensorFlow Serving's Classify and Regress: `classify` takes `inputs`, serialised `tf.train.Example`s, and
+    returns `classes`, strings `[B, L]`, and `scores`, float32 `[B, L]`; `regress` returns `outputs`, float32 `[B]`.
+
+    With `options.explain` also `explain`, whose inputs are `text` and, for pairs, `text_b`.
+    """
+    check_room(options, 1 + options.text_pairs, model.vocabulary)
+    if options.text_pairs:
+        check_pairs(model)
+    outputs_of = _OUTPUTS[model.problem_type]
+
+    def logits_of(*rows):
+        return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def run(*rows):
+        return run_rows(logits_of, rows, len(model.labels))
+
+    def finish(logits):
+        logits = activate(logits) if activate else logits
+        return outputs_of(logits, tf.constant(list(model.labels)))
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def answer(*rows):
+        return finish(run(*rows))
+
+    pack = packer(model.vocabulary, options.max_seq_length)
+    more = {}
+    if options.explain:
+        more["explain"] = _explain_signature(model, tokenizer, pack, run, options.text_pairs)
+    if model.doc_stride and not options.text_pairs:
+        room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
+        of_text = windows_signature(pack, tokenizer.tokenize, run, finish, room, model.doc_stride)
+    else:
+        of_text = text_signature(pack, tokenizer.tokenize, answer, options.text_pairs, prompt)
+    of_tokens = tokens_signature(answer, options.max_seq_length, options.text_pairs)
+    apis = _of_serving_apis(of_text, model.problem_type, len(model.labels))
+    return {"serving_default": of_text, "tokens": of_tokens, **apis, **more}
+
+
+def _explain_signature(model, tokenizer, pack, run, text_pairs: bool):
+    """Returns the signature that explains the most probable label, or the score: see `explain_rows`."""
+    if model.doc_stride and not text_pairs:
+        raise InputError(
+            "The signature explain is for texts in one row. The model has a doc_stride: leave explain out."
+        )
+
+    def explain(texts):
+        rows, starts, ends = rows_with_offsets(tokenizer, pack, texts, may_lack_second=text_pairs)
+        best = tf.argmax(run(*rows), axis=1, output_type=tf.int32)
+        labels = tf.gather(tf.constant(list(model.labels)), best)
+        return explain_rows(model, ExplainedRows(rows, starts, ends, best[:, tf.newaxis], labels))
+
+    @signature(text=([None], tf.string))
+    def of_text(text):
+        return explain([text])
+
+    @signature(text=([None], tf.string), text_b=([None], tf.string))
+    def of_text_pair(text, text_b):
+        return explain([text, text_b])
+
+    return of_text_pair if text_pairs else of_text
+
+
+def _one_label(logits, labels):
+    probabilities = tf.nn.softmax(logits)
+    return {
+        "label": tf.gather(labels, tf.argmax(probabilities, axis=1)),
+        "probability": tf.reduce_max(probabilities, axis=1),
+        "labels": _in_every_row(labels, logits),
+        "probabilities": probabilities,
+    }
+
+
+def _several_labels(logits, labels):
+    probabilities = tf.sigmoid(logits)
+    return {
+        "labels": _in_every_row(labels, logits),
+        "probabilities": probabilities,
+        "is_given": probabilities > _THRESHOLD,
+    }
+
+
+def _scores(outputs, labels):
+    if labels.shape[0] == 1:
+        return {"score": outputs[:, 0]}
+    return {"labels": _in_every_row(labels, outputs), "scores": outputs}
+
+
+_OUTPUTS = {"classification": _one_label, "multi_label": _several_labels, "regression": _scores}
+
+
+def _in_every_row(labels, logits):
+    return tf.tile(labels[tf.newaxis], [tf.shape(logits)[0], 1])
+
+
+def _of_serving_apis(of_text, problem_type: str, num_labels: int) -> dict:
+    """Returns the signatures for TensorFlow Serving's Classify or Regress, which have fixed input and output names."""
+    if problem_type != "regression":
+        return {
+            "classify": of_examples(
+                of_text, "inputs", lambda outputs: {"classes": outputs["labels"], "scores": outputs["probabilities"]}
+            )
+        }
+    if num_labels > 1:
+        return {}  # Regress returns one number per example
+    return {"regress": of_examples(of_text, "inputs", lambda outputs: {"outputs": outputs["score"]})}

@@ -1,0 +1,280 @@
+"""`SentenceEncoder`: one vector for each text, and its training on pairs, triplets, scores or labels."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras import ops
+
+from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.config import POOLINGS, SENTENCE_POOLING, BertConfig
+from keras_bert.layers.text_pooling import TextPooling
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoders import make_encoder
+from keras_bert.models.losses import LossTerm
+from keras_bert.models.prompts import Prompts
+from keras_bert.models.task_model import TaskModel, check_doc_stride, example_weights
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
+
+
+@stored_class
+class SentenceEncoder(Prompts, TaskModel):
+    """The encoder, a pooling of its token vectors, optional dense layers, and vectors of length 1.
+
+        encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
+        vectors = encoder.encode(["A cat sits on the mat.", "A kitten is on a rug."])
+        vectors @ vectors.T  # similarities
+
+    `from_pretrained` takes pooling, dense layers, normalisation, prompts and the maximum length from a folder of
+    sentence-transformers. It is trained on texts; what they are selects the loss, see `embedding_losses`:
+
+        encoder.fit((questions, answers))              # pairs: InBatchNegatives
+        encoder.fit((questions, answers, wrong))       # the same with hard negatives
+        encoder.fit((texts, second_texts), scores)     # CoSENT
+        encoder.fit(texts, labels)                     # LabelTriplets
+        encoder.fit((questions, answers), loss=Matryoshka(InBatchNegatives(), [384, 128]))
+
+    The loss of a batch is that of all its texts together, on one device or several. With
+    `compile(optimizer, gradient_accumulation_steps=N)` the batch is computed in N parts with the same result, so that
+    memory does not limit the number of negatives (`tasks/embedding/cached_batch.py`).
+
+    Args:
+        config: a `BertConfig`.
+        pooling: one or more of `config.POOLINGS`, joined in this order.
+        dense: the dense layers after the pooling: mappings with `units`, and if required `activation` (a hidden
+            activation, by default `tanh`), `use_bias` (by default true) and `use_residual` (by default false).
+        normalize: whether vectors get length 1, so that their products are cosines.
+        prompts: name -> text that is put before each text, such as {"query": "query: "}.
+        default_prompt: the name of the prompt that is used when none is named; None for no prompt.
+        max_seq_length: longer texts are cut to this many tokens; None for the number of the model's positions.
+        doc_stride: `encode` and exports cut longer texts into overlapping windows instead, which begin this many tokens
+            apart. The vector of a text is the mean over its windows, weighted by tokens. Training cuts texts.
+        keeps_order: False joins poolings in the order of `config.POOLINGS`, as models saved by earlier versions do.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[..., S]`. There may be several leading
+            axes, such as `[B, C, S]` for training on C texts per example.
+        training: whether to apply dropout.
+
+    Returns:
+        float32 `[..., D]`.
+
+    Raises:
+        InputError: a pooling or an activation is unknown, or a number is out of range.
+
+    Reference: Reimers and Gurevych, 2019, arXiv 1908.10084.
+    """
+
+    kind = "SentenceEncoder"
+    uses_pooler = False
+    can_be_static = True
+    loss_names = ("embedding_loss",)
+    earlier_arguments = {"keeps_order": False}
+
+    def __init__(
+        self,
+        config: BertConfig,
+        pooling: Sequence[str] | str = ("mean",),
+        dense: Sequence[Mapping] = (),
+        normalize: bool = True,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt: str | None = None,
+        max_seq_length: int | None = None,
+        doc_stride: int | None = None,
+        keeps_order: bool = True,
+        **kwargs: Any,
+    ):
+        pooling = pooling if keeps_order else in_earlier_order(pooling)
+        super().__init__(naming_the_pooling(config, pooling, len(dense)), **kwargs)
+        self.prompts = dict(prompts or {})
+        self.default_prompt = default_prompt
+        self.max_seq_length = max_seq_length
+        self.doc_stride = check_doc_stride(doc_stride)
+        self._check_arguments()
+        self.loss_choice: EmbeddingLoss | None = None
+        self._loss_of_examples: EmbeddingLoss | None = None
+        self._check_static(pooling)
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        if not self.is_static:
+            self.encoder.pooler.trainable = False  # no gradient reaches it
+        self.sentence_head = TextPooling(pooling, dense, normalize, dtype=self._logits_dtype, name="sentence_head")
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        self.sentence_head.build((None, None, self.config.hidden_size))
+        self.built = True
+
+    def _check_static(self, pooling) -> None:
+        if self.is_static and (pooling not in ("mean", ["mean"], ("mean",)) or self.doc_stride):
+            raise InputError(
+                "The vector of a text in a static model is the mean of its tokens. Leave out pooling and doc_stride. "
+                f"Received: pooling={pooling!r}, doc_stride={self.doc_stride}"
+            )
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the encoder is a `StaticEncoder`, a table of token vectors."""
+        return self.config.is_static
+
+    @property
+    def pooling(self) -> tuple[str, ...]:
+        """The poolings of the token vectors."""
+        return self.sentence_head.pooling
+
+    @property
+    def normalize(self) -> bool:
+        """Whether vectors have length 1."""
+        return self.sentence_head.normalize
+
+    @property
+    def embedding_size(self) -> int:
+        """The length D of the vectors."""
+        return self.sentence_head.output_size(self.config.hidden_size)
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        shape = ops.shape(inputs[features.INPUT_IDS])
+        rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
+        vectors = self.sentence_head.text_vectors(self.encoder, rows, training=training)
+        return vectors if len(shape) == 2 else ops.reshape(vectors, (*shape[:-1], self.embedding_size))
+
+    def vectors_of_ids(self, ids: Any) -> Any:
+        """Returns the vectors of texts of a static model, float32 `[B, D]`.
+
+        Args:
+            ids: a `tf.RaggedTensor`, int32 `[B, None]`: tokens without [CLS] and [SEP].
+        """
+        return self.sentence_head.finish(ops.cast(self.encoder.mean_vectors(ids), self._logits_dtype))
+
+    def encode(self, texts: Any, **options: Any) -> Any:
+        """Returns the vectors of texts, float32 `[texts, D]`; the options are those of `sentence_embeddings`."""
+        from keras_bert.embeddings.text_vectors import sentence_embeddings
+
+        return sentence_embeddings(self, texts, **options)
+
+    def compile(self, optimizer: Any, loss: EmbeddingLoss | str | None = None, **kwargs: Any) -> None:
+        """Configures training.
+
+        Args:
+            optimizer: a Keras optimizer.
+            loss: an `EmbeddingLoss`, or its name in `embedding_losses.LOSSES`. None keeps the loss that was chosen
+                before; without one, the examples select it, see the class.
+            **kwargs: as for `TaskModel.compile`. `gradient_accumulation_steps` is the number of parts in which each
+                batch is computed.
+
+        Raises:
+            InputError: the loss is unknown, or Keras metrics are given: they would see one part of a batch only.
+        """
+        if kwargs.get("metrics") or kwargs.get("weighted_metrics"):
+            raise InputError("SentenceEncoder has no metrics in training. Leave metrics out, and call evaluate(texts).")
+        self.loss_choice = as_loss(loss) or self.loss_choice
+        super().compile(optimizer, **kwargs)
+
+    def get_compile_config(self) -> dict[str, Any]:
+        # A loss is chosen anew for each training.
+        return {name: value for name, value in (super().get_compile_config() or {}).items() if name != "loss"}
+
+    def fit(self, x: Any = None, *args: Any, loss: EmbeddingLoss | str | None = None, **kwargs: Any) -> Any:
+        """Trains on texts or on features; `loss` is as for `compile`, the other arguments are those of `TaskModel.fit`.
+
+        Features are `[B, C, S]`. Beside them the dictionary may hold `label_ids`, `[B]`: scores or the numbers of
+        labels; and `text_numbers`, int `[B, C]`, which are equal for equal texts.
+        """
+        if loss is not None:
+            self.loss_choice = as_loss(loss)
+        return super().fit(x, *args, **kwargs)
+
+    @property
+    def embedding_loss(self) -> EmbeddingLoss:
+        """The loss that the model is trained with."""
+        return self.loss_choice or self._loss_of_examples or InBatchNegatives()
+
+    def set_loss_of_examples(self, loss: EmbeddingLoss) -> None:
+        """Sets the loss that is used when the user has chosen none."""
+        self._loss_of_examples = loss
+
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        labels = x.get(features.LABEL_IDS) if y is None and isinstance(x, Mapping) else y
+        numbers = x.get(features.TEXT_NUMBERS) if isinstance(x, Mapping) else None
+        return [self.loss_term(y_pred, labels, numbers, example_weights(x, sample_weight))]
+
+    def loss_term(self, vectors: Any, labels: Any, text_numbers: Any, weights: Any) -> LossTerm:
+        """Returns the loss of a whole batch; the arguments are those of `EmbeddingLoss.__call__`."""
+        loss = self.embedding_loss
+        vectors = vectors if len(vectors.shape) == 3 else vectors[:, None]
+        if vectors.shape[1] is not None and vectors.shape[1] < loss.fewest_texts:
+            raise InputError(
+                f"{type(loss).__name__} needs {loss.fewest_texts} texts in each example or more. Received: "
+                f"{vectors.shape[1]}"
+            )
+        if labels is None and loss.learns_from != "pairs":
+            raise InputError(f"{type(loss).__name__} learns from {loss.learns_from}. Received: none. Give them as y.")
+        if labels is not None:
+            labels = ops.reshape(labels, (-1,))
+        count = ops.cast(ops.shape(vectors)[0], vectors.dtype)
+        total = count if weights is None else ops.sum(weights)
+        return LossTerm("embedding_loss", loss(vectors, labels, text_numbers, weights) * total, count)
+
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        return []
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        results = super().get_metrics_result()
+        del results["embedding_loss"]  # the same as "loss"
+        return results
+
+    def _divided_step(self, data) -> None:
+        # Each example's loss depends on the texts of the whole batch, on all devices.
+        from keras_bert.tasks.embedding.cached_batch import cached_step
+
+        cached_step(self, data)
+
+    def test_step(self, data: Any) -> Any:
+        if not on_tensorflow() or self.distribute_strategy.num_replicas_in_sync == 1:
+            return super().test_step(data)
+        from keras_bert.tasks.embedding.cached_batch import evaluation_step
+
+        return evaluation_step(self, data)
+
+    def _check_inputs(self, inputs) -> None:
+        self._check_features(inputs, self.feature_names)
+        shape: tuple = getattr(inputs[features.INPUT_IDS], "shape", ())
+        if len(shape) < 2:
+            raise InputError(f"{features.INPUT_IDS} must be an array [..., length]. Received the shape {tuple(shape)}")
+        if shape[-1] is not None:
+            self.config.check_sequence_length(shape[-1])
+
+    def _check_arguments(self) -> None:
+        self.check_prompts()
+        longest = self.max_seq_length
+        if longest is not None and (not isinstance(longest, int) or longest < 3):
+            raise InputError(f"max_seq_length must be a whole number from 3. Received: {longest!r}")
+
+    def get_config(self) -> dict[str, Any]:
+        arguments = {
+            "pooling": list(self.pooling),
+            "dense": [dict(settings) for settings in self.sentence_head.dense],
+            "normalize": self.normalize,
+            "prompts": self.prompts,
+            "default_prompt": self.default_prompt,
+            "max_seq_length": self.max_seq_length,
+            "doc_stride": self.doc_stride,
+            "keeps_order": True,
+        }
+        return {**super().get_config(), **arguments}
+
+
+def in_earlier_order(pooling: Sequence[str] | str) -> list[str]:
+    """Returns poolings in the order in which models saved by earlier versions join them, whatever their config says."""
+    names = [pooling] if isinstance(pooling, str) else list(pooling)
+    return sorted(names, key=lambda name: POOLINGS.index(name) if name in POOLINGS else len(POOLINGS))
+
+
+def naming_the_pooling(config: BertConfig, pooling: Sequence[str] | str, num_dense: int) -> BertConfig:
+    """Returns a config that names the pooling, so that another model with this encoder does not pool otherwise."""
+    if not isinstance(config, BertConfig):
+        return config  # refused by the base class
+    pooling = [pooling] if isinstance(pooling, str) else pooling
+    extra = {name: value for name, value in config.extra.items() if name != SENTENCE_POOLING}
+    name = ", then ".join([" + ".join(pooling), *["Dense"] * num_dense])
+    return config.replace(extra=extra if name == "mean" else {**extra, SENTENCE_POOLING: name})

@@ -1,0 +1,169 @@
+"""The signatures of an exported `SentenceEncoder` or `BertEncoder`."""
+
+import re
+
+import tensorflow as tf
+
+from keras_bert.config.poolings import check_pooling
+from keras_bert.program.errors import InputError
+from keras_bert.serving.graph.row_groups import run_rows
+from keras_bert.serving.graph.signature_inputs import (
+    IDS,
+    SignatureOptions,
+    check_pairs,
+    check_room,
+    model_inputs,
+    packer,
+    signature,
+    text_signature,
+    tokens_signature,
+    windows_signature,
+    with_prompt,
+)
+from keras_bert.serving.graph.tokenize import token_rows
+
+_IN_SIGNATURES = re.compile(r"\w{1,50}", re.ASCII)  # names of prompts that a signature's name can have
+
+
+def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+    """Returns the signatures of a `BertEncoder`: vectors of texts and of their tokens.
+
+    Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`; an empty `text_b` means a single text. Or
+    `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`.
+
+    Output: `embedding`, float32 `[B, H]`, as `text_vectors.sentence_embeddings` computes it.
+
+    `embed` is the same as `serving_default`. `score` takes `text` and `text_b` and returns the cosine `score`, float32
+    `[B]`.
+
+    `features` takes `text` and returns `vectors`, float32 `[B, S, H]`, one for each token; `lengths`, int32 `[B]`, the
+    number of tokens of each text, including [CLS] and [SEP]; and `starts` and `ends`, int32 `[B, S]`, the bytes of the
+    text that each token came from, -1 for [CLS], [SEP] and padding. Vectors of padding are 0.
+    """
+    pooling = options.pooling or "mean"
+    check_pooling(model.config, pooling)
+    if options.text_pairs:
+        check_pairs(model)
+    if options.prompt:
+        raise InputError(f"Only a SentenceEncoder has prompts. Received: prompt={options.prompt!r}. Leave it out.")
+
+    def vectors_of(rows):
+        hidden = tf.cast(model(model_inputs(*rows), training=False)["sequence_output"], tf.float32)
+        return model.pool(hidden, rows[1], pooling)
+
+    normalize = options.normalize is not False
+    text_signatures = _text_signatures(model, tokenizer, options, vectors_of, model.config.hidden_size, normalize)
+    return {**text_signatures, "features": _features(model, tokenizer, options)}
+
+
+def sentence_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+    """Returns the signatures of a `SentenceEncoder`: see `embedding_signatures`, without those of tokens and pairs.
+
+    `serving_default`, `embed` and `score` put the prompt of the export's options before each text, by default the
+    model's default prompt. Each of the model's prompts has a signature too: `embed_query` for the prompt "query".
+    """
+    if options.pooling is not None:
+        raise InputError("A SentenceEncoder has its own pooling. Export it without pooling.")
+    if options.text_pairs:
+        raise InputError("A SentenceEncoder takes single texts. Export it without text_pairs.")
+
+    def vectors_of(rows):
+        return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
+
+    normalize = model.normalize if options.normalize is None else options.normalize
+    prompt = model.prompt(options.prompt)
+    made = _text_signatures(model, tokenizer, options, vectors_of, model.embedding_size, normalize, prompt)
+    for name in model.prompts:
+        if model.prompt(name) == prompt and _IN_SIGNATURES.fullmatch(name):
+            made[f"embed_{name}"] = made["embed"]
+        elif _IN_SIGNATURES.fullmatch(name):
+            arguments = (model, tokenizer, options, vectors_of, model.embedding_size, normalize, model.prompt(name))
+            made[f"embed_{name}"] = _text_signatures(*arguments)["embed"]
+    return made
+
+
+def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize: bool, prompt: str = "") -> dict:
+    """Returns the signatures `serving_default`, `embed`, `tokens` and `score`.
+
+    Args:
+        vectors_of: ids, mask and segment numbers, int32 `[B, S]` -> float32 `[B, size]`.
+        normalize: whether to divide the vectors by their lengths.
+        prompt: is put before each text.
+    """
+    check_room(options, 1 + options.text_pairs, model.vocabulary)
+
+    def pool(*rows):
+        vectors = vectors_of(rows)
+        return _unit_length(vectors) if normalize else vectors
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def run(*rows):
+        return run_rows(pool, rows, size)
+
+    def finish(vectors):
+        return {"embedding": _unit_length(vectors) if normalize else vectors}
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def embed(*rows):
+        return {"embedding": run(*rows)}
+
+    def tokenize(text):
+        return tokenizer.tokenize(with_prompt(prompt, text))
+
+    pack = packer(model.vocabulary, options.max_seq_length)
+    room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
+    stride = getattr(model, "doc_stride", None)
+    if getattr(model, "is_static", False):
+        of_text = _static_signature(model, tokenize, finish, room)
+    elif stride:
+        of_text = windows_signature(pack, tokenize, run, finish, room, stride)
+    else:
+        of_text = text_signature(pack, tokenize, embed, options.text_pairs)
+    of_single_text = text_signature(pack, tokenize, embed, False) if options.text_pairs else of_text
+
+    @signature(text=([None], tf.string), text_b=([None], tf.string))
+    def score(text, text_b):
+        first, second = tf.split(_unit_length(of_single_text(tf.concat([text, text_b], 0))["embedding"]), 2)
+        return {"score": tf.reduce_sum(first * second, axis=1)}
+
+    return {
+        "serving_default": of_text,
+        "embed": of_text,
+        "tokens": tokens_signature(embed, options.max_seq_length, options.text_pairs),
+        "score": score,
+    }
+
+
+def _static_signature(model, tokenize, finish, room: int):
+    """Returns the signature of `text` of a static model, which looks tokens up without making rows of them."""
+
+    @signature(text=([None], tf.string))
+    def of_text(text):
+        return finish(tf.cast(model.vectors_of_ids(tokenize(text)[:, :room]), tf.float32))
+
+    return of_text
+
+
+def _unit_length(vectors):
+    """Divides vectors `[B, D]` by their lengths. A vector of zeros stays one."""
+    return tf.math.l2_normalize(vectors, axis=-1, epsilon=1e-24)
+
+
+def _features(model, tokenizer, options: SignatureOptions):
+    """Returns the signature of the vectors of all tokens."""
+    hidden_size = model.config.hidden_size
+
+    def vectors_of(input_ids, input_mask, segment_ids):
+        hidden = model(model_inputs(input_ids, input_mask, segment_ids), training=False)["sequence_output"]
+        return tf.where(input_mask[:, :, tf.newaxis] > 0, tf.cast(hidden, tf.float32), 0.0)
+
+    @signature(text=([None], tf.string))
+    def features(text):
+        rows = tokenizer.tokenize_with_offsets(text)
+        # The model cannot run on rows without columns.
+        found = token_rows(*rows, model.vocabulary, options.max_seq_length, shortest=1)
+        input_ids = found.pop("input_ids")
+        mask = tf.sequence_mask(found["lengths"], tf.shape(input_ids)[1], tf.int32)
+        return {"vectors": run_rows(vectors_of, (input_ids, mask, tf.zeros_like(mask)), None, hidden_size), **found}
+
+    return features

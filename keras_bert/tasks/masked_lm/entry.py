@@ -1,0 +1,22 @@
+"""The entry of `MaskedLM`, see `registry.py`."""
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.registry import Export, Setting, Task
+from keras_bert.tasks.settings import is_count, is_none_or
+
+MASKED_LM = Task(
+    model="keras_bert.tasks.masked_lm.model.MaskedLM",
+    heads=(form.MASKED_LM,),
+    text_task="keras_bert.tasks.masked_lm.task.MaskedLMTask",
+    export=Export(
+        signatures="keras_bert.tasks.masked_lm.signatures.fill_mask_signatures",
+        outputs=lambda model: {"masked_lm_logits": ("batch", "predictions", model.config.vocab_size)},
+        settings={"top_k": Setting(None, is_none_or(is_count))},
+        in_graph=lambda model, options: {"top_k": options.top_k},
+        options=("top_k",),
+        methods="keras_bert.tasks.masked_lm.loaded.LoadedMaskedLM",
+    ),
+    onnx="keras_bert.serving.portable.onnx_heads.masked_lm",
+    hub_task="fill-mask",
+    example='model.predict(["a [MASK]"])',
+)

@@ -1,0 +1,150 @@
+"""`MaskedLM`: the encoder with the masked-LM head."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_bert.config import BertConfig
+from keras_bert.layers.heads import MaskedLanguageModelHead, QueryHead
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoders import make_encoder
+from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
+from keras_bert.models.task_model import TaskModel, example_weights
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tokenization.user_inputs import holds_texts
+
+
+def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead | QueryHead:
+    """Returns the head of `MaskedLM` and `BertPretrainer`, not yet built."""
+    if config.family.predicts_from_queries:
+        return QueryHead(config.vocab_size, config.initializer_range, dtype=dtype, name="masked_lm_head")
+    return MaskedLanguageModelHead(
+        vocab_size=config.vocab_size,
+        activation=config.masked_lm_act,
+        layer_norm_epsilon=config.layer_norm_eps,
+        initializer_range=config.initializer_range,
+        tied=config.tie_word_embeddings,
+        dense_bias=config.classifier_bias,
+        norm_bias=config.norm_bias,
+        extra_size=config.extra_output_size,
+        dtype=dtype,
+        name="masked_lm_head",
+    )
+
+
+@stored_class
+class MaskedLM(TaskModel):
+    """Predicts masked tokens: `BertPretrainer` without next sentence prediction.
+
+    Each training batch is one dictionary with the features of a pre-training record. Labels of next sentences are
+    ignored:
+
+        model = MaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
+        model.compile(optimizer=AdamW(5e-5))
+        model.fit(pretraining_dataset("records/*.tfrecord", batch_size=32))
+
+    It can also be trained on texts, which are masked at random: `model.fit(texts)`. For texts with [MASK],
+    `model.predict(["Paris is the [MASK] of France."])` returns the most probable tokens.
+
+    The loss is the mean cross-entropy of the masked tokens in the whole batch. `fit` and `evaluate` report `loss`,
+    `masked_lm_accuracy` and `perplexity`, which is exp(loss) over all tokens so far. The last two are NaN if no token
+    was masked.
+
+    Args:
+        config: a `BertConfig`.
+        tables_of: see `BertEncoder`.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`), and
+            `masked_lm_positions`, int `[B, P]`. The labels `masked_lm_ids` and `masked_lm_weights`, `[B, P]`, are for
+            training and evaluation. Other keys are ignored.
+        training: whether to apply dropout.
+
+    Returns:
+        dictionary of `masked_lm_logits`, float32 `[B, P, vocab_size]`.
+
+    Reference: Devlin et al., 2018, section 3.1; google-research/bert `run_pretraining.py`, `get_masked_lm_output`.
+    """
+
+    feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
+    counts_weights = True
+    loss_names = ("masked_lm_loss",)
+    metric_names = ("masked_lm_accuracy",)
+    uses_pooler = False
+    kind = "MaskedLM"
+
+    def __init__(self, config: BertConfig, *, tables_of: Any = None, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        shared = {"tables_of": tables_of} if tables_of else {}  # other encoders than `BertEncoder` do not share
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder", **shared)
+        self.encoder.pooler.trainable = False  # no gradient reaches it
+        self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        width = self.config.hidden_size
+        self.masked_lm_head.build((None, None, width), (self.config.vocab_size, self.config.embedding_size))
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        masked = self.encoder.vectors_to_predict(
+            inputs, inputs[features.MASKED_LM_POSITIONS], self.masked_lm_head, training=training
+        )
+        table = ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
+        return {"masked_lm_logits": self.masked_lm_head(masked["sequence_output"], table)}
+
+    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
+        if metrics is not None or weighted_metrics is not None:
+            raise InputError(
+                "MaskedLM reports loss, masked_lm_accuracy and perplexity; Keras' metrics cannot see its labels, "
+                "which are among the features. Call compile(optimizer=...) without metrics."
+            )
+        super().compile(optimizer, **kwargs)
+
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Trains on features, or on texts, which get new random masks in every batch; see `tasks/masked_lm/task.py`."""
+        if holds_texts(x):
+            from keras_bert.tasks.masked_lm import task as masked_lm
+
+            return masked_lm.fit_texts(self, x, *args, **kwargs)
+        return super().fit(x, *args, **kwargs)
+
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Returns loss, masked_lm_accuracy and perplexity on features or on texts."""
+        if holds_texts(x):
+            from keras_bert.tasks.masked_lm import task as masked_lm
+
+            return masked_lm.evaluate_texts(self, x, *args, **kwargs)
+        return super().evaluate(x, *args, **kwargs)
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """Returns logits for features, or the most probable tokens for each [MASK] of texts, see `fill_masks`."""
+        if holds_texts(x):
+            from keras_bert.tasks.masked_lm import task as masked_lm
+
+            return masked_lm.predict_texts(self, x, *args, **kwargs)
+        return super().predict(x, *args, **kwargs)
+
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        # The epsilon is Google's.
+        labels = self._labels(x, sample_weight)
+        return [cross_entropy_term("masked_lm_loss", y_pred["masked_lm_logits"], *labels, epsilon=1e-5)]
+
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        return [accuracy_term("masked_lm_accuracy", y_pred["masked_lm_logits"], *self._labels(x, sample_weight))]
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        results = super().get_metrics_result()
+        loss = results.pop("masked_lm_loss")  # the same as "loss"
+        nothing_masked = ops.equal(self._reports["masked_lm_loss"].weight, 0)
+        results["perplexity"] = ops.where(nothing_masked, float("nan"), ops.exp(loss))
+        return results
+
+    def _labels(self, x, sample_weight) -> tuple[Any, Any]:
+        """Returns the ids and the weights of the masked tokens, both `[B, P]`."""
+        self._check_features(x, (features.MASKED_LM_IDS, features.MASKED_LM_WEIGHTS))
+        weights = ops.cast(x[features.MASKED_LM_WEIGHTS], "float32")
+        row_weights = example_weights(x, sample_weight)
+        if row_weights is not None:
+            weights = weights * ops.expand_dims(ops.cast(row_weights, "float32"), 1)
+        return x[features.MASKED_LM_IDS], weights

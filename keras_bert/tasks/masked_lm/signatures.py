@@ -1,0 +1,79 @@
+"""The signatures of an exported `MaskedLM` or `BertPretrainer`."""
+
+import tensorflow as tf
+
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.serving.graph.row_groups import compute_in_groups
+from keras_bert.serving.graph.signature_inputs import (
+    IDS,
+    SignatureOptions,
+    check_room,
+    model_inputs,
+    packer,
+    text_signature,
+    tokens_signature,
+)
+from keras_bert.serving.graph.tokenize import tokenize_signature
+from keras_bert.tasks.masked_lm.graph_masks import (
+    mask_positions,
+    tokenize_with_masks,
+    tokenize_with_masks_and_offsets,
+)
+
+
+def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+    """Returns the signatures of a `MaskedLM` or `BertPretrainer`, which propose tokens for [MASK].
+
+    The mask is the mask token of the vocabulary, whatever its name. Inputs: `text`, strings `[B]`, with any number of
+    literal [MASK]. Or `input_ids`, int32 `[B, S]`, with the ids of the masks, and `lengths`, int32 `[B]`. `tokenize`
+    makes these from texts with [MASK].
+
+    Outputs, where M is the largest number of masks in a text of the batch: `tokens`, strings `[B, M, top_k]`, the most
+    probable first, as in the vocabulary; their `probabilities`, float32 `[B, M, top_k]`; and `positions`, int32 `[B,
+    M]`, the column of each mask in its row, where [CLS] is 0. Unused entries are "", 0 and -1. Masks that are cut off,
+    because the text is longer than the model, have no entry.
+    """
+    vocabulary = model.vocabulary
+    check_room(options, 1, model.vocabulary)
+    if not 1 <= options.top_k <= model.config.vocab_size:
+        raise InputError(
+            f"top_k must be between 1 and the vocabulary's {model.config.vocab_size}. Received: {options.top_k}"
+        )
+
+    def best_tokens(input_ids, input_mask, segment_ids, positions):
+        """Returns probabilities and ids of the most probable tokens, float32 and int32 `[r, M, top_k]`."""
+        inputs = model_inputs(input_ids, input_mask, segment_ids)
+        inputs[features.MASKED_LM_POSITIONS] = tf.maximum(positions, 0)
+        logits = model(inputs, training=False)["masked_lm_logits"]  # [r, M, V]
+        return tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), options.top_k)
+
+    # The logits of a mask take as much memory as this many tokens in a layer.
+    mask_tokens = -(-model.config.vocab_size // model.config.intermediate_size)
+    found = [tf.TensorSpec([None, None, options.top_k], dtype) for dtype in (tf.float32, tf.int32)]
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def fill(input_ids, input_mask, segment_ids):
+        positions = mask_positions(input_ids, input_mask, vocabulary.mask_id)  # [B, M]
+        row_tokens = tf.shape(input_ids)[1] + mask_tokens * tf.shape(positions)[1]
+        rows = [input_ids, input_mask, segment_ids, positions]
+        probabilities, ids = compute_in_groups(best_tokens, rows, row_tokens, found)
+        is_mask = positions[:, :, tf.newaxis] >= 0
+        return {
+            "tokens": tf.where(is_mask, tf.gather(tf.constant(vocabulary.tokens), ids), ""),
+            "probabilities": tf.where(is_mask, probabilities, 0.0),
+            "positions": positions,
+        }
+
+    def tokenize(text):
+        return tokenize_with_masks(tokenizer, text)
+
+    def with_offsets(text):
+        return tokenize_with_masks_and_offsets(tokenizer, text)
+
+    pack = packer(vocabulary, options.max_seq_length)
+    return {
+        "serving_default": text_signature(pack, tokenize, fill, text_pairs=False),
+        "tokens": tokens_signature(fill, options.max_seq_length, text_pairs=False),
+        "tokenize": tokenize_signature(with_offsets, vocabulary, options.max_seq_length),
+    }

@@ -1,0 +1,18 @@
+"""The entry of `MultipleChoice`, see `registry.py`."""
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.registry import Export, Task
+
+MULTIPLE_CHOICE = Task(
+    model="keras_bert.tasks.multiple_choice.model.MultipleChoice",
+    heads=(form.MULTIPLE_CHOICE,),
+    text_task="keras_bert.tasks.multiple_choice.task.MultipleChoiceTask",
+    export=Export(
+        signatures="keras_bert.tasks.multiple_choice.signatures.multiple_choice_signatures",
+        outputs=lambda model: {"": ("batch", "choices")},
+        options=("explain",),
+    ),
+    onnx="keras_bert.serving.portable.onnx_heads.multiple_choice",
+    hub_task="multiple-choice",
+    example='model.predict((["a prompt"], [["a choice", "another choice"]]))',
+)

@@ -1,0 +1,110 @@
+"""`MultipleChoice`: selects the right one of several continuations or answers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.config import BertConfig
+from keras_bert.layers.dropout import Dropout
+from keras_bert.models.calibrated_model import CalibratedModel
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder_base import SECOND_TEXT
+from keras_bert.models.encoders import make_encoder
+from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
+from keras_bert.models.task_model import example_weights
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+
+
+@stored_class
+class MultipleChoice(CalibratedModel):
+    """The encoder with a dense layer that computes a score from the pooled output of each choice.
+
+    It is trained on texts, see `tasks/multiple_choice/task.py`:
+
+        model = MultipleChoice.from_pretrained("bert-base-uncased")
+        model.fit((prompts, choices), numbers_of_right_choices, epochs=3)
+        model.predict((prompts, choices))[0].text
+
+    or on pairs `(features, label_ids)`, or on one dictionary that holds features and `label_ids`. `label_ids`, int
+    `[B]`, are the numbers of the right choices, from 0. `features.parse` reads such dictionaries from the records of
+    `features.multiple_choice_features`.
+
+    The loss is the weighted mean of the cross-entropy over the choices. `fit` and `evaluate` report `loss` and
+    `accuracy`.
+
+    Args:
+        config: a `BertConfig`.
+        temperature: see `CalibratedModel`.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, C, S]`: a row for each of C choices.
+            Other keys are ignored.
+        training: whether to apply dropout.
+
+    Returns:
+        float32 logits `[B, C]`.
+
+    Reference: Devlin et al., 2018, section 4.4.
+    """
+
+    feature_axes = ("batch", "choices", "length")
+    kind = "MultipleChoice"
+    loss_names = ("choice_loss",)
+    logits_layer = "choice_scorer"
+    metric_names = ("accuracy",)
+
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder.global_tokens = SECOND_TEXT  # the choice
+        self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
+        self.choice_scorer = keras.layers.Dense(
+            1,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+            dtype=self._logits_dtype,
+            name="choice_scorer",
+        )
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        self.choice_scorer.build((None, self.config.hidden_size))
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        _, num_choices, length = ops.shape(inputs[features.INPUT_IDS])
+        names = [name for name in (*self.feature_names, features.GLOBAL_MASK) if name in inputs]
+        rows = {name: ops.reshape(inputs[name], (-1, length)) for name in names}
+        if features.TOKEN_VECTORS in inputs:
+            vectors = inputs[features.TOKEN_VECTORS]
+            rows[features.TOKEN_VECTORS] = ops.reshape(vectors, (-1, length, ops.shape(vectors)[-1]))
+        pooled = self.encoder.vectors_at(rows, training=training)["pooled_output"]
+        return ops.reshape(self.choice_scorer(self.dropout(pooled, training=training)), (-1, num_choices))
+
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        weights = example_weights(x, sample_weight)
+        return [cross_entropy_term("choice_loss", y_pred, self._label_ids(x, y), weights)]
+
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        weights = example_weights(x, sample_weight)
+        return [accuracy_term("accuracy", y_pred, self._label_ids(x, y), weights)]
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+        # Metrics that were given to `compile` read the labels from `y` only.
+        return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        results = super().get_metrics_result()
+        del results["choice_loss"]  # the same as "loss"
+        return results
+
+    def _label_ids(self, x, y):
+        if y is None and isinstance(x, Mapping):
+            y = x.get(features.LABEL_IDS)
+        if y is None:
+            raise InputError(
+                "MultipleChoice is trained on pairs (features, label ids), or on features that hold "
+                f"{features.LABEL_IDS}. Received no labels."
+            )
+        return ops.reshape(ops.cast(y, "int32"), (-1,))

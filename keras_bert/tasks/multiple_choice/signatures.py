@@ -1,0 +1,105 @@
+"""The signatures of an exported `MultipleChoice`."""
+
+import tensorflow as tf
+
+from keras_bert.serving.graph.row_groups import run_rows
+from keras_bert.serving.graph.signature_inputs import (
+    IDS,
+    SignatureOptions,
+    check_pairs,
+    check_room,
+    cut,
+    model_inputs,
+    packer,
+    signature,
+    trim,
+)
+from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
+
+_IS_CHOICE = tf.TensorSpec([None, None], tf.bool)
+
+
+def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+    """Returns the signatures of a `MultipleChoice`.
+
+    Inputs: `prompt`, strings `[B]`, and `choices`, strings `[B, C]`. Prompts with fewer choices have "" at the end.
+    Final choices of a row that repeat its first one do not count either, since servers pad batches with them. Or
+    `input_ids` and `segment_ids`, int32 `[B, C, S]`, and `lengths`, int32 `[B, C]`; choices of length 0 or with
+    repeated [CLS] only do not count.
+
+    Outputs: `choice`, int32 `[B]`, the number of the most probable choice, -1 if there is none; `text`, strings `[B]`,
+    the choice itself (for texts only); its `probability`, float32 `[B]`; and `probabilities`, float32 `[B, C]`, 0 for
+    choices that do not count. With `options.explain` also `explain`, for `prompt` and `choices`; its texts are the
+    prompt and the most probable choice.
+    """
+    check_pairs(model)
+    check_room(options, 2, model.vocabulary)
+
+    def logits_of(*rows):
+        """Returns the logits of single choices, float32 `[r, 1]`."""
+        choices = [row[:, tf.newaxis] for row in rows]
+        return tf.cast(model(model_inputs(*choices), training=False), tf.float32)
+
+    @tf.function(input_signature=[IDS, IDS, IDS, _IS_CHOICE], autograph=False)
+    def choose(input_ids, input_mask, segment_ids, is_choice):
+        """Answers questions from the rows of their choices, int32 `[B * C, S]`; `is_choice` is bool `[B, C]`."""
+        logits = run_rows(logits_of, [input_ids, input_mask, segment_ids], 1)
+        logits = tf.reshape(logits, tf.shape(is_choice))
+        logits = tf.where(is_choice, logits, logits.dtype.min)
+        probabilities = tf.where(is_choice, tf.nn.softmax(logits), 0.0)
+        has_choice = tf.reduce_any(is_choice, axis=1)
+        # One more column, so that the maximum exists even without choices.
+        one_more = [[0, 0], [0, 1]]
+        padded = tf.pad(logits, one_more, constant_values=logits.dtype.min)
+        return {
+            "choice": tf.where(has_choice, tf.argmax(padded, axis=1, output_type=tf.int32), -1),
+            "probability": tf.reduce_max(tf.pad(probabilities, one_more), axis=1),
+            "probabilities": probabilities,
+        }
+
+    pack = packer(model.vocabulary, options.max_seq_length)
+
+    @signature(prompt=([None], tf.string), choices=([None, None], tf.string))
+    def choose_text(prompt, choices):
+        shape = tf.shape(choices)
+        prompts = tf.gather(tokenizer.tokenize(prompt), tf.repeat(tf.range(shape[0]), shape[1]))
+        rows = trim(*pack([prompts, tokenizer.tokenize(tf.reshape(choices, [-1]))]))
+        answer = choose(*rows, _counted(choices))
+        # An additional column of "" is the text of no choice.
+        texts = tf.concat([choices, tf.fill([shape[0], 1], "")], axis=1)
+        number = tf.where(answer["choice"] < 0, shape[1], answer["choice"])
+        return {**answer, "text": tf.gather(texts, number, batch_dims=1)}
+
+    @signature(
+        input_ids=([None, None, None], tf.int32),
+        segment_ids=([None, None, None], tf.int32),
+        lengths=([None, None], tf.int32),
+    )
+    def choose_tokens(input_ids, segment_ids, lengths):
+        shape = tf.shape(input_ids)
+        flat = [tf.reshape(value, [shape[0] * shape[1], shape[2]]) for value in (input_ids, segment_ids)]
+        rows = cut(*flat, tf.reshape(lengths, [-1]), options.max_seq_length)
+        is_real = tf.sequence_mask(lengths, shape[2]) & (input_ids != model.vocabulary.cls_id)
+        return choose(*rows, tf.reduce_any(is_real, axis=2))
+
+    @signature(prompt=([None], tf.string), choices=([None, None], tf.string))
+    def explain(prompt, choices):
+        chosen = choose_text(prompt, choices)
+        rows_and_offsets = rows_with_offsets(tokenizer, pack, [prompt, chosen["text"]])
+        outputs = tf.minimum(chosen["choice"], 0)[:, tf.newaxis]  # the only output of a row; none without a choice
+        return explain_rows(model, ExplainedRows(*rows_and_offsets, outputs, chosen["text"]))
+
+    explained = {"explain": explain} if options.explain else {}
+    return {"serving_default": choose_text, "tokens": choose_tokens, **explained}
+
+
+def _counted(choices):
+    """Returns which choices count, bool `[B, C]`: not "", and not a repetition of the first one at the end.
+
+    Example:
+        [["a", "b", ""], ["a", "b", "a"], ["a", "a", "a"]] -> [[yes, yes, no], [yes, yes, no], [yes, no, no]]
+    """
+    is_filling = (choices == "") | ((choices == choices[:, :1]) & (tf.range(tf.shape(choices)[1]) > 0))
+    # A repetition is padding only if nothing but padding follows it.
+    is_tail = tf.math.cumprod(tf.cast(is_filling, tf.int32), axis=1, reverse=True)
+    return tf.equal(is_tail, 0)

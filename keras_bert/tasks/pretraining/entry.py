@@ -1,0 +1,36 @@
+"""The entries of models that are trained on text without labels, see `registry.py`."""
+
+import dataclasses
+
+from keras_bert.checkpoints.checkpoint import GENERATOR, MASKED_LM, NEXT_SENTENCE, REPLACED_TOKEN, SPAN_BOUNDARY
+from keras_bert.registry import Task
+from keras_bert.tasks.masked_lm.entry import MASKED_LM as MASKED_LM_TASK
+
+_ONNX = "keras_bert.serving.portable.onnx_heads"
+
+BERT_PRETRAINER = Task(
+    model="keras_bert.tasks.pretraining.pretrainer.BertPretrainer",
+    heads=(MASKED_LM, NEXT_SENTENCE),
+    export=dataclasses.replace(MASKED_LM_TASK.export, stored_as="MaskedLM", needed_parts=(MASKED_LM,)),
+    onnx=f"{_ONNX}.pretrainer",
+)
+SPAN_PRETRAINER = dataclasses.replace(
+    BERT_PRETRAINER,
+    model="keras_bert.tasks.pretraining.span_pretrainer.SpanPretrainer",
+    heads=(MASKED_LM, NEXT_SENTENCE, SPAN_BOUNDARY),
+)
+REPLACED_TOKEN_DETECTOR = Task(
+    model="keras_bert.tasks.pretraining.replaced_token_detector.ReplacedTokenDetector",
+    heads=(REPLACED_TOKEN,),
+    onnx=f"{_ONNX}.replaced_token_detector",
+)
+ELECTRA_PRETRAINER = Task(
+    model="keras_bert.tasks.pretraining.electra_pretrainer.ElectraPretrainer",
+    heads=(REPLACED_TOKEN, GENERATOR),
+    start="keras_bert.tasks.pretraining.start.start",
+)
+TRANSFORMER_XL = Task(
+    model="keras_bert.models.transformer_xl.TransformerXL",
+    hub_task="text-generation",
+    example='model({"input_ids": np.array([[1, 2, 3]])})["log_probabilities"]',
+)

@@ -1,0 +1,99 @@
+"""`ReplacedTokenDetector`: the discriminator of ELECTRA."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_bert.config import BertConfig
+from keras_bert.layers.heads import ReplacedTokenHead
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoders import make_encoder
+from keras_bert.models.losses import LossTerm, binary_accuracy_term, binary_cross_entropy_term
+from keras_bert.models.task_model import TaskModel, example_weights
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+
+
+@stored_class
+class ReplacedTokenDetector(TaskModel):
+    """Predicts for every token whether it replaces the original one.
+
+    It is trained on pairs `(features, labels)`. Labels, int `[B, S]`, are 1 for replaced tokens and 0 for the others:
+
+        model = ReplacedTokenDetector.from_pretrained("hf://google/electra-small-discriminator")
+        model.compile(optimizer=AdamW(5e-4))
+        model.fit(features, labels)
+
+    The loss is the mean of the binary cross-entropy over all tokens that are not padding. `fit` and `evaluate` report
+    `loss` and `accuracy`.
+
+    Args:
+        config: a `BertConfig`.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
+            are ignored.
+        training: whether to apply dropout.
+
+    Returns:
+        float32 logits `[B, S]`, above 0 for replaced tokens. Ignore those of padding.
+
+    Reference: Clark et al., 2019, section 2; google-research/electra `run_pretraining.py`.
+    """
+
+    kind = "ReplacedTokenDetector"
+    has_token_outputs = True
+    uses_pooler = False
+    loss_names = ("replaced_token_loss",)
+    metric_names = ("accuracy",)
+
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder.pooler.trainable = False  # no gradient reaches it
+        self.replaced_token_head = ReplacedTokenHead(
+            activation=config.hidden_act,
+            initializer_range=config.initializer_range,
+            dtype=self.dtype_policy,
+            name="replaced_token_head",
+        )
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        self.replaced_token_head.build((None, None, self.config.hidden_size))
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        tokens = self.encoder(inputs, training=training)["sequence_output"]
+        return ops.cast(self.replaced_token_head(tokens), self._logits_dtype)
+
+    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
+        if metrics is not None or weighted_metrics is not None:
+            raise InputError(
+                "ReplacedTokenDetector reports loss and accuracy; Keras' metrics would count padding. "
+                "Call compile(optimizer=...) without metrics."
+            )
+        super().compile(optimizer, **kwargs)
+
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        return [binary_cross_entropy_term("replaced_token_loss", *self._labels(x, y, y_pred, sample_weight))]
+
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        return [binary_accuracy_term("accuracy", *self._labels(x, y, y_pred, sample_weight))]
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        results = super().get_metrics_result()
+        del results["replaced_token_loss"]  # the same as "loss"
+        return results
+
+    def _labels(self, x, y, y_pred, sample_weight):
+        """Returns logits and labels, `[B, S, 1]`, and the weights of the tokens, `[B, S]`."""
+        if y is None:
+            raise InputError(
+                "ReplacedTokenDetector is trained on pairs (features, labels), 1 for replaced tokens. Received no "
+                "labels."
+            )
+        weights = ops.cast(ops.cast(x[features.INPUT_MASK], "int32") > 0, "float32")
+        row_weights = example_weights(x, sample_weight)
+        if row_weights is not None:
+            weights = weights * ops.expand_dims(ops.cast(row_weights, "float32"), 1)
+        return ops.expand_dims(y_pred, -1), ops.expand_dims(y, -1), weights

@@ -1,0 +1,322 @@
+"""Finds the best answers from two logits per token, as a TensorFlow graph: `find_answers` of `answer_spans.py`.
+
+Scores are float64, and equal scores are ordered, as they are there.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.serving.graph.words import spell
+from keras_bert.tasks.question_answering.answer_spans import NOTHING_TO_SAY, AnswerOptions
+from keras_bert.tasks.question_answering.answer_windows import GraphWindows, context_tokens
+from keras_bert.tokenization.exact_graph import changes
+
+# Spans per question whose texts are made together. Spans with the same text are rarely as many as this.
+_SPANS_AT_ONCE = 32
+
+
+class ContextTokens(NamedTuple):
+    """The positions of the tokens of Q contexts.
+
+    Attributes:
+        contexts: strings `[Q]`.
+        starts, ends: int32 RaggedTensors `[Q, None]`, the bytes of every token.
+    """
+
+    contexts: tf.Tensor
+    starts: tf.RaggedTensor
+    ends: tf.RaggedTensor
+
+
+class _Spans(NamedTuple):
+    """n possible answers to Q questions.
+
+    Attributes:
+        question: int64 `[n]`.
+        first, last: int64 `[n]`, the first and the last token, numbered through all contexts.
+        start_logit, end_logit: float64 `[n]`; their sum is the score.
+    """
+
+    question: tf.Tensor
+    first: tf.Tensor
+    last: tf.Tensor
+    start_logit: tf.Tensor
+    end_logit: tf.Tensor
+
+
+def find_answers(
+    windows: GraphWindows, tokens: ContextTokens, start_logits, end_logits, options: AnswerOptions
+) -> dict:
+    """Returns the answers to Q questions.
+
+    Args:
+        windows: V windows with T tokens.
+        start_logits, end_logits: float32 `[T]`, for the tokens of `windows.rows`.
+
+    Returns:
+        `answer`, strings `[Q]`, empty if there is none; `start`, `end`, int32 `[Q]`, in bytes, -1 if there is none;
+        `probability`, float32 `[Q]`. The N best `answers`, strings `[Q, N]`, their `starts`, `ends` and
+        `probabilities`, and `is_null`, bool, which marks the entry for no answer. With a threshold,
+        `null_score_difference`, float32 `[Q]`.
+    """
+    num_questions = tf.size(tokens.contexts, tf.int64)
+    spans = _best_first(_spans(windows, num_questions, start_logits, end_logits, options))
+    spans, texts = _distinct(spans, tokens, options.n_best_size)
+    starts, ends = (tf.cast(values.values, tf.int32) for values in (tokens.starts, tokens.ends))
+    entries = {
+        "question": spans.question,
+        "answers": texts,
+        "starts": tf.gather(starts, spans.first),
+        "ends": tf.gather(ends, spans.last),
+        "score": spans.start_logit + spans.end_logit,
+        "is_best": changes(spans.question),
+    }
+    if options.null_threshold is None:
+        entries["is_null"] = tf.zeros_like(entries["is_best"])
+        return _answers(entries, entries["is_best"], num_questions)
+    nulls = _null_scores(windows, num_questions, start_logits, end_logits)
+    entries = _with_nulls(entries, nulls, options.n_best_size)
+    difference = _null_score_differences(spans, nulls)
+    has_answer = tf.gather(difference <= options.null_threshold, entries["question"])
+    answers = _answers(entries, tf.where(has_answer, entries["is_best"], entries["is_null"]), num_questions)
+    return {**answers, "null_score_difference": tf.cast(difference, tf.float32)}
+
+
+def _spans(windows: GraphWindows, num_questions, start_logits, end_logits, options: AnswerOptions) -> _Spans:
+    """Returns the possible combinations of the best starts and ends of every window.
+
+    For a question without such a combination, returns the best possible span, if its context has any token.
+    """
+    logits = [windows.rows.with_values(values).to_tensor(-np.inf) for values in (start_logits, end_logits)]  # [V, S]
+    in_context, may_begin = (flags.to_tensor(False) for flags in context_tokens(windows))
+    num_best = tf.minimum(options.n_best_size, tf.shape(logits[0])[1])
+    starts, ends = (tf.math.top_k(values, num_best).indices for values in logits)  # [V, n best]
+    length = ends[:, tf.newaxis, :] - starts[:, :, tf.newaxis] + 1
+    is_possible = (
+        tf.gather(may_begin, starts, batch_dims=1)[:, :, tf.newaxis]
+        & tf.gather(in_context, ends, batch_dims=1)[:, tf.newaxis, :]
+        & (length >= 1)
+        & (length <= options.max_answer_length)
+    )
+    # Ordered by window, then by start, then by end.
+    window, start_rank, end_rank = tf.unstack(tf.where(is_possible), axis=1)
+    start = tf.gather_nd(starts, tf.stack([window, start_rank], 1))
+    end = tf.gather_nd(ends, tf.stack([window, end_rank], 1))
+    has_spans = tf.math.unsorted_segment_max(
+        tf.ones_like(window, tf.int32), tf.gather(windows.question, window), num_questions
+    )
+    is_lacking = tf.gather(has_spans < 1, windows.question) & (windows.num_tokens > 0)
+    window, start, end = tf.cond(
+        tf.reduce_any(is_lacking),
+        lambda: [
+            tf.concat(columns, 0)
+            for columns in zip(
+                (window, start, end),
+                _best_of_all(windows, num_questions, is_lacking, logits, in_context, may_begin, options),
+                strict=True,
+            )
+        ],
+        lambda: [window, start, end],
+    )
+    question = tf.gather(windows.question, window)
+    offsets = tf.gather(windows.first_tokens - windows.first_columns, window)
+    start_logit, end_logit = (
+        tf.cast(tf.gather_nd(values, tf.stack([window, tf.cast(columns, tf.int64)], 1)), tf.float64)
+        for values, columns in zip(logits, (start, end), strict=True)
+    )
+    return _Spans(
+        question, offsets + tf.cast(start, tf.int64), offsets + tf.cast(end, tf.int64), start_logit, end_logit
+    )
+
+
+def _best_of_all(windows, num_questions, is_lacking, logits, in_context, may_begin, options: AnswerOptions):
+    """Returns window, first and last column of the best possible answer to each question that lacks one."""
+    window = tf.where(is_lacking)[:, 0]
+    starts, ends = (
+        tf.cast(tf.gather(tf.where(flags, values, -np.inf), window), tf.float64)
+        for flags, values in zip((may_begin, in_context), logits, strict=True)
+    )
+    width = tf.shape(starts)[1]
+
+    def longer(more, best, start, length):
+        """Compares the answers that extend `more` tokens beyond their first."""
+        scores = starts + tf.pad(ends[:, more:], [[0, 0], [0, more]], constant_values=tf.constant(-np.inf, tf.float64))
+        score = tf.reduce_max(scores, axis=1)
+        is_better = score > best
+        place = tf.argmax(scores, axis=1, output_type=tf.int32)
+        return (
+            more + 1,
+            tf.where(is_better, score, best),
+            tf.where(is_better, place, start),
+            tf.where(is_better, more, length),
+        )
+
+    nothing = tf.zeros_like(window, tf.int32)
+    _, score, start, more = tf.while_loop(
+        lambda more, *_: more < tf.minimum(options.max_answer_length, width),
+        longer,
+        (0, tf.fill(tf.shape(window), tf.constant(-np.inf, tf.float64)), nothing, nothing),
+    )
+    question = tf.gather(windows.question, window)
+    best_score = tf.math.unsorted_segment_max(score, question, num_questions)
+    number = tf.range(tf.size(window))
+    is_best = tf.equal(score, tf.gather(best_score, question)) & (score > -np.inf)
+    first_best = tf.math.unsorted_segment_min(tf.where(is_best, number, number.dtype.max), question, num_questions)
+    chosen = tf.boolean_mask(number, tf.equal(tf.gather(first_best, question), number))
+    return tf.gather(window, chosen), tf.gather(start, chosen), tf.gather(start + more, chosen)
+
+
+def _best_first(spans: _Spans) -> _Spans:
+    """Sorts by question, then stably by descending score."""
+    by_score = tf.argsort(spans.start_logit + spans.end_logit, direction="DESCENDING", stable=True)
+    return _take(spans, tf.gather(by_score, tf.argsort(tf.gather(spans.question, by_score), stable=True)))
+
+
+def _take(spans: _Spans, indices) -> _Spans:
+    return _Spans(*(tf.gather(values, indices) for values in spans))
+
+
+def _distinct(spans: _Spans, tokens: ContextTokens, most: int) -> tuple[_Spans, tf.Tensor]:
+    """Returns the best spans of each question with different texts, at most `most`; and these texts, strings.
+
+    The texts of a few spans per question are made at a time, until there are enough different ones.
+    """
+    num_questions = tf.size(tokens.contexts, tf.int64)
+    splits = tf.searchsorted(spans.question, tf.range(num_questions + 1), out_type=tf.int64)
+    texts_of = _speller(tokens)
+
+    def count(indices):
+        questions = tf.gather(spans.question, indices)
+        return tf.math.unsorted_segment_sum(tf.ones_like(questions), questions, num_questions)
+
+    def needs_more(seen, indices, texts):
+        return tf.reduce_any((count(indices) < most) & (splits[:-1] + seen < splits[1:]))
+
+    def see_more(seen, indices, texts):
+        firsts = tf.minimum(splits[:-1] + seen, splits[1:])
+        lasts = tf.where(count(indices) < most, tf.minimum(firsts + _SPANS_AT_ONCE, splits[1:]), firsts)
+        new = tf.ragged.range(firsts, lasts).values
+        # The spans of a question are sorted, best first, so the first of equal texts is the best.
+        indices = tf.concat([indices, new], 0)
+        texts = tf.concat([texts, texts_of(_take(spans, new))], 0)
+        question = tf.gather(spans.question, indices)
+        names = tf.strings.join([tf.strings.as_string(question), texts], separator=" ")
+        different, number = tf.unique(names)
+        kept = tf.math.unsorted_segment_min(tf.range(tf.size(names)), number, tf.size(different))
+        kept = tf.gather(kept, tf.argsort(tf.gather(question, kept), stable=True))
+        kept = tf.boolean_mask(kept, _ranks(tf.gather(question, kept), num_questions) < most)
+        return seen + _SPANS_AT_ONCE, tf.gather(indices, kept), tf.gather(texts, kept)
+
+    none = tf.zeros([0], tf.int64)
+    _, indices, texts = tf.while_loop(
+        needs_more,
+        see_more,
+        (tf.constant(0, tf.int64), none, tf.zeros([0], tf.string)),
+        shape_invariants=(tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None])),
+    )
+    return _take(spans, indices), texts
+
+
+def _speller(tokens: ContextTokens):
+    """Returns a function that maps spans to their texts, without copying whole contexts."""
+    decoded, byte_starts = tf.strings.unicode_decode_with_offsets(tokens.contexts, "UTF-8", errors="ignore")
+    text_starts = tf.cumsum(tf.cast(tf.strings.length(tokens.contexts), tf.int64), exclusive=True)
+    # The concatenation of all contexts.
+    starts_of_points = byte_starts.values + tf.gather(text_starts, byte_starts.value_rowids())
+
+    def texts_of(spans: _Spans):
+        offsets = tf.gather(text_starts, spans.question)
+        firsts, ends = (
+            tf.searchsorted(
+                starts_of_points, offsets + tf.cast(tf.gather(ends.values, token), tf.int64), out_type=tf.int64
+            )
+            for ends, token in ((tokens.starts, spans.first), (tokens.ends, spans.last))
+        )
+        return spell(decoded.values, firsts, ends)
+
+    return texts_of
+
+
+def _ranks(question, num_questions):
+    """Returns the number of preceding entries of the same question: [0, 0, 2], 3 -> [0, 1, 0]."""
+    firsts = tf.searchsorted(question, tf.range(num_questions), out_type=tf.int64)
+    return tf.range(tf.size(question, tf.int64)) - tf.gather(firsts, question)
+
+
+def _null_scores(windows: GraphWindows, num_questions, start_logits, end_logits):
+    """Returns the lowest sum of the logits of [CLS] over the windows of each question, float64 `[Q]`."""
+    firsts = windows.rows.row_starts()
+    sums = tf.cast(tf.gather(start_logits, firsts), tf.float64) + tf.cast(tf.gather(end_logits, firsts), tf.float64)
+    return tf.math.unsorted_segment_min(sums, windows.question, num_questions)
+
+
+def _with_nulls(entries: dict, nulls, most: int) -> dict:
+    """Inserts "no answer" into the answers of each question, after answers with the same score; keeps the best `most`.
+
+    The best answer and "no answer" are always kept.
+    """
+    num_questions = tf.size(nulls, tf.int64)
+    no_answer = {
+        "question": tf.range(num_questions),
+        "answers": tf.fill([num_questions], ""),
+        "starts": tf.fill([num_questions], -1),
+        "ends": tf.fill([num_questions], -1),
+        "score": nulls,
+        "is_best": tf.zeros([num_questions], tf.bool),
+    }
+    entries["is_null"] = tf.zeros_like(entries["is_best"])
+    no_answer["is_null"] = tf.ones_like(no_answer["is_best"])
+    both = {name: tf.concat([values, no_answer[name]], 0) for name, values in entries.items()}
+    order = tf.argsort(both["score"], direction="DESCENDING", stable=True)
+    order = tf.gather(order, tf.argsort(tf.gather(both["question"], order), stable=True))
+    both = {name: tf.gather(values, order) for name, values in both.items()}
+    is_kept = (_ranks(both["question"], num_questions) < most) | both["is_null"] | both["is_best"]
+    return {name: tf.boolean_mask(values, is_kept) for name, values in both.items()}
+
+
+def _null_score_differences(spans: _Spans, nulls):
+    """Returns the score of no answer minus the best score, float64 `[Q]`, subtracted in the same order as in Python."""
+    best = tf.where(changes(spans.question))[:, 0]
+    question = tf.gather(spans.question, best)
+    differences = tf.gather(nulls, question) - tf.gather(spans.start_logit, best) - tf.gather(spans.end_logit, best)
+    return tf.tensor_scatter_nd_update(
+        tf.fill(tf.shape(nulls), tf.constant(NOTHING_TO_SAY, tf.float64)), question[:, tf.newaxis], differences
+    )
+
+
+def _answers(entries: dict, is_chosen, num_questions) -> dict:
+    """Arranges the entries of all questions in rows, and selects the chosen entry of each."""
+    splits = tf.searchsorted(entries["question"], tf.range(num_questions + 1), out_type=tf.int64)
+
+    def rows(values, nothing):
+        return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor(nothing)
+
+    scores = entries["score"]
+    highest = tf.math.unsorted_segment_max(scores, entries["question"], num_questions)
+    exponentials = tf.exp(scores - tf.gather(highest, entries["question"]))
+    totals = tf.math.unsorted_segment_sum(exponentials, entries["question"], num_questions)
+    probabilities = tf.cast(exponentials / tf.gather(totals, entries["question"]), tf.float32)
+    # After all entries, one more for questions without entries: certainly no answer.
+    chosen = tf.where(is_chosen)[:, 0]
+    indices = tf.tensor_scatter_nd_update(
+        tf.fill([num_questions], tf.size(scores, tf.int64)),
+        tf.gather(entries["question"], chosen)[:, tf.newaxis],
+        chosen,
+    )
+
+    def chosen_of(values, nothing):
+        return tf.gather(tf.concat([values, [nothing]], 0), indices)
+
+    return {
+        "answer": chosen_of(entries["answers"], ""),
+        "start": chosen_of(entries["starts"], -1),
+        "end": chosen_of(entries["ends"], -1),
+        "probability": chosen_of(probabilities, 1.0),
+        "answers": rows(entries["answers"], ""),
+        "starts": rows(entries["starts"], -1),
+        "ends": rows(entries["ends"], -1),
+        "probabilities": rows(probabilities, 0.0),
+        "is_null": rows(entries["is_null"], False),
+    }

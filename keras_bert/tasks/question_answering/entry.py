@@ -1,0 +1,24 @@
+"""The entry of `SpanClassifier`, see `registry.py`."""
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.registry import Export, Setting, Task
+from keras_bert.tasks.settings import is_count, is_none_or, is_number
+
+SPAN_CLASSIFIER = Task(
+    model="keras_bert.tasks.question_answering.model.SpanClassifier",
+    heads=(form.SPAN_CLASSIFIER,),
+    text_task="keras_bert.tasks.question_answering.task.QuestionAnsweringTask",
+    export=Export(
+        signatures="keras_bert.tasks.question_answering.signatures.question_answering_signatures",
+        outputs=lambda model: dict.fromkeys(("start_logits", "end_logits"), ("batch", "length")),
+        settings={
+            "null_threshold": Setting(None, is_none_or(is_number)),
+            "doc_stride": Setting(128, is_count),
+            "max_query_length": Setting(64, is_count),
+        },
+        options=("explain",),
+    ),
+    onnx="keras_bert.serving.portable.onnx_heads.span_classifier",
+    hub_task="question-answering",
+    example='model.predict((["a question"], ["a text that has the answer"]))',
+)

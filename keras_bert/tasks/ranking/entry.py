@@ -1,0 +1,25 @@
+"""The entry of `CrossEncoder`, see `registry.py`."""
+
+from keras_bert.checkpoints.checkpoint import CLASSIFIER
+from keras_bert.models.score_activations import SCORE_ACTIVATIONS
+from keras_bert.registry import Export, Setting, Task
+from keras_bert.tasks.settings import PROMPTS, prompt_of
+
+CROSS_ENCODER = Task(
+    model="keras_bert.tasks.ranking.model.CrossEncoder",
+    heads=(CLASSIFIER,),
+    text_task="keras_bert.tasks.ranking.task.RankingTask",
+    start="keras_bert.tasks.ranking.start.start",
+    told_as="ranking",
+    export=Export(
+        signatures="keras_bert.tasks.ranking.signatures.cross_encoder_signatures",
+        outputs=lambda model: {"": ("batch", 1)},
+        settings={"activation": Setting("linear", lambda value: value in SCORE_ACTIVATIONS), **PROMPTS},
+        in_graph=lambda model, options: {"activation": "linear", **prompt_of(options)},
+        options=("text_pairs", "explain", "prompt"),
+        methods="keras_bert.tasks.ranking.loaded.LoadedCrossEncoder",
+    ),
+    onnx="keras_bert.serving.portable.onnx_heads.classifier",
+    hub_task="text-ranking",
+    example='model.rank("a query", ["a text", "another text"])',
+)

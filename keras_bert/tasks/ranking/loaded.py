@@ -1,0 +1,32 @@
+"""What a loaded export of a `CrossEncoder` can do beside answering texts."""
+
+import numpy as np
+
+from keras_bert.models.prompts import Prompts
+from keras_bert.records import features
+
+
+class LoadedCrossEncoder(Prompts):
+    """Methods of loaded exports of a `CrossEncoder`."""
+
+    labels = ("score",)
+    problem_type = "regression"
+
+    def __init__(self, folder, engine):
+        super().__init__(folder, engine)
+        self.check_prompts()
+        run = self.engine.run
+        # As the Keras model: `[B, 1]` for `[B, S]`, and `[B, C]` for `[B, C, S]`.
+        self.engine.run = lambda given: _without_last_axis(run(given), np.ndim(given[features.INPUT_IDS]))
+
+    def rank(
+        self, query: str, texts, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
+    ) -> list:
+        """Returns a `RankedText` for each of the best texts for a query; see `CrossEncoder.rank`."""
+        from keras_bert.tasks.ranking.task import rank
+
+        return rank(self, query, texts, top_k, batch_size, prompt)
+
+
+def _without_last_axis(scores: np.ndarray, num_axes: int) -> np.ndarray:
+    return scores if num_axes == 2 else scores[..., 0]

@@ -1,0 +1,168 @@
+"""`CrossEncoder`: a score for a query and a text that are read together, for ranking."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras import ops
+
+from keras_bert.config import BertConfig
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.losses import (
+    LossTerm,
+    binary_accuracy_term,
+    binary_cross_entropy_term,
+    cross_entropy_term,
+)
+from keras_bert.models.prompts import Prompts
+from keras_bert.models.score_activations import SCORE_ACTIVATIONS
+from keras_bert.models.task_model import example_weights
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tasks.classification.model import SequenceClassifier
+
+
+@stored_class
+class CrossEncoder(Prompts, SequenceClassifier):
+    """A `SequenceClassifier` with one output that scores how well a text answers a query.
+
+        model = CrossEncoder.from_pretrained("ms-marco-MiniLM-L6-v2")
+        best = model.rank("how do cats purr?", texts, top_k=3)
+        best[0].text
+
+    It is slower than a `SentenceEncoder`, because each pair is a row of its own, and more accurate. It is trained on
+
+        model.fit((queries, texts), relevances)           # 0 or 1, or in between: binary cross-entropy
+        model.fit((queries, positives, negatives, ...))   # softmax over the texts of a query; the first is relevant
+
+    Args:
+        config: a `BertConfig`.
+        labels: the name of the score.
+        problem_type: must be `regression`; the argument exists because `SequenceClassifier` has it.
+        activation: what makes the scores of `predict`, `rank` and exports from the outputs: sigmoid, linear, tanh or
+            relu. None: sigmoid. `from_pretrained` takes it from the files of sentence-transformers, as prompts and the
+            maximum length.
+        prompts: name -> text that is put before each query.
+        default_prompt: the name of the prompt that is used when none is named; None for no prompt.
+        max_seq_length: longer pairs are cut to this many tokens; None for the number of the model's positions.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` for pairs, or `[B, C, S]` for C
+            texts per query.
+        training: whether to apply dropout.
+
+    Returns:
+        float32 outputs before the activation, `[B, 1]` or `[B, C]`.
+
+    Raises:
+        InputError: there is more than one label, another problem type, or the activation is unknown.
+
+    Reference: Nogueira and Cho, 2019, arXiv 1901.04085; sentence-transformers `CrossEncoder`, with the losses
+    `BinaryCrossEntropyLoss` and, for one relevant text, `ListNetLoss`.
+    """
+
+    kind = "CrossEncoder"
+    loss_names = ("ranking_loss",)
+    earlier_arguments = {"activation": "linear"}
+
+    def __init__(
+        self,
+        config: BertConfig,
+        labels: Sequence[str] = ("score",),
+        problem_type: str = "regression",
+        activation: str | None = None,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt: str | None = None,
+        max_seq_length: int | None = None,
+        **kwargs: Any,
+    ):
+        if len(labels) != 1 or problem_type != "regression":
+            raise InputError(
+                f"A CrossEncoder has one output, of the problem type regression. Received: {len(labels)} labels, "
+                f"{problem_type}. Load a classifier as SequenceClassifier."
+            )
+        super().__init__(config, labels, problem_type, **kwargs)
+        self.activation = "sigmoid" if activation is None else activation
+        if self.activation not in SCORE_ACTIVATIONS:
+            raise InputError(f"activation must be one of {', '.join(SCORE_ACTIVATIONS)}. Received: {activation!r:.100}")
+        self.prompts, self.default_prompt = dict(prompts or {}), default_prompt
+        self.max_seq_length = max_seq_length
+        self.check_prompts()
+        if max_seq_length is not None and (not isinstance(max_seq_length, int) or max_seq_length < 3):
+            raise InputError(f"max_seq_length must be a whole number from 3. Received: {max_seq_length!r:.100}")
+
+    @staticmethod
+    def _metric_name(problem_type: str) -> str:
+        return "accuracy"
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        shape = ops.shape(inputs[features.INPUT_IDS])
+        if len(shape) == 2:
+            return super().call(inputs, training=training)
+        rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
+        return ops.reshape(super().call(rows, training=training), (-1, shape[1]))
+
+    def rank(
+        self, query: str, texts: Any, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
+    ) -> list:
+        """Returns a `RankedText` for each of the texts with the highest scores for a query, the best first.
+
+        Args:
+            query: a string.
+            texts: strings.
+            top_k: the number of texts to return; None for all.
+            batch_size: texts computed at once.
+            prompt: the name of the prompt of the query; "" for none. By default the model's default prompt.
+
+        Raises:
+            InputError: a text or the query is empty, or the model has no vocabulary or no such prompt.
+        """
+        from keras_bert.tasks.ranking.task import rank
+
+        return rank(self, query, texts, top_k, batch_size, prompt)
+
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        weights = example_weights(x, sample_weight)
+        if _is_lists(x):
+            return [cross_entropy_term("ranking_loss", y_pred, _first(y_pred), weights)]
+        return [binary_cross_entropy_term("ranking_loss", y_pred, self._label_ids(x, y), weights)]
+
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        weights = example_weights(x, sample_weight)
+        if _is_lists(x):
+            # A tie counts as wrong: a model that scores all texts alike knows nothing.
+            leads = y_pred[:, :1] - ops.max(y_pred[:, 1:], axis=1, keepdims=True)
+            return [binary_accuracy_term("accuracy", leads, ops.ones_like(leads), weights)]
+        return [binary_accuracy_term("accuracy", y_pred, self._label_ids(x, y) > 0.5, weights)]
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+        labels = _first(y_pred) if _is_lists(x) else y
+        return super().compute_metrics(x, labels, y_pred, sample_weight)
+
+    def get_config(self) -> dict[str, Any]:
+        arguments = {
+            "activation": self.activation,
+            "prompts": self.prompts,
+            "default_prompt": self.default_prompt,
+            "max_seq_length": self.max_seq_length,
+        }
+        return {**super().get_config(), **arguments}
+
+    def _check_inputs(self, inputs) -> None:
+        self._check_features(inputs, self.feature_names)
+        shape: tuple = getattr(inputs[features.INPUT_IDS], "shape", ())
+        if len(shape) not in (2, 3):
+            raise InputError(
+                f"{features.INPUT_IDS} must be an array [batch, length] or [batch, texts, length]. Received the shape "
+                f"{tuple(shape)}"
+            )
+        if shape[-1] is not None:
+            self.config.check_sequence_length(shape[-1])
+
+
+def _is_lists(x) -> bool:
+    return isinstance(x, Mapping) and len(x[features.INPUT_IDS].shape) == 3
+
+
+def _first(scores):
+    """Returns the number of the relevant text of each query, which is the first: int `[B]`."""
+    return ops.zeros_like(scores[:, 0], dtype="int32")

@@ -1,0 +1,24 @@
+"""The signatures of an exported `CrossEncoder`."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from keras_bert.program.errors import InputError
+from keras_bert.serving.graph.signature_inputs import SignatureOptions
+from keras_bert.tasks.classification.signatures import classifier_signatures
+
+_SCORE_ACTIVATIONS = {"sigmoid": tf.sigmoid, "linear": None, "tanh": tf.tanh, "relu": tf.nn.relu}
+
+
+def cross_encoder_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+    """Returns the signatures of a `CrossEncoder`: those of a `SequenceClassifier` for pairs with one score.
+
+    `text` is the query, which gets the prompt of the export's options, by default the model's default prompt; `text_b`
+    is the text. `score` is the same as `serving_default`.
+    """
+    prompt, options = model.prompt(options.prompt), dataclasses.replace(options, text_pairs=True)
+    if prompt and options.explain:
+        raise InputError("The signature explain is for texts without a prompt. Leave explain out, or give prompt=''.")
+    made = classifier_signatures(model, tokenizer, options, _SCORE_ACTIVATIONS[model.activation], prompt)
+    return {**made, "score": made["serving_default"]}

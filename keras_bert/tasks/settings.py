@@ -1,0 +1,46 @@
+"""Settings of exports that several tasks have, and checks of their values, which may come from a stranger's file."""
+
+from collections.abc import Callable
+from typing import Any
+
+from keras_bert.registry import Setting
+
+_LARGEST = 2**31 - 1
+
+
+def is_count(value: Any, fewest: int = 1) -> bool:
+    """Returns whether a value is a whole number from `fewest` that has 32 bits."""
+    return isinstance(value, int) and not isinstance(value, bool) and fewest <= value <= _LARGEST
+
+
+def is_number(value: Any) -> bool:
+    """Returns whether a value is a number of usual size."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
+
+
+def are_names(value: Any, fewest: int) -> bool:
+    """Returns whether a value is a list of at least `fewest` different strings."""
+    is_list = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return is_list and len(value) >= fewest and len(set(value)) == len(value)
+
+
+def is_none_or(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Returns a check that also allows None."""
+    return lambda value: value is None or check(value)
+
+
+def labels(fewest: int, default: list | None = None) -> Setting:
+    """Returns the setting `labels` of a model with at least `fewest` labels."""
+    return Setting(default, lambda value: are_names(value, fewest))
+
+
+DOC_STRIDE = Setting(None, is_none_or(is_count))
+PROMPTS = {
+    "prompts": Setting({}, lambda value: isinstance(value, dict)),
+    "default_prompt": Setting(None, is_none_or(lambda value: isinstance(value, str))),
+}
+
+
+def prompt_of(options: Any) -> dict:
+    """Returns the default prompt of a SavedModel that was exported with another one, as a setting."""
+    return {} if options.prompt is None else {"default_prompt": options.prompt}

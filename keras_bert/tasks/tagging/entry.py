@@ -1,0 +1,20 @@
+"""The entry of `TokenClassifier`, see `registry.py`."""
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.registry import Export, Task
+from keras_bert.tasks.settings import DOC_STRIDE, labels
+
+TOKEN_CLASSIFIER = Task(
+    model="keras_bert.tasks.tagging.model.TokenClassifier",
+    heads=(form.TOKEN_CLASSIFIER,),
+    text_task="keras_bert.tasks.tagging.task.TaggingTask",
+    export=Export(
+        signatures="keras_bert.tasks.tagging.signatures.tagging_signatures",
+        outputs=lambda model: {"": ("batch", "length", len(model.labels))},
+        settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
+        options=("explain",),
+    ),
+    onnx="keras_bert.serving.portable.onnx_heads.token_classifier",
+    hub_task="token-classification",
+    example='model.predict(["a text"])',
+)

@@ -1,0 +1,137 @@
+"""`TokenClassifier`: one label for each token of a text."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.accelerate.backend import tensorflow_functions
+from keras_bert.config import BertConfig
+from keras_bert.layers.dropout import Dropout
+from keras_bert.models.calibrated_model import CalibratedModel
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoders import make_encoder
+from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
+from keras_bert.models.task_model import check_doc_stride, check_labels, example_weights
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+
+
+@stored_class
+class TokenClassifier(CalibratedModel):
+    """The encoder with a dense layer on the vector of every token: named entities, parts of speech.
+
+    It is trained on texts, see `tasks/tagging/task.py`:
+
+        model = TokenClassifier.from_pretrained("bert-base-cased", labels=["O", "B-PER", "I-PER"])
+        model.fit(sentences_in_words, tags, epochs=3)
+        model.predict(["Ada Lovelace wrote it."])[0].entities
+
+    or on pairs `(features, label_ids)`, or on one dictionary that holds features and `label_ids`, int `[B, S]`, as the
+    records of `features.tagging_features` do.
+
+    Tokens with a negative label id (`features.NO_LABEL` is -1) have no label and are ignored. The loss is the weighted
+    mean of the cross-entropy over the other tokens; the weight of a token is that of its example. `fit` and `evaluate`
+    report `loss` and `accuracy`.
+
+    Args:
+        config: a `BertConfig`.
+        labels: names of the classes; label id 0 is the first.
+        doc_stride: sentences that are too long are cut into rows that overlap and begin at most this many tokens apart,
+            and each word is tagged in the row with the most context. None: the rows do not overlap.
+        temperature: see `CalibratedModel`.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
+            are ignored. If `label_ids` are given in training, the logits of tokens without a label may be 0.
+        training: whether to apply dropout.
+
+    Returns:
+        float32 logits `[B, S, number of labels]`. Ignore those of padding.
+
+    Raises:
+        InputError: there are fewer than two labels, one is there twice, or `doc_stride` is below 1.
+
+    Reference: Devlin et al., 2018, section 5.3; TF Model Garden `official/nlp/tasks/tagging.py`.
+    """
+
+    has_token_outputs = True
+    kind = "TokenClassifier"
+    loss_names = ("token_classification_loss",)
+    logits_layer = "token_classifier"
+    metric_names = ("accuracy",)
+
+    def __init__(self, config: BertConfig, labels: Sequence[str], doc_stride: int | None = None, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.labels = check_labels(labels)
+        self.doc_stride = check_doc_stride(doc_stride)
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        self.uses_pooler = self.encoder.has_token_head
+        self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
+        self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
+        self.token_classifier = keras.layers.Dense(
+            len(self.labels),
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+            dtype=self._logits_dtype,
+            name="token_classifier",
+        )
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        self.token_classifier.build((None, None, self.config.hidden_size))
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        label_ids = inputs.get(features.LABEL_IDS) if training else None
+        if label_ids is None or not (tensorflow_functions and tensorflow_functions.lengths_may_vary()):
+            return self._logits(self.encoder(inputs, training=training)["sequence_output"], training)
+        # Only tokens with a label, the first of each word, enter loss and accuracy.
+        flat_indices = ops.cast(ops.nonzero(ops.reshape(label_ids, (-1,)) >= 0)[0], "int32")
+        tokens = self.encoder.vectors_at_flat(inputs, flat_indices, training=training)
+        logits = self._logits(tokens, training)
+        rows, length = ops.shape(label_ids)
+        logits = ops.scatter(ops.expand_dims(flat_indices, 1), logits, (rows * length, len(self.labels)))
+        return ops.reshape(logits, (rows, length, len(self.labels)))
+
+    def _logits(self, tokens, training):
+        tokens = self.encoder.token_features(tokens, training=training)
+        return self.token_classifier(self.dropout(tokens, training=training))
+
+    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
+        if metrics is not None or weighted_metrics is not None:
+            raise InputError(
+                "TokenClassifier reports loss and accuracy; Keras' metrics would count tokens that have no label. "
+                "Call compile(optimizer=...) without metrics."
+            )
+        super().compile(optimizer, **kwargs)
+
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        return [cross_entropy_term("token_classification_loss", y_pred, *self._labels(x, y, sample_weight))]
+
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        return [accuracy_term("accuracy", y_pred, *self._labels(x, y, sample_weight))]
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        results = super().get_metrics_result()
+        del results["token_classification_loss"]  # the same as "loss"
+        return results
+
+    def _labels(self, x, y, sample_weight):
+        """Returns the label ids (0 for tokens without a label) and the weights of the tokens, both `[B, S]`."""
+        if y is None and isinstance(x, Mapping):
+            y = x.get(features.LABEL_IDS)
+        if y is None:
+            raise InputError(
+                "TokenClassifier is trained on pairs (features, label ids), or on features that hold "
+                f"{features.LABEL_IDS}. Received no labels."
+            )
+        label_ids = ops.cast(y, "int32")
+        weights = ops.cast(label_ids >= 0, "float32")
+        row_weights = example_weights(x, sample_weight)
+        if row_weights is not None:
+            weights = weights * ops.expand_dims(ops.cast(row_weights, "float32"), 1)
+        return ops.maximum(label_ids, 0), weights
+
+    def get_config(self) -> dict[str, Any]:
+        stride = {} if self.doc_stride is None else {"doc_stride": self.doc_stride}
+        return {**super().get_config(), "labels": list(self.labels), **stride}

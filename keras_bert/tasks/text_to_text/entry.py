@@ -1,0 +1,18 @@
+"""The entry of `TextToText`, see `registry.py`."""
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.registry import Export, Task
+
+TEXT_TO_TEXT = Task(
+    model="keras_bert.tasks.text_to_text.model.TextToText",
+    heads=(form.CROSS_ATTENTION, form.MASKED_LM),
+    text_task="keras_bert.tasks.text_to_text.task.TextToTextTask",
+    start="keras_bert.tasks.text_to_text.start.start",
+    export=Export(
+        signatures="keras_bert.tasks.text_to_text.signatures.text_to_text_signatures",
+        outputs=lambda model: dict.fromkeys(("texts", "scores"), ("batch", "alternatives")),
+        options=("num_beams", "max_new_tokens", "length_penalty", "num_answers"),
+    ),
+    hub_task="text2text-generation",
+    example='model.predict(["a text"])',
+)
