@@ -2,6 +2,7 @@
 
 import pytest
 from encoder_contract import check_encoder
+from keras import ops
 from numpy_bert import scatter_weights
 from test_encoder import small_config
 
@@ -9,7 +10,19 @@ from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.program.errors import InputError
 
-ENCODERS = {"BertEncoder": BertEncoder}
+
+class DistanceEncoder(BertEncoder):
+    """A BERT whose tokens attend less to distant ones: a family with a formula of its own."""
+
+    def block_inputs(self, tokens, kind, query_columns=None, training=False):
+        (bias,) = super().block_inputs(tokens, kind, query_columns)
+        columns = ops.arange(ops.shape(tokens.ids)[1], dtype="int32")
+        queries = ops.expand_dims(columns, 0) if query_columns is None else query_columns
+        distances = ops.abs(ops.expand_dims(queries, 2) - columns)
+        return (bias - 0.5 * ops.cast(ops.expand_dims(distances, 1), "float32"),)
+
+
+ENCODERS = {"BertEncoder": BertEncoder, "a family that only has other inputs of blocks": DistanceEncoder}
 
 
 @pytest.mark.parametrize("name", ENCODERS)

@@ -297,3 +297,8 @@ def test_a_folder_of_model2vec_is_read(tmp_path):
         warnings.simplefilter("error")
         loaded = SentenceEncoder.from_pretrained(tmp_path / "saved")
     np.testing.assert_allclose(loaded.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+
+
+def test_a_static_encoder_has_no_attentions():
+    with pytest.raises(InputError, match="StaticEncoder has no output_attentions: it computes no attention. Set"):
+        StaticEncoder(BertConfig.static(len(VOCABULARY), SIZE), output_attentions=True)

@@ -53,7 +53,7 @@ def test_both_streams_and_the_memory_are_those_of_the_official_code(tmp_path):
     hidden = np.pad(hidden, [[0, 0], [0, 0], [memory[0].shape[1], 0]])
     columns = rows_first("tm").argmax(2).astype("int32")
     own = np.pad(np.eye(10, dtype="float32"), [[0, 0], [memory[0].shape[1], 0]])
-    streams = model.encoder.run(
+    streams = model.encoder.streams(
         rows_first("ids"),
         rows_first("seg"),
         ((hidden * (1 - own)) * MASKED)[:, None],
@@ -86,7 +86,7 @@ def test_micro_checkpoints_compute_the_recorded_vectors(name):
     if name == "pre":
         model = MaskedLM.from_pretrained(folder)
         is_query, tokens = read("input_query")[:, :, None], np.asarray(model.encoder.embeddings(rows[0]))
-        streams = model.encoder.run(
+        streams = model.encoder.streams(
             *rows,
             memory=memory,
             queries=np.where(is_query, np.asarray(model.masked_lm_head.mask_embedding), tokens).astype("float32"),
@@ -96,7 +96,7 @@ def test_micro_checkpoints_compute_the_recorded_vectors(name):
         logits = model.masked_lm_head(streams.queries, model.encoder.embeddings.token_embeddings)
         np.testing.assert_allclose(keras.ops.softmax(logits), read("pre_output"), rtol=0, atol=1e-6)
     else:
-        streams = Encoder.from_pretrained(folder).run(*rows, memory=memory)
+        streams = Encoder.from_pretrained(folder).streams(*rows, memory=memory)
         output = read("empty_output" if name == "empty" else "tune_output")
         np.testing.assert_allclose(streams.states[-1], output, rtol=0, atol=1e-6)
     for layer in range(0 if memory is None else 2):
@@ -211,7 +211,7 @@ def test_memory_gets_no_gradient():
     ids = np.array([[9, 8, 17]], "int32")
     memory = [tf.Variable(np.random.default_rng(0).normal(size=(1, 4, 16)).astype("float32")) for _ in range(3)]
     with tf.GradientTape() as tape:
-        states = encoder.run(ids, 0 * ids, np.zeros((1, 1, 1, 7), "float32"), memory=memory).states
+        states = encoder.streams(ids, 0 * ids, np.zeros((1, 1, 1, 7), "float32"), memory=memory).states
         loss = tf.reduce_sum(tf.square(states[-1]))
     assert tape.gradient(loss, memory) == [None] * 3
 

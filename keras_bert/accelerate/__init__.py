@@ -10,5 +10,5 @@ traced_functions.py       keeps the traced functions of a model until a part of 
 shared_trace.py           traces layers of the same structure only once
 unpadding.py              packs the rows of a batch into fewer rows, and unpacks the outputs
 updates.py                parts of an optimizer's update in fewer passes over memory
-block_runner.py           runs the blocks of an encoder: recomputed, or traced once
+block_runner.py           runs the blocks of a model: recomputed, or traced once
 """

@@ -87,7 +87,7 @@ class LongConfig(BertConfig):
         return 5 + 2 * self.num_random_blocks
 
     def has_full_attention(self, length) -> bool:
-        """Returns whether rows of this length are known to have full attention; False if the length is a tensor."""
+        """Returns whether rows of this length are known to have full attention; False if the length is None."""
         if self.has_windows or self.attention_type != "block_sparse":
             return not self.has_windows
         return isinstance(length, int) and length <= self.most_full_blocks * self.block_size

@@ -13,9 +13,22 @@ def vectors_at(hidden, columns):
     Returns:
         `[B, K, H]`.
     """
-    batch_size, length = ops.shape(hidden)[0], ops.shape(hidden)[1]
+    return vectors_at_flat(hidden, flat_indices_of(columns, hidden))
+
+
+def flat_indices_of(columns, rows):
+    """Returns the flat indices of the tokens in these columns: token s of row b has the index `b * S + s`.
+
+    Args:
+        columns: int `[B, K]`.
+        rows: `[B, S]` or `[B, S, H]`, only its shape is read.
+
+    Returns:
+        int32 `[B, K]`.
+    """
+    batch_size, length = ops.shape(rows)[0], ops.shape(rows)[1]
     starts = ops.expand_dims(ops.arange(batch_size, dtype="int32") * length, 1)
-    return vectors_at_flat(hidden, ops.cast(columns, "int32") + starts)
+    return ops.cast(columns, "int32") + starts
 
 
 def vectors_at_flat(hidden, flat_indices):

@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_bert.layers.activations import hidden_activation
 from keras_bert.layers.choosing import formulas_for
-from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.layer_norm import LayerNorm
 
 
@@ -19,15 +18,13 @@ class Pooler(keras.layers.Layer):
     Args:
         initializer_range: standard deviation of the initial kernel.
         activation: the function after it, as in `BertConfig.pooler_act`.
-        has_dense: whether there is a dense layer; otherwise the vector of the first token is returned.
+        has_dense: whether there is a dense layer; otherwise the vectors of the first tokens are returned.
 
     Call arguments:
-        hidden: float `[B, S, H]`.
-        cls_positions: int `[B, K]`, the first columns of the sequences packed in each row. By default each row has one
-            sequence, which begins in column 0.
+        vectors: float `[B, H]`, or `[B, K, H]` for packed rows: the vectors of first tokens.
 
     Returns:
-        `[B, H]`, or `[B, K, H]` with `cls_positions`.
+        the shape of `vectors`.
 
     Reference: google-research/bert `modeling.py`; the paper calls its input C.
     """
@@ -38,29 +35,30 @@ class Pooler(keras.layers.Layer):
         self.activation = activation
         self.has_dense = has_dense
 
-    def build(self, hidden_shape, cls_positions_shape=None):
+    def build(self, vectors_shape):
         if not self.has_dense:
             return
         self.dense = keras.layers.Dense(
-            hidden_shape[-1],
+            vectors_shape[-1],
             activation=hidden_activation(self.activation),
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             dtype=self.dtype_policy,
             name="dense",
         )
-        self.dense.build((None, hidden_shape[-1]))
+        self.dense.build((None, vectors_shape[-1]))
 
-    def call(self, hidden, cls_positions=None):
+    def call(self, vectors, training=False):
         if not self.has_dense:
-            return hidden[:, 0, :] if cls_positions is None else vectors_at(hidden, cls_positions)
-        if cls_positions is None:
-            return self.dense(hidden[:, 0, :])
-        # B = batch, K = sequences of a row, H = hidden size
-        pooled = self.dense(ops.reshape(vectors_at(hidden, cls_positions), (-1, hidden.shape[-1])))
-        return ops.reshape(pooled, (ops.shape(hidden)[0], -1, hidden.shape[-1]))
+            return vectors
+        if len(vectors.shape) == 2:
+            return self.dense(vectors, training=training)
+        # Two dimensions, as in SelfAttention.
+        width = vectors.shape[-1]
+        pooled = self.dense(ops.reshape(vectors, (-1, width)), training=training)
+        return ops.reshape(pooled, (ops.shape(vectors)[0], -1, width))
 
-    def compute_output_shape(self, hidden_shape, cls_positions_shape=None):
-        return (*(cls_positions_shape or hidden_shape[:1]), hidden_shape[-1])
+    def compute_output_shape(self, vectors_shape):
+        return vectors_shape
 
     def get_config(self):
         return {

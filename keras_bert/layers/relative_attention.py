@@ -79,9 +79,9 @@ class RelativeAttention(SelfAttention):
         is_other_segment: float `[B, 1, F, K]`, 1 where query and key have different segments, else 0; None without
             segments.
         memory: float `[B, M, H]`: inputs of this layer for the tokens before the row. It gets no gradient.
-        query_tokens: float `[B, F, H]`, the tokens that attend; all of `hidden` by default, so F = S.
         query_columns: int `[B, F]`, the columns where the query tokens stand; needed with `query_tokens`.
         flat_indices: int `[T]`, indices into the B * F query tokens. The output projection runs for these tokens only.
+        query_tokens: float `[B, F, H]`, the tokens that attend; all of `hidden` by default, so F = S.
         training: whether to apply dropout.
         return_attention: whether to return the attention probabilities (before dropout) too.
 
@@ -129,9 +129,9 @@ class RelativeAttention(SelfAttention):
         distances,
         is_other_segment,
         memory=None,
-        query_tokens=None,
         query_columns=None,
         flat_indices=None,
+        query_tokens=None,
         training=False,
         return_attention=False,
     ):
@@ -197,8 +197,8 @@ class RelativeAttention(SelfAttention):
         distances_shape=None,
         is_other_segment_shape=None,
         memory_shape=None,
-        query_tokens_shape=None,
         query_columns_shape=None,
         flat_indices_shape=None,
+        query_tokens_shape=None,
     ):
         return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else query_tokens_shape or hidden_shape

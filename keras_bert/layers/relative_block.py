@@ -17,7 +17,7 @@ class RelativeBlock(TransformerBlock):
         others: as for `TransformerBlock`.
 
     Call arguments:
-        hidden, attention_bias, distances, is_other_segment, memory, query_tokens, query_columns: as for
+        hidden, attention_bias, distances, is_other_segment, memory, query_columns, query_tokens: as for
             `RelativeAttention`. Only the vectors of the query tokens are returned.
         flat_indices, training, return_attention: as for `TransformerBlock`.
 
@@ -54,9 +54,9 @@ class RelativeBlock(TransformerBlock):
         distances,
         is_other_segment,
         memory=None,
-        query_tokens=None,
         query_columns=None,
         flat_indices=None,
+        query_tokens=None,
         training=False,
         return_attention=False,
     ):
@@ -66,9 +66,9 @@ class RelativeBlock(TransformerBlock):
             distances,
             is_other_segment,
             memory=memory,
-            query_tokens=query_tokens,
             query_columns=query_columns,
             flat_indices=flat_indices,
+            query_tokens=query_tokens,
             training=training,
             return_attention=return_attention,
         )
@@ -91,9 +91,9 @@ class RelativeBlock(TransformerBlock):
         distances_shape=None,
         is_other_segment_shape=None,
         memory_shape=None,
-        query_tokens_shape=None,
         query_columns_shape=None,
         flat_indices_shape=None,
+        query_tokens_shape=None,
     ):
         return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else query_tokens_shape or hidden_shape
 

@@ -7,7 +7,7 @@ modern_bert_encoder.py   ModernBertEncoder: rotary positions, global and local a
 xlnet_encoder.py         XLNetEncoder: relative attention with memory, [CLS] last, two streams
 transformer_xl.py        TransformerXL: a language model with relative attention and a memory
 static_encoder.py        StaticEncoder: a vector for each token, without layers
-encoder_base.py          Encoder: the contract that every encoder keeps
+encoder_base.py          Encoder: the contract and the common code of all encoders
 encoders.py              selects the encoder class of a model family
 unpadded_encoder.py      wraps an encoder: computes without padding
 prompts.py               the texts that a model puts before each text

@@ -1,19 +1,26 @@
 """`BertEncoder`: token ids in, one vector for each token and one for each row out."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from keras import ops
 
-from keras_bert.accelerate.block_runner import block_runner
 from keras_bert.config import BertConfig
 from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.heads import Pooler
-from keras_bert.layers.numbered_mask import attention_bias, position_ids, without_left_padding
+from keras_bert.layers.numbered_mask import position_ids, without_left_padding
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import ATTENTION_SCORES, PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
-from keras_bert.records import features
+from keras_bert.models.encoder_base import (
+    ATTENTION_SCORES,
+    PACKING,
+    POOLED_OUTPUT,
+    SEGMENTS,
+    UNPADDING,
+    Encoder,
+    Tokens,
+)
 
 
 @stored_class
@@ -25,9 +32,7 @@ class BertEncoder(Encoder):
 
     Args:
         config: a `BertConfig`.
-        output_hidden_states: whether to return the embeddings and the output of every layer.
-        output_attentions: whether to return the attention probabilities of every layer.
-        unpadded: see `Encoder`.
+        output_hidden_states, output_attentions, unpadded: see `Encoder`.
         tables_of: the `BertEmbeddings` of another encoder whose tables to use, see there. It is not saved.
 
     Call arguments:
@@ -76,11 +81,13 @@ class BertEncoder(Encoder):
         tables_of: Any = None,
         **kwargs: Any,
     ):
-        self.output_hidden_states = output_hidden_states
-        self.output_attentions = output_attentions
-        super().__init__(config, unpadded=unpadded, **kwargs)
-        if not self.takes_segments:
-            self.supports = tuple(part for part in self.supports if part != SEGMENTS)
+        super().__init__(
+            config,
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
+            unpadded=unpadded,
+            **kwargs,
+        )
         self.embeddings = self._new_embeddings(tables_of)
         self.blocks = [self._new_block(f"layer_{index}") for index in range(config.num_blocks)]
         self.pooler = self._new_pooler()
@@ -110,108 +117,14 @@ class BertEncoder(Encoder):
         # Models with a position offset (RoBERTa) do not count padding on the left; BERT does.
         return without_left_padding(positions, input_mask) if self.config.position_offset else positions
 
-    def encode(self, inputs: Any, training: bool = False) -> dict:
-        tokens = self._read(inputs)
-        states, attentions = self._run(tokens, training=training)
-        outputs = {
-            "sequence_output": states[-1],
-            "pooled_output": self.pooler(states[-1], tokens.cls_positions),
-        }
-        if self.output_hidden_states:
-            outputs["hidden_states"] = states
-        if self.output_attentions:
-            outputs["attentions"] = attentions
-        return outputs
-
-    def encode_at(self, inputs: Any, columns: Any = None, training: bool = False) -> dict:
-        tokens = self._read(inputs)
-        is_packed = tokens.cls_positions is not None
-        first = tokens.cls_positions if is_packed else ops.zeros((ops.shape(tokens.ids)[0], 1), "int32")
-        selected = first if columns is None else ops.concatenate([first, ops.cast(columns, "int32")], axis=1)
-        states, _ = self._run(tokens, query_columns=selected, training=training)
-        num_first = ops.shape(first)[1]
-        # In the last block's output, the vectors of the first tokens come first.
-        pooled = self.pooler(states[-1], ops.zeros_like(first) + ops.arange(num_first) if is_packed else None)
-        outputs = {"pooled_output": pooled}
-        if columns is not None:
-            outputs["sequence_output"] = states[-1][:, num_first:]
-        return outputs
-
-    def encode_flat(self, inputs: Any, flat_indices: Any, training: bool = False) -> Any:
-        flat_indices = ops.cast(flat_indices, "int32")
-        states, _ = self._run(self._read(inputs), flat_indices=flat_indices, training=training)
-        return states[-1]
-
-    def _read(self, inputs) -> "_Tokens":
-        """Returns the inputs as int32, with the positions of the tokens."""
-        ids, sequences = (ops.cast(inputs[name], "int32") for name in (features.INPUT_IDS, features.INPUT_MASK))
+    def read(self, inputs: Any) -> Tokens:
+        tokens = super().read(inputs)
         # Models with fewer than two segments take no `segment_ids`: all tokens are in segment 0.
-        segments = ops.cast(inputs[features.SEGMENT_IDS], "int32") if self.takes_segments else ops.zeros_like(ids)
-        positions, cls_positions = inputs.get(features.POSITION_IDS), inputs.get(features.CLS_POSITIONS)
-        return _Tokens(
-            ids,
-            self.positions_of(sequences) if positions is None else ops.cast(positions, "int32"),
-            segments,
-            sequences,
-            None if cls_positions is None else ops.cast(cls_positions, "int32"),
-            inputs.get(features.TOKEN_VECTORS),
-        )
+        return tokens if self.takes_segments else dataclasses.replace(tokens, segments=ops.zeros_like(tokens.ids))
 
-    def _embed(self, tokens: "_Tokens", training):
-        """Returns the input of the first block, `[B, S, H]`."""
+    def embed(self, tokens: Any, training: bool) -> Any:
         positions = tokens.positions + self.config.position_offset if self.config.position_offset else tokens.positions
         return self.embeddings(tokens.ids, positions, tokens.segments, training=training, token_vectors=tokens.vectors)
-
-    def _run(self, tokens: "_Tokens", query_columns=None, flat_indices=None, training=False):
-        """Returns the inputs and outputs of all blocks, `[B, S, H]`, and the attentions of each block, or None.
-
-        The last block runs for selected tokens only if there are `query_columns` or `flat_indices`.
-        """
-        hidden, bias = self._embed(tokens, training), attention_bias(tokens.sequences)
-        blocks, states, attentions = self.blocks_in_order(), [hidden], []
-        run_block = block_runner(len(blocks), training, self.gradient_checkpointing)
-        for number, block in enumerate(blocks, start=1):
-            inputs = (hidden, bias)
-            if number == len(blocks) and query_columns is not None:
-                query_mask = ops.take_along_axis(tokens.sequences, query_columns, axis=1)
-                inputs = (hidden, attention_bias(tokens.sequences, query_mask=query_mask), query_columns)
-            elif number == len(blocks) and flat_indices is not None:
-                inputs = (hidden, bias, None, flat_indices)
-            hidden = run_block(block, *inputs, training=training, return_attention=self.output_attentions)
-            if self.output_attentions:
-                hidden, attention = hidden
-                attentions.append(attention)
-            states.append(hidden)
-        return states, attentions
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "output_hidden_states": self.output_hidden_states,
-            "output_attentions": self.output_attentions,
-        }
-
-
-class _Tokens(NamedTuple):
-    """The inputs of an encoder, int32.
-
-    Attributes:
-        ids, positions, segments: `[B, S]`; positions are counted from 0.
-        sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
-        cls_positions: `[B, K]`, the columns where the sequences of packed rows begin, or None.
-        vectors: float `[B, S, E]`, used instead of the token embeddings of `ids`, or None.
-        is_global: bool `[B, S]`, the global tokens of a `LongEncoder`; None for other encoders.
-        most_global: the largest number of global tokens in a row.
-    """
-
-    ids: Any
-    positions: Any
-    segments: Any
-    sequences: Any
-    cls_positions: Any
-    vectors: Any = None
-    is_global: Any = None
-    most_global: int = 0
 
 
 def make_embeddings(config: BertConfig, dtype: Any, tables_of: Any = None) -> BertEmbeddings:

@@ -1,14 +1,17 @@
-"""`Encoder`: the interface of all encoders. Task models use nothing else of an encoder."""
+"""`Encoder`: the contract and the common code of all encoders. Task models use nothing else of an encoder."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.accelerate.block_runner import run_blocks
 from keras_bert.config import BertConfig
-from keras_bert.layers.gathering import vectors_at_flat
-from keras_bert.layers.numbered_mask import position_ids
+from keras_bert.layers.gathering import flat_indices_of, vectors_at, vectors_at_flat
+from keras_bert.layers.numbered_mask import attention_bias, position_ids
 from keras_bert.layers.text_pooling import pool_tokens
 from keras_bert.models.base import BertModel
 from keras_bert.models.encoders import encoder_class
@@ -30,11 +33,27 @@ class Encoder(BertModel):
 
     `Encoder.from_pretrained(path)` returns the encoder that the checkpoint's family needs, such as a `BertEncoder`.
 
-    A subclass has the attribute `embeddings` and implements `encode`, `encode_at`, `encode_flat` and `blocks_in_order`.
-    With `unpadded`, `call`, `vectors_at` and `vectors_at_flat` compute without padding.
+    Task models read `call`, `vectors_at`, `vectors_at_flat`, `vectors_to_predict`, `token_features`, `pool`,
+    `embeddings`, `blocks_in_order` and the attributes below. With `unpadded`, the first three compute without padding.
+
+    A family is a subclass. Its `__init__` makes `embeddings`, `blocks` and, if it supports a pooled output, `pooler`,
+    and builds them. It writes what differs in the family:
+
+        read            the inputs, if it takes other features, or another order of columns
+        embed           token ids -> the input of the first block
+        block_kinds     which blocks get the same inputs, if not all do
+        block_inputs    what the blocks of a kind get besides the vectors
+        pooler_inputs   what the pooler reads, if it is not the first token; then `first_columns` too
+        run             all blocks, if something comes before or after them, such as a last LayerNorm
+
+    A block is called as `block(hidden, *block_inputs, query_columns, flat_indices, training=, return_attention=)`, as
+    `TransformerBlock` is. With `gradient_checkpointing`, gradients flow to `hidden` and to the block's own weights, but
+    not to `block_inputs`.
 
     Args:
         config: the config of the encoder.
+        output_hidden_states: whether to return the embeddings and the output of every layer.
+        output_attentions: whether to return the attention probabilities of every layer.
         unpadded: whether inference computes without padding: the rows of a batch are packed into fewer rows, and the
             vectors are unpacked afterwards. For batches of mixed lengths, on TensorFlow without XLA. `"few_shapes"`
             rounds the number and the length of the packed rows up, as exports do: more padding, but fewer shapes, for
@@ -44,6 +63,7 @@ class Encoder(BertModel):
         supports: which of the capabilities above the encoder supports.
         has_positions: whether the encoder uses `position_ids`.
         has_token_head: whether the pooler is a head of all tasks, also of those on tokens; see `token_features`.
+        no_attentions: why the encoder cannot return attention probabilities; empty if it can.
         gradient_checkpointing: whether training keeps only the inputs of each block and computes the block again in the
             backward pass: less memory, more time, the same result except for rounding. It is not saved in the config.
         global_tokens: which tokens of a row are global if the encoder has global tokens (Longformer): its first token,
@@ -51,19 +71,31 @@ class Encoder(BertModel):
         observer: None, or the object that computes instead of the encoder; see `observed_encoder`.
 
     Raises:
-        InputError: `unpadded` is not one of its values, the encoder or the backend does not support it, or the class
-            does not compute the config's family.
+        InputError: `unpadded` is not one of its values, the encoder or the backend does not support it, the encoder has
+            no attention probabilities to return, or the class does not compute the config's family.
     """
 
     kind = "Encoder"
     supports: Sequence[str] = ()
     has_positions = True
     has_token_head = False
+    no_attentions = ""
     gradient_checkpointing: bool
     global_tokens = FIRST_TOKEN
     observer: Any
+    embeddings: Any
+    blocks: list
+    pooler: Any
 
-    def __init__(self, config: BertConfig, *, unpadded: bool | str = False, **kwargs: Any):
+    def __init__(
+        self,
+        config: BertConfig,
+        *,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+        unpadded: bool | str = False,
+        **kwargs: Any,
+    ):
         super().__init__(config, **kwargs)
         needed = encoder_class(config)
         if not isinstance(self, needed):
@@ -71,25 +103,150 @@ class Encoder(BertModel):
                 f"{type(self).__name__} does not compute models of the family {config.model_type!r}. Use "
                 f"{needed.__name__}, or Encoder.from_pretrained(path)."
             )
+        if output_attentions and self.no_attentions:
+            raise InputError(
+                f"{type(self).__name__} has no output_attentions: {self.no_attentions}. Set output_attentions=False."
+            )
+        if not self.takes_segments:
+            self.supports = tuple(part for part in self.supports if part != SEGMENTS)
+        self.output_hidden_states, self.output_attentions = output_hidden_states, output_attentions
         self.unpadded = unpadded
         # Attributes of the object from the start, since `traced_functions` compares all of these.
         self.gradient_checkpointing, self.observer = False, None
 
     def encode(self, inputs: Any, training: bool = False) -> dict:
         """Returns all outputs; see `call` of the encoder."""
-        raise NotImplementedError
+        tokens = self.read(inputs)
+        states, attentions = self.run(tokens, training=training)
+        outputs = {"sequence_output": states[-1]}
+        if POOLED_OUTPUT in self.supports:
+            outputs["pooled_output"] = self._pooled(states[-1], tokens, training)
+        if self.output_hidden_states:
+            outputs["hidden_states"] = states
+        if self.output_attentions:
+            outputs["attentions"] = attentions
+        return outputs
 
     def encode_at(self, inputs: Any, columns: Any = None, training: bool = False) -> dict:
         """Returns the outputs for selected columns; see `vectors_at`."""
-        raise NotImplementedError
+        tokens = self.read(inputs)
+        columns = None if columns is None else ops.cast(columns, "int32")
+        if POOLED_OUTPUT not in self.supports:
+            return {"sequence_output": self.run(tokens, query_columns=columns, training=training)[0][-1]}
+        first = self.first_columns(tokens)
+        if first is None:  # the pooler reads all tokens
+            vectors = self.run(tokens, training=training)[0][-1]
+            outputs = {"pooled_output": self._pooled(vectors, tokens, training)}
+            return outputs if columns is None else outputs | {"sequence_output": vectors_at(vectors, columns)}
+        selected = first if columns is None else ops.concatenate([first, columns], axis=1)
+        vectors = self.run(tokens, query_columns=selected, training=training)[0][-1]
+        num_first = ops.shape(first)[1]
+        first_vectors = vectors[:, 0] if tokens.cls_positions is None else vectors[:, :num_first]
+        outputs = {"pooled_output": self.pooler(first_vectors, training=training)}
+        return outputs if columns is None else outputs | {"sequence_output": vectors[:, num_first:]}
 
     def encode_flat(self, inputs: Any, flat_indices: Any, training: bool = False) -> Any:
         """Returns the vectors of selected tokens; see `vectors_at_flat`."""
-        raise NotImplementedError
+        flat_indices = ops.cast(flat_indices, "int32")
+        return self.run(self.read(inputs), flat_indices=flat_indices, training=training)[0][-1]
+
+    def read(self, inputs: Any) -> "Tokens":
+        """Returns the tokens of a dictionary of features."""
+
+        def given(name):
+            return ops.cast(inputs[name], "int32") if name in inputs else None
+
+        sequences, positions = given(features.INPUT_MASK), None
+        if self.has_positions:
+            positions = given(features.POSITION_IDS)
+            positions = self.positions_of(sequences) if positions is None else positions
+        return Tokens(
+            ids=given(features.INPUT_IDS),
+            sequences=sequences,
+            segments=given(features.SEGMENT_IDS) if self.takes_segments else None,
+            positions=positions,
+            cls_positions=given(features.CLS_POSITIONS),
+            vectors=inputs.get(features.TOKEN_VECTORS),
+        )
+
+    def embed(self, tokens: Any, training: bool) -> Any:
+        """Returns the input of the first block, `[B, S, H]`."""
+        return self.embeddings(tokens.ids, training=training, token_vectors=tokens.vectors)
 
     def blocks_in_order(self) -> list:
         """Returns the blocks in the order of computation. A block that runs twice is listed twice."""
-        raise NotImplementedError
+        return list(self.blocks)
+
+    def block_kinds(self, tokens: Any) -> Sequence[Hashable]:
+        """Returns the kind of each block. Blocks of the same kind get the same inputs, which are computed once."""
+        return [None] * len(self.blocks_in_order())
+
+    def block_inputs(self, tokens: Any, kind: Hashable, query_columns: Any = None, training: bool = False) -> tuple:
+        """Returns the inputs after `hidden` of the blocks of a kind.
+
+        Args:
+            tokens: what `read` has returned.
+            kind: one of `block_kinds`.
+            query_columns: int `[B, F]`, the columns of the tokens that attend; by default all do.
+            training: whether to apply dropout.
+        """
+        if query_columns is None:
+            return (attention_bias(tokens.sequences),)
+        query_mask = ops.take_along_axis(tokens.sequences, query_columns, axis=1)
+        return (attention_bias(tokens.sequences, query_mask=query_mask),)
+
+    def takes_query_columns(self, tokens: Any) -> bool:
+        """Returns whether the attention of the last block can run for `query_columns` only. If not, it runs for all
+        tokens, and the layers after it for the selected ones."""
+        return True
+
+    def run(
+        self, tokens: Any, query_columns: Any = None, flat_indices: Any = None, training: bool = False
+    ) -> tuple[list, list]:
+        """Runs all blocks; the last one only for selected tokens if there are `query_columns` or `flat_indices`.
+
+        Args:
+            tokens: what `read` has returned.
+            query_columns: int32 `[B, F]`, the columns of the selected tokens.
+            flat_indices: int32 `[T]`, indices into the B * S tokens, instead of `query_columns`.
+            training: whether to apply dropout.
+
+        Returns:
+            the vectors `[B, S, H]` of the embeddings and of all layers, and the attentions of all layers. The last
+            vectors, which alone are needed without `output_hidden_states`, are `[B, F, H]` or `[T, H]` if tokens are
+            selected.
+        """
+        hidden, kinds = self.embed(tokens, training), self.block_kinds(tokens)
+        of_kinds = {kind: self.block_inputs(tokens, kind, training=training) for kind in dict.fromkeys(kinds)}
+        inputs, selected_shape = [of_kinds[kind] for kind in kinds], None
+        if query_columns is not None and self.takes_query_columns(tokens):
+            of_queries = self.block_inputs(tokens, kinds[-1], query_columns, training=training)
+            inputs[-1] = (*of_queries, query_columns)
+        elif query_columns is not None:
+            selected_shape = (*ops.shape(query_columns), self.config.hidden_size)
+            flat_indices = ops.reshape(flat_indices_of(query_columns, tokens.ids), (-1,))
+        if flat_indices is not None:
+            inputs[-1] = (*inputs[-1], None, flat_indices)
+        states, attentions = run_blocks(
+            self.blocks_in_order(), hidden, inputs, training, self.gradient_checkpointing, self.output_attentions
+        )
+        if selected_shape is not None:
+            states[-1] = ops.reshape(states[-1], selected_shape)
+        return states, attentions
+
+    def first_columns(self, tokens: Any) -> Any:
+        """Returns the columns of the tokens that the pooler reads, int `[B, K]`; None if it reads all tokens."""
+        if tokens.cls_positions is not None:
+            return tokens.cls_positions
+        return ops.zeros((ops.shape(tokens.ids)[0], 1), "int32")
+
+    def pooler_inputs(self, hidden: Any, tokens: Any) -> Any:
+        """Returns what the pooler reads of the vectors of all tokens: `[B, S, H]` -> `[B, H]`, for packed rows
+        `[B, K, H]`. By default it is the vector of the first token."""
+        return hidden[:, 0] if tokens.cls_positions is None else vectors_at(hidden, tokens.cls_positions)
+
+    def _pooled(self, hidden, tokens, training):
+        return self.pooler(self.pooler_inputs(hidden, tokens), training=training)
 
     def token_features(self, vectors: Any, training: bool = False) -> Any:
         """Returns the vectors `[..., H]` that the last layer of a task on tokens reads: those of the tokens, or with
@@ -190,7 +347,33 @@ class Encoder(BertModel):
         return super().predict(x, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "unpadded": self.unpadded}
+        return {
+            **super().get_config(),
+            "unpadded": self.unpadded,
+            "output_hidden_states": self.output_hidden_states,
+            "output_attentions": self.output_attentions,
+        }
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokens:
+    """The inputs of an encoder, int32. A family with more inputs adds them in a subclass.
+
+    Attributes:
+        ids: `[B, S]`.
+        sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
+        segments: `[B, S]`; None in models with fewer than two segments.
+        positions: `[B, S]`, counted from 0; None in encoders without positions.
+        cls_positions: `[B, K]`, the columns where the sequences of packed rows begin; None if rows are not packed.
+        vectors: float `[B, S, E]`, used instead of the token embeddings of `ids`, or None.
+    """
+
+    ids: Any
+    sequences: Any
+    segments: Any
+    positions: Any
+    cls_positions: Any
+    vectors: Any
 
 
 def encoder_of(model) -> Encoder:

@@ -1,16 +1,18 @@
 """`LongEncoder`: the encoder of Longformer and BigBird, whose time and memory grow linearly with the length of rows."""
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 from keras import ops
 
-from keras_bert.accelerate.block_runner import block_runner
 from keras_bert.config.long_config import LongConfig
 from keras_bert.layers.block_attention import SparseBlock, WindowBlock
 from keras_bert.layers.block_patterns import sparse_blocks, windows
 from keras_bert.layers.numbered_mask import without_left_padding
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.encoder_base import FIRST_TEXT, FIRST_TOKEN, POOLED_OUTPUT, SEGMENTS
+from keras_bert.models.encoder_base import FIRST_TEXT, FIRST_TOKEN, POOLED_OUTPUT, SEGMENTS, Tokens
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
@@ -42,12 +44,9 @@ class LongEncoder(BertEncoder):
 
     supports = (SEGMENTS, POOLED_OUTPUT)
 
-    def __init__(self, config: LongConfig, *, output_attentions=False, **arguments):
-        if output_attentions:
-            raise InputError(
-                "LongEncoder has no output_attentions: it computes no score for most pairs of tokens. Set "
-                "output_attentions=False."
-            )
+    no_attentions = "it computes no score for most pairs of tokens"
+
+    def __init__(self, config: LongConfig, **arguments):
         self.block_class = WindowBlock if config.has_windows else SparseBlock
         super().__init__(config, **arguments)
 
@@ -82,15 +81,19 @@ class LongEncoder(BertEncoder):
                 f"max_global_tokens={most} of the config. Mark fewer, or raise max_global_tokens."
             )
 
-    def _read(self, inputs):
-        tokens = super()._read(inputs)
+    def read(self, inputs) -> "LongTokens":
+        tokens = super().read(inputs)
+        is_full = self.config.has_full_attention(tokens.ids.shape[1])
+        is_token = None if is_full else ops.not_equal(tokens.sequences, 0)
         if not self.config.has_windows:
-            return tokens
-        given = inputs.get(features.GLOBAL_MASK)
+            return LongTokens(**vars(tokens), is_token=is_token)
+        given, most = inputs.get(features.GLOBAL_MASK), self.config.max_global_tokens
         if given is not None:
-            return tokens._replace(is_global=ops.not_equal(given, 0), most_global=self.config.max_global_tokens)
-        most = 1 if self.global_tokens == FIRST_TOKEN else self.config.max_global_tokens
-        return tokens._replace(is_global=self._global_by_default(tokens.ids), most_global=most)
+            is_global = ops.not_equal(given, 0)
+        else:
+            is_global = self._global_by_default(tokens.ids)
+            most = 1 if self.global_tokens == FIRST_TOKEN else most
+        return LongTokens(**vars(tokens), is_token=is_token, is_global=is_global, most_global=most)
 
     def _global_by_default(self, ids):
         """Returns the global tokens that `global_tokens` selects: int `[B, S]` -> bool `[B, S]`."""
@@ -103,37 +106,37 @@ class LongEncoder(BertEncoder):
             return ops.logical_and(ops.equal(seen, 0), ops.sum(is_separator, axis=1, keepdims=True) > 0)
         return seen - is_separator >= 2  # after the two separators between the texts
 
-    def _patterns(self, tokens) -> list:
-        """Returns the pattern of each block, in their order."""
-        config, is_token = self.config, ops.not_equal(tokens.sequences, 0)
-        if config.has_windows:
-            of_width = {
-                width: windows(is_token, tokens.is_global, width // 2, tokens.most_global)
-                for width in set(config.windows)
-            }
-            return [of_width[width] for width in config.windows]
-        most_blocks = config.max_position_embeddings // config.block_size
-        return [
-            sparse_blocks(
-                is_token, layer, config.num_attention_heads, config.block_size, config.num_random_blocks, most_blocks
-            )
-            for layer in range(config.num_hidden_layers)
-        ]
+    def block_kinds(self, tokens):
+        if tokens.is_token is None:
+            return super().block_kinds(tokens)
+        return self.config.windows if self.config.has_windows else range(self.config.num_hidden_layers)
 
-    def _run(self, tokens, query_columns=None, flat_indices=None, training=False):
-        length = ops.shape(tokens.ids)[1]
-        if self.config.has_full_attention(length):
-            return super()._run(tokens, query_columns, flat_indices, training)
-        hidden = self._embed(tokens, training)
-        blocks, states = self.blocks_in_order(), [hidden]
-        run_block = block_runner(len(blocks), training, self.gradient_checkpointing)
-        if query_columns is not None:
-            starts = ops.arange(ops.shape(tokens.ids)[0], dtype="int32") * length
-            flat_indices = ops.reshape(query_columns + ops.expand_dims(starts, 1), (-1,))
-        for number, (block, pattern) in enumerate(zip(blocks, self._patterns(tokens), strict=True), start=1):
-            selected = (None, flat_indices) if number == len(blocks) and flat_indices is not None else ()
-            hidden = run_block(block, hidden, pattern, *selected, training=training, return_attention=False)
-            states.append(hidden)
-        if query_columns is not None:
-            states[-1] = ops.reshape(hidden, (*ops.shape(query_columns), self.config.hidden_size))
-        return states, None
+    def block_inputs(self, tokens, kind, query_columns=None, training=False) -> tuple:
+        """Returns the pattern of a block, or the bias of full attention. A kind is the width of a window in Longformer,
+        and the number of a layer in BigBird."""
+        config = self.config
+        if tokens.is_token is None:
+            return super().block_inputs(tokens, kind, query_columns)
+        if config.has_windows:
+            return (windows(tokens.is_token, tokens.is_global, kind // 2, tokens.most_global),)
+        most_blocks = config.max_position_embeddings // config.block_size
+        heads, random = config.num_attention_heads, config.num_random_blocks
+        return (sparse_blocks(tokens.is_token, kind, heads, config.block_size, random, most_blocks),)
+
+    def takes_query_columns(self, tokens) -> bool:
+        return tokens.is_token is None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LongTokens(Tokens):
+    """The inputs of a `LongEncoder`.
+
+    Attributes:
+        is_token: bool `[B, S]`, false for padding; None for rows with full attention.
+        is_global: bool `[B, S]`, the global tokens of Longformer; None in BigBird.
+        most_global: the largest number of global tokens in a row.
+    """
+
+    is_token: Any
+    is_global: Any = None
+    most_global: int = 0

@@ -73,6 +73,6 @@ class MobileBertEncoder(BertEncoder):
             name="pooler",
         )
 
-    def _embed(self, tokens, training):
+    def embed(self, tokens, training):
         places = (tokens.positions, tokens.segments, tokens.sequences)
         return self.embeddings(tokens.ids, *places, training=training, token_vectors=tokens.vectors)

@@ -6,7 +6,7 @@ from keras import ops
 from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import Encoder
+from keras_bert.models.encoder_base import Encoder, Tokens
 from keras_bert.records import features
 
 
@@ -30,6 +30,8 @@ class StaticEncoder(Encoder):
     Reference: sentence-transformers, `StaticEmbedding`.
     """
 
+    no_attentions = "it computes no attention"
+
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
         sizes = (config.vocab_size, config.hidden_size)
@@ -40,15 +42,17 @@ class StaticEncoder(Encoder):
         self.embeddings.build((None, None))
         self.built = True
 
-    def encode(self, inputs, training=False) -> dict:
-        return {"sequence_output": self.embeddings(inputs[features.INPUT_IDS])}
+    def read(self, inputs) -> Tokens:
+        unused = dict.fromkeys(("sequences", "segments", "positions", "cls_positions", "vectors"))
+        return Tokens(ops.convert_to_tensor(inputs[features.INPUT_IDS]), **unused)
 
-    def encode_at(self, inputs, columns=None, training=False) -> dict:
-        ids = ops.take_along_axis(ops.convert_to_tensor(inputs[features.INPUT_IDS]), ops.cast(columns, "int32"), axis=1)
-        return {"sequence_output": self.embeddings(ids)}
-
-    def encode_flat(self, inputs, flat_indices, training=False):
-        return self.embeddings(ops.take(ops.reshape(inputs[features.INPUT_IDS], (-1,)), flat_indices))
+    def run(self, tokens, query_columns=None, flat_indices=None, training=False) -> tuple[list, list]:
+        ids = tokens.ids
+        if query_columns is not None:
+            ids = ops.take_along_axis(ids, query_columns, axis=1)
+        elif flat_indices is not None:
+            ids = ops.take(ops.reshape(ids, (-1,)), flat_indices)
+        return [self.embeddings(ids)], []
 
     def blocks_in_order(self) -> list:
         return []

@@ -6,7 +6,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert.accelerate.block_runner import block_runner
+from keras_bert.accelerate.block_runner import run_blocks
 from keras_bert.config.transformer_xl_config import TransformerXLConfig
 from keras_bert.layers.adaptive_softmax import AdaptiveEmbeddings, AdaptiveSoftmax
 from keras_bert.layers.dropout import Dropout
@@ -164,12 +164,9 @@ class TransformerXL(TaskModel):
             num_keys, length, self.config.hidden_size, self.config.longest_distance, self._logits_dtype
         )
         distances = self.dropout(ops.cast(distances, self.compute_dtype), training=training)
-        states = [self.dropout(self.embeddings(ids), training=training)]
-        run_block = block_runner(len(self.blocks), training, self.gradient_checkpointing)
-        for number, block in enumerate(self.blocks):
-            inputs = (states[-1], bias, distances, None, memory[:, number])
-            states.append(run_block(block, *inputs, training=training, return_attention=False))
-        return states
+        hidden = self.dropout(self.embeddings(ids), training=training)
+        inputs = [(bias, distances, None, memory[:, number]) for number in range(len(self.blocks))]
+        return run_blocks(self.blocks, hidden, inputs, training, self.gradient_checkpointing)[0]
 
     def _bias(self, mask, length):
         """Returns which of the K = M + S keys a token attends to: int `[B, M]` -> float `[B, 1, S, K]`."""

@@ -1,13 +1,14 @@
 """`XLNetEncoder`: XLNet, with relative attention, a memory, and a second stream that predicts tokens."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 from keras import ops
 
-from keras_bert.accelerate.block_runner import block_runner
+from keras_bert.accelerate.block_runner import block_runner, run_blocks
 from keras_bert.config.xlnet_config import XLNetConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.layers.gathering import vectors_at
+from keras_bert.layers.gathering import flat_indices_of, vectors_at
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import MASKED, attention_bias, columns_with_first_last
 from keras_bert.layers.prediction_order import order_bias, with_own_token
@@ -16,7 +17,7 @@ from keras_bert.layers.relative_block import RelativeBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import make_block
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
+from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder, Tokens
 from keras_bert.records import features
 
 # The segment of [CLS] is neither that of the first nor that of the second text.
@@ -34,9 +35,7 @@ class XLNetEncoder(Encoder):
 
     Args:
         config: an `XLNetConfig`.
-        output_hidden_states: whether to return the embeddings and the output of every layer.
-        output_attentions: whether to return the attention probabilities of every layer.
-        unpadded: see `Encoder`.
+        **arguments: those of `Encoder`.
 
     Call arguments:
         inputs, training: as for `BertEncoder`.
@@ -58,12 +57,8 @@ class XLNetEncoder(Encoder):
     has_positions = False
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
-    def __init__(
-        self, config: XLNetConfig, *, output_hidden_states=False, output_attentions=False, unpadded=False, **kwargs
-    ):
-        self.output_hidden_states = output_hidden_states
-        self.output_attentions = output_attentions
-        super().__init__(config, unpadded=unpadded, **kwargs)
+    def __init__(self, config: XLNetConfig, **arguments):
+        super().__init__(config, **arguments)
         self.embeddings = TokenEmbeddings(
             vocab_size=config.vocab_size,
             hidden_size=config.hidden_size,
@@ -87,41 +82,57 @@ class XLNetEncoder(Encoder):
         for layer in (*self.blocks, self.pooler):
             layer.build(hidden_shape)
 
-    def blocks_in_order(self) -> list[RelativeBlock]:
-        return list(self.blocks)
+    def read(self, inputs) -> "XLNetTokens":
+        """Returns the tokens in XLNet's order of columns."""
+        tokens = super().read(inputs)
+        columns, origins, is_first = columns_with_first_last(tokens.sequences)
+        first = tokens.cls_positions
+        if first is None:
+            first = ops.argmax(ops.cast(tokens.sequences > 0, "int32"), axis=1)
+            first = ops.expand_dims(ops.cast(first, "int32"), 1)
+        moved = {
+            "ids": tokens.ids,
+            "segments": ops.where(is_first, _CLS_SEGMENT, tokens.segments),
+            "sequences": tokens.sequences,
+        }
+        moved = {name: ops.take_along_axis(values, origins, axis=1) for name, values in moved.items()}
+        moved["vectors"] = None if tokens.vectors is None else vectors_at(tokens.vectors, origins)
+        return XLNetTokens(**{**vars(tokens), **moved}, columns=columns, origins=origins, first=first)
 
-    def encode(self, inputs, training=False) -> dict:
-        row = self._read(inputs)
-        bias = attention_bias(row.sequences)
-        streams = self.run(row.ids, row.segments, bias, training=training, token_vectors=row.vectors)
-        returned = streams.states if self.output_hidden_states else streams.states[-1:]
-        states = [vectors_at(state, row.columns) for state in returned]
-        outputs = {"sequence_output": states[-1], "pooled_output": self._pooled(vectors_at(states[-1], row.first), row)}
-        if self.output_hidden_states:
-            outputs["hidden_states"] = states
-        if self.output_attentions:
-            queries, keys = ops.expand_dims(row.columns, (1, 3)), ops.expand_dims(row.columns, (1, 2))
-            outputs["attentions"] = [
-                ops.take_along_axis(ops.take_along_axis(values, queries, axis=2), keys, axis=3)
-                for values in streams.attentions
-            ]
-        return outputs
+    def block_inputs(self, tokens, kind, query_columns=None, training=False) -> tuple:
+        bias, memory = attention_bias(tokens.sequences), None
+        return *self._relative_inputs(tokens.segments, tokens.segments, bias, training), memory
 
-    def encode_at(self, inputs, columns=None, training=False) -> dict:
-        row = self._read(inputs)
-        selected = row.first if columns is None else ops.concatenate([row.first, ops.cast(columns, "int32")], axis=1)
-        batch_size, num_selected = ops.shape(selected)
-        vectors = self._vectors_at(row, ops.reshape(self._flat(selected, row), (-1,)), training)
-        vectors = ops.reshape(vectors, (batch_size, num_selected, self.config.hidden_size))
-        num_first = ops.shape(row.first)[1]
-        outputs = {"pooled_output": self._pooled(vectors[:, :num_first], row)}
-        return outputs if columns is None else outputs | {"sequence_output": vectors[:, num_first:]}
+    def takes_query_columns(self, tokens) -> bool:
+        return False
 
-    def encode_flat(self, inputs, flat_indices, training=False):
-        row = self._read(inputs)
-        all_columns = ops.zeros_like(row.ids) + ops.arange(ops.shape(row.ids)[1], dtype="int32")
-        flat = ops.reshape(self._flat(all_columns, row), (-1,))
-        return self._vectors_at(row, ops.take(flat, ops.cast(flat_indices, "int32")), training)
+    def run(self, tokens, query_columns=None, flat_indices=None, training=False) -> tuple[list, list]:
+        """As `Encoder.run`. Columns, indices and the returned vectors are in the order of the inputs."""
+        if query_columns is not None:
+            query_columns = ops.take_along_axis(tokens.columns, query_columns, axis=1)
+        elif flat_indices is not None:
+            flat_indices = ops.take(ops.reshape(flat_indices_of(tokens.columns, tokens.ids), (-1,)), flat_indices)
+        states, attentions = super().run(tokens, query_columns, flat_indices, training)
+        if query_columns is not None or flat_indices is not None:
+            return states, attentions
+        returned = states if self.output_hidden_states else states[-1:]
+        return [vectors_at(state, tokens.columns) for state in returned], self._in_order(attentions, tokens.columns)
+
+    def _in_order(self, attentions: list, columns) -> list:
+        """Returns attentions `[B, N, S, S]` whose rows and columns are in the order of the inputs."""
+        if not attentions:
+            return attentions
+        queries, keys = ops.expand_dims(columns, (1, 3)), ops.expand_dims(columns, (1, 2))
+        return [
+            ops.take_along_axis(ops.take_along_axis(values, queries, axis=2), keys, axis=3) for values in attentions
+        ]
+
+    def first_columns(self, tokens):
+        return tokens.first
+
+    def pooler_inputs(self, hidden, tokens):
+        vectors = vectors_at(hidden, tokens.first)
+        return vectors[:, 0] if tokens.cls_positions is None else vectors
 
     def vectors_to_predict(self, inputs, columns, head, training=False) -> dict:
         """Computes the second stream in selected columns, whose tokens it does not know.
@@ -138,7 +149,7 @@ class XLNetEncoder(Encoder):
             as `vectors_at`; with a memory, also the `memory` and `memory_mask` of the rows that follow.
         """
         self._check_inputs(inputs)
-        row, columns = self._read(inputs), ops.cast(columns, "int32")
+        row, columns = self.read(inputs), ops.cast(columns, "int32")
         all_columns = ops.arange(ops.shape(row.ids)[1], dtype="int32")
         is_target = ops.any(ops.equal(ops.expand_dims(columns, 2), all_columns), axis=1)
         is_target = ops.take_along_axis(is_target, row.origins, axis=1)
@@ -153,12 +164,13 @@ class XLNetEncoder(Encoder):
         query_bias = attention_bias(
             row.sequences, query_mask=ops.take_along_axis(row.sequences, query_columns, axis=1)
         ) + ops.take_along_axis(hidden_tokens, ops.expand_dims(query_columns, (1, 3)), axis=2)
+        columns_of_first = ops.take_along_axis(row.columns, row.first, axis=1)
         start = ops.cast(head.mask_embedding, self.compute_dtype)
         bias, memory = attention_bias(row.sequences) + with_own_token(hidden_tokens), None
         if features.MEMORY in inputs:
             memory = _Memory(ops.cast(inputs[features.MEMORY], self.compute_dtype), inputs[features.MEMORY_MASK])
             bias, query_bias = memory.before(bias), memory.before(query_bias)
-        streams = self.run(
+        streams = self.streams(
             row.ids,
             row.segments,
             bias,
@@ -167,14 +179,15 @@ class XLNetEncoder(Encoder):
             query_columns=query_columns,
             query_bias=query_bias,
             training=training,
-            flat_indices=ops.reshape(self._flat(row.first, row), (-1,)),
+            flat_indices=ops.reshape(flat_indices_of(columns_of_first, row.ids), (-1,)),
             token_vectors=row.vectors,
         )
         first = ops.reshape(streams.states[-1], (*ops.shape(row.first), self.config.hidden_size))
-        outputs = {"sequence_output": streams.queries, "pooled_output": self._pooled(first, row)}
+        first = first[:, 0] if row.cls_positions is None else first
+        outputs = {"sequence_output": streams.queries, "pooled_output": self.pooler(first, training=training)}
         return outputs | memory.following(streams.states, inputs[features.REUSE_LEN]) if memory else outputs
 
-    def run(
+    def streams(
         self,
         ids,
         segments,
@@ -206,72 +219,42 @@ class XLNetEncoder(Encoder):
         """
         hidden = self.embeddings(ids, training=training, token_vectors=token_vectors)
         length, num_keys = ops.shape(ids)[1], ops.shape(bias)[3]
+        key_segments = ops.pad(segments, [[0, 0], [num_keys - length, 0]])
+        relative = self._relative_inputs(segments, key_segments, bias, training)
+        inputs = [(*relative, remembered) for remembered in memory or [None] * len(self.blocks)]
+        if flat_indices is not None:
+            inputs[-1] = (*inputs[-1], None, flat_indices)
+        if queries is not None:
+            queries = self.dropout(ops.cast(queries, self.compute_dtype), training=training)
+            query_segments = ops.take_along_axis(segments, query_columns, axis=1)
+            is_other_of_queries = _is_other(query_segments, key_segments)
+        # Recomputation passes gradients to `hidden` only. The second stream needs them too, and has few tokens.
+        run_queries = block_runner(len(self.blocks), training, recomputes=False)
+
+        def run_second_stream(block, hidden, bias, distances, is_other, remembered, *selected):
+            nonlocal queries
+            inputs = (hidden, query_bias, distances, is_other_of_queries, remembered, query_columns, None, queries)
+            queries = run_queries(block, *inputs, training=training, return_attention=False)
+
+        states, attentions = run_blocks(
+            self.blocks,
+            hidden,
+            inputs,
+            training,
+            self.gradient_checkpointing,
+            self.output_attentions,
+            before_block=None if queries is None else run_second_stream,
+        )
+        return _Streams(states, attentions, queries)
+
+    def _relative_inputs(self, segments, key_segments, bias, training) -> tuple:
+        """Returns the bias, the vectors of the distances, and which keys have another segment than the query."""
+        length, num_keys = ops.shape(segments)[1], ops.shape(key_segments)[1]
         distances = distance_vectors(
             num_keys, length, self.config.hidden_size, self.config.longest_distance, self._logits_dtype
         )
         distances = self.dropout(ops.cast(distances, self.compute_dtype), training=training)
-        key_segments = ops.pad(segments, [[0, 0], [num_keys - length, 0]])
-        is_other = _is_other(segments, key_segments)
-        if queries is not None:
-            queries = self.dropout(ops.cast(queries, self.compute_dtype), training=training)
-            query_segments = ops.take_along_axis(segments, query_columns, axis=1)
-            of_queries = (query_bias, distances, _is_other(query_segments, key_segments))
-        states, attentions = [hidden], []
-        run_block = block_runner(len(self.blocks), training, self.gradient_checkpointing)
-        # Recomputation passes gradients to `hidden` only. The second stream needs them too, and has few tokens.
-        run_queries = block_runner(len(self.blocks), training, recomputes=False)
-        for number, block in enumerate(self.blocks, start=1):
-            remembered = None if memory is None else memory[number - 1]
-            inputs = (hidden, bias, distances, is_other, remembered)
-            if number == len(self.blocks) and flat_indices is not None:
-                inputs = (*inputs, None, None, flat_indices)
-            if queries is not None:
-                inputs_of_queries = (hidden, *of_queries, remembered, queries, query_columns)
-                queries = run_queries(block, *inputs_of_queries, training=training, return_attention=False)
-            hidden = run_block(block, *inputs, training=training, return_attention=self.output_attentions)
-            if self.output_attentions:
-                hidden, attention = hidden
-                attentions.append(attention)
-            states.append(hidden)
-        return _Streams(states, attentions, queries)
-
-    def _read(self, inputs) -> "_Row":
-        """Returns the inputs in XLNet's order of columns, as int32."""
-        ids, sequences, segments = (
-            ops.cast(inputs[name], "int32") for name in (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
-        )
-        columns, origins, is_first = columns_with_first_last(sequences)
-        segments = ops.where(is_first, _CLS_SEGMENT, segments)
-        first, is_packed = inputs.get(features.CLS_POSITIONS), features.CLS_POSITIONS in inputs
-        if not is_packed:
-            first = ops.expand_dims(ops.argmax(ops.cast(sequences > 0, "int32"), axis=1), 1)
-        moved = (ops.take_along_axis(values, origins, axis=1) for values in (ids, segments, sequences))
-        vectors = inputs.get(features.TOKEN_VECTORS)
-        if vectors is not None:
-            vectors = vectors_at(vectors, origins)
-        return _Row(*moved, columns, origins, ops.cast(first, "int32"), is_packed, vectors)
-
-    def _flat(self, columns, row: "_Row"):
-        """Returns the flat indices in XLNet's order of tokens in columns of the inputs: int `[B, F]` -> `[B, F]`."""
-        batch_size, length = ops.shape(row.ids)
-        starts = ops.expand_dims(ops.arange(batch_size, dtype="int32") * length, 1)
-        return ops.take_along_axis(row.columns, columns, axis=1) + starts
-
-    def _vectors_at(self, row: "_Row", flat_indices, training):
-        bias, given = attention_bias(row.sequences), {"flat_indices": flat_indices, "token_vectors": row.vectors}
-        return self.run(row.ids, row.segments, bias, training=training, **given).states[-1]
-
-    def _pooled(self, first_vectors, row: "_Row"):
-        """Returns the pooler's output for first tokens: `[B, K, H]` -> `[B, K, H]`, or `[B, H]` if K is always 1."""
-        pooled = self.pooler.dense(first_vectors)
-        return pooled if row.is_packed else pooled[:, 0]
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "output_hidden_states": self.output_hidden_states,
-            "output_attentions": self.output_attentions,
-        }
+        return bias, distances, _is_other(segments, key_segments)
 
 
 def _is_other(segments, key_segments):
@@ -280,27 +263,19 @@ def _is_other(segments, key_segments):
     return ops.expand_dims(ops.cast(is_other, "float32"), 1)
 
 
-class _Row(NamedTuple):
-    """The inputs, int32.
+@dataclasses.dataclass(frozen=True, eq=False)
+class XLNetTokens(Tokens):
+    """The inputs of an `XLNetEncoder`. `ids`, `segments`, `sequences` and `vectors` are in XLNet's order of columns.
 
     Attributes:
-        ids, segments, sequences: `[B, S]` in XLNet's order of columns; `sequences` has the number of each token's
-            sequence, 0 for padding.
-        columns: `[B, S]`, the column in XLNet's order of each column of the inputs.
-        origins: `[B, S]`, the column of the inputs of each column in XLNet's order.
-        first: `[B, K]`, the columns of the inputs where the sequences begin.
-        is_packed: whether rows may have several sequences, so that K may exceed 1.
-        vectors: the given vectors of the tokens in XLNet's order, float `[B, S, H]`, or None.
+        columns: int32 `[B, S]`, the column in XLNet's order of each column of the inputs.
+        origins: int32 `[B, S]`, the column of the inputs of each column in XLNet's order.
+        first: int32 `[B, K]`, the columns of the inputs where the sequences begin; K = 1 if rows are not packed.
     """
 
-    ids: Any
-    segments: Any
-    sequences: Any
     columns: Any
     origins: Any
     first: Any
-    is_packed: bool
-    vectors: Any
 
 
 class _Memory(NamedTuple):
@@ -336,7 +311,7 @@ class _Memory(NamedTuple):
 
 
 class _Streams(NamedTuple):
-    """See `XLNetEncoder.run`."""
+    """See `XLNetEncoder.streams`."""
 
     states: list
     attentions: list

@@ -11,7 +11,7 @@ import contextlib
 
 import tensorflow as tf
 
-from keras_bert.models.encoder_base import ATTENTION_SCORES, encoder_of
+from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.explanation.attributions import attention_rollout
@@ -67,7 +67,7 @@ def rollout_scores(model, inputs: dict, columns):
 def returning_attentions(model):
     """Makes the encoder of a model return its attentions. Raises `InputError` if it cannot."""
     encoder = encoder_of(model)
-    if ATTENTION_SCORES not in encoder.supports or not hasattr(encoder, "output_attentions"):
+    if not isinstance(encoder, Encoder) or encoder.no_attentions:
         raise InputError(
             f"Attention rollout needs an attention probability for each pair of tokens, and {type(encoder).__name__} "
             'has none. Use method="integrated_gradients".'
