@@ -49,7 +49,7 @@ _PUBLIC = {
     "TokenClassifier": "keras_bert.tasks.tagging.model",
     "SpanClassifier": "keras_bert.tasks.question_answering.model",
     "ReplacedTokenDetector": "keras_bert.tasks.pretraining.replaced_token_detector",
-    "TransformerXL": "keras_bert.models.transformer_xl",
+    "TransformerXL": "keras_bert.encoders.transformer_xl.model",
     "TextToText": "keras_bert.tasks.text_to_text.model",
     "MultipleChoice": "keras_bert.tasks.multiple_choice.model",
     "fill_masks": "keras_bert.tasks.masked_lm.mask_filling",

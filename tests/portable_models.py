@@ -23,7 +23,7 @@ from keras_bert import (
     TokenClassifier,
     registry,
 )
-from keras_bert.config.modern_bert_config import ModernBertConfig
+from keras_bert.encoders.modern_bert.config import ModernBertConfig
 from keras_bert.models.encoders import encoder_class
 
 VOCABULARIES = {"bert": VOCABULARY, **VOCABULARIES_OF_FAMILIES, "modernbert": VOCABULARIES_OF_FAMILIES["roberta"]}

@@ -19,8 +19,8 @@ from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.encoders.transformer_xl import files as transformer_xl_files
-from keras_bert.layers.adaptive_softmax import AdaptiveEmbeddings, AdaptiveSoftmax
-from keras_bert.models.transformer_xl import TransformerXL
+from keras_bert.encoders.transformer_xl.adaptive_softmax import AdaptiveEmbeddings, AdaptiveSoftmax
+from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
 
 GOLDEN = np.load(pathlib.Path(__file__).with_name("family_golden") / "transformer_xl.npz")

@@ -14,7 +14,7 @@ from keras_bert.checkpoints.hugging_face_keys import known_keys
 from keras_bert.checkpoints.hugging_face_tokenizer import read_other_tokenizer
 from keras_bert.config import BertConfig
 from keras_bert.encoders.transformer_xl.files import _KNOWN as TRANSFORMER_XL_KEYS
-from keras_bert.models.transformer_xl import TransformerXL
+from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.program.errors import InputError
 from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, family
 from keras_bert.tasks.embedding.model import SentenceEncoder

@@ -1,12 +1,6 @@
 """Config -> Keras model: the encoders, and what the models of all tasks share: losses, metrics and the training step.
 
 encoder.py               BertEncoder: a vector for each token and one for each row
-long_encoder.py          LongEncoder: Longformer and BigBird, in time linear in the length of rows
-mobile_bert_encoder.py   MobileBertEncoder: narrow layers between wide vectors
-modern_bert_encoder.py   ModernBertEncoder: rotary positions, global and local attention
-xlnet_encoder.py         XLNetEncoder: relative attention with memory, [CLS] last, two streams
-transformer_xl.py        TransformerXL: a language model with relative attention and a memory
-static_encoder.py        StaticEncoder: a vector for each token, without layers
 encoder_base.py          Encoder: the contract and the common code of all encoders
 encoders.py              selects the encoder class of a model family
 unpadded_encoder.py      wraps an encoder: computes without padding

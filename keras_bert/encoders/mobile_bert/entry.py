@@ -75,8 +75,8 @@ FAMILY = Family(
         "embedding_size": 128,
     },
     sizes={"mobilebert": {"classifier_activation": False}},
-    config="keras_bert.config.mobile_bert_config.MobileBertConfig",
-    encoder="keras_bert.models.mobile_bert_encoder.MobileBertEncoder",
+    config="keras_bert.encoders.mobile_bert.config.MobileBertConfig",
+    encoder="keras_bert.encoders.mobile_bert.encoder.MobileBertEncoder",
     weights=f"{__name__}.weights",
     hugging_face=HuggingFace(
         classes="MobileBert",

@@ -1,4 +1,5 @@
 """Static models: a vector for each token, and no layers.
 
-entry.py   the entry
+encoder.py   StaticEncoder
+entry.py     the entry
 """

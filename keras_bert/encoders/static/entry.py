@@ -23,6 +23,6 @@ FAMILY = Family(
         "max_position_embeddings": 32_768,
     },
     is_static=True,
-    encoder="keras_bert.models.static_encoder.StaticEncoder",
+    encoder="keras_bert.encoders.static.encoder.StaticEncoder",
     weights=f"{__name__}.weights",
 )

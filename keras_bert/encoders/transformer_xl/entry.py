@@ -65,8 +65,8 @@ FAMILY = Family(
     },
     tokenizer=STREAM,
     is_language_model=True,
-    config="keras_bert.config.transformer_xl_config.TransformerXLConfig",
-    encoder="keras_bert.models.transformer_xl.TransformerXL",
+    config="keras_bert.encoders.transformer_xl.config.TransformerXLConfig",
+    encoder="keras_bert.encoders.transformer_xl.model.TransformerXL",
     weights=f"{__name__}.weights",
     own_files=OwnFiles(
         variable="transformer/r_w_bias",

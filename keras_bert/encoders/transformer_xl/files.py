@@ -20,7 +20,7 @@ from keras_bert.checkpoints.name_table import TRANSPOSED, NameTable, to_ours, to
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
-from keras_bert.config.transformer_xl_config import TransformerXLConfig
+from keras_bert.encoders.transformer_xl.config import TransformerXLConfig
 from keras_bert.encoders.transformer_xl.entry import FAMILY
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError

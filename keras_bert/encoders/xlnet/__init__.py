@@ -1,5 +1,8 @@
 """XLNet: attention by distance, and a second stream that predicts.
 
-entry.py   the entry
-files.py   the parts of its files that have another form than ours
+config.py             XLNetConfig
+encoder.py            XLNetEncoder: relative attention with memory, [CLS] last, two streams
+prediction_order.py   the order in which tokens are predicted: who knows whom
+files.py              the parts of its files that have another form than ours
+entry.py              the entry
 """
