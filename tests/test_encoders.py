@@ -71,6 +71,12 @@ def test_folders_load_as_the_encoder_of_the_family(scaled, tmp_path):
     assert {name.partition("/")[0] for name in tensors} == {"encoder"}
 
 
+@pytest.mark.parametrize("format", ["huggingface", "google", "keras_hub"])
+def test_other_formats_refuse_a_family_that_their_libraries_do_not_know(scaled, format, tmp_path):
+    with pytest.raises(InputError, match=r"model of the family scaled.* Write it with format='keras_bert'"):
+        make_encoder(scaled).save_pretrained(tmp_path / "model", VOCABULARY, format=format)
+
+
 def test_the_encoder_of_a_bert_is_a_bert_encoder(tmp_path):
     SequenceClassifier(CONFIG, labels=["a", "b"]).save_pretrained(tmp_path / "model", VOCABULARY)
     assert type(Encoder.from_pretrained(tmp_path / "model")) is BertEncoder

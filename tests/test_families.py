@@ -72,6 +72,12 @@ VARIANTS = {
     "big_bird": ("big_bird", {"block_size": 1, "num_random_blocks": 1}),
 }
 
+BERTS = {
+    "bert": ("bert", {}),
+    "bert with narrow embeddings": ("bert", {"embedding_size": 8, "type_vocab_size": 3}),
+    "bert with an output table of its own": ("bert", {"tie_word_embeddings": False}),
+}
+
 # The variants of a family are slow tests.
 SHORT = [name if name in registry.FAMILIES else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS]
 # One of each encoder, and one whose layers share their weights.
@@ -79,7 +85,7 @@ RECOMPUTING = ["roberta", "albert", "mobilebert", "modernbert", "longformer", "x
 
 
 def small_config(variant: str) -> BertConfig:
-    family, changes = VARIANTS[variant]
+    family, changes = {**VARIANTS, **BERTS}[variant]
     values = {**registry.family(family).defaults, "embedding_size": None, **SMALL, **changes}
     return BertConfig.from_dict({"model_type": family, **values})
 
@@ -125,12 +131,12 @@ def test_every_family_keeps_the_contract_of_encoders(variant):
     check_encoder(encoder)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_model_has_the_weights_that_its_config_says(variant):
+@pytest.mark.parametrize("variant", [*VARIANTS, *BERTS])
+def test_a_family_lists_the_names_and_shapes_of_its_weights(variant):
     config = small_config(variant)
     model = MaskedLM(config)
-    shapes = encoder_shapes(config) | head_shapes(config, form.MASKED_LM, 0)
-    assert {name: tuple(weight.shape) for name, weight in model_weights(model).items()} == shapes
+    listed = encoder_shapes(config) | head_shapes(config, form.MASKED_LM, 0)
+    assert {name: tuple(weight.shape) for name, weight in model_weights(model).items()} == listed
 
 
 def test_groups_are_an_order_of_blocks():

@@ -135,10 +135,15 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         The names of our weights that the format cannot hold; they are not written.
 
     Raises:
-        InputError: transformers would compute something else, see `check_same_family`.
+        InputError: transformers does not know the family, or would compute something else, see `check_same_family`.
     """
     heads, config = checkpoint.heads, checkpoint.config
     names = config.family.hugging_face
+    if names is None:
+        raise InputError(
+            f"{checkpoint.path}: transformers has no model of the family {config.model_type}. Write it with "
+            "format='keras_bert'."
+        )
     named = {form.part_of(weight.ours) for weight in weights_of(config) if weight.hugging_face}
     architecture = next((name for name, head in _ARCHITECTURES.items() if head in heads), None)
     if form.REPLACED_TOKEN in heads and form.REPLACED_TOKEN in named:

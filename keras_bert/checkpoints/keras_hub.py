@@ -4,6 +4,7 @@ Reference: keras-team/keras-hub, `src/models/{bert,roberta,albert,distil_bert,el
 """
 
 import os
+import re
 import reprlib
 from collections.abc import Mapping
 
@@ -126,12 +127,7 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     tensors, ignored = _named(read_keras_weights(os.path.join(path, WEIGHTS_FILE)), family.names(config))
-    surplus = [name for name in ignored if name.startswith("layers/transformer_encoder")]
-    if surplus:
-        raise InputError(
-            f"{path} has more weights than a model with num_layers={config.num_hidden_layers}: {surplus[0]}. The "
-            "config belongs to another preset."
-        )
+    _check_no_more_blocks(path, config, ignored)
     pooler = tensors.get(f"{POOLER}/kernel")
     if pooler is not None and not pooler.read().any():  # `write_keras_hub` had none to write
         tensors = {name: tensor for name, tensor in tensors.items() if form.part_of(name) != form.POOLER}
@@ -168,6 +164,17 @@ def read_keras_hub(path: str) -> BertCheckpoint:
 def has_hidden_rows(config: BertConfig) -> bool:
     """Returns whether KerasHub leaves out rows before the first position, and the only segment."""
     return "position_offset" in config.family.defaults
+
+
+def _check_no_more_blocks(path: str, config: BertConfig, ignored: list[str]) -> None:
+    """Raises `InputError` if there are weights of more blocks than the config says."""
+    blocks = [(name, re.match(r"layers/transformer_encoder_(\d+)/", name)) for name in ignored]
+    surplus = [name for name, block in blocks if block and int(block[1]) >= config.num_blocks]
+    if surplus:
+        raise InputError(
+            f"{path} has more weights than a model with num_layers={config.num_hidden_layers}: {surplus[0]}. The "
+            "config belongs to another preset."
+        )
 
 
 def preset_config(name: str, values: Mapping, lower_case: bool | None) -> BertConfig:
