@@ -18,8 +18,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
+from keras_bert import registry
 from keras_bert.config import BertConfig
-from keras_bert.families import FAMILIES
 from keras_bert.program.errors import InputError
 
 VOCAB_SIZE = 30522  # of Google's uncased models
@@ -81,12 +81,12 @@ def config_of_size(size: str, hidden_act: str = "") -> BertConfig:
         return BertConfig(vocab_size=VOCAB_SIZE, **MINILM, **{"hidden_act": "gelu_erf"} | changes)
     if size == "smoke":
         return BertConfig.from_size("tiny", 1000, hidden_size=32, intermediate_size=64, **changes)
-    if size in FAMILIES:
+    if size in registry.FAMILIES:
         shape = {"num_hidden_layers": 4}
         if size != "mobilebert":
             inner = 1152 if size == "modernbert" else 3072
             shape |= {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": inner}
-        values = {"vocab_size": VOCAB_SIZE} | dict(FAMILIES[size].defaults) | shape
+        values = {"vocab_size": VOCAB_SIZE} | dict(registry.family(size).defaults) | shape
         return BertConfig.from_dict({**values, **changes, "model_type": size})
     return BertConfig.from_size(size, VOCAB_SIZE, **changes)
 

@@ -31,12 +31,11 @@ one_family() {
     --masked_lm_prob=0.3 --max_predictions_per_seq=20 --dupe_factor=5 --sentence_task=$task
   python - "$family" "$vocabulary" >"$folder/bert_config.json" <<'PYTHON'
 import json, sys
-from keras_bert import load_vocabulary
+from keras_bert import load_vocabulary, registry
 from keras_bert.config import BertConfig
-from keras_bert.families import FAMILIES
 
 family, vocabulary = sys.argv[1:]
-defaults = FAMILIES[family].defaults
+defaults = registry.family(family).defaults
 shape = {"vocab_size": len(load_vocabulary(vocabulary)), "hidden_size": 128, "num_hidden_layers": 2}
 shape |= {"num_attention_heads": 2, "intermediate_size": 512, "initializer_range": 0.04}
 shape |= {"max_position_embeddings": 64 + defaults.get("position_offset", 0)}

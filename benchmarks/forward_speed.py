@@ -32,8 +32,8 @@ from absl import flags
 from benchmarks.encoder_sides import OTHERS, SIDES, RunningSides, config_of_size, write_batch, write_model
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
 from benchmarks.tables import ratio_of, table_lines
+from keras_bert import registry
 from keras_bert.config import SIZES, BertConfig
-from keras_bert.families import FAMILIES
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
@@ -44,7 +44,7 @@ ALL_SIZES = ["tiny", "mini", "minilm", "small", "medium", "base"]
 
 def define_flags() -> None:
     define_suite_flags(turns=5)
-    flags.DEFINE_list("sizes", ALL_SIZES, f"Some of minilm, {', '.join([*SIZES, *FAMILIES])}.")
+    flags.DEFINE_list("sizes", ALL_SIZES, f"Some of minilm, {', '.join([*SIZES, *registry.FAMILIES])}.")
     flags.DEFINE_list("lengths", ["32", "128", "512"], "Tokens of a row.")
     flags.DEFINE_list("batch_sizes", ["1", "16"], "Rows of a batch.")
     flags.DEFINE_enum("hidden_act", "", ["", "gelu", "gelu_erf"], "The GELU of all sizes: the tanh or the exact one.")
@@ -60,10 +60,10 @@ def main() -> None:
     if FLAGS.quick:
         sizes, lengths, batch_sizes, turns = ["smoke"], [8], [2], 1
         names = FLAGS.sides or ["ours"]
-    unknown = [size for size in sizes if size not in ("smoke", "minilm", *SIZES, *FAMILIES)]
+    unknown = [size for size in sizes if size not in ("smoke", "minilm", *SIZES, *registry.FAMILIES)]
     if unknown:
         raise InputError(
-            f"--sizes: there is no {', '.join(unknown)}. There are: minilm, {', '.join([*SIZES, *FAMILIES])}"
+            f"--sizes: there is no {', '.join(unknown)}. There are: minilm, {', '.join([*SIZES, *registry.FAMILIES])}"
         )
     measured, num_left_out = [], 0
     with RunningSides(names, FLAGS.environments, FLAGS.dtype) as sides, tempfile.TemporaryDirectory() as folder:

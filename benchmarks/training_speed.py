@@ -32,8 +32,8 @@ from benchmarks.encoder_sides import config_of_size, write_model
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, sides_of_flag, version_lines
 from benchmarks.tables import ratio_of, table_lines
 from benchmarks.training_sides import TrainingSide, Work, running_side
+from keras_bert import registry
 from keras_bert.config import SIZES
-from keras_bert.families import FAMILIES
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
@@ -51,7 +51,7 @@ COLUMNS = ["size", "rows x length", "side", "ms a step", "times the first", "tok
 
 def define_flags() -> None:
     define_suite_flags(turns=4)
-    flags.DEFINE_enum("size", "minilm", ["smoke", "minilm", *SIZES, *FAMILIES], "The model.")
+    flags.DEFINE_enum("size", "minilm", ["smoke", "minilm", *SIZES, *registry.FAMILIES], "The model.")
     flags.DEFINE_list("lengths", ["128", "512"], "Tokens of a row.")
     flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "What sides compute in; others are left out.")
     flags.DEFINE_integer("tokens", 2048, "Tokens of a batch.", lower_bound=16)

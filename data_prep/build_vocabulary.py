@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from keras_bert.families import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
+from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 
 if TYPE_CHECKING:
     from keras_bert.tokenization.tokenizer import TokenTable

@@ -3,8 +3,7 @@
 Importing this package loads neither TensorFlow nor Keras. They load when a name that needs them is first used.
 
 config/         BertConfig: bert_config.json and the published sizes
-families.py     BERT's relatives: defaults, tokenizers, row forms and sizes
-registry.py     the names of all tasks, and where their entries are
+registry.py     the names of all tasks and model families, and where their entries are
 tokenization/   text -> token ids, in Python and in the TensorFlow graph
 records/        TFRecords and the batches that are made from them
 layers/         the formulas of the paper as Keras layers
@@ -12,6 +11,7 @@ models/         the encoder, the task models, losses and metrics
 accelerate/     faster forms of the same computations
 optimization/   AdamW, LAMB and learning rate schedules
 checkpoints/    reads and writes weights in every format
+encoders/       one place for each model family: its numbers, its names, and what it computes differently
 tasks/          one folder per task: examples, scores and reports
 training/       training runs: resuming, evaluation, several devices
 embeddings/     uses of text vectors: similarity, search, word senses, summaries
@@ -49,7 +49,7 @@ _PUBLIC = {
     "TokenClassifier": "keras_bert.tasks.tagging.model",
     "SpanClassifier": "keras_bert.tasks.question_answering.model",
     "ReplacedTokenDetector": "keras_bert.tasks.pretraining.replaced_token_detector",
-    "TransformerXL": "keras_bert.models.transformer_xl",
+    "TransformerXL": "keras_bert.encoders.transformer_xl.model",
     "TextToText": "keras_bert.tasks.text_to_text.model",
     "MultipleChoice": "keras_bert.tasks.multiple_choice.model",
     "fill_masks": "keras_bert.tasks.masked_lm.mask_filling",

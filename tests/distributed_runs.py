@@ -22,8 +22,8 @@ import numpy as np
 import tensorflow as tf
 from tiny_families import config_of
 
+from keras_bert import registry
 from keras_bert.config import BertConfig
-from keras_bert.families import FAMILIES
 from keras_bert.models.distiller import TERMS, Distiller
 from keras_bert.models.stream_memory import StreamMemory
 from keras_bert.models.trainable_parts import freeze
@@ -44,7 +44,7 @@ def config(dropout=0.0, family="bert") -> BertConfig:
     shape |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     # Two layers show that an ALBERT shares them.
     shape |= {"num_hidden_layers": 1 if family == "bert" else 2, "max_position_embeddings": LENGTH}
-    shape["max_position_embeddings"] += FAMILIES[family].defaults.get("position_offset", 0)
+    shape["max_position_embeddings"] += registry.family(family).defaults.get("position_offset", 0)
     return config_of(family, **shape)
 
 
@@ -227,7 +227,7 @@ def names_for(family: str) -> list[str]:
     return names if config(family=family).type_vocab_size > 1 else names[:2]
 
 
-for _family in FAMILIES.keys() - {"static", "transfo-xl"}:
+for _family in registry.FAMILIES.keys() - {"static", "transfo-xl"}:
     SETTINGS[_family] = (
         lambda family=_family: SequenceClassifier(config(family=family), labels=["a", "b"]),
         lambda: AdamW(schedule()),

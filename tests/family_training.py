@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_bert.models.transformer_xl import TransformerXL
+from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.tasks.classification.model import SequenceClassifier
 
 

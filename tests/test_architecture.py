@@ -1,10 +1,12 @@
 """The architecture as a test: who may import whom, and what each file of a task needs (docs/design.md)."""
 
 import ast
+import io
 import pathlib
 import re
 import subprocess
 import sys
+import tokenize
 
 import pytest
 
@@ -12,23 +14,22 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 # A place is a folder or a module of keras_bert, or `serving/graph`. It imports only from the rows above its own.
 ROWS = [
-    ["families", "program", "registry"],
+    ["program", "registry"],
     ["accelerate", "config", "tf_serving", "tokenization"],
     ["layers", "optimization", "records"],
     ["models", "serving/graph"],
     ["checkpoints"],
+    ["encoders"],
     ["tasks"],
     ["embeddings", "training"],
     ["serving"],
 ]
 ROW = {place: number for number, row in enumerate(ROWS) for place in row}
 MOST_PLACES = 18
-MOST_DEPENDENCIES = 77
+MOST_DEPENDENCIES = 90
 MOST_FILES_IN_A_CIRCLE = 4
 # What these files name is imported when somebody asks for it: their edges do not count.
-LOOKED_UP_IN = ("keras_bert", "keras_bert.registry", "keras_bert.families")
-ONNX_TASKS = ("classification", "embedding", "masked_lm", "multiple_choice", "pretraining", "question_answering")
-ONNX_TASKS += ("ranking", "tagging")
+LOOKED_UP_IN = ("keras_bert", "keras_bert.registry")
 # Conveniences of models that need a lower row; they import when they are called.
 AT_CALL_TIME = {
     ("keras_bert.models.base", "keras_bert.checkpoints.keras_file"),
@@ -41,24 +42,39 @@ AT_CALL_TIME = {
     ("keras_bert.models.calibrated_model", "keras_bert.tasks.calibration"),
     ("keras_bert.tasks.embedding.loaded", "keras_bert.embeddings.text_vectors"),
     ("keras_bert.tasks.embedding.model", "keras_bert.embeddings.text_vectors"),
-    *((f"keras_bert.tasks.{task}.entry", "keras_bert.serving.portable.onnx_heads") for task in ONNX_TASKS),
 }
 # The same inside data_prep: its commands import from every folder.
 DATA_PREP_ROWS = [["text"], ["tokenized", "vocabulary"], ["finetuning", "inspection", "pretraining"]]
 DATA_PREP_ROW = {place: number for number, row in enumerate(DATA_PREP_ROWS) for place in row}
 # data_prep knows text, records and the examples of tasks; no model code.
-DATA_PREP_MAY_IMPORT = ("families", "program", "tokenization", "records", "tasks")
+DATA_PREP_MAY_IMPORT = ("program", "registry", "tokenization", "records", "tasks")
 # data_prep imports these files of keras_bert/tasks: they import neither models nor TensorFlow.
 LIGHT_FILES = ("examples", "rows", "scores", "tag_schemes", "answer_spans", "label_names", "tokenized_texts")
 LIGHT_FILES += ("text_rows", "held_out", "answers", "masked_texts", "served_values")
 LIGHT_FILES += ("example_checks",)
 HEAVY_PLACES = ("accelerate", "layers", "optimization", "models", "checkpoints")
 # These run on every Keras backend.
-CORE = ("config", "layers", "models", "optimization")
+CORE = ("config", "encoders", "layers", "models", "optimization")
 MODELS_OF_TASKS = ("model", "losses", "sentence_classifier", "pretrainer", "span_pretrainer", "electra_pretrainer")
 MODELS_OF_TASKS += ("replaced_token_detector", "beam_search")
 # Keras on TensorFlow only; imported when a model is made or trained there.
 TENSORFLOW_ONLY = tuple(f"keras_bert/models/{name}.py" for name in ("distributed_model", "stream_memory"))
+
+
+# How a family is written in code. Outside of its own place, the registry and the public names, few files name it.
+FAMILY_WORDS = {
+    "roberta": "roberta",
+    "albert": "albert",
+    "distilbert": "distil_?bert",
+    "electra": "electra",
+    "longformer": "longformer",
+    "big_bird": "big_?bird",
+    "mobilebert": "mobile_?bert",
+    "modernbert": "modern_?bert",
+    "xlnet": "xl_?net",
+    "transfo-xl": "transfo(rmer)?[-_]?xl",
+}
+MOST_OTHER_FILES = 3
 
 
 def source_files(package: str):
@@ -220,6 +236,49 @@ def test_the_core_asks_in_one_place_whether_keras_runs_on_tensorflow():
 @pytest.mark.parametrize(("place", "others"), [("accelerate", {"program"}), ("tf_serving", {"program", "registry"})])
 def test_accelerated_forms_and_the_serving_tools_depend_on_little(place, others):
     assert {other for one, other in dependencies() if one == place} == others
+
+
+def words_in_code(path: pathlib.Path) -> list[str]:
+    """The identifiers of a file, and its strings that are no docstrings."""
+    text = path.read_text("utf-8")
+    with_docstring = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, with_docstring) and ast.get_docstring(node)]
+    docstrings = {node.body[0].lineno for node in nodes}
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    kinds = (tokenize.NAME, tokenize.STRING)
+    return [token.string for token in tokens if token.type in kinds and token.start[0] not in docstrings]
+
+
+def test_a_family_is_named_in_its_place_and_few_other_files():
+    from keras_bert import registry
+
+    assert {"bert", "static", *FAMILY_WORDS} == set(registry.FAMILIES)
+    own = [PROJECT / "keras_bert" / "encoders", PROJECT / "keras_bert/registry.py", PROJECT / "keras_bert/__init__.py"]
+    files = [path for path in source_files("keras_bert") if not any(place in (path, *path.parents) for place in own)]
+    words = {path: words_in_code(path) for path in files}
+    for family, pattern in FAMILY_WORDS.items():
+        # An identifier with the name, or a string that is the name.
+        sign = re.compile(rf"\w*{pattern}\w*|(['\"]){pattern}\1", re.I)
+        named = {path.relative_to(PROJECT) for path, found in words.items() if any(map(sign.fullmatch, found))}
+        # Tokenizers have the names of the families that had them first, and ELECTRA's training is a task: a folder is
+        # one place there.
+        places = {path.parent if path.parts[1] in ("tasks", "tokenization") else path for path in named}
+        assert len(places) <= MOST_OTHER_FILES, f"{family} is named in {', '.join(map(str, sorted(places)))}"
+
+
+def test_only_entries_ask_for_the_name_of_a_family():
+    asks = re.compile(r"model_type\b[^=\n]*(==|!=| in \()\s*[\"'(]")
+    for path in source_files("keras_bert"):
+        if "encoders" not in path.parts and "tf_serving" not in path.parts:
+            found = [line for line in path.read_text("utf-8").splitlines() if asks.search(line)]
+            assert not found, f"{path}: {found[0].strip()}: ask the entry of the family"
+
+
+def test_entries_of_families_load_neither_keras_nor_tensorflow():
+    heavy = "[name for name in ('keras', 'tensorflow', 'h5py', 'torch') if name in sys.modules]"
+    program = f"import sys; from keras_bert import registry; registry.families(); print({heavy})"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
 def test_importing_keras_bert_is_light():

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert.layers.block_attention import SparseBlockAttention, WindowAttention
-from keras_bert.layers.block_patterns import random_blocks, sparse_blocks, windows
+from keras_bert.encoders.long.block_attention import SparseBlockAttention, WindowAttention
+from keras_bert.encoders.long.block_patterns import random_blocks, sparse_blocks, windows
 
 WIDTH, HEADS = 8, 2
 

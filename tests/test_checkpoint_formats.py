@@ -266,7 +266,7 @@ def test_all_139_variables_of_a_real_google_checkpoint_are_accounted_for(shared_
 @pytest.mark.parametrize(("name", "count"), [("medium", 142), ("chinese", 206)])
 def test_the_variables_of_googles_models_are_known_and_of_the_right_shape(shared_data, name, count):
     from keras_bert.checkpoints import google
-    from keras_bert.checkpoints.weight_shapes import check_tensors
+    from keras_bert.checkpoints.tensor_checks import check_tensors
 
     folder = shared_data("checkpoints", f"google_tf1_{name}_index_only", "bert_config.json").parent
     prefix = str(folder / "bert_model.ckpt")

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from tiny_checkpoints import CONFIG, VOCABULARY
 
-from keras_bert import BertConfig, BertEncoder, Encoder, InputError, SequenceClassifier
-from keras_bert.checkpoints import weight_shapes
-from keras_bert.families import FAMILIES, Family
+from keras_bert import BertConfig, BertEncoder, Encoder, InputError, SequenceClassifier, registry
+from keras_bert.checkpoints import weight_list
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import encoder_class, make_encoder
 
@@ -32,8 +31,8 @@ class ScaledEncoder(BertEncoder):
 @pytest.fixture
 def scaled(monkeypatch):
     """A family of its own, which `ScaledEncoder` computes."""
-    family = Family(config=f"{__name__}.ScaledConfig", encoder=f"{__name__}.ScaledEncoder")
-    monkeypatch.setitem(FAMILIES, "scaled", family)
+    family = registry.Family(config=f"{__name__}.ScaledConfig", encoder=f"{__name__}.ScaledEncoder")
+    monkeypatch.setitem(registry.FAMILIES, "scaled", family)
     return BertConfig.from_dict({**CONFIG.to_dict(), "model_type": "scaled", "output_scale": 3})
 
 
@@ -68,8 +67,14 @@ def test_folders_load_as_the_encoder_of_the_family(scaled, tmp_path):
     plain = BertEncoder(CONFIG)
     plain.set_weights(loaded.get_weights())
     np.testing.assert_allclose(expected, 3 * plain.vectors_at(features)["pooled_output"], rtol=1e-6)
-    tensors = weight_shapes.encoder_shapes(scaled)
+    tensors = weight_list.encoder_shapes(scaled)
     assert {name.partition("/")[0] for name in tensors} == {"encoder"}
+
+
+@pytest.mark.parametrize("format", ["huggingface", "google", "keras_hub"])
+def test_other_formats_refuse_a_family_that_their_libraries_do_not_know(scaled, format, tmp_path):
+    with pytest.raises(InputError, match=r"model of the family scaled.* Write it with format='keras_bert'"):
+        make_encoder(scaled).save_pretrained(tmp_path / "model", VOCABULARY, format=format)
 
 
 def test_the_encoder_of_a_bert_is_a_bert_encoder(tmp_path):

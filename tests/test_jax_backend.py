@@ -22,9 +22,9 @@ from tiny_families import config_of
 from tiny_models import CONFIG as TEXT_CONFIG
 from tiny_models import VOCABULARY
 
+from keras_bert import registry
 from keras_bert.accelerate import backend
 from keras_bert.embeddings.text_vectors import sentence_embeddings
-from keras_bert.families import FAMILIES
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
@@ -347,7 +347,7 @@ def test_every_family_computes_and_learns_as_on_tensorflow(tmp_path):
     shape = {name: getattr(CONFIG, name) for name in ("vocab_size", "hidden_size", "num_attention_heads")}
     shape |= {"num_hidden_layers": 2, "intermediate_size": 32, "max_position_embeddings": 16}
     shape |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    for family in sorted(FAMILIES.keys() - {"static"}):  # it has no layers, so a task has nothing to train
+    for family in sorted(registry.FAMILIES.keys() - {"static"}):  # it has no layers, so a task has nothing to train
         config = config_of(family, **shape)
         configs[family] = config.to_dict()
         model = new_model(config)

@@ -15,7 +15,7 @@ import tensorflow as tf
 from numpy_bert import scatter_weights
 
 from keras_bert import BertConfig, InputError
-from keras_bert.models.transformer_xl import TransformerXL
+from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.optimization import AdamW
 from keras_bert.records.streams import TokenStream, write_stream
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary

@@ -16,8 +16,7 @@ from generated_texts import generated_texts
 from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor
 
 from data_prep.vocabulary.learn_sentence_piece import learn_sentence_piece, sentence_piece_words
-from keras_bert import BertConfig, BertEncoder, InputError, SentencePieceTokenizer, load_vocabulary
-from keras_bert.families import FAMILIES
+from keras_bert import BertConfig, BertEncoder, InputError, SentencePieceTokenizer, load_vocabulary, registry
 from keras_bert.tokenization.sentence_piece_model import (
     CONTROL,
     NORMAL,
@@ -420,7 +419,9 @@ def tokenizer_json(tokenizer, **changes):
 
 def folder_with(tokenizer, folder, values):
     shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    config = BertConfig(**{**FAMILIES["albert"].defaults, **shape, "vocab_size": len(tokenizer)}, model_type="albert")
+    config = BertConfig(
+        **{**registry.family("albert").defaults, **shape, "vocab_size": len(tokenizer)}, model_type="albert"
+    )
     encoder = BertEncoder(config)
     encoder.vocabulary = tokenizer
     encoder.save_pretrained(folder, format="huggingface")

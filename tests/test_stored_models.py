@@ -1,6 +1,8 @@
 """Model folders and `.keras` files of commit 314faad can be loaded and give its recorded outputs."""
 
+import importlib
 import pathlib
+import pickle
 
 import keras
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 import keras_bert
 from keras_bert.checkpoints.model_classes import find_class
 from keras_bert.models.class_names import EARLIER_NAMES
+from keras_bert.program.earlier_modules import _EARLIER as EARLIER_MODULES
 
 STORED = pathlib.Path(__file__).resolve().parent / "stored_models"
 # Folder of tests/stored_models -> its current class.
@@ -70,3 +73,20 @@ def test_folders_are_written_under_the_new_name_only(earlier, name, tmp_path):
     assert earlier not in text
     assert find_class(earlier, "a test") is type(model)
     assert not hasattr(keras_bert, earlier), "there is no public alias"
+
+
+@pytest.mark.parametrize(("earlier", "today"), EARLIER_MODULES.items())
+def test_a_module_is_found_under_its_earlier_name(earlier, today):
+    module, earlier_module = (importlib.import_module(f"keras_bert.{name}") for name in (today, earlier))
+    own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+    assert own
+    for value in own:
+        assert getattr(earlier_module, value.__name__) is value
+
+
+def test_a_pickle_that_names_an_earlier_module_is_read():
+    config = keras_bert.BertConfig.from_size("xlnet-base")
+    today, earlier = b"keras_bert.encoders.xlnet.config", b"keras_bert.config.xlnet_config"
+    written = pickle.dumps(config, protocol=0)
+    assert today in written
+    assert pickle.loads(written.replace(today, earlier)) == config

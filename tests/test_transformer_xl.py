@@ -14,13 +14,15 @@ import pytest
 from numpy_bert import scatter_weights
 
 from keras_bert import BertConfig, InputError, SequenceClassifier, enable_lora
-from keras_bert.checkpoints import transformer_xl_files
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
+from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
-from keras_bert.layers.adaptive_softmax import AdaptiveEmbeddings, AdaptiveSoftmax
-from keras_bert.models.transformer_xl import TransformerXL
+from keras_bert.checkpoints.weight_list import encoder_shapes
+from keras_bert.encoders.transformer_xl import files as transformer_xl_files
+from keras_bert.encoders.transformer_xl.adaptive_softmax import AdaptiveEmbeddings, AdaptiveSoftmax
+from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
 
 GOLDEN = np.load(pathlib.Path(__file__).with_name("family_golden") / "transformer_xl.npz")
@@ -143,13 +145,11 @@ def test_a_checkpoint_of_the_official_code_comes_back_unchanged(tmp_path, name):
     [({"size": "transformer-xl-enwik8"}, 41_066_700), ({"size": "transformer-xl-wt103-base"}, 151_119_838)],
 )
 def test_published_sizes_have_the_published_number_of_weights(changes, count):
-    from keras_bert.checkpoints.weight_shapes import encoder_shapes
-
     shapes = encoder_shapes(BertConfig.from_size(**changes))
     assert sum(int(np.prod(shape)) for shape in shapes.values()) == count
     model = small_model()
-    shapes = encoder_shapes(model.config)
-    assert sum(int(np.prod(shape)) for shape in shapes.values()) == model.count_params()
+    found = {name: tuple(weight.shape) for name, weight in model_weights(model).items()}
+    assert found == encoder_shapes(model.config)
 
 
 def numpy_log_probabilities(vectors, embeddings, softmax, sizes):

@@ -12,11 +12,11 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.hugging_face_keys import known_keys
 from keras_bert.checkpoints.hugging_face_tokenizer import read_other_tokenizer
-from keras_bert.checkpoints.transformer_xl_files import _KNOWN as TRANSFORMER_XL_KEYS
 from keras_bert.config import BertConfig
-from keras_bert.families import BYTE_PAIR, SENTENCE_PIECE
-from keras_bert.models.transformer_xl import TransformerXL
+from keras_bert.encoders.transformer_xl.files import _KNOWN as TRANSFORMER_XL_KEYS
+from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.program.errors import InputError
+from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, family
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.text_to_text.model import TextToText
@@ -270,10 +270,8 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_keys_of_published_files_are_known(name):
-    from keras_bert.checkpoints.hugging_face_config import _KEYS
-
-    family, values = PUBLISHED[name]
-    known_keys(family, tuple(_KEYS.get(family, ()))).check({**BASE, **values}, "config.json")
+    model_type, values = PUBLISHED[name]
+    known_keys(family(model_type)).check({**BASE, **values}, "config.json")
 
 
 def test_the_keys_of_the_published_transformer_xl_are_known():

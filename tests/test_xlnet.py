@@ -20,10 +20,10 @@ from keras_bert import Encoder, InputError, MaskedLM, load_vocabulary
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
+from keras_bert.encoders.xlnet.encoder import XLNetEncoder
+from keras_bert.encoders.xlnet.prediction_order import order_bias, with_own_token
 from keras_bert.layers.numbered_mask import MASKED, columns_with_first_last
-from keras_bert.layers.prediction_order import order_bias, with_own_token
 from keras_bert.layers.relative_attention import shift_to_keys
-from keras_bert.models.xlnet_encoder import XLNetEncoder
 
 GOLDEN = np.load(pathlib.Path(__file__).with_name("family_golden") / "xlnet.npz")
 DATA = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "../shared/data")) / "family"

@@ -5,7 +5,7 @@ import tiny
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.weight_shapes import encoder_shapes, head_shapes
+from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
 
 VOCABULARY = tiny.vocabulary("the quick brown fox ##est")
 CONFIG = tiny.config(VOCABULARY, hidden_size=8, num_hidden_layers=2, max_position_embeddings=12)

@@ -2,7 +2,9 @@
 
 pretrained.py               loads models from checkpoints and saves them
 checkpoint.py               the common form: our weight names, tensors read on demand
-weight_shapes.py            the weights that a config requires; checks that they are there
+weight_list.py              what is known of a weight: its shape, its names and layouts in every format
+family_formats.py           what a family's entry says about the files of other projects
+tensor_checks.py            checks that a checkpoint has the weights that its config requires
 model_card.py               writes README.md: what a model is and how to use it
 name_table.py               maps weight names and layouts of a format to ours
 formats.py                  detects the format of a checkpoint
@@ -15,14 +17,8 @@ google.py                   google-research/bert, TensorFlow 1
 model_garden.py             TF Model Garden, TensorFlow 2
 hugging_face.py             transformers: reads and writes folders
 hugging_face_config.py      transformers: settings and labels in config.json
-hugging_face_keys.py        transformers: the keys that each family's config.json has, and those that change nothing
+hugging_face_keys.py        transformers: the keys that all families' config.json have, and those that change nothing
 encoder_decoder_folder.py   transformers: EncoderDecoderModel, an encoder and a decoder
-modern_bert_keys.py         transformers: the keys of ModernBERT's config
-xlnet_files.py              keys and layouts of XLNet's files that have another form than ours
-transformer_xl_files.py     Transformer-XL in the official code's and in Hugging Face's form
-family_names.py             names of each family's heads and classes in transformers and in TensorFlow 1
-encoder_names.py            names of the weights of each family's encoder there
-weight_rows.py              the rows of these tables
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
 sentence_transformers.py    modules.json: the pooling of sentence-transformers
 sentence_settings.py        its prompts and maximum length

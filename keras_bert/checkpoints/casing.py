@@ -1,8 +1,8 @@
 """Detects whether a vocabulary is cased, and compares that with the settings of a checkpoint."""
 
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
-from keras_bert.families import FAMILIES, WORD_PIECE
 from keras_bert.program.errors import InputError
+from keras_bert.registry import WORD_PIECE
 from keras_bert.tokenization.tokenizer import TokenTable
 
 # Share of tokens with letters that have capitals: 24 % in bert-base-cased, 19 % in multilingual-cased. The uncased and
@@ -27,7 +27,7 @@ def with_casing(checkpoint: BertCheckpoint, do_lower_case: bool | None) -> BertC
     """
     if do_lower_case is not None:
         return checkpoint.replace(config=checkpoint.config.replace(do_lower_case=do_lower_case))
-    is_wordpiece = FAMILIES[checkpoint.config.model_type].tokenizer == WORD_PIECE
+    is_wordpiece = checkpoint.config.family.tokenizer == WORD_PIECE
     if checkpoint.model_class is not None or not is_wordpiece:
         return checkpoint  # our own folder, which states its casing; or a tokenizer without lower-casing
     cased = is_cased(checkpoint.vocabulary) if checkpoint.vocabulary else None

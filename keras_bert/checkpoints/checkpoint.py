@@ -146,6 +146,12 @@ def part_of(name: str) -> str:
     return POOLER if name.startswith(f"{POOLER}/") else name.split("/")[0]
 
 
+def without_unused_embedding(tensors: dict[str, StoredTensor], ignored: list[str]) -> None:
+    """Leaves out the vector with which a second stream begins if there is no head that predicts tokens."""
+    if OUTPUT_BIAS not in tensors and tensors.pop(MASK_EMBEDDING, None) is not None:
+        ignored.append("mask_emb")
+
+
 def num_outputs(path: str, tensors: Mapping[str, StoredTensor], head: str) -> int | None:
     """Returns the number of outputs of a head, or None if there is no such head.
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
-from keras_bert.checkpoints.family_names import NAMES
 from keras_bert.checkpoints.hugging_face import SAFETENSORS_FILE, named_as_ours, read_weights
 from keras_bert.checkpoints.hugging_face_config import CONFIG_FILE, config_from, config_values
 from keras_bert.checkpoints.hugging_face_keys import FIXED, GENERATION, HARMLESS, REFUSED
@@ -22,6 +21,7 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object
+from keras_bert.registry import families
 from keras_bert.tokenization.tokenizer import TokenTable
 
 MODEL_TYPE = "encoder-decoder"
@@ -55,12 +55,13 @@ def read_encoder_decoder(path: str, trust_pickle: bool = False) -> BertCheckpoin
     file = os.path.join(path, CONFIG_FILE)
     values = read_json_object(file)
     _KEYS.check(values, file)
+    decoders = _decoders()
     of_encoder, of_decoder = (dict(member(values, part, dict, file, {})) for part in ("encoder", "decoder"))
     for part, config in (("encoder", of_encoder), ("decoder", of_decoder)):
-        if config.get("model_type") != "bert":
+        if config.get("model_type") not in decoders:
             raise InputError(
                 f"{file}: the {part} is {reprlib.repr(config.get('model_type'))}. Only an encoder and a decoder of the "
-                "model type 'bert' can be read."
+                f"model type {' or '.join(map(repr, decoders))} can be read."
             )
     if any(of_decoder.pop(name, False) is not value for name, value in _OF_DECODER.items()):
         raise InputError(f"{file}: the decoder needs is_decoder and add_cross_attention, both true.")
@@ -70,8 +71,7 @@ def read_encoder_decoder(path: str, trust_pickle: bool = False) -> BertCheckpoin
     if different:
         raise InputError(f"{file}: encoder and decoder need the same config. They differ in {', '.join(different)}.")
     _, stored = read_weights(path, trust_pickle)
-    names = NAMES[config.model_type]
-    table = names.hugging_face(config, None)
+    table = config.family.hugging_face.names(config, None)
     tensors, ignored = {}, []
     for part in (form.ENCODER, form.DECODER, form.CROSS_ATTENTION):
         prefix = "encoder." if part == form.ENCODER else "decoder."
@@ -80,7 +80,7 @@ def read_encoder_decoder(path: str, trust_pickle: bool = False) -> BertCheckpoin
             for name, tensor in stored.items()
             if name.startswith(prefix) and (_CROSS in name) == (part == form.CROSS_ATTENTION)
         }
-        found, unknown = named_as_ours(theirs, names, table)
+        found, unknown = named_as_ours(theirs, config, table)
         tensors |= {_of_part(name, part): tensor for name, tensor in found.items()}
         ignored += [prefix + name for name in unknown]
     tensors.pop(form.OUTPUT_EMBEDDINGS, None)  # a second copy of the decoder's table
@@ -127,13 +127,14 @@ def write_encoder_decoder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     A decoder that shares the encoder's weights is written with a copy of them: transformers cannot share them.
     """
     config, vocabulary = checkpoint.config, checkpoint.vocabulary
-    if config.model_type != "bert":
+    names = config.family.hugging_face
+    if not (names and names.decoder):
         raise InputError(
-            f"{checkpoint.path}: only a TextToText of the family bert can be written for transformers. Received: "
-            f"{config.model_type}. Write it with format='keras_bert'."
+            f"{checkpoint.path}: only a TextToText of the family {' or '.join(_decoders())} can be written for "
+            f"transformers. Received: {config.model_type}. Write it with format='keras_bert'."
         )
     check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=True)
-    table = NAMES[config.model_type].hugging_face(config, None)
+    table = names.names(config, None)
     tensors = dict(checkpoint.tensors)
     if form.DECODER not in checkpoint.heads:
         tensors |= {
@@ -143,7 +144,7 @@ def write_encoder_decoder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         }
     written, left_out = {}, []
     for name, tensor in tensors.items():
-        theirs = _their_name(name, table)
+        theirs = _their_name(name, table, names.prefix)
         if theirs is None:
             left_out.append(name)
         else:
@@ -159,8 +160,8 @@ def write_encoder_decoder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         "architectures": ["EncoderDecoderModel"],
         "model_type": MODEL_TYPE,
         "is_encoder_decoder": True,
-        "encoder": config_values(checkpoint, "BertModel"),
-        "decoder": config_values(checkpoint, "BertLMHeadModel") | _OF_DECODER,
+        "encoder": config_values(checkpoint, f"{names.classes}Model"),
+        "decoder": config_values(checkpoint, names.decoder) | _OF_DECODER,
         "tie_word_embeddings": True,
         **tokens,
     }
@@ -168,6 +169,11 @@ def write_encoder_decoder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         with atomic_file(os.path.join(folder, name)) as file:
             file.write((json.dumps(content, indent=2) + "\n").encode())
     return left_out
+
+
+def _decoders() -> list[str]:
+    """Returns the families that have a decoder in transformers."""
+    return list(families(has=lambda entry: entry.hugging_face and entry.hugging_face.decoder))
 
 
 def _of_part(name: str, part: str) -> str:
@@ -179,7 +185,7 @@ def _of_part(name: str, part: str) -> str:
     return part + name.removeprefix(form.ENCODER)
 
 
-def _their_name(name: str, table: NameTable) -> tuple[str, str] | None:
+def _their_name(name: str, table: NameTable, prefix: str) -> tuple[str, str] | None:
     """Returns the name of one of our weights in an `EncoderDecoderModel`, and its layout there; None if it has none."""
     part, _, rest = name.partition("/")
     of_encoder = name
@@ -191,6 +197,6 @@ def _their_name(name: str, table: NameTable) -> tuple[str, str] | None:
     if theirs is None:
         return None
     if part == form.ENCODER:
-        return "encoder." + theirs[0].removeprefix("bert."), theirs[1]
+        return "encoder." + theirs[0].removeprefix(f"{prefix}."), theirs[1]
     key = theirs[0].replace(_SELF, _CROSS, 1) if part == form.CROSS_ATTENTION else theirs[0]
     return f"decoder.{key}", theirs[1]

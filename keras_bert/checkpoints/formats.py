@@ -15,7 +15,6 @@ from keras_bert.checkpoints import (
     model_folder,
     model_garden,
     static_embedding,
-    transformer_xl_files,
 )
 from keras_bert.checkpoints.casing import with_casing
 from keras_bert.checkpoints.checkpoint import (
@@ -26,15 +25,18 @@ from keras_bert.checkpoints.checkpoint import (
     check_no_pointer,
     part_of,
 )
+from keras_bert.checkpoints.family_formats import OwnFiles
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.hugging_face_config import CONFIG_FILE
 from keras_bert.checkpoints.model_card import write_model_card
 from keras_bert.checkpoints.sentence_transformers import STATIC_EMBEDDING, modules_of, transformer_folder
+from keras_bert.checkpoints.tensor_checks import check_tensors
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
-from keras_bert.checkpoints.weight_shapes import check_tensors
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
+from keras_bert.program.json_files import read_json_object
+from keras_bert.registry import families, imported
 
 # Format name -> function that writes a checkpoint into an existing folder and returns the names of unwritten weights.
 WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
@@ -44,16 +46,6 @@ WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
     "keras_hub": keras_hub_preset.write_keras_hub,
 }
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-# Files other than weights; some repositories keep these in git-lfs too.
-_SMALL_FILES = (
-    *google.CONFIG_FILES,
-    google.VOCABULARY_FILE,
-    CONFIG_FILE,
-    hugging_face_tokenizer.TOKENIZER_FILE,
-    hugging_face_tokenizer.TOKENIZER_CONFIG_FILE,
-    *keras_hub.VOCABULARY_FILES,
-    *(f"{keras_hub.ASSETS}/{name}" for name in (*keras_hub.BYTE_PAIR_FILES, keras_hub.SENTENCE_PIECE_FILE)),
-)
 
 
 def read_checkpoint(
@@ -114,7 +106,7 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
     if CROSS_ATTENTION in checkpoint.heads and format == "huggingface":
         write = encoder_decoder_folder.write_encoder_decoder
     if checkpoint.config.is_language_model and format != "keras_bert":
-        write = transformer_xl_files.writer(format)
+        write = imported(checkpoint.config.family.own_files.writer)(format)
     with atomic_folder(path) as folder:
         left_out = write(checkpoint, folder)
         if format != "google":
@@ -137,7 +129,17 @@ def check_format(format: str) -> None:
 
 
 def _check_no_pointers(folder: str) -> None:
-    for name in _SMALL_FILES:
+    # Files other than weights; some repositories keep these in git-lfs too.
+    small_files = (
+        *google.config_files(),
+        google.VOCABULARY_FILE,
+        CONFIG_FILE,
+        hugging_face_tokenizer.TOKENIZER_FILE,
+        hugging_face_tokenizer.TOKENIZER_CONFIG_FILE,
+        *keras_hub.VOCABULARY_FILES,
+        *(f"{keras_hub.ASSETS}/{name}" for name in (*keras_hub.BYTE_PAIR_FILES, keras_hub.SENTENCE_PIECE_FILE)),
+    )
+    for name in small_files:
         file = os.path.join(folder, name)
         if os.path.isfile(file):
             check_no_pointer(file, "the file itself")
@@ -156,10 +158,10 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
         return static_embedding.read_static_embedding(path, trust_pickle)
     if encoder_decoder_folder.is_encoder_decoder(path):
         return encoder_decoder_folder.read_encoder_decoder(path, trust_pickle)
-    if transformer_xl_files.is_hugging_face(path):
-        return transformer_xl_files.read_hugging_face(path, trust_pickle)
+    if own := _own_files(path):
+        return imported(own.read_hugging_face)(path, trust_pickle)
     prefixes = sorted(file.removesuffix(".index") for file in glob.glob(os.path.join(glob.escape(path), "*.index")))
-    # A config.json beside a TensorFlow checkpoint alone is that of a Transformer-XL.
+    # A config.json beside a TensorFlow checkpoint alone is that of the official code.
     folder = transformer_folder(path)
     if os.path.isfile(os.path.join(folder, CONFIG_FILE)) and not (prefixes and not hugging_face.has_weights(folder)):
         return hugging_face.read_hugging_face(path, trust_pickle)
@@ -178,12 +180,21 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
     raise InputError(model_folder.what_is_missing(path, missing))
 
 
+def _own_files(path: str) -> OwnFiles | None:
+    """Returns the readers of a folder of transformers whose files are like those of no other family."""
+    file = os.path.join(path, CONFIG_FILE)
+    model_type = read_json_object(file).get("model_type") if os.path.isfile(file) else None
+    found = families(has=lambda entry: entry.own_files)
+    return next((entry.own_files for name, entry in found.items() if name == model_type), None)
+
+
 def _read_tensorflow(prefix: str) -> BertCheckpoint:
     variables = read_tensorflow_checkpoint(prefix)
     if OBJECT_GRAPH in variables:
         return model_garden.model_garden_checkpoint(prefix, variables)
-    if transformer_xl_files.is_official(variables):
-        return transformer_xl_files.read_official(prefix, variables)
+    for own in (entry.own_files for entry in families(has=lambda entry: entry.own_files).values()):
+        if own.variable in variables:
+            return imported(own.read_official)(prefix, variables)
     return google.google_checkpoint(prefix, variables)
 
 

@@ -13,34 +13,27 @@ import re
 from collections.abc import Iterable, Mapping
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints import xlnet_files
 from keras_bert.checkpoints.checkpoint import AdamSlots, BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.family_names import NAMES
+from keras_bert.checkpoints.family_formats import google_names
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.same_family import check_same_family
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
-from keras_bert.config import SENTENCE_POOLING, BertConfig, config_class
-from keras_bert.families import FAMILIES
+from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object, strings
+from keras_bert.registry import families, imported
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG_FILE = "bert_config.json"
-CONFIG_FILES = (CONFIG_FILE, "albert_config.json", "electra_config.json", "xlnet_config.json")
 VOCABULARY_FILE = "vocab.txt"
 PREFIX = "bert_model.ckpt"
 _OUR_KEY = "keras_bert"  # an added key of bert_config.json: Google keeps tasks and labels in code
 # Google's scripts name the last layer of every task `output_weights`; an added key of the config tells the task.
 _TASK_HEADS = (form.CLASSIFIER, form.TOKEN_CLASSIFIER, form.MULTIPLE_CHOICE)
-# Variable names that occur in one family only.
-_FAMILY_SIGNS = {"albert": re.compile(r"bert/encoder/transformer/group_\d+/.*"), "electra": re.compile("electra/.*")}
-_FAMILY_SIGNS["xlnet"] = re.compile(r"model/transformer/layer_\d+/rel_attn/.*")
-# In Google's configs of ELECTRA, "gelu" is the exact GELU.
-_ELECTRA_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
 # ELECTRA's generator has its own encoder, unless it was trained without a discriminator.
 _GENERATOR, _GENERATOR_HEAD = "generator/", "generator_predictions/"
 _OPTIMIZER = re.compile(
@@ -60,13 +53,12 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
     folder = os.path.dirname(prefix)
     config, says_casing, ours = read_config(folder, variables)
     config_file = _config_file(folder)
-    names = NAMES[config.model_type]
     head = member(ours, "output_weights", str, config_file)
     head = head if head in _TASK_HEADS else form.CLASSIFIER
-    table = names.google(config, head)
+    table = google_names(config, head)
     has_generator = any(name.startswith(_GENERATOR) for name in variables)
-    if config.model_type == "xlnet":
-        variables = xlnet_files.divided(variables, config.num_hidden_layers)
+    if config.family.google:
+        variables = config.family.google.divided(variables, config.num_hidden_layers)
     tensors, slots, ignored, generator = {}, [], [], []
     for name, variable in variables.items():
         found = table.ours(name)
@@ -78,7 +70,7 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
             slots.append(name)
         else:
             ignored.append(name)
-    xlnet_files.without_unused_embedding(tensors, ignored)
+    form.without_unused_embedding(tensors, ignored)
     if form.TOKEN_EMBEDDINGS not in tensors:
         table = table.theirs(form.TOKEN_EMBEDDINGS) or ("bert/embeddings/word_embeddings",)
         raise InputError(
@@ -111,28 +103,24 @@ def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None
     """Returns the config of a folder, whether it states the casing, and the values that `write_google` added.
 
     Args:
-        folder: a folder with one of `CONFIG_FILES`. Google's ELECTRA has none: its config is derived from the shapes.
+        folder: a folder with one of `config_files()`. If it has none, some families derive the config from the shapes.
         variables: Google's names -> tensors, which determine the family if the config does not; None for BERT.
     """
     family = _family_of(variables or ())
     file = _config_file(folder)
     if os.path.isfile(file):
         values = read_json_object(file)
-    elif family == "electra":
-        values = _electra_sizes(folder, variables)
     else:
-        values = {}
+        sizes = families()[family].google.sizes
+        values = sizes(folder, variables) if sizes else {}
     if values:
         _check_keys(values, family, file)
-    if values and values.get("model_type", family) != "bert":
+    stated = families().get(values.get("model_type", family))
+    if values and (stated is None or stated.defaults):
         # There is a projection if the two widths differ, see `BertConfig`. In transformers there always is one.
-        defaults = {"model_type": family, **FAMILIES[family].defaults, "embedding_projection": None}
-        if values.get("model_type", family) == "electra":
-            activation = member(values, "hidden_act", str, file, "gelu")
-            values = {**values, "hidden_act": _ELECTRA_ACTIVATIONS.get(activation, activation)}
-        if values.get("model_type", family) == "xlnet":
-            values = {name: value for name, value in values.items() if name not in xlnet_files.FIXED}
-            values = xlnet_files.of_theirs(values, file)
+        defaults = {"model_type": family, **families()[family].defaults, "embedding_projection": None}
+        if stated and stated.google:
+            values = stated.google.read(values, file)
         try:
             config = BertConfig.from_dict({**defaults, **values})
         except InputError as error:
@@ -147,55 +135,29 @@ def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None
 def _check_keys(values: Mapping, family: str, file: str) -> None:
     """Raises `InputError` if the config has a key that is not known."""
     family = member(values, "model_type", str, file, family)
-    if family not in FAMILIES:
+    entry = families().get(family)
+    if entry is None:
         return  # refused by `BertConfig`
-    used = [field.name for field in dataclasses.fields(config_class(family)) if field.name != "extra"]
-    used += [_OUR_KEY, SENTENCE_POOLING]
-    if family == "xlnet":
-        used += [*xlnet_files.KEYS, "n_token", "d_head"]
-        KnownKeys(used, (*UNUSED_KEYS, "untie_r"), xlnet_files.FIXED).check(values, file)
-    else:
-        KnownKeys(used, UNUSED_KEYS, _FIXED).check(values, file)
+    used = [field.name for field in dataclasses.fields(imported(entry.config)) if field.name != "extra"]
+    more = entry.google.more if entry.google else KnownKeys()
+    used += [*more.used, _OUR_KEY, SENTENCE_POOLING]
+    KnownKeys(used, (*UNUSED_KEYS, *more.harmless), more.fixed or _FIXED).check(values, file)
+
+
+def config_files() -> list[str]:
+    """Returns the names of configs. BERT's comes first."""
+    return [f"{name}_config.json" for name in families(has=lambda entry: entry.google)]
 
 
 def _config_file(folder: str) -> str:
-    files = [os.path.join(folder, name) for name in CONFIG_FILES]
+    files = [os.path.join(folder, name) for name in config_files()]
     return next((file for file in files if os.path.isfile(file)), files[0])
 
 
 def _family_of(names: Iterable[str]) -> str:
-    names = list(names)
-    return next((family for family, sign in _FAMILY_SIGNS.items() if any(map(sign.fullmatch, names))), "bert")
-
-
-def _electra_sizes(folder: str, variables: Mapping[str, StoredTensor]) -> dict:
-    """Derives the sizes of an ELECTRA from its shapes. All published ELECTRAs have attention heads of size 64.
-
-    Raises:
-        InputError: a variable is missing or has other axes, or the hidden size is not divisible by 64.
-    """
-    layers = [re.fullmatch(r"electra/encoder/layer_(\d+)/.*", name) for name in variables]
-    try:
-        vocab_size, embedding_size = variables["electra/embeddings/word_embeddings"].shape
-        hidden_size, intermediate_size = variables["electra/encoder/layer_0/intermediate/dense/kernel"].shape
-        values = {
-            "vocab_size": vocab_size,
-            "embedding_size": embedding_size,
-            "hidden_size": hidden_size,
-            "intermediate_size": intermediate_size,
-            "num_hidden_layers": 1 + max(int(layer[1]) for layer in layers if layer),
-            "num_attention_heads": hidden_size // 64,
-            "max_position_embeddings": variables["electra/embeddings/position_embeddings"].shape[0],
-            "type_vocab_size": variables["electra/embeddings/token_type_embeddings"].shape[0],
-        }
-    except (KeyError, ValueError, IndexError) as error:
-        raise InputError(f"{folder} is not a complete ELECTRA ({error}). Copy it again.") from None
-    if hidden_size % 64:
-        raise InputError(
-            f"{folder}: the hidden size {hidden_size} is not divisible by 64, the head size of ELECTRA. Add "
-            "electra_config.json with the keys of bert_config.json, including num_attention_heads."
-        )
-    return values
+    names, signed = list(names), families(has=lambda entry: entry.google and entry.google.sign)
+    signs = {family: re.compile(entry.google.sign) for family, entry in signed.items()}
+    return next((family for family, sign in signs.items() if any(map(sign.fullmatch, names))), "bert")
 
 
 def read_vocabulary(folder: str) -> TokenTable | None:
@@ -205,7 +167,7 @@ def read_vocabulary(folder: str) -> TokenTable | None:
 def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     """Writes `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*` into an existing folder.
 
-    For ALBERT and ELECTRA the config is `albert_config.json` or `electra_config.json`.
+    The name of the config begins with that of the family.
 
     Returns:
         The names of our weights that the format cannot hold; they are not written.
@@ -215,8 +177,8 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
             format cannot hold.
     """
     config = checkpoint.config
-    names = NAMES[config.model_type]
-    if not names.google_encoder:
+    theirs = config.family.google
+    if theirs is None:
         raise InputError(
             f"Google's format cannot hold a model of the family {config.model_type}. Write it with "
             "format='keras_bert' or 'huggingface'."
@@ -227,18 +189,17 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
             "Google's format cannot hold. Use format='huggingface' or 'keras_bert'."
         )
     head = next((head for head in _TASK_HEADS if head in checkpoint.heads), form.CLASSIFIER)
-    table = names.google(config, head)
-    has_pooler = f"{form.POOLER}/dense/kernel" in checkpoint.tensors and config.model_type != "electra"
+    table = google_names(config, head)
+    has_pooler = f"{form.POOLER}/dense/kernel" in checkpoint.tensors and theirs.has_pooler
     check_same_family(checkpoint, "Google's code", always_projects=False, has_pooler=has_pooler)
     variables, left_out = {}, []
     for name, tensor in checkpoint.tensors.items():
-        theirs = table.theirs(name)
-        if theirs:
-            variables[theirs[0]] = to_theirs(tensor, theirs[1], config.num_attention_heads)
+        found = table.theirs(name)
+        if found:
+            variables[found[0]] = to_theirs(tensor, found[1], config.num_attention_heads)
         else:
             left_out.append(name)
-    if config.model_type == "xlnet":
-        variables = xlnet_files.joined(variables, config.num_hidden_layers)
+    variables = dict(theirs.joined(variables, config.num_hidden_layers))
     if checkpoint.adam is not None:
         variables |= _adam_variables(checkpoint.adam, table)
     if head in checkpoint.heads:
@@ -246,14 +207,8 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         if head == form.CLASSIFIER and checkpoint.problem_type != "classification":
             ours["problem_type"] = checkpoint.problem_type
         config = config.replace(extra={**config.extra, _OUR_KEY: ours})
-    values = config.to_dict()
-    if config.model_type == "electra":
-        activations = {ours: theirs for theirs, ours in _ELECTRA_ACTIVATIONS.items()}
-        values["hidden_act"] = activations.get(config.hidden_act, config.hidden_act)
-    if config.model_type == "xlnet":
-        values = xlnet_files.to_google(config)
     with atomic_file(os.path.join(folder, f"{config.model_type}_config.json")) as file:
-        file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+        file.write((json.dumps(theirs.write(config), indent=2, ensure_ascii=False) + "\n").encode())
     if checkpoint.vocabulary is not None:
         save_vocabulary(checkpoint.vocabulary, folder)
     write_tensorflow_checkpoint(os.path.join(folder, PREFIX), variables)
@@ -279,13 +234,8 @@ def warnings_for_google(config: BertConfig, vocabulary: TokenTable | None = None
             "google-research/bert reads vocab.txt only: it does not know the added tokens and the settings for accents "
             "and Chinese characters in tokenizer_config.json"
         )
-    if config.model_type == "electra" and config.hidden_act == "gelu":
-        found.append("google-research/electra has the exact GELU only; with 'gelu' its outputs differ slightly")
-    elif config.model_type != "electra" and config.hidden_act == "gelu_erf":
-        found.append(
-            "google-research/bert has only the tanh approximation of GELU and will refuse hidden_act 'gelu_erf'; with "
-            "'gelu' in bert_config.json its outputs differ slightly"
-        )
+    if config.hidden_act in config.family.google.warnings:
+        found.append(config.family.google.warnings[config.hidden_act])
     if config.layer_norm_eps != 1e-12:
         found.append(f"google-research/bert computes LayerNorm with 1e-12, not with {config.layer_norm_eps}")
     return found

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
-from keras_bert.checkpoints import xlnet_files
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.cross_encoder_files import config_values_of, read_cross_encoder, write_cross_encoder
-from keras_bert.checkpoints.family_names import NAMES, FamilyNames
 from keras_bert.checkpoints.hugging_face_config import (
     CONFIG_FILE,
     config_from,
@@ -31,12 +29,13 @@ from keras_bert.checkpoints.sentence_transformers import (
     write_sentence_modules,
 )
 from keras_bert.checkpoints.torch_file import read_torch_file
-from keras_bert.config import SENTENCE_POOLING
-from keras_bert.families import FAMILIES, WORD_PIECE
+from keras_bert.checkpoints.weight_list import weights_of
+from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import inside
 from keras_bert.program.json_files import checked, member, read_json_object, strings
+from keras_bert.registry import WORD_PIECE
 
 SAFETENSORS_FILE = "model.safetensors"
 TORCH_FILE = "pytorch_model.bin"
@@ -78,9 +77,10 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     values = read_json_object(file)
     architecture = (strings(values, "architectures", file) or [""])[0]
     config = config_from(folder, values)
-    kind = FAMILIES[config.model_type].tokenizer
-    if config.model_type == "big_bird" and os.path.isfile(os.path.join(folder, tokenizer.VOCABULARY_FILE)):
-        kind = WORD_PIECE  # a BERT that was extended to a BigBird
+    family, names = config.family, config.family.hugging_face
+    kind = family.tokenizer
+    if family.may_have_word_piece and os.path.isfile(os.path.join(folder, tokenizer.VOCABULARY_FILE)):
+        kind = WORD_PIECE
     if kind == WORD_PIECE:
         vocabulary, casing, remarks = tokenizer.read_tokenizer(folder, config.vocab_size)
     else:
@@ -90,14 +90,13 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     if sentence.pooling != "mean":
         config = config.replace(extra={SENTENCE_POOLING: sentence.pooling})
     weights_path, stored = read_weights(folder, trust_pickle)
-    names = NAMES[config.model_type]
     head = _head_of(architecture)
     if head == form.CLASSIFIER and names.classifier_has_hidden_act:
         config = config.replace(pooler_act=config.hidden_act)
-    table = names.hugging_face(config, head)
-    tensors, ignored = named_as_ours(stored, names, table)
+    table, bias = names.names(config, head), _bias_of(config)
+    tensors, ignored = named_as_ours(stored, config, table)
     head = head or form.CLASSIFIER
-    xlnet_files.without_unused_embedding(tensors, ignored)
+    form.without_unused_embedding(tensors, ignored)
     if form.TOKEN_EMBEDDINGS not in tensors:
         raise InputError(
             f"{weights_path} holds no BERT: {table.theirs(form.TOKEN_EMBEDDINGS)[0]} is missing. Its "
@@ -106,8 +105,8 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     if config.tie_word_embeddings:
         # Older versions wrote a shared table twice. transformers reads the encoder's copy.
         tensors.pop(form.OUTPUT_EMBEDDINGS, None)
-    elif names.decoder_bias in stored and _bias(names) in stored:
-        ignored.append(_bias(names))
+    elif names.decoder_bias in stored and bias in stored:
+        ignored.append(bias)
     has_labels = head in (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
     labels = labels_of(folder, values, form.num_outputs(weights_path, tensors, head)) if has_labels else None
     ranking, notes = None, []
@@ -136,17 +135,23 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         The names of our weights that the format cannot hold; they are not written.
 
     Raises:
-        InputError: transformers would compute something else, see `check_same_family`.
+        InputError: transformers does not know the family, or would compute something else, see `check_same_family`.
     """
     heads, config = checkpoint.heads, checkpoint.config
-    names = NAMES[config.model_type]
+    names = config.family.hugging_face
+    if names is None:
+        raise InputError(
+            f"{checkpoint.path}: transformers has no model of the family {config.model_type}. Write it with "
+            "format='keras_bert'."
+        )
+    named = {form.part_of(weight.ours) for weight in weights_of(config) if weight.hugging_face}
     architecture = next((name for name, head in _ARCHITECTURES.items() if head in heads), None)
-    if form.REPLACED_TOKEN in heads and names.replaced_token:
+    if form.REPLACED_TOKEN in heads and form.REPLACED_TOKEN in named:
         architecture = architecture or "ForPreTraining"
     architecture = architecture or _language_model(
-        form.MASKED_LM in heads, form.NEXT_SENTENCE in heads and bool(names.next_sentence)
+        form.MASKED_LM in heads, form.NEXT_SENTENCE in heads and form.NEXT_SENTENCE in named
     )
-    table = names.hugging_face(config, _head_of(architecture))
+    table = names.names(config, _head_of(architecture))
     architecture = names.renamed.get(architecture, architecture)
     has_pooler = bool(table.theirs(_POOLER)) and _POOLER in checkpoint.tensors
     check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=has_pooler)
@@ -189,8 +194,8 @@ def _head_of(architecture: str) -> str | None:
     return next((head for name, head in _ARCHITECTURES.items() if architecture.endswith(name)), None)
 
 
-def _bias(names: FamilyNames) -> str:
-    return next(weight.hugging_face for weight in names.masked_lm if weight.ours == form.OUTPUT_BIAS)
+def _bias_of(config: BertConfig) -> str:
+    return next(weight.hugging_face for weight in weights_of(config) if weight.ours == form.OUTPUT_BIAS)
 
 
 def read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:
@@ -228,9 +233,10 @@ def _read_file(path: str, trust_pickle: bool) -> dict[str, StoredTensor]:
 
 
 def named_as_ours(
-    stored: Mapping[str, StoredTensor], names: FamilyNames, table: NameTable
+    stored: Mapping[str, StoredTensor], config: BertConfig, table: NameTable
 ) -> tuple[dict[str, StoredTensor], list[str]]:
     """Returns our name -> tensor in our layout, and the unknown names."""
+    names, bias = config.family.hugging_face, _bias_of(config)
     tensors, ignored = {}, []
     for key, tensor in stored.items():
         name = key.removeprefix("module.")  # of torch's DataParallel
@@ -238,7 +244,7 @@ def named_as_ours(
             name = f"{names.prefix}.{name}"
         # The first BERTs for PyTorch kept TensorFlow's names of LayerNorm weights.
         name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
-        if name in (_bias(names), names.decoder_bias):
+        if name in (bias, names.decoder_bias):
             # If the decoder has its own bias, that one is used; otherwise the two are equal.
             if name == names.decoder_bias or form.OUTPUT_BIAS not in tensors:
                 tensors[form.OUTPUT_BIAS] = tensor

@@ -9,15 +9,12 @@ import reprlib
 from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints import modern_bert_keys, xlnet_files
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
-from keras_bert.checkpoints.family_names import NAMES
 from keras_bert.checkpoints.hugging_face_keys import known_keys
 from keras_bert.config import SENTENCE_POOLING, BertConfig, config_class
-from keras_bert.families import FAMILIES
 from keras_bert.program.errors import InputError
-from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import member, strings
+from keras_bert.program.json_files import member
+from keras_bert.registry import families
 
 CONFIG_FILE = "config.json"
 
@@ -35,45 +32,6 @@ _ACTIVATIONS = {
 }
 _ACTIVATIONS_BACK = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
 
-# Config keys of a family -> config keys of the other families.
-_KEYS = {
-    "distilbert": {
-        "dim": "hidden_size",
-        "n_layers": "num_hidden_layers",
-        "n_heads": "num_attention_heads",
-        "hidden_dim": "intermediate_size",
-        "activation": "hidden_act",
-        "dropout": "hidden_dropout_prob",
-        "attention_dropout": "attention_probs_dropout_prob",
-    },
-    "modernbert": {
-        "hidden_activation": "hidden_act",
-        "classifier_activation": "pooler_act",
-        "norm_eps": "layer_norm_eps",
-        "classifier_dropout": "hidden_dropout_prob",
-        "attention_dropout": "attention_probs_dropout_prob",
-    },
-    "xlnet": xlnet_files.KEYS,
-}
-# Defaults of transformers' config classes, which its config files leave out.
-_THEIR_DEFAULTS = {
-    "bert": {"vocab_size": 30522},
-    "roberta": {"vocab_size": 50265, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
-    "albert": {
-        "embedding_size": 128,
-        "hidden_size": 4096,
-        "num_attention_heads": 64,
-        "intermediate_size": 16384,
-        "hidden_act": "gelu_new",
-    },
-    "distilbert": {"num_hidden_layers": 6},
-    "electra": {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
-    "longformer": {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
-    "big_bird": {"hidden_act": "gelu_new"},
-    "mobilebert": {},
-    "xlnet": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
-    "modernbert": {"num_hidden_layers": 22, "intermediate_size": 1152, "pooler_act": "gelu"},
-}
 _PROBLEM_TYPES = {
     "single_label_classification": "classification",
     "multi_label_classification": "multi_label",
@@ -86,33 +44,28 @@ _NOT_THEIRS = ("do_lower_case", "embedding_projection", "position_offset", "pool
 def config_from(path: str, values: Mapping) -> BertConfig:
     """Returns the config of a model in a folder. Raises `InputError` if one of its settings is not supported."""
     file = os.path.join(path, CONFIG_FILE)
+    known_families = families(has=lambda entry: entry.hugging_face)
     model_type = values.get("model_type", "bert")
-    if not isinstance(model_type, str) or model_type not in NAMES:
+    if not isinstance(model_type, str) or model_type not in known_families:
         raise InputError(
             f"{file}: model_type is {reprlib.repr(model_type)}, which is not of BERT's family. Use a checkpoint of: "
-            f"{', '.join(NAMES)}"
+            f"{', '.join(known_families)}"
         )
-    family = FAMILIES[model_type]
-    ours = _KEYS.get(model_type, {})
-    known = known_keys(model_type, tuple(ours))
+    family = known_families[model_type]
+    theirs = family.hugging_face
+    known = known_keys(family)
     known.check(values, file)
-    values = {name: value for name, value in values.items() if name in known.used}
-    if model_type == "xlnet":
-        values = xlnet_files.of_theirs(values, file)
-    values = {name: value for name, value in values.items() if name not in ours} | {
-        ours[name]: value for name, value in values.items() if name in ours
+    values = theirs.read({name: value for name, value in values.items() if name in known.used}, file)
+    values = {name: value for name, value in values.items() if name not in theirs.keys} | {
+        theirs.keys[name]: value for name, value in values.items() if name in theirs.keys
     }
-    if model_type == "modernbert":
-        values = modern_bert_keys.of_theirs(values, file)
-    if model_type == "electra":
-        values = _with_summary(values, file)
-    values = {**_THEIR_DEFAULTS[model_type], **values}
+    values = {**theirs.defaults, **values}
     activations = {"hidden_act": member(values, "hidden_act", str, file, "gelu")}
     if "pooler_act" in values:
         activations["pooler_act"] = member(values, "pooler_act", str, file)
     for name, activation in activations.items():
         if activation not in _ACTIVATIONS:
-            name = {"pooler_act": "summary_activation", **dict(map(reversed, ours.items()))}.get(name, name)
+            name = {"pooler_act": "summary_activation", **dict(map(reversed, theirs.keys.items()))}.get(name, name)
             raise InputError(f"{file}: {name} is {reprlib.repr(activation)}. Supported: {', '.join(_ACTIVATIONS)}")
     activations = {name: _ACTIVATIONS[activation] for name, activation in activations.items()}
     defaults = {**family.defaults, "tie_word_embeddings": True}
@@ -127,28 +80,12 @@ def config_from(path: str, values: Mapping) -> BertConfig:
         raise InputError(f"{file}: {error}") from None
 
 
-def _with_summary(values: Mapping, file: str) -> dict:
-    """Returns the values with the activation of the pooler of an ElectraForMultipleChoice.
-
-    Its settings are named `summary_*`. Other classes of ELECTRA do not read them.
-    """
-    if not "".join(strings(values, "architectures", file)[:1]).endswith("ForMultipleChoice"):
-        return dict(values)
-    settings = {name: value for name, value in values.items() if name.startswith("summary_")}
-    KnownKeys(("summary_activation",), fixed={"summary_type": ("first",), "summary_use_proj": (True,)}).check(
-        settings, file
-    )
-    return {**values, "pooler_act": settings.get("summary_activation", "gelu")}
-
-
 def config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
     """Returns the values of transformers' config for a checkpoint."""
     config = checkpoint.config
+    theirs = config.family.hugging_face
     values = {name: value for name, value in config.replace(extra={}).to_dict().items() if name not in _NOT_THEIRS}
-    if config.model_type in ("albert", "electra", "mobilebert"):
-        values |= {"embedding_size": config.embedding_size}
-    if config.model_type == "albert":
-        values |= {"num_hidden_groups": config.num_hidden_groups, "inner_group_num": config.inner_group_num}
+    values |= {name: getattr(config, name) for name in theirs.sizes}
     vocabulary = checkpoint.vocabulary
     values |= {
         "architectures": [architecture],
@@ -164,13 +101,12 @@ def config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
     if checkpoint.labels:
         values["id2label"] = {str(number): label for number, label in enumerate(checkpoint.labels)}
         values["label2id"] = {label: number for number, label in enumerate(checkpoint.labels)}
-    if config.model_type == "modernbert":
-        values = modern_bert_keys.to_theirs(values, _ACTIVATIONS_BACK[config.pooler_act], vocabulary)
-    if config.model_type in _KEYS:
-        theirs = {ours: theirs for theirs, ours in _KEYS[config.model_type].items()}
-        values = {theirs.get(name, name): value for name, value in values.items() if name != "type_vocab_size"}
-    if config.model_type == "xlnet" or (config.model_type == "electra" and form.MULTIPLE_CHOICE in checkpoint.heads):
-        values |= {"summary_activation": _ACTIVATIONS_BACK[config.pooler_act]}
+    if theirs.has_pooler_act(checkpoint.heads):
+        values["pooler_act"] = _ACTIVATIONS_BACK[config.pooler_act]
+    values = theirs.write(values, checkpoint)
+    if theirs.keys:
+        names = {ours: their_name for their_name, ours in theirs.keys.items()}
+        values = {names.get(name, name): value for name, value in values.items() if name != "type_vocab_size"}
     if form.CLASSIFIER in checkpoint.heads:
         values["problem_type"] = next(
             theirs for theirs, ours in _PROBLEM_TYPES.items() if ours == checkpoint.problem_type

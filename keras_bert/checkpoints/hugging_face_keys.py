@@ -1,4 +1,4 @@
-"""The keys of `config.json` of transformers: those that each family has, and those that change none of our results.
+"""The keys of `config.json` of transformers that all families have, and those that change none of our results.
 
 Reference: huggingface/transformers, `configuration_utils.py` of the versions 2 to 5, `models/*/configuration_*.py`,
 and the `config.json` of published models.
@@ -6,10 +6,11 @@ and the `config.json` of published models.
 
 import dataclasses
 
+from keras_bert.checkpoints.family_formats import OWN_SIZES
 from keras_bert.checkpoints.google import UNUSED_KEYS
-from keras_bert.checkpoints.xlnet_files import FIXED as XLNET_FIXED
-from keras_bert.config import SENTENCE_POOLING, config_class
+from keras_bert.config import SENTENCE_POOLING
 from keras_bert.program.foreign_keys import KnownKeys
+from keras_bert.registry import Family, families, imported
 
 # Settings for writing texts. An encoder writes none.
 GENERATION = (
@@ -45,8 +46,8 @@ HARMLESS = (
     *("embedding_size", "num_hidden_groups", "inner_group_num", "type_vocab_size"),
 )
 # Each class is read by the files of its tokenizer. Others cut texts by rules that no file says.
-_TOKENIZERS = ("Bert", "DistilBert", "Electra", "MobileBert", "Roberta", "Longformer", "BigBird", "Albert", "XLNet")
-_TOKENIZERS = (*(f"{name}Tokenizer" for name in (*_TOKENIZERS, "TransfoXL", "XLMRoberta")), "PreTrainedTokenizer")
+_CLASSES = [entry.hugging_face.classes for entry in families(has=lambda entry: entry.hugging_face).values()]
+_TOKENIZERS = (*(f"{name}Tokenizer" for name in (*_CLASSES, "TransfoXL", "XLMRoberta")), "PreTrainedTokenizer")
 FIXED = {
     "is_decoder": (False,),
     "add_cross_attention": (False,),
@@ -69,60 +70,16 @@ _USED = ("architectures", "model_type", "id2label", "pad_token_id", "sentence_tr
 _USED = (*_USED, "sbert_ce_default_activation_function")
 # Fields of our configs that no file of transformers has.
 _OURS = ("extra", "do_lower_case", "position_offset", "embedding_projection", "pooler_act")
-_OWN_SIZES = ("embedding_size", "num_hidden_groups", "inner_group_num")  # of `BertConfig`, for the families below
-_SIZES_OF = {"albert": _OWN_SIZES, "electra": _OWN_SIZES[:1], "mobilebert": _OWN_SIZES[:1]}
-_MODERN_BERT_NAMES = ("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps")
-# Fields that a family names otherwise, or has not.
-_NOT_OF = {"distilbert": ("type_vocab_size",), "modernbert": (*_MODERN_BERT_NAMES, "type_vocab_size")}
-# Family -> what its files have besides.
-_MORE = {
-    "distilbert": KnownKeys(harmless=("sinusoidal_pos_embds", "tie_weights_", "qa_dropout", "seq_classif_dropout")),
-    "electra": KnownKeys(
-        used=("summary_type", "summary_use_proj", "summary_activation"),
-        harmless=("summary_last_dropout", "summary_first_dropout"),
-        fixed={"summary_proj_to_labels": (False,)},
-    ),
-    "mobilebert": KnownKeys(
-        harmless=("true_hidden_size",), fixed={"trigram_input": (True,), "use_bottleneck": (True,)}
-    ),
-    "longformer": KnownKeys(
-        harmless=("onnx_export",),
-        fixed={"attention_mode": ("longformer",), "ignore_attention_mask": (False,), "autoregressive": (False,)},
-    ),
-    "big_bird": KnownKeys(fixed={"rescale_embeddings": (False,), "use_bias": (True,)}),
-    "xlnet": KnownKeys(
-        used=("d_head",),
-        harmless=(
-            *("mem_len", "reuse_len", "use_mems_eval", "use_mems_train", "start_n_top", "end_n_top", "untie_r"),
-            *("summary_last_dropout", "summary_first_dropout", "init", "init_range", "init_std", "dropatt"),
-        ),
-        fixed=XLNET_FIXED,
-    ),
-    "modernbert": KnownKeys(
-        used=("layer_types", "rope_parameters", "rope_scaling"),
-        harmless=(
-            *("initializer_cutoff_factor", "deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
-            *("sparse_prediction", "sparse_pred_ignore_index", *_MODERN_BERT_NAMES),
-        ),
-        fixed={"decoder_bias": (True,)},
-    ),
-}
 
 
-def known_keys(model_type: str, renamed: tuple[str, ...] = ()) -> KnownKeys:
-    """Returns the keys of the `config.json` of a family.
-
-    Args:
-        model_type: a key of `families.FAMILIES`.
-        renamed: its keys that have another name than our fields.
-    """
-    more = _MORE.get(model_type, KnownKeys())
-    sizes = set(_OWN_SIZES) - set(_SIZES_OF.get(model_type, ()))
-    absent = {*_OURS, *sizes, *_NOT_OF.get(model_type, ())}
-    fields = [field.name for field in dataclasses.fields(config_class(model_type)) if field.name not in absent]
+def known_keys(family: Family) -> KnownKeys:
+    """Returns the keys of the `config.json` of a family."""
+    theirs = family.hugging_face
+    absent = {*_OURS, *OWN_SIZES, *theirs.absent} - set(theirs.sizes)
+    fields = dataclasses.fields(imported(family.config))
     return KnownKeys(
-        used=(*fields, *renamed, *_USED, *more.used),
-        harmless=(*HARMLESS, *more.harmless),
-        fixed=FIXED | dict(more.fixed),
+        used=(*(field.name for field in fields if field.name not in absent), *theirs.keys, *_USED, *theirs.more.used),
+        harmless=(*HARMLESS, *theirs.more.harmless),
+        fixed=FIXED | dict(theirs.more.fixed),
         refused=REFUSED,
     )

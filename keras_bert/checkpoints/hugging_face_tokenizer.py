@@ -7,11 +7,11 @@ import reprlib
 from collections.abc import Mapping
 
 from keras_bert.config import BertConfig
-from keras_bert.families import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
+from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.kinds import find_vocabulary
 from keras_bert.tokenization.sentence_piece import (
@@ -216,8 +216,9 @@ def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> 
     For WordPiece these are `vocab.txt`, `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`. For
     the other kinds they are the files that the tokenizer's `save` writes.
     """
-    if config.model_type == "big_bird" and isinstance(vocabulary, SentencePieceTokenizer):
-        vocabulary.save(folder, tokenizer_class="BigBirdTokenizer")
+    theirs = config.family.hugging_face
+    if theirs and theirs.tokenizer_class and isinstance(vocabulary, SentencePieceTokenizer):
+        vocabulary.save(folder, tokenizer_class=theirs.tokenizer_class)
         return
     if not isinstance(vocabulary, Vocabulary):
         vocabulary.save(folder)

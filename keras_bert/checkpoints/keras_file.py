@@ -17,7 +17,7 @@ from keras_bert.checkpoints.checkpoint import numpy_dtype
 from keras_bert.checkpoints.keras_weights_file import described, read_keras_weights
 from keras_bert.checkpoints.model_weights import variables_made_last
 from keras_bert.checkpoints.torch_file import place_in_zip
-from keras_bert.checkpoints.weight_shapes import encoder_shapes
+from keras_bert.checkpoints.weight_list import encoder_shapes
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.private_interfaces import private

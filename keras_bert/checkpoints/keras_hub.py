@@ -3,24 +3,26 @@
 Reference: keras-team/keras-hub, `src/models/{bert,roberta,albert,distil_bert,electra}/`, `src/utils/preset_utils.py`.
 """
 
-import dataclasses
 import os
+import re
 import reprlib
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.family_formats import KerasHub
 from keras_bert.checkpoints.keras_hub_task import ANY_OBJECT, OBJECT_KEYS, TASK_FILE, read_json, read_task
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
-from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, SAME, NameTable, to_ours
+from keras_bert.checkpoints.name_table import SAME, NameTable, to_ours
+from keras_bert.checkpoints.weight_list import POOLER, SEGMENTS
 from keras_bert.config import SENTENCE_POOLING, BertConfig
-from keras_bert.families import BYTE_PAIR, FAMILIES, SENTENCE_PIECE, WORD_PIECE
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
+from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE, Family, families
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import ALBERT_SPECIAL_TOKENS, SentencePieceTokenizer
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS, TokenTable
@@ -65,116 +67,33 @@ _PIECES = KnownKeys(
     fixed={"add_bos": (False,), "add_eos": (False,)},
 )
 
-# Keras stores no layer names: a layer is named by its class and number, and its variables are numbered.
-SEGMENTS = "encoder/embeddings/segment_embeddings"
-_LAYER, _THEIR_LAYER = "encoder/layer_*", "layers/transformer_encoder_*"
+
+def task_names(task: str, family: KerasHub) -> NameTable:
+    """Returns the names of the weights of a task, which Keras numbers in each layer."""
+    if task.endswith("MaskedLM"):
+        layer = "layers/masked_lm_head"
+        return NameTable(
+            [
+                *_numbered(f"{form.MASKED_LM}/dense", ("kernel", "bias"), f"{layer}/_intermediate_dense"),
+                *_numbered(f"{form.MASKED_LM}/layer_norm", ("gamma", "beta"), f"{layer}/_intermediate_layer_norm"),
+                (form.OUTPUT_BIAS, f"{layer}/vars/0", SAME),
+            ]
+        )
+    names = [form.CLASSIFIER] if family.has_pooler else [POOLER, form.CLASSIFIER]
+    if not task.endswith("Classifier"):
+        names = []
+    layers = [(name, f"layers/dense_{number}".removesuffix("_0")) for number, name in enumerate(names)]
+    return NameTable(row for name, layer in layers for row in _numbered(name, ("kernel", "bias"), layer))
 
 
-def _dense(ours: str, theirs: str, kernel: str = SAME, bias: str = SAME) -> list[tuple]:
-    return [(f"{ours}/kernel", f"{theirs}/vars/0", kernel), (f"{ours}/bias", f"{theirs}/vars/1", bias)]
+def _numbered(ours: str, parts: tuple[str, str], theirs: str) -> list[tuple]:
+    return [(f"{ours}/{part}", f"{theirs}/vars/{number}", SAME) for number, part in enumerate(parts)]
 
 
-def _layer_norm(ours: str, theirs: str) -> list[tuple]:
-    return [(f"{ours}/gamma", f"{theirs}/vars/0", SAME), (f"{ours}/beta", f"{theirs}/vars/1", SAME)]
-
-
-_EMBEDDINGS = [
-    (form.TOKEN_EMBEDDINGS, "layers/reversible_embedding/vars/0", SAME),
-    (form.POSITION_EMBEDDINGS, "layers/position_embedding/vars/0", SAME),
-    (SEGMENTS, "layers/embedding/vars/0", SAME),
-]
-_TWO_TABLES = [
-    (form.TOKEN_EMBEDDINGS, "layers/token_and_position_embedding/token_embedding/vars/0", SAME),
-    (form.POSITION_EMBEDDINGS, "layers/token_and_position_embedding/position_embedding/vars/0", SAME),
-]
-_BLOCKS = [
-    *_layer_norm("encoder/embeddings/layer_norm", "layers/layer_normalization"),
-    *_dense(f"{_LAYER}/attention/query", f"{_THEIR_LAYER}/_self_attention_layer/query_dense", HEADS_OUT, HEADS_BIAS),
-    *_dense(f"{_LAYER}/attention/key", f"{_THEIR_LAYER}/_self_attention_layer/key_dense", HEADS_OUT, HEADS_BIAS),
-    *_dense(f"{_LAYER}/attention/value", f"{_THEIR_LAYER}/_self_attention_layer/value_dense", HEADS_OUT, HEADS_BIAS),
-    *_dense(f"{_LAYER}/attention/output_dense", f"{_THEIR_LAYER}/_self_attention_layer/output_dense", HEADS_IN),
-    *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{_THEIR_LAYER}/_self_attention_layer_norm"),
-    *_dense(f"{_LAYER}/intermediate_dense", f"{_THEIR_LAYER}/_feedforward_intermediate_dense"),
-    *_dense(f"{_LAYER}/output_dense", f"{_THEIR_LAYER}/_feedforward_output_dense"),
-    *_layer_norm(f"{_LAYER}/output_layer_norm", f"{_THEIR_LAYER}/_feedforward_layer_norm"),
-]
-_MASKED_LM = NameTable(
-    [
-        *_dense("masked_lm_head/dense", "layers/masked_lm_head/_intermediate_dense"),
-        *_layer_norm("masked_lm_head/layer_norm", "layers/masked_lm_head/_intermediate_layer_norm"),
-        (form.OUTPUT_BIAS, "layers/masked_lm_head/vars/0", SAME),
-    ]
-)
-_POOLER, _PROJECTION = f"{form.POOLER}/dense", "encoder/embeddings/projection"
-
-
-@dataclasses.dataclass(frozen=True)
-class HubFamily:
-    """The settings and weight names of a family in KerasHub.
-
-    Attributes:
-        model_type: the family, a key of `families.FAMILIES`.
-        settings: values of `BertConfig` that KerasHub hard-codes.
-        embeddings: name table rows of the embedding tables.
-        has_pooler: whether the backbone has the pooler; otherwise the classifier has it.
-        remark, masked_lm_remark: sentences for the user about the backbone and the masked-LM head.
-        has_tasks: whether KerasHub has a text classifier and a masked LM of the family.
-    """
-
-    model_type: str
-    settings: Mapping[str, Any]
-    embeddings: list[tuple]
-    has_pooler: bool = True
-    remark: str = ""
-    masked_lm_remark: str = ""
-    has_tasks: bool = True
-
-    @property
-    def has_segments(self) -> bool:
-        return self.embeddings is _EMBEDDINGS
-
-    def backbone(self, config: BertConfig) -> NameTable:
-        dense = [
-            name for name, there in ((_PROJECTION, config.embedding_projection), (_POOLER, self.has_pooler)) if there
-        ]
-        return NameTable([*self.embeddings, *_BLOCKS, *_dense_layers(dense)])
-
-    def task(self, task: str) -> NameTable:
-        if task.endswith("MaskedLM"):
-            return _MASKED_LM
-        if task.endswith("Classifier"):
-            return NameTable(_dense_layers([form.CLASSIFIER] if self.has_pooler else [_POOLER, form.CLASSIFIER]))
-        return NameTable([])
-
-
-def _dense_layers(names: list[str]) -> list[tuple]:
-    """Returns the name table rows of a model's dense layers. Keras numbers them, except for the first."""
-    return [
-        row for number, name in enumerate(names) for row in _dense(name, f"layers/dense_{number}".removesuffix("_0"))
-    ]
-
-
-_OTHER_EPSILON = "KerasHub computes the LayerNorm of this head with epsilon 1e-5; keras_bert uses the encoder's 1e-12"
-# Class of the backbone -> the family.
-HUB_FAMILIES = {
-    # KerasHub always uses the tanh approximation of GELU.
-    "BertBackbone": HubFamily(
-        "bert",
-        {"hidden_act": "gelu"},
-        _EMBEDDINGS,
-        masked_lm_remark="KerasHub computes this head with the exact GELU; keras_bert uses the encoder's tanh GELU",
-    ),
-    "RobertaBackbone": HubFamily("roberta", {"hidden_act": "gelu_erf"}, _TWO_TABLES, has_pooler=False),
-    "AlbertBackbone": HubFamily("albert", {"hidden_act": "gelu"}, _EMBEDDINGS, masked_lm_remark=_OTHER_EPSILON),
-    "DistilBertBackbone": HubFamily("distilbert", {"hidden_act": "gelu_erf"}, _TWO_TABLES, False, "", _OTHER_EPSILON),
-    "ElectraBackbone": HubFamily(
-        "electra",
-        {"hidden_act": "gelu", "pooler_act": "tanh"},
-        _EMBEDDINGS,
-        remark="KerasHub and this model use the tanh GELU, but Google trained ELECTRA with the exact GELU",
-        has_tasks=False,
-    ),
-}
+def hub_families() -> dict[str, tuple[str, Family]]:
+    """Returns class of a backbone -> name and entry of the family."""
+    found = families(has=lambda entry: entry.keras_hub)
+    return {entry.keras_hub.backbone: (name, entry) for name, entry in found.items()}
 
 
 def is_keras_hub(path: str) -> bool:
@@ -192,21 +111,24 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     settings = read_json(file)
     OBJECT_KEYS.check(settings, file)
     class_name = member(settings, "class_name", str, file, "")
-    if class_name not in HUB_FAMILIES:
+    known = hub_families()
+    if class_name not in known:
         raise InputError(
             f"{file}: the preset is a {reprlib.repr(class_name)}, which is not of BERT's family. Use one of: "
-            f"{', '.join(HUB_FAMILIES)}"
+            f"{', '.join(known)}"
         )
-    family = HUB_FAMILIES[class_name]
+    name, entry = known[class_name]
+    family = entry.keras_hub
     lower_case, vocabulary = _tokenizer(path)
     sizes = member(settings, "config", dict, file, {})
     _SIZES.check(sizes, f"{file}: config")
     try:
-        config = preset_config(family, sizes, lower_case)
+        config = preset_config(name, sizes, lower_case)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    tensors, ignored = _named(read_keras_weights(os.path.join(path, WEIGHTS_FILE)), family.backbone(config))
-    pooler = tensors.get(f"{_POOLER}/kernel")
+    tensors, ignored = _named(read_keras_weights(os.path.join(path, WEIGHTS_FILE)), family.names(config))
+    _check_no_more_blocks(path, config, ignored)
+    pooler = tensors.get(f"{POOLER}/kernel")
     if pooler is not None and not pooler.read().any():  # `write_keras_hub` had none to write
         tensors = {name: tensor for name, tensor in tensors.items() if form.part_of(name) != form.POOLER}
     remarks, labels, task = [family.remark] if family.remark else [], None, read_task(path, config)
@@ -215,14 +137,14 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     if task.name and os.path.isfile(os.path.join(path, TASK_WEIGHTS_FILE)):
         stored = read_keras_weights(os.path.join(path, TASK_WEIGHTS_FILE))
         stored = {name: tensor for name, tensor in stored.items() if not name.startswith("optimizer/")}
-        heads, more = _named(stored, family.task(task.name))
+        heads, more = _named(stored, task_names(task.name, family))
         tensors, ignored = {**tensors, **heads}, ignored + more
         if f"{form.CLASSIFIER}/bias" in heads:
             count = form.num_outputs(os.path.join(path, TASK_WEIGHTS_FILE), heads, form.CLASSIFIER)
             labels = tuple(f"LABEL_{number}" for number in range(count))
         if task.name.endswith("MaskedLM") and family.masked_lm_remark:
             remarks.append(family.masked_lm_remark)
-    if family.model_type == "roberta":
+    if has_hidden_rows(config):
         tensors, config = as_published(tensors, config)
     return BertCheckpoint(
         path=path,
@@ -239,11 +161,28 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     )
 
 
-def preset_config(family: HubFamily, values: Mapping, lower_case: bool | None) -> BertConfig:
-    defaults = FAMILIES[family.model_type].defaults
+def has_hidden_rows(config: BertConfig) -> bool:
+    """Returns whether KerasHub leaves out rows before the first position, and the only segment."""
+    return "position_offset" in config.family.defaults
+
+
+def _check_no_more_blocks(path: str, config: BertConfig, ignored: list[str]) -> None:
+    """Raises `InputError` if there are weights of more blocks than the config says."""
+    blocks = [(name, re.match(r"layers/transformer_encoder_(\d+)/", name)) for name in ignored]
+    surplus = [name for name, block in blocks if block and int(block[1]) >= config.num_blocks]
+    if surplus:
+        raise InputError(
+            f"{path} has more weights than a model with num_layers={config.num_hidden_layers}: {surplus[0]}. The "
+            "config belongs to another preset."
+        )
+
+
+def preset_config(name: str, values: Mapping, lower_case: bool | None) -> BertConfig:
+    """Returns the config of a family from the sizes in a preset."""
+    defaults, family = registry.family(name).defaults, registry.family(name).keras_hub
     dropout = values.get("dropout", defaults.get("hidden_dropout_prob", 0.1))
     return BertConfig(
-        model_type=family.model_type,
+        model_type=name,
         vocab_size=values.get("vocabulary_size", values.get("vocab_size")),
         hidden_size=values.get("hidden_dim"),
         embedding_size=values.get("embedding_dim"),
@@ -264,8 +203,8 @@ def preset_config(family: HubFamily, values: Mapping, lower_case: bool | None) -
 
 
 def as_published(tensors: Mapping[str, StoredTensor], config: BertConfig) -> tuple[dict, BertConfig]:
-    """Adds the rows of RoBERTa that KerasHub leaves out: two before the first position, and one segment, all 0."""
-    offset, width = FAMILIES["roberta"].defaults["position_offset"], config.hidden_size
+    """Adds the rows that KerasHub leaves out: those before the first position, and one segment, all 0."""
+    offset, width = config.family.defaults["position_offset"], config.hidden_size
     config = config.replace(
         max_position_embeddings=config.max_position_embeddings + offset, position_offset=offset, type_vocab_size=1
     )

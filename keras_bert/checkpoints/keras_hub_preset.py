@@ -14,10 +14,11 @@ import numpy as np
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import keras_hub
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.keras_hub import HubFamily
+from keras_bert.checkpoints.family_formats import KerasHub
 from keras_bert.checkpoints.keras_hub_task import TASK_FILE
 from keras_bert.checkpoints.keras_weights_file import write_keras_weights
 from keras_bert.checkpoints.name_table import NameTable, to_theirs
+from keras_bert.checkpoints.weight_list import SEGMENTS
 from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -46,8 +47,8 @@ _NOT_COMPARED = (
 def write_keras_hub(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     """Writes a preset into an existing folder.
 
-    A missing pooler is written as zeros where KerasHub's backbone has one. The single segment of a RoBERTa is added to
-    its positions.
+    A missing pooler is written as zeros where KerasHub's backbone has one. The only segment of a family with one is
+    added to its positions.
 
     Returns:
         The names of our weights that the format cannot hold; they are not written.
@@ -56,24 +57,24 @@ def write_keras_hub(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         InputError: KerasHub would compute something else with these weights, or has no such tokenizer.
     """
     config = checkpoint.config
-    class_name, family = _family(checkpoint)
+    family = _family(checkpoint)
     head = next((head for head in _TASKS if head in checkpoint.heads and family.has_tasks), None)
-    backbone, tensors = family.backbone(config), dict(checkpoint.tensors)
-    _check_config(checkpoint, class_name, family, has_pooler=family.has_pooler or head == form.CLASSIFIER)
+    backbone, tensors = family.names(config), dict(checkpoint.tensors)
+    _check_config(checkpoint, has_pooler=family.has_pooler or head == form.CLASSIFIER)
     if family.has_pooler:
         width = config.hidden_size
         for name, shape in (("kernel", (width, width)), ("bias", (width,))):
             zeros = StoredTensor.of(np.zeros(shape, "float32"))
             tensors.setdefault(f"{form.POOLER}/dense/{name}", zeros)
-    if family.model_type == "roberta":
+    if keras_hub.has_hidden_rows(config):
         tensors = _without_segment(tensors, config.position_offset)
-    names = _ClassNames(class_name)
+    names = _ClassNames(family.backbone)
     _write_json(folder, keras_hub.CONFIG_FILE, names.saved("Backbone", _sizes(family, config)))
     _write_json(folder, _METADATA_FILE, {"keras_hub_version": _VERSION})
     left_out = _write_weights(os.path.join(folder, keras_hub.WEIGHTS_FILE), tensors, backbone, config)
     tokenizer = None
     if checkpoint.vocabulary is not None:
-        tokenizer = names.saved("Tokenizer", _write_tokenizer(checkpoint, family, folder))
+        tokenizer = names.saved("Tokenizer", _write_tokenizer(checkpoint, folder))
         _write_json(folder, keras_hub.TOKENIZER_FILE, tokenizer)
     if _is_embedder(checkpoint):
         _write_task(checkpoint, folder, names, _EMBEDDER, tokenizer)
@@ -81,13 +82,13 @@ def write_keras_hub(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         _write_task(checkpoint, folder, names, _TASKS[head], tokenizer)
         rest = {name: tensors[name] for name in left_out}
         path = os.path.join(folder, keras_hub.TASK_WEIGHTS_FILE)
-        left_out = _write_weights(path, rest, family.task(_TASKS[head]), config)
+        left_out = _write_weights(path, rest, keras_hub.task_names(_TASKS[head], family), config)
     return left_out
 
 
 def notes_for_keras_hub(checkpoint: BertCheckpoint) -> list[str]:
     """Returns what KerasHub computes differently with weights of this checkpoint, and what it does not know."""
-    _, family = _family(checkpoint)
+    family = _family(checkpoint)
     found, written = [], family.settings["hidden_act"]
     if checkpoint.config.hidden_act != written:
         kinds = {"gelu": "the tanh approximation of GELU", "gelu_erf": "the exact GELU"}
@@ -124,20 +125,20 @@ class _ClassNames:
         }
 
 
-def _family(checkpoint: BertCheckpoint) -> tuple[str, HubFamily]:
-    found = [item for item in keras_hub.HUB_FAMILIES.items() if item[1].model_type == checkpoint.config.model_type]
-    if not found:
-        known = ", ".join(family.model_type for family in keras_hub.HUB_FAMILIES.values())
+def _family(checkpoint: BertCheckpoint) -> KerasHub:
+    family = checkpoint.config.family.keras_hub
+    if family is None:
+        known = ", ".join(name for name, _ in keras_hub.hub_families().values())
         raise InputError(
             f"{checkpoint.path}: KerasHub has no model of the family {checkpoint.config.model_type}, only of: {known}. "
             "Write it with format='keras_bert' or 'huggingface'."
         )
-    return found[0]
+    return family
 
 
-def _sizes(family: HubFamily, config: BertConfig) -> dict:
+def _sizes(family: KerasHub, config: BertConfig) -> dict:
     sizes = {
-        "vocab_size" if family.model_type == "electra" else "vocabulary_size": config.vocab_size,
+        family.vocabulary_size: config.vocab_size,
         "num_layers": config.num_hidden_layers,
         "num_heads": config.num_attention_heads,
         "hidden_dim": config.hidden_size,
@@ -147,18 +148,14 @@ def _sizes(family: HubFamily, config: BertConfig) -> dict:
     }
     if family.has_segments:
         sizes["num_segments"] = config.type_vocab_size
-    if family.model_type in ("albert", "electra"):
-        sizes["embedding_dim"] = config.embedding_size
-    if family.model_type == "albert":
-        sizes |= {"num_groups": config.num_hidden_groups, "num_inner_repetitions": config.inner_group_num}
-    return sizes
+    return sizes | {key: getattr(config, field) for key, field in family.sizes.items()}
 
 
-def _check_config(checkpoint: BertCheckpoint, class_name: str, family: HubFamily, has_pooler: bool) -> None:
+def _check_config(checkpoint: BertCheckpoint, has_pooler: bool) -> None:
     """Raises `InputError` unless our reader would make the same config of the sizes that are written."""
-    config = checkpoint.config
-    there = keras_hub.preset_config(family, _sizes(family, config), config.do_lower_case)
-    if family.model_type == "roberta":
+    config, family = checkpoint.config, _family(checkpoint)
+    there = keras_hub.preset_config(config.model_type, _sizes(family, config), config.do_lower_case)
+    if keras_hub.has_hidden_rows(config):
         there = keras_hub.as_published({}, there)[1]
     ignored = _NOT_COMPARED if has_pooler else (*_NOT_COMPARED, "pooler_act")
     names = [field.name for field in dataclasses.fields(config) if field.name not in ignored]
@@ -168,17 +165,17 @@ def _check_config(checkpoint: BertCheckpoint, class_name: str, family: HubFamily
     if wrong:
         received = ", ".join(f"{name}={getattr(config, name)} (there: {getattr(there, name)})" for name in wrong)
         raise InputError(
-            f"{checkpoint.path}: KerasHub's {class_name} cannot compute this model: {received}. Write it with "
+            f"{checkpoint.path}: KerasHub's {family.backbone} cannot compute this model: {received}. Write it with "
             "format='keras_bert' or 'huggingface'."
         )
 
 
 def _without_segment(tensors: Mapping[str, StoredTensor], offset: int) -> dict[str, StoredTensor]:
-    """Adds the only segment of a RoBERTa to its positions, and removes the rows before the first position."""
-    segment, positions = tensors[keras_hub.SEGMENTS], tensors[form.POSITION_EMBEDDINGS]
+    """Adds the only segment to the positions, and removes the rows before the first position."""
+    segment, positions = tensors[SEGMENTS], tensors[form.POSITION_EMBEDDINGS]
     rows, width = positions.shape
     kept = positions.changed((rows - offset, width), lambda table: table[offset:] + segment.read())
-    others = {name: tensor for name, tensor in tensors.items() if name != keras_hub.SEGMENTS}
+    others = {name: tensor for name, tensor in tensors.items() if name != SEGMENTS}
     return {**others, form.POSITION_EMBEDDINGS: kept}
 
 
@@ -199,7 +196,7 @@ def _write_weights(path: str, tensors: Mapping[str, StoredTensor], table: NameTa
 def _is_embedder(checkpoint: BertCheckpoint) -> bool:
     """Returns whether KerasHub has a text embedder that computes the vectors of a `SentenceEncoder`."""
     sentence = checkpoint.sentence
-    if sentence is None or checkpoint.config.model_type != "bert" or sentence.get("doc_stride"):
+    if sentence is None or not _family(checkpoint).has_embedder or sentence.get("doc_stride"):
         return False
     is_plain = not sentence["dense"] and not any(sentence["prompts"].values())
     return is_plain and list(sentence["pooling"]) in (["mean"], ["cls"], ["max"])
@@ -214,7 +211,7 @@ def _write_task(checkpoint: BertCheckpoint, folder: str, names: _ClassNames, tas
         _write_json(
             folder, _PREPROCESSOR_FILE, {**preprocessor, "config": {**settings, "config_file": _PREPROCESSOR_FILE}}
         )
-    _, family = _family(checkpoint)
+    family = _family(checkpoint)
     settings = {"backbone": names.saved("Backbone", _sizes(family, checkpoint.config)), "preprocessor": preprocessor}
     if task == _TASKS[form.CLASSIFIER]:
         settings["num_classes"] = form.num_outputs(checkpoint.path, checkpoint.tensors, form.CLASSIFIER)
@@ -226,7 +223,7 @@ def _write_task(checkpoint: BertCheckpoint, folder: str, names: _ClassNames, tas
     _write_json(folder, TASK_FILE, names.saved(task, settings))
 
 
-def _write_tokenizer(checkpoint: BertCheckpoint, family: HubFamily, folder: str) -> dict:
+def _write_tokenizer(checkpoint: BertCheckpoint, folder: str) -> dict:
     """Writes the files of the tokenizer; returns the arguments of KerasHub's tokenizer."""
     vocabulary, assets = checkpoint.vocabulary, os.path.join(folder, keras_hub.ASSETS)
     tokenizer_class, special_tokens = keras_hub.TOKENIZERS[checkpoint.config.family.tokenizer]
@@ -237,7 +234,7 @@ def _write_tokenizer(checkpoint: BertCheckpoint, family: HubFamily, folder: str)
         or has_more
     ):
         raise InputError(
-            f"{checkpoint.path}: KerasHub's tokenizer of the family {family.model_type} takes a plain "
+            f"{checkpoint.path}: KerasHub's tokenizer of the family {checkpoint.config.model_type} takes a plain "
             f"{tokenizer_class.__name__} with the special tokens {', '.join(special_tokens.names)} and without added "
             f"tokens. Received: a {type(vocabulary).__name__} with {', '.join(vocabulary.special_tokens.names)} and "
             f"{len(vocabulary.added_tokens)} added tokens."

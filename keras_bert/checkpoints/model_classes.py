@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
-from keras_bert.families import FAMILIES
 from keras_bert.models.encoders import encoder_class
 from keras_bert.program.errors import InputError
 
@@ -28,7 +27,7 @@ def find_class(name: str, where: str) -> type:
     from keras_bert.models.class_names import EARLIER_NAMES
 
     name = EARLIER_NAMES.get(name, name)
-    paths = [family.encoder for family in FAMILIES.values()]
+    paths = [family.encoder for family in registry.families().values()]
     known = {path.rsplit(".", 1)[1]: path for path in (*paths, *registry.model_paths())}
     if name in known:
         return registry.imported(known[name])

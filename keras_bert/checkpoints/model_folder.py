@@ -9,7 +9,7 @@ import os
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, part_of
 from keras_bert.checkpoints.keras_weights_file import keras_layout, read_keras_weights, write_keras_weights
 from keras_bert.checkpoints.model_classes import class_for, class_name, fields_of, find_class
-from keras_bert.checkpoints.weight_shapes import check_no_surplus
+from keras_bert.checkpoints.tensor_checks import check_no_surplus
 from keras_bert.config import BertConfig
 from keras_bert.models.base import LAYER_SETTINGS
 from keras_bert.program.errors import InputError

@@ -16,15 +16,14 @@ from keras_bert.checkpoints.checkpoint import (
     TOKEN_EMBEDDINGS,
     BertCheckpoint,
 )
-from keras_bert.checkpoints.weight_shapes import encoder_shapes
+from keras_bert.checkpoints.weight_list import encoder_shapes
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
+from keras_bert.registry import families
 from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
-# The family that a family is extended to, see `extended_to_long_rows`.
-_LONG_FAMILIES = {"roberta": "longformer", "bert": "big_bird"}
 # A decoder with weights of its own has these tables too.
 _DECODER_TOKENS, _DECODER_POSITIONS = (
     name.replace(ENCODER, DECODER, 1) for name in (TOKEN_EMBEDDINGS, POSITION_EMBEDDINGS)
@@ -94,11 +93,12 @@ def extended_to_long_rows(checkpoint: BertCheckpoint, max_positions: int) -> Ber
     Reference: Beltagy et al., 2020, section 5; Zaheer et al., 2020, section 4.
     """
     old = checkpoint.config
-    family = _LONG_FAMILIES.get(old.model_type)
+    extending = {entry.extends: name for name, entry in families(has=lambda entry: entry.extends).items()}
+    family = extending.get(old.model_type)
     if family is None:
         raise InputError(
             f"{checkpoint.path}: a model of the family {old.model_type} cannot be extended to long rows. Use one of: "
-            f"{', '.join(_LONG_FAMILIES)}; or max_position_embeddings, which only repeats the position table."
+            f"{', '.join(extending)}; or max_position_embeddings, which only repeats the position table."
         )
     if max_positions <= old.max_sequence_length:
         raise InputError(

@@ -16,8 +16,11 @@ from keras_bert.program.json_files import checked, member, read_json_object
 
 PROMPTS_FILE = "config_sentence_transformers.json"
 # All versions of sentence-transformers read the first of these files.
-_LENGTH_FILES = tuple(f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "albert", "xlnet"))
-LENGTH_FILE = _LENGTH_FILES[0]
+LENGTH_FILE = "sentence_bert_config.json"
+_LENGTH_FILES = (
+    *(LENGTH_FILE, "sentence_roberta_config.json", "sentence_distilbert_config.json"),
+    *("sentence_albert_config.json", "sentence_xlnet_config.json"),
+)
 _TOKENIZER_FILE = "tokenizer_config.json"
 _LOADING_KEYS = ("torch_dtype", "dtype", "attn_implementation", "low_cpu_mem_usage", "add_pooling_layer", "device_map")
 _LOADING = ("model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs")

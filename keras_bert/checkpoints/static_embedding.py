@@ -21,11 +21,11 @@ from keras_bert.checkpoints.sentence_transformers import (
     write_sentence_modules,
 )
 from keras_bert.config import BertConfig
-from keras_bert.families import BYTE_PAIR, SENTENCE_PIECE
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object
+from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 _WEIGHTS_FILE = "model.safetensors"

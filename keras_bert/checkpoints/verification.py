@@ -14,7 +14,6 @@ import numpy as np
 
 from keras_bert.checkpoints import formats
 from keras_bert.checkpoints.checkpoint import POOLER, BertCheckpoint, part_of
-from keras_bert.checkpoints.family_names import NAMES
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.config import BertConfig
 from keras_bert.tokenization.kinds import python_tokenizer
@@ -109,8 +108,8 @@ def _run_transformers(folder: str, features, config: BertConfig, texts) -> tuple
         ImportError: transformers or torch is not installed, or cannot be loaded; the message has its last line.
     """
     names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
-    is_xlnet = config.model_type == "xlnet"
-    features, columns = _with_first_token_last(features) if is_xlnet else (features, None)
+    theirs = config.family.hugging_face
+    features, columns = _with_first_token_last(features) if theirs.first_token_is_last else (features, None)
     if config.type_vocab_size > 1:
         names["token_type_ids"] = "segment_ids"
     with tempfile.TemporaryDirectory() as work:
@@ -119,21 +118,21 @@ def _run_transformers(folder: str, features, config: BertConfig, texts) -> tuple
             json.dump(list(texts), file)
         np.savez(files[1], **{theirs: features[ours] for theirs, ours in names.items()})
         program = [sys.executable, "-m", "keras_bert.checkpoints.transformers_outputs"]
-        command = [*program, folder, f"{NAMES[config.model_type].classes}Model", *files]
+        command = [*program, folder, f"{theirs.classes}Model", *files]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise ImportError((done.stderr.strip().splitlines() or ["it ended without a message"])[-1])
         ids = json.loads(done.stdout.splitlines()[-1])["ids"]
         with np.load(files[2]) as outputs:
             outputs = dict(outputs)
-        if is_xlnet:
+        if theirs.first_token_is_last:
             outputs["sequence_output"] = np.take_along_axis(outputs["sequence_output"], columns[:, :, None], axis=1)
             ids = ids and [[*row[-1:], *row[:-1]] for row in ids]
         return outputs, ids
 
 
 def _with_first_token_last(features) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Returns rows as XLNet takes them, with the first token behind the last in segment 2; and the new column of each
+    """Returns rows with the first token behind the last in segment 2; and the new column of each
     of the old columns."""
     is_first = np.arange(features["input_mask"].shape[1]) == 0
     features = features | {"segment_ids": np.where(is_first, 2, features["segment_ids"])}

@@ -1,12 +1,7 @@
 """The configs of all model families, as written in `bert_config.json`.
 
-bert_config.py             BertConfig: BERT, the families that differ from it by values only, and the published sizes
-long_config.py             LongConfig: Longformer and BigBird
-mobile_bert_config.py      MobileBertConfig: MobileBERT
-modern_bert_config.py      ModernBertConfig: ModernBERT
-transformer_xl_config.py   TransformerXLConfig: Transformer-XL
-xlnet_config.py            XLNetConfig: XLNet
-poolings.py                checks how the vectors of tokens become the vector of a text
+bert_config.py   BertConfig: BERT, the families that differ from it by values only, and the published sizes
+poolings.py      checks how the vectors of tokens become the vector of a text
 """
 
 from keras_bert.config.bert_config import (

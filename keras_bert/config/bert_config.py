@@ -1,15 +1,13 @@
 """`BertConfig`: the shape of a BERT, as written in `bert_config.json`."""
 
 import dataclasses
-import importlib
 import json
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_bert.families import FAMILIES, STATIC, TRANSFORMER_XL, Family
-from keras_bert.families import SIZES as FAMILY_SIZES
+from keras_bert import registry
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object
@@ -55,9 +53,8 @@ MOST_BLOCKS = 10_000
 
 
 def config_class(model_type: str) -> type["BertConfig"]:
-    """Returns the config class of a family, a key of `families.FAMILIES`."""
-    module, name = FAMILIES[model_type].config.rsplit(".", 1)
-    return getattr(importlib.import_module(module), name)
+    """Returns the config class of a family, a key of `registry.FAMILIES`."""
+    return registry.imported(registry.family(model_type).config)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +68,7 @@ class BertConfig:
     The fields from `model_type` on describe BERT's relatives. Their defaults mean BERT, and a file has only those that
     differ from the defaults:
 
-        model_type            the family, a key of `families.FAMILIES`.
+        model_type            the family, a key of `registry.FAMILIES`.
         embedding_size        width of the embedding tables. None: `hidden_size`.
         embedding_projection  whether a dense layer follows the embeddings. None: if the two widths differ.
         num_hidden_groups     number of groups of layers that share their weights. None: no layers share weights.
@@ -116,8 +113,9 @@ class BertConfig:
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
-        if not isinstance(self.model_type, str) or self.model_type not in FAMILIES:
-            raise InputError(f"Unknown model_type {reprlib.repr(self.model_type)}. Known are: {', '.join(FAMILIES)}")
+        if not isinstance(self.model_type, str) or self.model_type not in registry.FAMILIES:
+            known = ", ".join(registry.FAMILIES)
+            raise InputError(f"Unknown model_type {reprlib.repr(self.model_type)}. Known are: {known}")
         its_class = config_class(self.model_type)
         if not isinstance(self, its_class):
             raise InputError(
@@ -210,9 +208,9 @@ class BertConfig:
             )
 
     @property
-    def family(self) -> Family:
-        """The model family: its defaults, tokenizer and encoder class."""
-        return FAMILIES[self.model_type]
+    def family(self) -> registry.Family:
+        """The entry of the model family: its defaults, tokenizer and encoder class."""
+        return registry.family(self.model_type)
 
     @property
     def head_size(self) -> int:
@@ -227,12 +225,12 @@ class BertConfig:
     @property
     def is_static(self) -> bool:
         """Whether the model is a table of token vectors, without layers."""
-        return self.model_type == STATIC
+        return self.family.is_static
 
     @property
     def is_language_model(self) -> bool:
         """Whether the model reads a text from left to right, so that it is no encoder for tasks."""
-        return self.model_type == TRANSFORMER_XL
+        return self.family.is_language_model
 
     @property
     def max_sequence_length(self) -> int:
@@ -281,16 +279,16 @@ class BertConfig:
 
         Args:
             size: tiny, mini, small, medium, base or large for a BERT; family and size for its relatives, such as
-                "roberta-base" or "albert-xlarge" (`families.SIZES`).
+                "roberta-base" or "albert-xlarge" (`registry.Family.sizes`).
             vocab_size: needed for a BERT; its relatives have one vocabulary each.
             **changes: replaces single values, such as `max_position_embeddings=128`.
         """
-        if size in FAMILY_SIZES:
-            family, shape = FAMILY_SIZES[size]
-            values = {"model_type": family, **FAMILIES[family].defaults, **shape, **changes}
+        for family, entry in registry.families(has=lambda entry: size in entry.sizes).items():
+            values = {"model_type": family, **entry.defaults, **entry.sizes[size], **changes}
             return config_class(family)(**values | ({} if vocab_size is None else {"vocab_size": vocab_size}))
         if size not in SIZES:
-            raise InputError(f"Unknown model size {size!r}. Use one of: {', '.join([*SIZES, *FAMILY_SIZES])}")
+            known = [*SIZES, *(name for entry in registry.families().values() for name in entry.sizes)]
+            raise InputError(f"Unknown model size {size!r}. Use one of: {', '.join(known)}")
         if vocab_size is None:
             raise InputError(f"BertConfig.from_size({size!r}) needs vocab_size: BERT has several vocabularies.")
         num_layers, hidden_size, num_heads = SIZES[size]
@@ -306,7 +304,7 @@ class BertConfig:
     def static(cls, vocab_size: int, size: int, do_lower_case: bool = True) -> "BertConfig":
         """Returns the config of a static model: `vocab_size` vectors of `size` numbers; see `StaticEncoder`."""
         values = {"vocab_size": vocab_size, "hidden_size": size, "do_lower_case": do_lower_case}
-        return cls(**{"model_type": STATIC, **FAMILIES[STATIC].defaults, **values})
+        return cls(**{"model_type": "static", **registry.family("static").defaults, **values})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
@@ -316,7 +314,7 @@ class BertConfig:
         if "vocab_size" not in values:
             raise InputError(f"bert_config.json has no vocab_size. It has: {', '.join(map(str, values)) or 'nothing'}")
         model_type = values.get("model_type", "bert")
-        if isinstance(model_type, str) and model_type in FAMILIES:
+        if isinstance(model_type, str) and model_type in registry.FAMILIES:
             cls = config_class(model_type)
         names = {field.name for field in dataclasses.fields(cls)} - {"extra"}
         known = {key: value for key, value in values.items() if key in names}

@@ -6,22 +6,15 @@ choosing.py             chooses between formulas and kernels
 embeddings.py           token + position + segment embeddings
 attention.py            multi-head self-attention
 cross_attention.py      attention of a decoder to a source
-block_attention.py      attention between blocks of a row: Longformer, BigBird
-block_patterns.py       who attends to whom in block attention
 transformer_block.py    one layer of the encoder
 token_embeddings.py     token embeddings without positions
-trigram_embeddings.py   MobileBERT's embeddings, which join neighbours
-bottleneck_block.py     one layer of MobileBERT
 rotary_attention.py     multi-head self-attention with rotary positions
 rotary_block.py         one layer of ModernBERT
 relative_attention.py   multi-head self-attention with relative positions, segments and a memory
 relative_block.py       one layer of XLNet or Transformer-XL
-adaptive_softmax.py     token embeddings and softmax in clusters of the vocabulary: Transformer-XL
-prediction_order.py     the order in which tokens are predicted: who knows whom
 prediction_head.py      the head before the last layer of ModernBERT's tasks
 activations.py          exact GELU, its tanh approximation, and the other activations
 layer_norm.py           LayerNorm
-no_norm.py              MobileBERT's replacement of LayerNorm
 dropout.py              dropout that draws 16 random bits per number
 numbered_mask.py        attention mask and positions from the numbers in input_mask
 gathering.py            gathers vectors at selected columns

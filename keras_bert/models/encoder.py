@@ -27,8 +27,8 @@ from keras_bert.models.encoder_base import (
 class BertEncoder(Encoder):
     """The bidirectional transformer encoder of the paper, with its pooler.
 
-    The config selects the model family, see `families.py`. If layers share weights (ALBERT), `blocks` has each block
-    once and `blocks_in_order()` repeats it.
+    The config selects the model family, see `registry.Family`. If layers share weights (ALBERT), `blocks` has each
+    block once and `blocks_in_order()` repeats it.
 
     Args:
         config: a `BertConfig`.

@@ -1,15 +1,13 @@
 """Selects the encoder class that computes a model family."""
 
-import importlib
-
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
+from keras_bert.registry import imported
 
 
 def encoder_class(config: BertConfig) -> type:
-    """Returns the encoder class of the config's family, see `families.Family.encoder`."""
-    module, name = config.family.encoder.rsplit(".", 1)
-    return getattr(importlib.import_module(module), name)
+    """Returns the encoder class of the config's family, see `registry.Family.encoder`."""
+    return imported(config.family.encoder)
 
 
 def make_encoder(config: BertConfig, **arguments):

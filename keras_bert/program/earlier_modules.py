@@ -24,6 +24,17 @@ _EARLIER = {
     "models.span_pretrainer": "tasks.pretraining.span_pretrainer",
     "models.electra_pretrainer": "tasks.pretraining.electra_pretrainer",
     "models.replaced_token_detector": "tasks.pretraining.replaced_token_detector",
+    "models.long_encoder": "encoders.long.encoder",
+    "models.mobile_bert_encoder": "encoders.mobile_bert.encoder",
+    "models.modern_bert_encoder": "encoders.modern_bert.encoder",
+    "models.static_encoder": "encoders.static.encoder",
+    "models.transformer_xl": "encoders.transformer_xl.model",
+    "models.xlnet_encoder": "encoders.xlnet.encoder",
+    "config.long_config": "encoders.long.config",
+    "config.mobile_bert_config": "encoders.mobile_bert.config",
+    "config.modern_bert_config": "encoders.modern_bert.config",
+    "config.transformer_xl_config": "encoders.transformer_xl.config",
+    "config.xlnet_config": "encoders.xlnet.config",
 }
 _PACKAGE = "keras_bert."
 

@@ -1,6 +1,7 @@
 """Draws what XLNet predicts in a row, and in which order.
 
-It uses NumPy only. An order is one number for each token, its rank: `layers/prediction_order.py` says who knows whom.
+It uses NumPy only. An order is one number for each token, its rank: `encoders/xlnet/prediction_order.py` says who knows
+whom.
 """
 
 import numpy as np

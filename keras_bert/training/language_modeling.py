@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert.accelerate.backend import require_tensorflow
-from keras_bert.models.transformer_xl import TransformerXL
+from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.streams import TokenStream

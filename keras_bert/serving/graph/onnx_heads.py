@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_bert.records import features
-from keras_bert.serving.portable.onnx_encoders import onnx_encoder
+from keras_bert.serving.graph.onnx_encoders import onnx_encoder
 
 # Names of the axes of inputs and outputs.
 BATCH, LENGTH, CHOICES, PREDICTIONS = "batch", "length", "choices", "predictions"

@@ -8,9 +8,6 @@ litert_check.py         checks a file from a stranger before its network runs
 litert_engine.py        runs it without TensorFlow
 onnx_model.py           model.onnx, made from the layers
 onnx_check.py           checks a file from a stranger before a runtime gets it
-onnx_encoder.py         `BertEncoder` as such operations
-onnx_modern_bert.py     `ModernBertEncoder` as such operations
-onnx_encoders.py        finds the class that writes an encoder
 onnx_engine.py          runs model.onnx without TensorFlow
 saved_model_engine.py   runs SavedModels with TensorFlow, for the same loader
 outputs_of_answers.py   the outputs of SavedModels of earlier versions, from their answers

@@ -1,8 +1,8 @@
 """Classifiers as ONNX operations; see `Task.onnx` in `registry.py`."""
 
+from keras_bert.serving.graph.onnx_encoders import onnx_encoder
 from keras_bert.serving.graph.onnx_heads import BATCH, OUTPUT, inputs_of
 from keras_bert.serving.graph.onnx_layers import dense
-from keras_bert.serving.portable.onnx_encoders import onnx_encoder
 from keras_bert.tasks.embedding.onnx import text_vectors
 
 

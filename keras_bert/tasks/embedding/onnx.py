@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from keras_bert.serving.graph.onnx_encoders import onnx_encoder
 from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, inputs_of, is_token
 from keras_bert.serving.graph.onnx_layers import array, dense, stored_name
-from keras_bert.serving.portable.onnx_encoders import onnx_encoder
 
 _HIDDEN = -1e9  # replaces the vectors of padding before a maximum is taken
 _SMALLEST_SQUARE = 1e-24  # see `text_pooling.unit_length`

@@ -3,9 +3,9 @@
 from keras import ops
 
 from keras_bert.records import features
+from keras_bert.serving.graph.onnx_encoders import onnx_encoder
 from keras_bert.serving.graph.onnx_heads import BATCH, PREDICTIONS, inputs_of
 from keras_bert.serving.graph.onnx_layers import dense, layer_norm, stored_name
-from keras_bert.serving.portable.onnx_encoders import onnx_encoder
 
 
 def masked_lm(graph, model):

@@ -30,7 +30,7 @@ ELECTRA_PRETRAINER = Task(
     start="keras_bert.tasks.pretraining.start.start",
 )
 TRANSFORMER_XL = Task(
-    model="keras_bert.models.transformer_xl.TransformerXL",
+    model="keras_bert.encoders.transformer_xl.model.TransformerXL",
     hub_task="text-generation",
     example='model({"input_ids": np.array([[1, 2, 3]])})["log_probabilities"]',
 )

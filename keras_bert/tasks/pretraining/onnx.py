@@ -1,9 +1,9 @@
 """Models of pre-training as ONNX operations; see `Task.onnx` in `registry.py`."""
 
 from keras_bert.records import features
+from keras_bert.serving.graph.onnx_encoders import onnx_encoder
 from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, inputs_of
 from keras_bert.serving.graph.onnx_layers import dense
-from keras_bert.serving.portable.onnx_encoders import onnx_encoder
 from keras_bert.tasks.masked_lm.onnx import masked_lm_logits
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from keras import ops
 
 from keras_bert.accelerate.block_runner import run_blocks
-from keras_bert.config.transformer_xl_config import TransformerXLConfig
-from keras_bert.layers.adaptive_softmax import AdaptiveEmbeddings, AdaptiveSoftmax
+from keras_bert.encoders.transformer_xl.adaptive_softmax import AdaptiveEmbeddings, AdaptiveSoftmax
+from keras_bert.encoders.transformer_xl.config import TransformerXLConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.numbered_mask import MASKED
 from keras_bert.layers.relative_attention import distance_vectors

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_bert.config.modern_bert_config import ModernBertConfig
+from keras_bert.encoders.modern_bert.config import ModernBertConfig
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.numbered_mask import local_attention_bias
 from keras_bert.layers.prediction_head import PredictionHead

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bert.encoders.mobile_bert.no_norm import NoNorm
 from keras_bert.layers.embeddings import BertEmbeddings
-from keras_bert.layers.no_norm import NoNorm
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bert.encoders.long.block_patterns import SlidingWindows, SparseBlocks
 from keras_bert.layers.attention import SelfAttention
-from keras_bert.layers.block_patterns import SlidingWindows, SparseBlocks
 from keras_bert.layers.choosing import layouts_for
 from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.transformer_block import TransformerBlock

@@ -6,10 +6,10 @@ Reference: transformers, `models/modernbert/configuration_modernbert.py`, of ver
 import reprlib
 from collections.abc import Mapping
 
+from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member
-from keras_bert.tokenization.tokenizer import TokenTable
 
 # transformers 5 names the kinds of layers in lists; version 4, and files on the hub, have the keys that we have too.
 _KINDS = {"global": "full_attention", "local": "sliding_attention"}
@@ -44,10 +44,11 @@ def of_theirs(values: Mapping, file: str) -> dict:
     return values
 
 
-def to_theirs(values: Mapping, classifier_activation: str, vocabulary: TokenTable | None) -> dict:
+def to_theirs(values: Mapping, checkpoint: BertCheckpoint) -> dict:
     """Returns the values with the keys that transformers needs in addition, and without those that it has not."""
     kept = {name: value for name, value in values.items() if name not in _NOT_THEIRS}
-    kept |= {"pooler_act": classifier_activation, "decoder_bias": True}
+    kept["decoder_bias"] = True
+    vocabulary = checkpoint.vocabulary
     if vocabulary is not None:
         first, last = vocabulary.cls_id, vocabulary.sep_id
         kept |= {"cls_token_id": first, "bos_token_id": first, "sep_token_id": last, "eos_token_id": last}

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert.config.long_config import LongConfig
-from keras_bert.layers.block_attention import SparseBlock, WindowBlock
-from keras_bert.layers.block_patterns import sparse_blocks, windows
+from keras_bert.encoders.long.block_attention import SparseBlock, WindowBlock
+from keras_bert.encoders.long.block_patterns import sparse_blocks, windows
+from keras_bert.encoders.long.config import LongConfig
 from keras_bert.layers.numbered_mask import without_left_padding
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder

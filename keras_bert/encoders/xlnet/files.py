@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_bert.checkpoints.checkpoint import MASK_EMBEDDING, OUTPUT_BIAS, StoredTensor
-from keras_bert.checkpoints.encoder_names import XLNET_ATTENTION
+from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 
@@ -33,6 +32,13 @@ FIXED = {
     "summary_use_proj": (True,),
     "summary_proj_to_labels": (False,),
 }
+# Weights of the attention -> their names in transformers; Google's have those too, without a layer.
+ATTENTION = {
+    "content_bias": "r_w_bias",
+    "distance_bias": "r_r_bias",
+    "segment_bias": "r_s_bias",
+    "segment_embeddings": "seg_embed",
+}
 _SCOPE = "model/transformer"
 
 
@@ -55,10 +61,9 @@ def of_theirs(values: Mapping, file: str) -> dict:
     return ours
 
 
-def without_unused_embedding(tensors: dict[str, StoredTensor], ignored: list[str]) -> None:
-    """Leaves out the vector with which the second stream begins if there is no head that predicts tokens."""
-    if OUTPUT_BIAS not in tensors and tensors.pop(MASK_EMBEDDING, None) is not None:
-        ignored.append("mask_emb")
+def of_google(values: Mapping, file: str) -> dict:
+    """Returns the values of `xlnet_config.json` with our keys."""
+    return of_theirs({name: value for name, value in values.items() if name not in FIXED}, file)
 
 
 def divided(variables: Mapping[str, StoredTensor], num_layers: int) -> dict[str, StoredTensor]:
@@ -68,7 +73,7 @@ def divided(variables: Mapping[str, StoredTensor], num_layers: int) -> dict[str,
     them, `[N, D]`; then every layer gets a copy.
     """
     divided = dict(variables)
-    for name in XLNET_ATTENTION.values():
+    for name in ATTENTION.values():
         tensor = divided.pop(f"{_SCOPE}/{name}", None)
         if tensor is None:
             continue
@@ -89,7 +94,7 @@ def divided(variables: Mapping[str, StoredTensor], num_layers: int) -> dict[str,
 def joined(variables: Mapping[str, StoredTensor], num_layers: int) -> dict[str, StoredTensor]:
     """Reverses `divided`."""
     joined = dict(variables)
-    for name in XLNET_ATTENTION.values():
+    for name in ATTENTION.values():
         parts = [joined.pop(f"{_SCOPE}/layer_{number}/{name}") for number in range(num_layers)]
         joined[f"{_SCOPE}/{name}"] = StoredTensor(
             (num_layers, *parts[0].shape),

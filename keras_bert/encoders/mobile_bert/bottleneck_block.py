@@ -3,12 +3,12 @@
 import keras
 from keras import ops
 
+from keras_bert.encoders.mobile_bert.no_norm import NoNorm
 from keras_bert.layers.activations import ActivatedDense
 from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at, vectors_at_flat
 from keras_bert.layers.layer_norm import LayerNorm
-from keras_bert.layers.no_norm import NoNorm
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_bert.accelerate.block_runner import block_runner, run_blocks
-from keras_bert.config.xlnet_config import XLNetConfig
+from keras_bert.encoders.xlnet.config import XLNetConfig
+from keras_bert.encoders.xlnet.prediction_order import order_bias, with_own_token
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import flat_indices_of, vectors_at
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import MASKED, attention_bias, columns_with_first_last
-from keras_bert.layers.prediction_order import order_bias, with_own_token
 from keras_bert.layers.relative_attention import distance_vectors
 from keras_bert.layers.relative_block import RelativeBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings

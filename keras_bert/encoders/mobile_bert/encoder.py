@@ -1,9 +1,9 @@
 """`MobileBertEncoder`: MobileBERT, with narrow layers between wide vectors."""
 
-from keras_bert.config.mobile_bert_config import LAYER_NORM
-from keras_bert.layers.bottleneck_block import BottleneckBlock
+from keras_bert.encoders.mobile_bert.bottleneck_block import BottleneckBlock
+from keras_bert.encoders.mobile_bert.config import LAYER_NORM
+from keras_bert.encoders.mobile_bert.trigram_embeddings import TrigramEmbeddings
 from keras_bert.layers.heads import Pooler
-from keras_bert.layers.trigram_embeddings import TrigramEmbeddings
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder
 

@@ -20,8 +20,8 @@ from keras_bert.checkpoints.name_table import TRANSPOSED, NameTable, to_ours, to
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
-from keras_bert.config.transformer_xl_config import TransformerXLConfig
-from keras_bert.families import FAMILIES, TRANSFORMER_XL
+from keras_bert.encoders.transformer_xl.config import TransformerXLConfig
+from keras_bert.encoders.transformer_xl.entry import FAMILY
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
@@ -29,6 +29,7 @@ from keras_bert.program.json_files import member, read_json_object
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
 
 CONFIG_FILE = "config.json"
+_NAME = "transfo-xl"
 _PREFIX = "model.ckpt"
 # Their keys -> ours.
 _KEYS = {
@@ -143,17 +144,6 @@ def _hugging_face_table(config: TransformerXLConfig) -> NameTable:
     )
 
 
-def is_hugging_face(path: str) -> bool:
-    """Returns whether a folder has the config of Hugging Face's Transformer-XL."""
-    file = os.path.join(path, CONFIG_FILE)
-    return os.path.isfile(file) and read_json_object(file).get("model_type") == TRANSFORMER_XL
-
-
-def is_official(variables: Mapping[str, StoredTensor]) -> bool:
-    """Returns whether variables of TensorFlow 1 are those of a Transformer-XL."""
-    return "transformer/r_w_bias" in variables
-
-
 def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     """Reads a folder that `save_pretrained` of transformers wrote.
 
@@ -220,7 +210,7 @@ def _write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     tensors = _joined(checkpoint.tensors, config, joins_bias=config.div_val == 1, joins_layers=False)
     found = ((*table.theirs(name), tensor) for name, tensor in tensors.items())
     written = {theirs: to_theirs(tensor, layout) for theirs, layout, tensor in found}
-    values = {"architectures": ["TransfoXLLMHeadModel"], "model_type": TRANSFORMER_XL, "untie_r": True}
+    values = {"architectures": ["TransfoXLLMHeadModel"], "model_type": _NAME, "untie_r": True}
     _write_config(checkpoint, folder, values)
     with atomic_file(os.path.join(folder, hugging_face.SAFETENSORS_FILE)) as file:
         write_safetensors(file, written, {"format": "pt"})
@@ -247,7 +237,7 @@ def _cutoffs(values: Mapping, file: str) -> list:
 def _config(values: Mapping, file: str) -> TransformerXLConfig:
     _KNOWN.check(values, file)
     cutoffs = _cutoffs(values, file)
-    ours = {"model_type": TRANSFORMER_XL, **FAMILIES[TRANSFORMER_XL].defaults}
+    ours = {"model_type": _NAME, **FAMILY.defaults}
     ours |= {_KEYS.get(name, name): value for name, value in values.items() if name in _KEYS or name in _SAME_KEYS}
     ours["cutoffs"] = cutoffs
     ours["clamp_len"] = member(values, "clamp_len", int, file, member(values, "test_clamp_len", int, file, -1))

@@ -1,0 +1,16 @@
+"""One place for each model family: a file where numbers and names suffice, a folder where it computes differently.
+
+Each has an entry `FAMILY`, which `keras_bert/registry.py` lists. Entries load neither Keras nor TensorFlow.
+
+bert/             BERT
+roberta.py        RoBERTa
+albert.py         ALBERT
+distilbert.py     DistilBERT
+electra.py        ELECTRA
+long/             Longformer and BigBird
+mobile_bert/      MobileBERT
+modern_bert/      ModernBERT
+xlnet/            XLNet
+transformer_xl/   Transformer-XL
+static/           static models: a table of token vectors
+"""
