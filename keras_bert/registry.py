@@ -112,6 +112,25 @@ TASKS: dict[str, str | Task] = {
 }
 
 
+# What models can do with the help of code that uses models -> its module.
+CONVENIENCES = {
+    "calibrate": "keras_bert.tasks.calibration",
+    "compile for one fit": "keras_bert.tasks.recipe",
+    "explain": "keras_bert.tasks.explanation.explaining",
+    "fit, evaluate and predict on texts": "keras_bert.tasks.fitting",
+    "make vectors of texts": "keras_bert.embeddings.text_vectors",
+    "read and write Keras' files": "keras_bert.checkpoints.keras_file",
+    "read and write checkpoints": "keras_bert.checkpoints.pretrained",
+    "export features": "keras_bert.serving.keras_export",
+    "export for serving": "keras_bert.serving.export",
+}
+
+
+def convenience(name: str) -> Any:
+    """Returns the module that does what `name` says, a key of `CONVENIENCES`."""
+    return importlib.import_module(CONVENIENCES[name])
+
+
 def register_task(kind: str, task: Task) -> None:
     """Adds a task. The class of its models has `kind` as the class attribute of this name."""
     TASKS[kind] = task
@@ -164,7 +183,7 @@ def model_paths() -> list[str]:
 # Kinds of tokenizers.
 WORD_PIECE, BYTE_PAIR, SENTENCE_PIECE = "wordpiece", "byte_pair", "sentence_piece"
 STREAM = "stream"  # words or characters
-BERT_ENCODER = "keras_bert.models.encoder.BertEncoder"
+BERT_ENCODER = "keras_bert.encoders.bert.encoder.BertEncoder"
 BERT_ONNX = "keras_bert.encoders.bert.onnx.OnnxEncoder"
 
 

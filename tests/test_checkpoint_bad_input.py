@@ -266,7 +266,7 @@ def test_a_missing_config_and_missing_weights_are_named(hugging_face, tmp_path):
 
 
 def test_a_missing_vocabulary_is_said_and_does_no_harm(hugging_face, tmp_path, capsys):
-    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.encoders.bert.encoder import BertEncoder
 
     for name in ("vocab.txt", "tokenizer.json"):
         (hugging_face / name).unlink()

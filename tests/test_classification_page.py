@@ -10,7 +10,7 @@ import sys
 import pytest
 import tiny
 
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.tasks.classification.model import SequenceClassifier
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent

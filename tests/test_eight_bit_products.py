@@ -16,7 +16,7 @@ from test_export_in_c_api import serve, text_libraries
 from tiny_models import CONFIG, TEXTS, VOCABULARY
 
 from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.serving.graph.eight_bit_products import (

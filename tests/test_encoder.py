@@ -7,7 +7,7 @@ import tiny
 from numpy_bert import NumpyBert, scatter_weights, weights_by_name
 
 from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 
 

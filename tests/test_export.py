@@ -14,7 +14,7 @@ import tiny
 from full_disk import file_size_limit
 
 from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tasks.classification.model import SequenceClassifier

@@ -31,7 +31,7 @@ from keras_bert import (
     fill_masks,
     load_vocabulary,
 )
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tasks.text_rows import text_rows

@@ -13,7 +13,7 @@ from benchmarks import finetuning_examples as examples
 from benchmarks import finetuning_quality as quality
 from benchmarks import finetuning_speed as speed
 from benchmarks import keras_bert_finetuning
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent

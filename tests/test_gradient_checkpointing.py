@@ -9,9 +9,9 @@ from distributed_runs import config, pretraining_data
 from test_distributed_model import largest_difference, run_program
 
 from keras_bert.accelerate import tensorflow_functions
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models import trainable_parts
 from keras_bert.models.distiller import Distiller
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.optimization import AdamW
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer

@@ -9,10 +9,10 @@ import tensorflow as tf
 from test_encoder import features, small_config
 
 from keras_bert.accelerate import kernels, updates
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers.activations import ActivatedDense, hidden_activation
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.transformer_block import TransformerBlock
-from keras_bert.models.encoder import BertEncoder
 
 
 def with_gradients(function, *inputs):

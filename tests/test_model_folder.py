@@ -10,7 +10,7 @@ import tiny
 from full_disk import file_size_limit
 
 from keras_bert.checkpoints import pretrained
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier

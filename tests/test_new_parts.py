@@ -9,8 +9,8 @@ from tiny_checkpoints import FEATURES, random_checkpoint
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained, model_of
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models.distiller import Distiller
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import UntrainedWarning
 from keras_bert.serving.portable import portable_models

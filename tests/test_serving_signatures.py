@@ -8,7 +8,7 @@ from slow_parameters import slow_except
 
 from keras_bert import InputError, MultipleChoice, SequenceClassifier, SpanClassifier, TokenClassifier
 from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.serving.export import all_signatures, make_tokenizer
 from keras_bert.serving.graph.signature_inputs import SignatureOptions
 from keras_bert.serving.portable.checked_engine import CheckedEngine

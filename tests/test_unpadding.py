@@ -13,8 +13,8 @@ from tensorflow.python.eager import context
 from test_encoder import MASKS, features, small_config
 
 from keras_bert.accelerate.unpadding import lay_out, pack_rows
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models import unpadded_encoder
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tasks.classification.model import SequenceClassifier

@@ -11,7 +11,7 @@ from keras_bert.embeddings.summarization import summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.embeddings.word_senses import word_vectors
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.classification.model import SequenceClassifier

@@ -6,10 +6,10 @@ The tokenizers know the words "the", "a", "fox", "dog" and "who".
 import keras
 import tensorflow as tf
 import tiny
+from keras_bert.families import FAMILIES
 
 from keras_bert import BertConfig, BytePairTokenizer, Vocabulary
-from keras_bert.families import FAMILIES
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models.encoders import make_encoder
 from keras_bert.tokenization.byte_pair import byte_alphabet
 from keras_bert.tokenization.sentence_piece import XLNET_SPECIAL_TOKENS, SentencePieceTokenizer

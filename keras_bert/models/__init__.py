@@ -1,6 +1,6 @@
 """Config -> Keras model: the encoders, and what the models of all tasks share: losses, metrics and the training step.
 
-encoder.py             BertEncoder: a vector for each token and one for each row
+bert_layers.py         the layers of BERT made from a config
 encoder_base.py        Encoder: the contract and the common code of all encoders
 encoders.py            selects the encoder class of a model family
 unpadded_encoder.py    wraps an encoder: computes without padding

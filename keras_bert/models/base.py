@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_bert import registry
 from keras_bert.accelerate.traced_functions import forget_stale_steps
 from keras_bert.config import BertConfig
 from keras_bert.models.layer_settings import (
@@ -77,8 +78,7 @@ class BertModel(keras.Model):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
-        from keras_bert.checkpoints import keras_file
-
+        keras_file = registry.convenience("read and write Keras' files")
         arguments = {**cls.earlier_arguments, **config, "config": BertConfig.from_dict(config["config"])}
         settings = arguments.pop(LAYER_SETTINGS, {})
         # Quantised kernels are stored in 4 or 8 bits and are built in 32.
@@ -90,8 +90,7 @@ class BertModel(keras.Model):
 
     def load_weights(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
         """As `keras.Model.load_weights`. A file whose tensors would expand is refused."""
-        from keras_bert.checkpoints import keras_file
-
+        keras_file = registry.convenience("read and write Keras' files")
         keras_file.check_weights_of(filepath)
         super().load_weights(filepath, *args, **kwargs)
 
@@ -147,8 +146,7 @@ class BertModel(keras.Model):
         Raises:
             InputError: the format cannot hold the model, or the files cannot be written.
         """
-        from keras_bert.checkpoints import pretrained
-
+        pretrained = registry.convenience("read and write checkpoints")
         check_can_be_written(self, "a checkpoint folder")
         pretrained.save_pretrained(self, path, vocabulary, format, include_optimizer)
 
@@ -186,8 +184,7 @@ class BertModel(keras.Model):
         Raises:
             InputError: the checkpoint cannot be read, or does not have the weights that the class needs.
         """
-        from keras_bert.checkpoints import pretrained
-
+        pretrained = registry.convenience("read and write checkpoints")
         arguments |= {"max_position_embeddings": max_position_embeddings, "new_tokens": new_tokens}
         arguments |= {"keep_layers": keep_layers, "do_lower_case": do_lower_case, "trust_pickle": trust_pickle}
         return pretrained.from_pretrained(cls, path, **arguments)
@@ -235,8 +232,7 @@ class BertModel(keras.Model):
         Raises:
             InputError: the model cannot be exported, an option is not valid, or the files cannot be written.
         """
-        from keras_bert.serving import export
-
+        export = registry.convenience("export for serving")
         form = {"format": format, "dtype": dtype, "weights": weights, "compute": compute}
         options: dict[str, Any] = {"max_seq_length": max_seq_length, "text_pairs": text_pairs, "top_k": top_k}
         options |= {"pooling": pooling, "normalize": normalize, "prompt": prompt, "explain": explain}
@@ -255,9 +251,7 @@ class BertModel(keras.Model):
         """As `keras.Model.export`, without a need for `input_signature`: the file takes features of any size."""
         if input_signature is not None or kwargs:
             return super().export(filepath, format, verbose, input_signature, **kwargs)
-        from keras_bert.serving import keras_export
-
-        return keras_export.export(self, filepath, format, verbose)
+        return registry.convenience("export features").export(self, filepath, format, verbose)
 
     def make_train_function(self, force: bool = False) -> Any:
         forget_stale_steps(self)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from keras_bert import registry
 from keras_bert.config import BertConfig
 from keras_bert.models.task_model import TaskModel
 
@@ -33,8 +34,7 @@ class CalibratedModel(TaskModel):
         Raises:
             InputError: the model has no probabilities, or the examples determine no temperature.
         """
-        from keras_bert.tasks import calibration
-
+        calibration = registry.convenience("calibrate")
         return calibration.calibrate_texts(self, x, y, batch_size, max_seq_length)
 
     def divide_logits(self, temperature: float) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from keras_bert import registry
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.models.base import BertModel
 from keras_bert.models.fit_callbacks import check_rate_setter, set_directions
@@ -19,7 +20,6 @@ from keras_bert.optimization import FOR_ONE_FIT, OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.registry import task_of
 from keras_bert.tokenization.user_inputs import holds_texts
 
 if on_tensorflow():
@@ -222,23 +222,19 @@ class TaskVerbs(_Trained, BertModel):
 
     def _on_texts(self) -> Any:
         """Returns the module with `fit_texts`, `evaluate_texts` and `predict_texts` for this model."""
-        from keras_bert.tasks import fitting
-
-        return fitting
+        return registry.convenience("fit, evaluate and predict on texts")
 
     def _compile_by_default(self, arguments) -> None:
         """Compiles for this `fit` on features if the user has not: there is no optimizer, or that of an earlier fit."""
         if self.compiled and not (self.is_compiled_for_one_fit and int(self.optimizer.iterations + 0)):
             return
-        task = task_of(self)
+        task = registry.task_of(self)
         if task is None or task.text_task is None:
             raise InputError(
                 f"{type(self).__name__} has no default learning rate. Call compile(optimizer=...) before fit, such as "
                 "compile(optimizer=AdamW(1e-4))."
             )
-        from keras_bert.tasks import recipe
-
-        recipe.compile_for_features(self, arguments)
+        registry.convenience("compile for one fit").compile_for_features(self, arguments)
 
     @property
     def is_compiled_for_one_fit(self) -> bool:
@@ -383,11 +379,10 @@ class TaskVerbs(_Trained, BertModel):
             InputError: the model does not answer on texts, its encoder does not allow the method, or an option or a
                 target is not valid.
         """
-        from keras_bert.tasks.explanation import explaining
-
         check_options(self.explain, unknown=unknown)
         options = {"method": method, "steps": steps, "quadrature": quadrature, "baseline": baseline}
         options |= {"batch_size": batch_size, "max_seq_length": max_seq_length}
+        explaining = registry.convenience("explain")
         return explaining.explain_texts(self, x, targets, **options)
 
 

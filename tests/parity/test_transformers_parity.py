@@ -15,7 +15,7 @@ import pytest
 import tiny
 from numpy_bert import scatter_weights, weights_by_name
 
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 SCRIPT = pathlib.Path(__file__).with_name("transformers_bert.py")

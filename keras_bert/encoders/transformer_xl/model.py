@@ -13,8 +13,8 @@ from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.numbered_mask import MASKED
 from keras_bert.layers.relative_attention import distance_vectors
 from keras_bert.layers.relative_block import RelativeBlock
+from keras_bert.models.bert_layers import make_block
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder import make_block
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.task_model import TaskModel
 from keras_bert.program.errors import InputError

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert import registry
 from keras_bert.models.prompts import Prompts
 
 
@@ -27,9 +28,7 @@ class LoadedSentenceEncoder(Prompts):
         on_progress: Callable[[int], None] = lambda num_texts: None,
     ) -> np.ndarray:
         """Returns the vectors of texts, float32 `[texts, D]`; the arguments are those of `SentenceEncoder.encode`."""
-        from keras_bert.embeddings.text_vectors import sentence_embeddings
-
-        return sentence_embeddings(
+        return registry.convenience("make vectors of texts").sentence_embeddings(
             self,
             texts,
             normalize=normalize,

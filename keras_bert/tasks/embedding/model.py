@@ -5,6 +5,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_bert import registry
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import POOLINGS, SENTENCE_POOLING, BertConfig
 from keras_bert.layers.text_pooling import TextPooling
@@ -173,9 +174,7 @@ class SentenceEncoder(Prompts, TaskModel):
         Raises:
             InputError: the model has no vocabulary or no such prompt, or a number is out of range.
         """
-        from keras_bert.embeddings.text_vectors import sentence_embeddings
-
-        return sentence_embeddings(
+        return registry.convenience("make vectors of texts").sentence_embeddings(
             self,
             texts,
             normalize=normalize,

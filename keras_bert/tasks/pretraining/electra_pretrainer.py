@@ -7,9 +7,9 @@ from typing import Any
 from keras import ops, random
 
 from keras_bert.config import BertConfig
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers.token_replacement import draw_tokens, put_tokens
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.task_model import TaskModel

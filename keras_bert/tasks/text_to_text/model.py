@@ -5,10 +5,10 @@ from typing import Any
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers.choosing import formulas_for
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.decoder import CrossAttentions, Decoder, DecoderLayers
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class, make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term, smoothed_cross_entropy_term
 from keras_bert.models.task_model import TaskModel, example_weights
