@@ -46,8 +46,9 @@ HARMLESS = (
     *("embedding_size", "num_hidden_groups", "inner_group_num", "type_vocab_size"),
 )
 # Each class is read by the files of its tokenizer. Others cut texts by rules that no file says.
-_CLASSES = [entry.hugging_face.classes for entry in families(has=lambda entry: entry.hugging_face).values()]
-_TOKENIZERS = (*(f"{name}Tokenizer" for name in (*_CLASSES, "TransfoXL", "XLMRoberta")), "PreTrainedTokenizer")
+_FORMATS = [entry.hugging_face for entry in families(has=lambda entry: entry.hugging_face).values()]
+_TOKENIZERS = dict.fromkeys(theirs.tokenizer_class or f"{theirs.classes}Tokenizer" for theirs in _FORMATS)
+_TOKENIZERS = (*_TOKENIZERS, "TransfoXLTokenizer", "XLMRobertaTokenizer")
 FIXED = {
     "is_decoder": (False,),
     "add_cross_attention": (False,),
