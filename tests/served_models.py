@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.serving import export
+from keras_bert.serving.graph.signature_inputs import SignatureOptions
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
@@ -114,7 +115,7 @@ class Exports(dict):
 def made_signatures(model, options):
     """Returns the signatures of a model as functions of their named inputs, without an export."""
     options, tokenizer = (
-        export._checked_options(model, options),
+        export._checked_options(model, SignatureOptions(**options)),
         export.make_tokenizer(model.vocabulary, model.config.do_lower_case),
     )
     made = export.all_signatures(model, tokenizer, options)
