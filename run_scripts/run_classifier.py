@@ -220,7 +220,7 @@ def _explain(answered) -> None:
     from keras_bert.tasks.explanation.page import write_explanation_page
 
     examples = dataclasses.replace(answered.examples, labels=None).part(0, _MOST_EXPLAINED)
-    length = int(answered.encoded.rows.lengths.max())
+    length = int(answered.example_rows.rows.lengths.max())
     explanations = explain_examples(answered.model, examples, max_seq_length=length)
     write_explanation_page(FLAGS.explain, explanations)
     print(f"{FLAGS.explain}: explanations of {len(explanations)} predictions")

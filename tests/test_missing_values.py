@@ -139,7 +139,7 @@ def test_other_functions_name_all_missing_texts():
 @pytest.mark.parametrize("number", [1e300, -1e39, 10**400, "9" * 400, float("inf")])
 def test_numbers_that_32_bits_cannot_hold_are_refused(tasks, number):
     with pytest.raises(InputError, match="score of example 1 must be a|must be numbers"):
-        tasks["scorer"].encode(tasks["scorer"].examples(["a", "b"], [number, 1.0]))
+        tasks["scorer"].rows(tasks["scorer"].examples(["a", "b"], [number, 1.0]))
     if not isinstance(number, str):
         with pytest.raises(InputError, match="the score of example 1 must be a number"):
             tasks["encoder"].examples((["a", "b"], ["a", "b"]), [number, 1.0])

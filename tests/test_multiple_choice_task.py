@@ -64,7 +64,7 @@ def test_scores_are_accuracy_and_the_loss_of_keras(model):
     right = [0, 2, 0, 0]
     scores = model.evaluate((PROMPTS, CHOICES), right)
     task = MultipleChoiceTask(model)
-    batch = task.encode(task.examples((PROMPTS, CHOICES), right)).rows.batch(np.arange(4))
+    batch = task.rows(task.examples((PROMPTS, CHOICES), right)).rows.batch(np.arange(4))
     assert batch["input_ids"].shape == (4, 3, 5)  # as long as the longest
     expected = model.evaluate(tf.data.Dataset.from_tensors(batch), verbose=0, return_dict=True)
     assert scores == pytest.approx({"accuracy": 0.75, "loss": expected["loss"]}, rel=1e-4)

@@ -171,7 +171,7 @@ def test_the_loss_counts_each_word_once(eagerly, folder, capsys):
     ids = [LABELS.index(tag) for tag in tags]
     assert scores["loss"] == pytest.approx(-answer.log_probabilities[np.arange(20), ids].mean(), rel=1e-5)
     task = text_task(model)
-    rows = task.encode(task.examples([words], [tags]), 8).rows
+    rows = task.rows(task.examples([words], [tags]), 8).rows
     assert len(rows) == 8
     assert (rows.tokens["label_ids"] != features.NO_LABEL).sum() == 20
     batch = rows.batch(np.arange(8))

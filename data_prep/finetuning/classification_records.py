@@ -35,7 +35,7 @@ class Classification(FinetuningTask):
     def record(self, part: str) -> list[Feature]:
         return features.classification_features(self.options.max_seq_length)
 
-    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+    def _records(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         found = self.examples[part]
         second_texts = found.second_texts and found.second_texts[examples]
         length = self.options.max_seq_length

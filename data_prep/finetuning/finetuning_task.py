@@ -90,9 +90,9 @@ class FinetuningTask:
             write_line: writes a line of the side file, if there is one.
         """
         for examples in parts_of(len(self.examples[part]), self._rows_per_example(), self.rows_at_once):
-            yield self._encode(part, examples, tokenizer, write_line), examples.stop - examples.start
+            yield self._records(part, examples, tokenizer, write_line), examples.stop - examples.start
 
-    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+    def _records(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         """Returns the records of some examples of a part, in the form of a batch."""
         raise NotImplementedError
 

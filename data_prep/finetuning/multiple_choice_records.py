@@ -44,7 +44,7 @@ class MultipleChoice(FinetuningTask):
     def _rows_per_example(self) -> int:
         return self._num_choices
 
-    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+    def _records(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         found = self.examples[part]
         length = self.options.max_seq_length
         rows, is_cut = choice_rows(found.prompts[examples], found.choices[examples], tokenizer, length)

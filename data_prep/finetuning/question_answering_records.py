@@ -46,7 +46,7 @@ class QuestionAnswering(FinetuningTask):
     def has_side_file(self, part: str) -> bool:
         return part != "train"
 
-    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+    def _records(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         first, stop = examples.start, examples.stop
         if first == 0:
             self._unique_id = _FIRST_UNIQUE_ID

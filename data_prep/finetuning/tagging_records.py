@@ -45,7 +45,7 @@ class Tagging(FinetuningTask):
     def record(self, part: str) -> list[Feature]:
         return features.tagging_features(self.options.max_seq_length)
 
-    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+    def _records(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         words, tags = self.examples[part].words[examples], self._ids.get(part)
         rows, counts = tagged_rows(
             words, tags and tags[examples], tokenizer, self.options.max_seq_length, examples.start

@@ -17,8 +17,8 @@ from keras_bert.tasks.text_rows import TextRows, checked_length, text_rows, toke
 
 
 @dataclasses.dataclass(frozen=True)
-class Encoded:
-    """Encoded examples. Tasks that need more data to interpret the outputs use a subclass.
+class ExampleRows:
+    """The rows of examples. Tasks that need more data to interpret the outputs use a subclass.
 
     Attributes:
         rows: the token rows, with labels if the examples have them.
@@ -30,7 +30,7 @@ class Encoded:
     notes: Sequence[str] = ()
     windows: np.ndarray | None = dataclasses.field(default=None, kw_only=True)
 
-    def print_notes(self, file: TextIO | None = None) -> "Encoded":
+    def print_notes(self, file: TextIO | None = None) -> "ExampleRows":
         """Prints the notes, on standard output by default, and returns this object."""
         for note in self.notes:
             print(printable(note, LONGEST_LINE), file=file)
@@ -67,14 +67,14 @@ class Answered:
     Attributes:
         model: the model that gave the answers.
         examples: the examples.
-        encoded: the rows of the examples, and notes.
+        example_rows: the rows of the examples, and notes.
         outputs: the outputs of the model for the rows.
         answers: one for each example.
     """
 
     model: Any
     examples: Any
-    encoded: Encoded
+    example_rows: ExampleRows
     outputs: Any
     answers: list
 
@@ -132,8 +132,8 @@ class TextTask:
     def before_training(self, examples) -> None:
         """Sets those attributes of the model that depend on its training examples."""
 
-    def encode(self, examples, max_seq_length: int | None = None) -> Encoded:
-        """Encodes examples as token rows.
+    def rows(self, examples, max_seq_length: int | None = None) -> ExampleRows:
+        """Makes token rows of examples.
 
         Args:
             examples: the result of `examples`.
@@ -145,11 +145,11 @@ class TextTask:
         """Returns the outputs of the model for rows; the arguments are those of `predict_rows`."""
         return predict_rows(self.model, rows, batch_size, verbose, calls)
 
-    def answers(self, examples, encoded: Encoded, outputs) -> list:
+    def answers(self, examples, example_rows: ExampleRows, outputs) -> list:
         """Converts outputs of the model to answers, one for each example.
 
         Args:
-            outputs: the result of `outputs` for `encoded.rows`.
+            outputs: the result of `outputs` for `example_rows.rows`.
         """
         raise NotImplementedError
 
@@ -196,12 +196,14 @@ class TextTask:
         """
         raise InputError(f"{type(self.model).__name__} has no classes to weight. Leave class_weight out.")
 
-    def logits_and_labels(self, examples, encoded: Encoded, outputs) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def logits_and_labels(
+        self, examples, example_rows: ExampleRows, outputs
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Returns the arguments of `fit_temperature` in `tasks/calibration.py`: None for logits if the answers have no
         probabilities, and for labels if there are none.
 
         Args:
-            outputs: the result of `outputs` for `encoded.rows`.
+            outputs: the result of `outputs` for `example_rows.rows`.
         """
         return None, None
 
@@ -216,17 +218,18 @@ class TextTask:
         Raises:
             InputError: the task has no explanations, or a target is not valid.
         """
-        encoded = self.encode(examples, max_seq_length).print_notes(sys.stderr)
-        outputs = predict_rows(self.model, encoded.rows, batch_size, verbose=0)
-        return self.explained_rows(examples, encoded, outputs, targets), encoded.rows
+        example_rows = self.rows(examples, max_seq_length).print_notes(sys.stderr)
+        outputs = predict_rows(self.model, example_rows.rows, batch_size, verbose=0)
+        return self.explained_rows(examples, example_rows, outputs, targets), example_rows.rows
 
-    def explained_rows(self, examples, encoded: Encoded, outputs, targets: Sequence) -> list:
-        """Returns the rows of `rows_to_explain`, where `outputs` is the result of `predict_rows` for `encoded.rows`."""
+    def explained_rows(self, examples, example_rows: ExampleRows, outputs, targets: Sequence) -> list:
+        """Returns the rows of `rows_to_explain`; `outputs` is the result of `predict_rows` for `example_rows.rows`."""
         raise InputError(f"{type(self.model).__name__} has no answers that explain can explain.")
 
-    def row_ids(self, encoded: Encoded, row: int) -> np.ndarray:
+    def row_ids(self, example_rows: ExampleRows, row: int) -> np.ndarray:
         """Returns the token ids of a row, int32 (S,)."""
-        return encoded.rows.tokens[features.INPUT_IDS][encoded.rows.splits[row] : encoded.rows.splits[row + 1]]
+        rows = example_rows.rows
+        return rows.tokens[features.INPUT_IDS][rows.splits[row] : rows.splits[row + 1]]
 
     def _with_labels(self, rows: TokenRows, labels: np.ndarray | None, weights) -> TokenRows:
         """Adds `label_ids` and `example_weights` to rows, unless they are None."""

@@ -54,9 +54,9 @@ def calibrate_texts(model, texts, labels, batch_size: int | None = None, max_seq
     """
     task = text_task(model)
     examples = complete_examples(task, texts, labels)
-    encoded = task.encode(examples, max_seq_length)
-    outputs = task.outputs(encoded.rows, batch_size_of(batch_size), 0)
-    return calibrate_on_outputs(Answered(model, examples, encoded, outputs, []))
+    example_rows = task.rows(examples, max_seq_length)
+    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), 0)
+    return calibrate_on_outputs(Answered(model, examples, example_rows, outputs, []))
 
 
 def calibrate_on_outputs(answered: Answered) -> Calibration:
@@ -76,7 +76,7 @@ def calibrate_on_outputs(answered: Answered) -> Calibration:
 
 
 def _logits_and_labels(answered: Answered) -> tuple[np.ndarray | None, np.ndarray | None]:
-    return text_task(answered.model).logits_and_labels(answered.examples, answered.encoded, answered.outputs)
+    return text_task(answered.model).logits_and_labels(answered.examples, answered.example_rows, answered.outputs)
 
 
 def _probabilities(logits: np.ndarray, gold: np.ndarray) -> np.ndarray:

@@ -72,7 +72,7 @@ def distill(
     examples = complete_examples(task, x, y)
     if y is None and LABELS in distiller.terms:
         raise InputError(f"The term {LABELS} needs labels. Received: none. Give labels, or other terms.")
-    rows = task.encode(examples, max_seq_length).rows
+    rows = task.rows(examples, max_seq_length).rows
     if not with_layers:
         logits = teacher_logits(teacher, student, examples, max_seq_length, batch_size)
         rows = rows.with_labels(**{features.TEACHER_LOGITS: logits})
@@ -95,5 +95,5 @@ def teacher_logits(teacher, student, examples, max_seq_length: int | None, batch
     task = text_task(teacher)
     positions = teacher.config.max_sequence_length
     unlabelled = dataclasses.replace(examples, labels=None, weights=None)
-    encoded = task.encode(unlabelled, positions if max_seq_length is None else min(max_seq_length, positions))
-    return predict_rows(teacher, encoded.rows, batch_size)[:, order].astype(np.float32)
+    example_rows = task.rows(unlabelled, positions if max_seq_length is None else min(max_seq_length, positions))
+    return predict_rows(teacher, example_rows.rows, batch_size)[:, order].astype(np.float32)

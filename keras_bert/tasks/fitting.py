@@ -116,11 +116,11 @@ def fit_texts(
             raise InputError("Give sample_weight or class_weight, not both.")
         examples = dataclasses.replace(examples, weights=task.class_weights(examples, class_weight))
     task.before_training(examples)
-    rows = task.encode(examples, max_seq_length).print_notes(sys.stderr).rows
+    rows = task.rows(examples, max_seq_length).print_notes(sys.stderr).rows
     if not rows.labels:
         raise InputError("There are no labels to train on: give fit(texts, labels).")
     if held_out is not None:
-        validation_data = rows_dataset(task.encode(held_out, max_seq_length).rows, validation_batch_size or batch_size)
+        validation_data = rows_dataset(task.rows(held_out, max_seq_length).rows, validation_batch_size or batch_size)
     elif validation_data is not None:
         validation_data = _validation_dataset(
             task, validation_data, validation_batch_size or batch_size, max_seq_length, skip_missing
@@ -162,10 +162,10 @@ def evaluate_texts(
     check_options(evaluate_texts, kwargs)
     task = text_task(model)
     examples = _examples(task, x, y, sample_weight, skip_missing)
-    encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
+    example_rows = task.rows(examples, max_seq_length).print_notes(sys.stderr)
     calls = Calls(model, callbacks, "test")
-    outputs = task.outputs(encoded.rows, batch_size_of(batch_size), verbose, calls)
-    scores = task.scores(examples, task.answers(examples, encoded, outputs))
+    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), verbose, calls)
+    scores = task.scores(examples, task.answers(examples, example_rows, outputs))
     calls.end(scores)
     return as_returned(scores, return_dict)
 
@@ -196,11 +196,11 @@ def predict_texts(
     check_options(predict_texts, options, [*option_names(task.answers), *task.output_options])
     output_options = {name: options.pop(name) for name in task.output_options if name in options}
     examples = _examples(task, x)
-    encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
+    example_rows = task.rows(examples, max_seq_length).print_notes(sys.stderr)
     calls = Calls(model, callbacks, "predict")
-    outputs = task.outputs(encoded.rows, batch_size_of(batch_size), verbose, calls, **output_options)
+    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), verbose, calls, **output_options)
     calls.end()
-    return task.answers(examples, encoded, outputs, **options)
+    return task.answers(examples, example_rows, outputs, **options)
 
 
 def check_options(function: Callable, given: Iterable[str], others: Iterable[str] = ()) -> None:
@@ -263,7 +263,7 @@ def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: i
     from keras_bert.records.datasets import rows_dataset
 
     x, y, weight = (*parts, None, None)[:3]
-    encoded = task.encode(_examples(task, x, y, weight, skip_missing), max_seq_length)
-    if not encoded.rows.labels:
+    example_rows = task.rows(_examples(task, x, y, weight, skip_missing), max_seq_length)
+    if not example_rows.rows.labels:
         raise InputError("There are no labels to validate on: give validation_data=(texts, labels).")
-    return rows_dataset(encoded.rows, batch_size)
+    return rows_dataset(example_rows.rows, batch_size)

@@ -170,7 +170,7 @@ def fine_tune(
     if options.class_weight is not None:
         train = dataclasses.replace(train, weights=task.class_weights(train, options.class_weight))
     task.before_training(train)
-    rows = task.encode(train, options.max_seq_length).print_notes().rows
+    rows = task.rows(train, options.max_seq_length).print_notes().rows
     _prepare(model, options)
     settings = run_settings(model, task, train, dev, start, options, model_arguments)
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
@@ -281,11 +281,11 @@ def _best_model(
 
 def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[], dict[str, float]]:
     """Returns a function that returns the scores of the task's model with its current weights; ties count as wrong."""
-    encoded = task.encode(dev, options.max_seq_length).print_notes()
+    example_rows = task.rows(dev, options.max_seq_length).print_notes()
 
     def evaluate():
-        outputs = task.outputs(encoded.rows, options.train_batch_size)
-        scores = task.scores(dev, task.answers(dev, encoded, outputs), is_worst=True)
+        outputs = task.outputs(example_rows.rows, options.train_batch_size)
+        scores = task.scores(dev, task.answers(dev, example_rows, outputs), is_worst=True)
         return {name: float(value) for name, value in scores.items()}
 
     return functools.partial(call_in_chief, evaluate)

@@ -162,7 +162,7 @@ def _calibrated(answered: Answered, folder: RunFolder, sizes: dict[str, int]) ->
     """Calibrates the model, saves it, and gives the answers their new probabilities."""
     temperature = calibrate_answered(answered, folder).temperature
     outputs = {name: logits / temperature for name, logits in answered.outputs.items()}
-    answers = text_task(answered.model).answers(answered.examples, answered.encoded, outputs, **sizes)
+    answers = text_task(answered.model).answers(answered.examples, answered.example_rows, outputs, **sizes)
     return dataclasses.replace(answered, outputs=outputs, answers=answers)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.base import Answered, Encoded, TextTask
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification import examples as classification
 from keras_bert.tasks.classification import report
 from keras_bert.tasks.classification.examples import TextExamples
@@ -82,42 +82,42 @@ class ClassificationTask(TextTask):
         labels = None if y is None else self._kind.as_labels(as_list(y, "labels"), self.model.labels)
         return TextExamples(texts, second_texts, labels, weights=sample_weight)
 
-    def encode(self, examples: TextExamples, max_seq_length: int | None = None) -> Encoded:
-        """As `TextTask.encode`. In training, each window of a text has the label of the text."""
+    def rows(self, examples: TextExamples, max_seq_length: int | None = None) -> ExampleRows:
+        """As `TextTask.rows`. In training, each window of a text has the label of the text."""
         stride = self.model.doc_stride
         rows, is_cut, texts = self.text_rows(examples.texts, examples.second_texts, max_seq_length, doc_stride=stride)
         labels = None if examples.labels is None else self._kind.label_ids(examples, self.model.labels)[texts]
         weights = None if examples.weights is None else np.asarray(examples.weights, np.float32)[texts]
         rows = self._with_labels(rows, labels, weights)
         if stride and examples.second_texts is None:
-            return Encoded(rows, windows=texts)
-        return Encoded(rows, self._notes_of_cuts(examples, is_cut, max_seq_length))
+            return ExampleRows(rows, windows=texts)
+        return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, max_seq_length))
 
-    def answers(self, examples: TextExamples, encoded: Encoded, outputs: np.ndarray) -> list:
-        return self._kind.answers(encoded.outputs_of_examples(outputs), self.model.labels)
+    def answers(self, examples: TextExamples, example_rows: ExampleRows, outputs: np.ndarray) -> list:
+        return self._kind.answers(example_rows.outputs_of_examples(outputs), self.model.labels)
 
-    def logits_and_labels(self, examples: TextExamples, encoded: Encoded, outputs) -> tuple:
+    def logits_and_labels(self, examples: TextExamples, example_rows: ExampleRows, outputs) -> tuple:
         if self.model.problem_type == "regression":
             return None, None
-        gold = encoded.rows.labels.get(features.LABEL_IDS)
-        if gold is not None and encoded.windows is not None:
-            gold = gold[np.unique(encoded.windows, return_index=True)[1]]
-        return encoded.outputs_of_examples(outputs), gold
+        gold = example_rows.rows.labels.get(features.LABEL_IDS)
+        if gold is not None and example_rows.windows is not None:
+            gold = gold[np.unique(example_rows.windows, return_index=True)[1]]
+        return example_rows.outputs_of_examples(outputs), gold
 
     def explained_rows(
-        self, examples: TextExamples, encoded: Encoded, outputs, targets: Sequence
+        self, examples: TextExamples, example_rows: ExampleRows, outputs, targets: Sequence
     ) -> list[ExplainedRow]:
         """Explains the logit of a label, by default of the most probable one, or a score."""
-        of_examples, labels = encoded.outputs_of_examples(outputs), self.model.labels
-        windows = range(len(examples)) if encoded.windows is None else encoded.windows.tolist()
-        lengths, rows, before = np.diff(encoded.rows.splits), [], {}
+        of_examples, labels = example_rows.outputs_of_examples(outputs), self.model.labels
+        windows = range(len(examples)) if example_rows.windows is None else example_rows.windows.tolist()
+        lengths, rows, before = np.diff(example_rows.rows.splits), [], {}
         for row, example in enumerate(windows):
             texts = tuple(column[example] for column in (examples.texts, examples.second_texts) if column is not None)
             best = 0 if self.model.problem_type == "regression" else int(of_examples[example].argmax())
             number = best if targets[example] is None else number_of(targets[example], labels, "label")
             first = before.get(example, 0)
             before[example] = first + (self.model.doc_stride or 0)
-            pieces = pieces_of_row(self.row_ids(encoded, row), texts, self.tokenizer, [first] * len(texts))
+            pieces = pieces_of_row(self.row_ids(example_rows, row), texts, self.tokenizer, [first] * len(texts))
             weight = lengths[row] / lengths[np.array(windows) == example].sum()
             columns = () if pools_all_tokens(self.model) else (0,)
             rows.append(ExplainedRow(example, row, labels[number], (number,), columns, texts, pieces, float(weight)))

@@ -9,7 +9,7 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.base import Answered, Encoded, TextTask
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification.report import write_regression_report
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES, TEXTS, SentenceExamples
 from keras_bert.tasks.embedding.scores import (
@@ -74,7 +74,7 @@ class EmbeddingTask(TextTask):
         if isinstance(inner, InBatchNegatives) and len(set(examples.columns[0])) < 2:
             raise InputError(f"{examples.source}: in-batch negatives need two different anchors or more. Received: one")
 
-    def encode(self, examples: SentenceExamples, max_seq_length: int | None = None) -> Encoded:
+    def rows(self, examples: SentenceExamples, max_seq_length: int | None = None) -> ExampleRows:
         length = self.checked_length(self.model.max_seq_length if max_seq_length is None else max_seq_length)
         prefixes = self._prefixes(examples)
         lists = zip(*examples.columns, strict=True)
@@ -85,7 +85,7 @@ class EmbeddingTask(TextTask):
         equal = sum(len(set(texts)) < len(texts) for texts in zip(*examples.columns, strict=True))
         if examples.kind == PAIRS and equal:
             notes.append(f"{examples.source}: in {equal} of {len(examples)} examples two texts are equal")
-        return Encoded(self._with_labels(rows, self._labels(examples), examples.weights), notes)
+        return ExampleRows(self._with_labels(rows, self._labels(examples), examples.weights), notes)
 
     def _with_labels(self, rows, labels, weights):
         return super()._with_labels(rows, None, weights).with_labels(**labels)
@@ -105,7 +105,7 @@ class EmbeddingTask(TextTask):
             return [prompt()] * len(examples.columns)
         return [prompt(prompt_for("query")), *[prompt(prompt_for("document"))] * (len(examples.columns) - 1)]
 
-    def answers(self, examples: SentenceExamples, encoded: Encoded, outputs: np.ndarray) -> np.ndarray:
+    def answers(self, examples: SentenceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> np.ndarray:
         """Returns the vectors, float32 `[N, D]`, or `[N, C, D]` for C columns."""
         return outputs
 

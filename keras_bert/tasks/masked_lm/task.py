@@ -12,7 +12,7 @@ from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.records.segment_rows import cut_overlapping, join_segments
 from keras_bert.records.token_rows import MaskedRows, RowBatches, TokenRows
-from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.base import ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
 from keras_bert.tasks.fitting import (
     FIT_OPTIONS,
@@ -54,7 +54,7 @@ class MaskedLMTask(TextTask):
             raise InputError("A masked language model is trained on texts alone: give neither labels nor weights.")
         return as_texts(x)
 
-    def encode(self, examples: list[str], max_seq_length: int | None = None) -> Encoded:
+    def rows(self, examples: list[str], max_seq_length: int | None = None) -> ExampleRows:
         length, vocabulary = self.checked_length(max_seq_length), self.tokenizer.vocabulary
         room = length - vocabulary.special_tokens.num_special(1)
         ids, lengths = token_lists(examples, self.tokenizer.tokenize)
@@ -67,7 +67,7 @@ class MaskedLMTask(TextTask):
         rows, _ = join_segments([parts], length, vocabulary)
         notes = [f"{num_cut} of {len(examples)} texts are longer than {length} tokens and were split into several rows"]
         notes += [f"{num_empty} of {len(examples)} texts are empty and are left out"]
-        return Encoded(rows, [note for note, count in zip(notes, (num_cut, num_empty), strict=True) if count])
+        return ExampleRows(rows, [note for note, count in zip(notes, (num_cut, num_empty), strict=True) if count])
 
     def rows_to_explain(self, examples: list[str], targets, max_seq_length, batch_size):
         """Explains the logit of a token in place of the first [MASK] of each text; by default of the likeliest."""
@@ -175,9 +175,9 @@ def fit_texts(
         texts, held_out = texts[:first], texts[first:]
     elif validation_data is not None and not isinstance(validation_data, Mapping):
         held_out = _texts(task, validation_data, None, skip_missing)
-    rows = task.encode(texts, max_seq_length).print_notes(sys.stderr).rows
+    rows = task.rows(texts, max_seq_length).print_notes(sys.stderr).rows
     if held_out is not None:
-        held_out = task.encode(held_out, max_seq_length).print_notes(sys.stderr).rows
+        held_out = task.rows(held_out, max_seq_length).print_notes(sys.stderr).rows
         validation_data = _dataset(task, held_out, validation_batch_size or batch_size, masking, seed)
     steps_per_epoch = num_steps(steps_per_epoch, len(RowBatches(rows, batch_size)))
     compile_for_texts(model, steps_per_epoch, epochs, kwargs.get("initial_epoch", 0))
@@ -210,7 +210,7 @@ def evaluate_texts(
     check_masked_lm(model)
     check_options(evaluate_texts, kwargs)
     task = text_task(model)
-    rows = task.encode(_texts(task, x, y, skip_missing), max_seq_length).print_notes(sys.stderr).rows
+    rows = task.rows(_texts(task, x, y, skip_missing), max_seq_length).print_notes(sys.stderr).rows
     total = right = weight = 0.0
     calls, forward = Calls(model, callbacks, "test"), forward_function(model)
     calls.begin()

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.base import Answered, Encoded, TextTask
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES, SentenceExamples
 from keras_bert.tasks.embedding.scores import TiedRanking, mean_scores
@@ -57,9 +57,9 @@ class RankingTask(TextTask):
         self.main_score = "spearman" if examples.kind == SCORES else "mrr@10"
         forget_traces(self.model)
 
-    def encode(
+    def rows(
         self, examples: SentenceExamples, max_seq_length: int | None = None, prompt: str | None = None
-    ) -> Encoded:
+    ) -> ExampleRows:
         length, num_texts = self.checked_length(max_seq_length or self.model.max_seq_length), len(examples.columns) - 1
         prefix = self.model.prompt(prompt)
         queries = (prefix + query for query in examples.columns[0] for _ in range(num_texts))
@@ -69,21 +69,23 @@ class RankingTask(TextTask):
         # Training on lists has no labels: the first text is the relevant one.
         relevances = np.zeros(len(examples)) if examples.scores is None else examples.scores
         rows = self._with_labels(rows, np.asarray(relevances, np.float32), examples.weights)
-        return Encoded(rows, self._notes_of_cuts(examples, is_cut, length, "rows were"))
+        return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, length, "rows were"))
 
-    def answers(self, examples: SentenceExamples, encoded: Encoded, outputs: np.ndarray) -> np.ndarray:
+    def answers(self, examples: SentenceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> np.ndarray:
         """Returns the scores, float32 `[N]`, or `[N, C]` for C texts per query."""
         scores = SCORE_ACTIVATIONS[self.model.activation](outputs)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def explained_rows(self, examples: SentenceExamples, encoded: Encoded, outputs, targets) -> list[ExplainedRow]:
+    def explained_rows(
+        self, examples: SentenceExamples, example_rows: ExampleRows, outputs, targets
+    ) -> list[ExplainedRow]:
         """Explains the output of each pair (query, text)."""
         if len(examples.columns) != 2:
             raise InputError(f"explain takes (queries, texts). Received: {len(examples.columns)} columns.")
         rows, prefix = [], self.model.prompt()
         for number, (query, text) in enumerate(zip(*examples.columns, strict=True)):
             texts = (prefix + query, text)
-            pieces = pieces_of_row(self.row_ids(encoded, number), texts, self.tokenizer)
+            pieces = pieces_of_row(self.row_ids(example_rows, number), texts, self.tokenizer)
             columns = () if pools_all_tokens(self.model) else (0,)
             rows.append(ExplainedRow(number, number, "score", (0,), columns, texts, pieces))
         return rows
@@ -125,7 +127,7 @@ def rank(
     task = text_task(model)
     texts = list(examples_of_columns((texts,), None).columns[0])
     examples = SentenceExamples([[query] * len(texts), texts], source="the query and its texts")
-    rows = task.encode(examples, prompt=prompt).print_notes().rows
+    rows = task.rows(examples, prompt=prompt).print_notes().rows
     scores = task.answers(examples, None, predict_rows(model, rows, batch_size))
     order = np.argsort(-scores, kind="stable")[:top_k].tolist()
     return [RankedText(number, texts[number], float(scores[number])) for number in order]

@@ -10,7 +10,7 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.base import Answered, Encoded, TextTask
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, Piece, number_of
 from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tagging import examples as tagging
@@ -64,8 +64,8 @@ class TagsAnswer:
 
 
 @dataclasses.dataclass(frozen=True)
-class EncodedSentences(Encoded):
-    """Encoded sentences, and the positions of their words among the tokens.
+class SentenceRows(ExampleRows):
+    """The rows of sentences, and the positions of their words among the tokens.
 
     Attributes:
         first_tokens: int64 (words of all sentences,), the index of each word's first token.
@@ -115,7 +115,7 @@ class TaggingTask(TextTask):
         tags = [self._named(number, values) for number, values in enumerate(as_list(y, "tags"), start=1)]
         return TaggedSentences(given, tags, weights=sample_weight)
 
-    def encode(self, examples: TaggedSentences, max_seq_length: int | None = None) -> EncodedSentences:
+    def rows(self, examples: TaggedSentences, max_seq_length: int | None = None) -> SentenceRows:
         length = self.checked_length(max_seq_length)
         tags = None if examples.tags is None else tagging.label_ids(examples, self.labels)
         rows, counts = tagged_rows(examples.words, tags, self.tokenizer, length, doc_stride=self.model.doc_stride)
@@ -127,39 +127,39 @@ class TaggingTask(TextTask):
             rows = self._with_labels(rows, None, weights[sentences])
         word_splits = np.cumsum([0, *map(len, examples.words)])
         notes = _notes(examples, counts, length, self.model.doc_stride is not None)
-        return EncodedSentences(rows, notes, first_tokens, word_splits, length)
+        return SentenceRows(rows, notes, first_tokens, word_splits, length)
 
-    def answers(self, examples: TaggedSentences, encoded: EncodedSentences, outputs: np.ndarray) -> list[TagsAnswer]:
-        logits = outputs[encoded.first_tokens].astype(np.float64)
+    def answers(self, examples: TaggedSentences, example_rows: SentenceRows, outputs: np.ndarray) -> list[TagsAnswer]:
+        logits = outputs[example_rows.first_tokens].astype(np.float64)
         logits[:, ~np.array(self.labels.is_answer)] = -np.inf
         logits -= logits.max(axis=1, keepdims=True)
         log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        splits = encoded.word_splits
+        splits = example_rows.word_splits
         return [
             self._answer(examples, number, log_probabilities[splits[number] : splits[number + 1]])
             for number in range(len(examples))
         ]
 
-    def logits_and_labels(self, examples: TaggedSentences, encoded: EncodedSentences, outputs) -> tuple:
+    def logits_and_labels(self, examples: TaggedSentences, example_rows: SentenceRows, outputs) -> tuple:
         """Returns the logits and tags of all words, without the labels that no word may get."""
         is_answer = np.array(self.labels.is_answer)
-        gold = (np.cumsum(is_answer) - 1)[encoded.rows.tokens[features.LABEL_IDS][encoded.first_tokens]]
-        return outputs[encoded.first_tokens][:, is_answer], None if examples.tags is None else gold
+        gold = (np.cumsum(is_answer) - 1)[example_rows.rows.tokens[features.LABEL_IDS][example_rows.first_tokens]]
+        return outputs[example_rows.first_tokens][:, is_answer], None if examples.tags is None else gold
 
     def explained_rows(
-        self, examples: TaggedSentences, encoded: EncodedSentences, outputs, targets: Sequence
+        self, examples: TaggedSentences, example_rows: SentenceRows, outputs, targets: Sequence
     ) -> list[ExplainedRow]:
         """Explains the logit of the tag of one word, at its first piece. By default it is the first word of the most
         probable entity, or the word with the most probable tag if there is none."""
-        answers, rows = self.answers(examples, encoded, outputs), []
+        answers, rows = self.answers(examples, example_rows, outputs), []
         for number, answer in enumerate(answers):
             target, words = targets[number], examples.words[number]
             word, tag = self._surest(examples, number, answer) if target is None else _word_and_tag(target, words)
             label = number_of(tag, self.model.labels, "tag")
-            token = int(encoded.first_tokens[encoded.word_splits[number] + word])
-            row = int(np.searchsorted(encoded.rows.splits, token, "right")) - 1
-            column, ids = token - int(encoded.rows.splits[row]), self.row_ids(encoded, row)
-            pieces = self._pieces(examples, number, word, column, len(ids), encoded.length)
+            token = int(example_rows.first_tokens[example_rows.word_splits[number] + word])
+            row = int(np.searchsorted(example_rows.rows.splits, token, "right")) - 1
+            column, ids = token - int(example_rows.rows.splits[row]), self.row_ids(example_rows, row)
+            pieces = self._pieces(examples, number, word, column, len(ids), example_rows.length)
             text = _text_of(examples, number)
             name = f"{self.model.labels[label]}: {words[word]}"
             index = column * len(self.model.labels) + label

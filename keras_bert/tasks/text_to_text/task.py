@@ -9,7 +9,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import SourceTargetRows, TokenRows
-from keras_bert.tasks.base import Answered, Encoded, TextTask
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.prediction import predict_rows, traced_on_features
 from keras_bert.tasks.report_files import aligned, write_table, write_text
 from keras_bert.tasks.text_rows import text_rows
@@ -52,7 +52,7 @@ class TextToTextTask(TextTask):
         targets = None if y is None else as_texts(y, "target")
         return TextToTextExamples(as_texts(x, "source"), targets, weights=sample_weight)
 
-    def encode(self, examples: TextToTextExamples, max_seq_length: int | None = None) -> Encoded:
+    def rows(self, examples: TextToTextExamples, max_seq_length: int | None = None) -> ExampleRows:
         rows, is_cut, _ = self.text_rows(examples.sources, None, max_seq_length)
         notes = self._notes_of_cuts(examples, is_cut, max_seq_length, "sources were")
         if examples.targets is not None:
@@ -66,7 +66,7 @@ class TextToTextTask(TextTask):
                 )
             weights = np.ones(len(examples), np.float32) if examples.weights is None else examples.weights
             rows = self._with_labels(SourceTargetRows.of(rows, targets), None, weights)
-        return Encoded(rows, notes)
+        return ExampleRows(rows, notes)
 
     def outputs(self, rows: TokenRows, batch_size: int = 32, verbose="auto", calls=None, **options):
         """Returns the loss and the accuracy of each target, weighted; or, for rows without targets, what is written.
@@ -97,9 +97,9 @@ class TextToTextTask(TextTask):
         forward = traced_on_features(self.model, options, write, self.model.source_names)
         return predict_rows(self.model, rows, batch_size, verbose, calls, forward)
 
-    def answers(self, examples: TextToTextExamples, encoded: Encoded, outputs) -> list:
+    def answers(self, examples: TextToTextExamples, example_rows: ExampleRows, outputs) -> list:
         """Returns a `WrittenText` for each example, or the sums over the tokens of each target."""
-        if isinstance(encoded.rows, SourceTargetRows):
+        if isinstance(example_rows.rows, SourceTargetRows):
             return list(zip(*(outputs[name].tolist() for name in ("loss", "right", "weight")), strict=True))
         texts = outputs["texts"].tolist() if "texts" in outputs else [map(self.text_of, ids) for ids in outputs["ids"]]
         return [
