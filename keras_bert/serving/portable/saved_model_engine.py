@@ -17,7 +17,7 @@ from keras_bert.tf_serving.loading import load_saved_model
 _decoded = np.frompyfunc(lambda text: text.decode("utf-8", "replace"), 1, 1)
 
 
-class Signature:
+class RunnableSignature:
     """A signature of a loaded SavedModel: a function of arrays or lists by name that returns arrays by name.
 
     Strings may be `str` or `bytes`; those that it returns are `bytes`.
@@ -63,7 +63,7 @@ class SavedModelEngine:
         vocabulary: its tokens.
 
     Attributes:
-        signatures: all signatures of the SavedModel, name -> `Signature`.
+        signatures: all signatures of the SavedModel, name -> `RunnableSignature`.
         has_raw_outputs: false for exports of earlier versions, see `outputs_of_answers`.
         feature_names: the features that the network takes.
 
@@ -78,7 +78,7 @@ class SavedModelEngine:
         folder = os.fspath(folder)
         loaded = load_saved_model(folder)
         errors = (KeyError, TypeError, ValueError, tf.errors.OpError)
-        self.signatures = {name: Signature(name, loaded, tf.constant, errors, folder) for name in loaded.signatures}
+        self.signatures = {name: RunnableSignature(name, loaded, tf.constant, errors, folder) for name in loaded.signatures}
         self.has_raw_outputs = RAW_OUTPUTS in self.signatures
         network = self.signatures.get(RAW_OUTPUTS, self.signatures.get("tokens"))
         if network is None:
