@@ -78,7 +78,9 @@ class SavedModelEngine:
         folder = os.fspath(folder)
         loaded = load_saved_model(folder)
         errors = (KeyError, TypeError, ValueError, tf.errors.OpError)
-        self.signatures = {name: RunnableSignature(name, loaded, tf.constant, errors, folder) for name in loaded.signatures}
+        self.signatures = {
+            name: RunnableSignature(name, loaded, tf.constant, errors, folder) for name in loaded.signatures
+        }
         self.has_raw_outputs = RAW_OUTPUTS in self.signatures
         network = self.signatures.get(RAW_OUTPUTS, self.signatures.get("tokens"))
         if network is None:
