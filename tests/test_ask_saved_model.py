@@ -33,10 +33,10 @@ def pairs(folders):
 def test_a_signature_of_a_loaded_saved_model_takes_lists_and_returns_arrays(pairs):
     assert (pairs.inputs, "is_given" in pairs.outputs) == (("text", "text_b"), True)
     found = pairs(text=["the fox", b"\xff"], text_b=["the dog", ""])
-    assert found["labels"].tolist() == [[b"a", b"b"]] * 2
-    assert (found["probabilities"].dtype, found["probabilities"].shape) == (np.float32, (2, 2))
-    assert pairs(text="the fox", text_b="")["probabilities"].shape == (1, 2)  # a single string is a list of one
-    assert pairs(text=[], text_b=[])["probabilities"].shape == (0, 2)
+    assert found["labels"].tolist() == [[b"a", b"b", b"c"]] * 2
+    assert (found["probabilities"].dtype, found["probabilities"].shape) == (np.float32, (2, 3))
+    assert pairs(text="the fox", text_b="")["probabilities"].shape == (1, 3)  # a single string is a list of one
+    assert pairs(text=[], text_b=[])["probabilities"].shape == (0, 3)
     with pytest.raises(InputError, match="The signature serving_default of .* takes text, text_b. Received: text"):
         pairs(text=["the fox"])
     with pytest.raises(InputError, match="equally many rows"):
