@@ -29,7 +29,7 @@ MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12,
 LARGEST_DIFFERENCE = 1e-3
 LARGEST_DIFFERENCE_OF_GELUS = 5e-2
 LARGEST_DIFFERENCE_OF_8_BITS = 2e-2
-LARGEST_DIFFERENCE_OF_BFLOAT16 = 1e-1
+LARGEST_DIFFERENCE_OF_BFLOAT16 = 2.5e-1  # 12 layers of BASE that round at other places
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +52,9 @@ def _exported(format: str, reads_torch_export: bool = False, **weights) -> Side:
 
 
 SIDES = {
-    "ours": Side("benchmarks.sides.keras_bert_encoder"),
+    "ours": Side("benchmarks.sides.keras_bert_encoder", has_dtypes=True),
     "ours_unpadded": Side("benchmarks.sides.keras_bert_encoder", arguments={"unpadded": 1}),
+    "ours_xla": Side("benchmarks.sides.keras_bert_encoder", arguments={"xla": 1}, has_dtypes=True),
     "ours_jax": Side("benchmarks.sides.keras_bert_on_jax", "jax", has_dtypes=True),
     "keras_hub": Side("benchmarks.sides.keras_hub_encoder", "keras_hub"),
     "transformers": Side("benchmarks.sides.transformers_encoder", "torch", has_dtypes=True),
@@ -104,8 +105,8 @@ def environment_of_sides(environment: str) -> dict[str, str]:
     """Returns the environment variables that let every Python find this checkout, and TensorFlow say less."""
     path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
     backend = "jax" if environment == "jax" else "tensorflow"
-    # JAX would take most of a GPU's memory, and leave too little for the others.
-    memory = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    # JAX and TensorFlow would take most of a GPU's memory, and leave too little for the others.
+    memory = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
     return {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": backend} | memory
 
 

@@ -109,10 +109,9 @@ def read_questions(path: str, most: int | None = None) -> tuple[dict, Callable]:
 def _asking(path: str, options: dict) -> Callable:
     """Loads an export, and returns the function columns -> answers."""
     from keras_bert.serving import load
-    from keras_bert.tf_serving.ask import SavedModel
 
+    model = load(path)
     if "format" in options:
-        model = load(path)
 
         def predict(columns):
             texts = tuple(columns.values())
@@ -120,13 +119,10 @@ def _asking(path: str, options: dict) -> Callable:
             return [answer.label if hasattr(answer, "label") else answer.text for answer in found]
 
         return predict
-    import tensorflow as tf
-
-    loaded = SavedModel(path)
 
     def answer(columns):
-        outputs = loaded._signature(**{name: tf.constant(texts) for name, texts in columns.items()})
-        return [text.decode() for text in outputs["answer" if "answer" in outputs else "label"].numpy()]
+        outputs = model.signatures["serving_default"](**columns)
+        return [text.decode() for text in outputs["answer" if "answer" in outputs else "label"]]
 
     return answer
 

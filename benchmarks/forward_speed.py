@@ -5,13 +5,14 @@
 All sides compute the last layer's vectors of the same random rows with the same weights in float32, on all cores; their
 results are compared first. Each side runs what users of its engine run:
 
-* ours: `BertEncoder` in a `tf.function`, as `predict` and exports run it.
+* ours: `BertEncoder` in a `tf.function`, as `predict` and exports run it. ours_xla, only if named: with XLA.
 * ours_jax: `BertEncoder` on Keras' JAX backend, in a `jax.jit`.
 * keras_hub: KerasHub's backbone in a `tf.function`. transformers: its model on torch, inference mode, SDPA.
 * onnxruntime: torch's export of that model.
 
-ours_jax and transformers run on a GPU if they find one, and have --dtype=bfloat16. In float32 on a GPU, JAX rounds the
-numbers of products to TF32 and torch does not; JAX_DEFAULT_MATMUL_PRECISION=highest changes that.
+These four and transformers run on a GPU if they find one; all but keras_hub have --dtype=bfloat16. In float32 on a GPU,
+TensorFlow and JAX round the numbers of products to TF32 and torch does not. NVIDIA_TF32_OVERRIDE=0 and
+JAX_DEFAULT_MATMUL_PRECISION=highest change that.
 
 Sides are processes that take turns. In a turn a side runs for --settle seconds that are not counted and then for
 --seconds that are counted; the first turn is not counted. A cell has the milliseconds of a call, the median over the
@@ -28,7 +29,7 @@ import tempfile
 import numpy as np
 from absl import flags
 
-from benchmarks.encoder_sides import OTHERS, RunningSides, config_of_size, write_batch, write_model
+from benchmarks.encoder_sides import OTHERS, SIDES, RunningSides, config_of_size, write_batch, write_model
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
 from benchmarks.tables import ratio_of, table_lines
 from keras_bert import registry
@@ -110,7 +111,7 @@ def measure(sides: RunningSides, config: BertConfig, folder: str, cases: list[tu
 
 def table(measured: list[tuple]) -> list[str]:
     """Returns the lines of the table; `measured` has (size, length, rows, {side: seconds in every turn})."""
-    names = [name for name in FORWARD_SIDES if any(name in case[-1] for case in measured)]
+    names = [name for name in SIDES if any(name in case[-1] for case in measured)]
     rows = []
     for size, length, num_rows, seconds in measured:
         first = seconds.get(names[0], [])

@@ -98,7 +98,7 @@ def compile_as_transformers(model, recipe, x, y) -> None:
     from keras_bert.tasks.fitting import text_task
 
     task = text_task(model)
-    num_rows = len(task.encode(task.examples(x, y), recipe.max_seq_length).rows)
+    num_rows = len(task.rows(task.examples(x, y), recipe.max_seq_length).rows)
     num_steps = math.ceil(num_rows / recipe.batch_size) * recipe.epochs
     num_warmup_steps = math.ceil(examples.WARMUP_PART * num_steps)
     # Without a flat part: the rate rises to the peak, then falls to 0.
@@ -118,7 +118,7 @@ def train_on_request(model, x, y, recipe, steps: int) -> None:
     from keras_bert.tasks.fitting import text_task
 
     task = text_task(model)
-    rows = task.encode(task.examples(x, y), recipe.max_seq_length).rows
+    rows = task.rows(task.examples(x, y), recipe.max_seq_length).rows
     order = RowBatches(rows, recipe.batch_size, seed=1).order()
 
     class Turns(keras.callbacks.Callback):

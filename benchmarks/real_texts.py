@@ -49,7 +49,7 @@ def token_rows(
     texts: Sequence[Text], vocabulary: Vocabulary, max_seq_length: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Returns (input_ids, segment_ids) of every text, int32 `[S]` without padding, S at most `max_seq_length`."""
-    from keras_bert.tasks.classification.rows import encode_texts
+    from keras_bert.tasks.text_rows import text_rows
     from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 
     tokenizer, rows = GraphTokenizer(vocabulary), {}
@@ -58,9 +58,8 @@ def token_rows(
         if not places:
             continue
         columns = [[texts[place][column] for place in places] for column in range(number_of_texts)]
-        batch, _ = encode_texts(columns[0], columns[1] if number_of_texts == 2 else None, tokenizer, max_seq_length)
-        for place, ids, mask, segments in zip(
-            places, batch["input_ids"], batch["input_mask"], batch["segment_ids"], strict=True
-        ):
-            rows[place] = (ids[: mask.sum()], segments[: mask.sum()])
+        second_texts = columns[1] if number_of_texts == 2 else None
+        found = text_rows(columns[0], second_texts, tokenizer, max_seq_length).rows
+        for place, first, last in zip(places, found.splits[:-1], found.splits[1:], strict=True):
+            rows[place] = tuple(found.tokens[name][first:last] for name in ("input_ids", "segment_ids"))
     return [rows[place] for place in range(len(texts))]

@@ -104,11 +104,11 @@ def _export(path: str, size: dict) -> list[str]:
 
 def _direct_answers(path: str, texts: list[str]):
     """Returns a function that calls the SavedModel with one text, and the probabilities of all texts."""
-    from keras_bert.tf_serving.ask import load_text_operations
-    from keras_bert.tf_serving.server.loaded_model import LoadedModel
+    from keras_bert.tf_serving.loading import load_text_operations
+    from keras_bert.tf_serving.server.loaded_model import ServedModel
 
     load_text_operations()
-    model = LoadedModel(os.path.join(path, "1"))
+    model = ServedModel(os.path.join(path, "1"))
 
     def ask(text: str) -> list[float]:
         inputs = {"text": np.array([text.encode()], object)}

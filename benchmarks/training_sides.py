@@ -38,15 +38,18 @@ class Work:
 
 
 class RunningSide:
-    """A side that has started; `about` says what it is."""
+    """A side that has started. `about` says what it is, `gpu_memory` its peak in bytes, 0 without a GPU."""
 
     def __init__(self, process: subprocess.Popen, work: Work, said):
         self._process, self._work, self._said = process, work, said
+        self.gpu_memory = 0
         self.about = self._turn("")["side"]
 
     def seconds_of_a_step(self) -> float:
         """Lets the side take its turn. The first turn is longer: it compiles."""
-        return self._turn("train")["seconds"] / self._work.steps
+        report = self._turn("train")
+        self.gpu_memory = report["gpu_memory"]
+        return report["seconds"] / self._work.steps
 
     def memory(self, key: str) -> int:
         """Returns a line of the process' /proc/PID/status in bytes: VmRSS, or VmHWM for the most so far."""

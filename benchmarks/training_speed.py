@@ -11,11 +11,12 @@ norm, AdamW, on all cores. Every side runs the code that its users run:
 * transformers: `BertForPreTraining` on torch with its own loss, which scores the vocabulary at every token.
 * "XLA" after a name: Keras' jit_compile=True, which is the default of `keras.Model.compile`.
 
-ours_jax and transformers run on a GPU if they find one, and have --dtype=bfloat16.
+All run on a GPU if they find one; all but keras_hub have --dtype=bfloat16.
 
 Sides are processes that take turns of --steps steps; the first turn is not counted. A cell has the milliseconds of a
 step, the median over the turns. A ratio is a side's time to the first side's, turn by turn: median, smallest and
-largest. Memory is the largest resident set of the process, with libraries, without that of a GPU.
+largest. Memory is the largest resident set of the process, with libraries. GPU memory is the peak of
+the tensors, without CUDA's libraries, and 0 without a GPU.
 """
 
 import contextlib
@@ -38,14 +39,14 @@ from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 TRAINING_SIDES = {
-    "ours": TrainingSide("keras_bert_training"),
-    "ours, XLA": TrainingSide("keras_bert_training", xla=1),
+    "ours": TrainingSide("keras_bert_training", has_dtypes=True),
+    "ours, XLA": TrainingSide("keras_bert_training", xla=1, has_dtypes=True),
     "ours_jax": TrainingSide("keras_bert_training_on_jax", "jax", has_dtypes=True),
     "keras_hub": TrainingSide("keras_hub_training", "keras_hub"),
     "keras_hub, XLA": TrainingSide("keras_hub_training", "keras_hub", xla=1),
     "transformers": TrainingSide("transformers_training", "torch", has_dtypes=True),
 }
-COLUMNS = ["size", "rows x length", "side", "ms a step", "times the first", "tokens/s", "memory, MB"]
+COLUMNS = ["size", "rows x length", "side", "ms a step", "times the first", "tokens/s", "memory, MB", "GPU memory, MB"]
 
 
 def define_flags() -> None:
@@ -77,7 +78,7 @@ def main() -> None:
 
 
 def measure(work: Work, names, turns: int, versions: dict, left_out: dict) -> dict[str, tuple]:
-    """Returns side -> (seconds of a step in every turn, peak memory in bytes); notes versions and reasons."""
+    """Returns side -> (seconds of a step in every turn, peak memory, that of the GPU); notes versions and reasons."""
     sides, found = {}, {}
     with contextlib.ExitStack() as running:
         for name in names:
@@ -96,18 +97,20 @@ def measure(work: Work, names, turns: int, versions: dict, left_out: dict) -> di
         for number in range(turns):
             for name in order[number % len(order) :] + order[: number % len(order)]:
                 found[name].append(sides[name].seconds_of_a_step())
-        return {name: (seconds, sides[name].memory("VmHWM")) for name, seconds in found.items()}
+        return {name: (seconds, sides[name].memory("VmHWM"), sides[name].gpu_memory) for name, seconds in found.items()}
 
 
 def table_rows(size: str, work: Work, measured: dict[str, tuple]) -> list[list[str]]:
     """Returns the rows of one length; `measured` is the result of `measure`."""
     rows = []
-    for name, (seconds, memory) in measured.items():
+    for name, (seconds, memory, gpu_memory) in measured.items():
         step = statistics.median(seconds)
         first = next(iter(measured))
         ratio = ratio_of(seconds, measured[first][0]) if name != first else "-"
-        cells = [size, f"{work.rows} x {work.length}", name, f"{1000 * step:.0f}", ratio]
-        rows.append([*cells, f"{work.rows * work.length / step:,.0f}", f"{memory / 1e6:,.0f}"])
+        milliseconds = f"{1000 * step:.0f}" if step >= 0.1 else f"{1000 * step:.3g}"
+        speed = f"{work.rows * work.length / step:,.0f}"
+        memories = [f"{memory / 1e6:,.0f}", f"{gpu_memory / 1e6:,.0f}"]
+        rows.append([size, f"{work.rows} x {work.length}", name, milliseconds, ratio, speed, *memories])
     return rows
 
 

@@ -7,12 +7,12 @@ Example:
 --append, and checks a corpus with --verify. To resume a run that was stopped, give the same command again.
 """
 
-import dataclasses
-
 from absl import flags
 
 from data_prep.pretraining.record_flags import VOCAB_FILE_HELP, check_casing_flag
+from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.option_flags import define_option_flags, options_of_flags
 
 FLAGS = flags.FLAGS
 
@@ -21,10 +21,7 @@ def define_flags() -> None:
     flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, separated by commas.")
     flags.DEFINE_string("vocab_file", None, f"{VOCAB_FILE_HELP} Default with --append: that of the corpus.")
     flags.DEFINE_string("tokenized_corpus", None, "The folder of the tokenised text.")
-    flags.DEFINE_bool("do_lower_case", True, "WordPiece: lower-case and strip accents, as for uncased vocabularies.")
-    flags.DEFINE_bool("split_sentences", False, "Lines are paragraphs: split them into sentences.")
-    flags.DEFINE_string("language", "en", "The language whose rules --split_sentences follows, as its ISO 639 code.")
-    flags.DEFINE_string("text_field", "text", "The field with the text, in JSON Lines and tensorflow_datasets.")
+    define_option_flags(TextSettings)
     flags.DEFINE_bool("append", False, "Add the text to an existing corpus.")
     flags.DEFINE_bool("verify", False, "Compare every byte of the corpus with the hashes in its manifest.")
     flags.DEFINE_integer("num_processes", None, "Processes that tokenise (default: one per core).", lower_bound=1)
@@ -33,7 +30,7 @@ def define_flags() -> None:
 
 def main() -> None:
     from data_prep.text.ordered_map import WorkerPool, available_cores
-    from data_prep.tokenized.tokenize_text import TextSettings, tokenize_text
+    from data_prep.tokenized.tokenize_text import tokenize_text
     from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
     from keras_bert.tokenization.kinds import load_vocabulary
 
@@ -51,7 +48,7 @@ def main() -> None:
                 FLAGS.input_file,
                 FLAGS.tokenized_corpus,
                 vocabulary,
-                TextSettings(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}),
+                options_of_flags(TextSettings),
                 append=FLAGS.append,
                 pool=pool,
                 show_progress=True,

@@ -37,7 +37,7 @@ _PUBLIC = {
     "SentencePieceTokenizer": "keras_bert.tokenization.sentence_piece",
     "GraphTokenizer": "keras_bert.tokenization.graph_wordpiece",
     "Encoder": "keras_bert.models.encoder_base",
-    "BertEncoder": "keras_bert.models.encoder",
+    "BertEncoder": "keras_bert.encoders.bert.encoder",
     "BertPretrainer": "keras_bert.tasks.pretraining.pretrainer",
     "ElectraPretrainer": "keras_bert.tasks.pretraining.electra_pretrainer",
     "SpanPretrainer": "keras_bert.tasks.pretraining.span_pretrainer",

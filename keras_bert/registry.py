@@ -45,17 +45,20 @@ class Export:
         options: the names of further `SignatureOptions` that it takes, of those that not all models take.
         needed_parts: the parts of the model that its signatures use; None for all.
         methods: import path of a class with further methods of loaded exports, such as `rank`; or None.
+        served_answers: import path of the function that makes the answers from the outputs of `serving_default` and its
+            inputs, arrays by name; it returns None for the outputs of another task.
     """
 
     signatures: str
     outputs: Callable[[Any], Mapping[str, tuple]]
     stored_as: str | None = None
     settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
-    derived: Callable[[Any], Mapping[str, Any]] = lambda model: {}
-    in_graph: Callable[[Any, Any], Mapping[str, Any]] = lambda model, options: {}
+    derived: Callable[[Any], dict[str, Any]] = lambda model: {}
+    in_graph: Callable[[Any, Any], dict[str, Any]] = lambda model, options: {}
     options: tuple[str, ...] = ()
     needed_parts: tuple[str, ...] | None = None
     methods: str | None = None
+    served_answers: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +112,25 @@ TASKS: dict[str, str | Task] = {
 }
 
 
+# What models can do with the help of code that uses models -> its module.
+CONVENIENCES = {
+    "calibrate": "keras_bert.tasks.calibration",
+    "compile for one fit": "keras_bert.tasks.recipe",
+    "explain": "keras_bert.tasks.explanation.explaining",
+    "fit, evaluate and predict on texts": "keras_bert.tasks.fitting",
+    "make vectors of texts": "keras_bert.embeddings.text_vectors",
+    "read and write Keras' files": "keras_bert.checkpoints.keras_file",
+    "read and write checkpoints": "keras_bert.checkpoints.pretrained",
+    "export features": "keras_bert.serving.keras_export",
+    "export for serving": "keras_bert.serving.export",
+}
+
+
+def convenience(name: str) -> Any:
+    """Returns the module that does what `name` says, a key of `CONVENIENCES`."""
+    return importlib.import_module(CONVENIENCES[name])
+
+
 def register_task(kind: str, task: Task) -> None:
     """Adds a task. The class of its models has `kind` as the class attribute of this name."""
     TASKS[kind] = task
@@ -126,6 +148,33 @@ def task(kind: str) -> Task:
     return imported(entry) if isinstance(entry, str) else entry
 
 
+def export_of(model: Any) -> Export:
+    """Returns how a model is exported that can be exported."""
+    entry = task_of(model)
+    assert entry is not None
+    assert entry.export is not None
+    return entry.export
+
+
+def served_answers(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
+    """Returns the answers in the outputs of a served model: an answer for each row, as `predict(texts)` returns them.
+
+    Args:
+        outputs: the outputs of a signature with answers, such as `serving_default`: arrays `[N, ...]` by name; strings
+            may be `bytes` or `str`.
+        inputs: what the signature was given, N values by name.
+
+    Returns:
+        a list of N objects, an array of N vectors, or None if no task has such outputs.
+    """
+    exports = [entry.export for entry in map(task, TASKS) if entry.export is not None]
+    for path in dict.fromkeys(export.served_answers for export in exports if export.served_answers):
+        answers = imported(path)(outputs, inputs)
+        if answers is not None:
+            return answers
+    return None
+
+
 def model_paths() -> list[str]:
     """Returns the import paths of all model classes of tasks."""
     return [entry.model for entry in map(task, TASKS) if entry.model]
@@ -134,7 +183,8 @@ def model_paths() -> list[str]:
 # Kinds of tokenizers.
 WORD_PIECE, BYTE_PAIR, SENTENCE_PIECE = "wordpiece", "byte_pair", "sentence_piece"
 STREAM = "stream"  # words or characters
-BERT_ENCODER = "keras_bert.models.encoder.BertEncoder"
+BERT_ENCODER = "keras_bert.encoders.bert.encoder.BertEncoder"
+BERT_ONNX = "keras_bert.encoders.bert.onnx.OnnxEncoder"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,9 +27,8 @@ check_saved_model.py      a SavedModel -> problems that TensorFlow Serving would
 make_serving_kit.py       a SavedModel -> a folder that TensorFlow Serving starts from
 serve.py                  SavedModels -> a development server with a page
 query_server.py           texts -> answers of a model on a server
-optimizer_flags.py        flags for optimisers, shared by the training commands
-run_flags.py              flags for checkpoints, devices and trackers, shared by the training commands
-distillation_flags.py     flags of distillation, shared by pre-training and run_classifier
+run_flags.py              flags for devices and precision, shared by the training commands
+distillation_flags.py     the teacher and the layers to keep, shared by pre-training and run_classifier
 fine_tuning_flags.py      flags that the fine-tuning commands share
 data_file_flags.py        flags for data files, shared by the fine-tuning commands
 questions.py              flags and input lines of the commands that ask a model

@@ -15,7 +15,8 @@ Examples:
 from absl import flags
 
 from keras_bert.program.command_line import run_command
-from run_scripts.questions import answer_questions, define_question_flags, given_questions
+from keras_bert.program.errors import InputError
+from run_scripts.questions import AskedModel, answer_questions, define_question_flags, given_questions
 
 
 def define_flags() -> None:
@@ -25,9 +26,15 @@ def define_flags() -> None:
 
 def main():
     given = given_questions()
-    from keras_bert.tf_serving.ask import SavedModel
+    from keras_bert.serving import load
 
-    answer_questions(given, SavedModel(flags.FLAGS.saved_model))
+    path = flags.FLAGS.saved_model
+    signature = load(path).signatures.get("serving_default")
+    if signature is None:
+        raise InputError(
+            f"{path} is no SavedModel. Ask it in Python: keras_bert.serving.load({path!r}).predict(texts)."
+        )
+    answer_questions(given, AskedModel(path, "serving_default", signature.inputs, signature))
 
 
 def command() -> None:

@@ -1,29 +1,22 @@
-"""Flags of distillation and of layers, shared by pre-training and fine-tuning."""
+"""Flags of a teacher and of the layers to keep, shared by pre-training and fine-tuning."""
 
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import options_of_flags, whole_numbers
+from keras_bert.training.distillation import Distillation
 
 FLAGS = flags.FLAGS
 
 
-def define_distillation_flags() -> None:
-    """Defines the flags."""
-    flags.DEFINE_string("teacher", None, "The teacher: the folder of a trained model, for distillation.")
-    flags.DEFINE_list(
-        "distill_terms",
-        ["soft_targets:0.5", "labels:0.5"],
-        "The terms of the student's loss, with weights: labels, soft_targets, predictions, cosine, attention_scores, "
-        "hidden_states, embeddings.",
-    )
-    flags.DEFINE_list(
-        "distill_layers",
-        None,
-        "For each of the student's layers, the teacher's layer that it learns from, numbered from 0 (default: layers "
-        "at equal distances).",
-    )
-    flags.DEFINE_float("temperature", 2.0, "The temperature that softens the teacher's probabilities.")
+def define_keep_layers_flag() -> None:
+    flags.DEFINE_list("keep_layers", None, "Keep only these layers of init_checkpoint, numbered from 0.")
+
+
+def layers_to_keep() -> list[int] | None:
+    """Returns the numbers of --keep_layers, or None if it is not given."""
+    return None if FLAGS.keep_layers is None else whole_numbers("keep_layers")(FLAGS.keep_layers)
 
 
 def check_distillation_flags() -> None:
@@ -33,20 +26,6 @@ def check_distillation_flags() -> None:
         raise InputError("--teacher is for training. Add --do_train.")
 
 
-def distillation_of_flags():
+def distillation_of_flags() -> Distillation | None:
     """Returns the `Distillation` of the flags, or None without a teacher."""
-    from keras_bert.training.distillation import Distillation
-
-    if not FLAGS.teacher:
-        return None
-    layers = layer_numbers("distill_layers")
-    return Distillation(FLAGS.teacher, FLAGS.distill_terms, layers, FLAGS.temperature)
-
-
-def layer_numbers(name: str) -> list[int] | None:
-    """Returns the numbers of layers of a flag, or None if it is not given."""
-    given = FLAGS[name].value
-    try:
-        return None if given is None else [int(number) for number in given]
-    except ValueError:
-        raise InputError(f"--{name} must be whole numbers separated by commas. Received: {','.join(given)}") from None
+    return options_of_flags(Distillation) if FLAGS.teacher else None

@@ -8,15 +8,16 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
-from run_scripts.distillation_flags import layer_numbers
-from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
-from run_scripts.run_flags import define_run_flags, run_options, strategy_of_flags
+from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.training.fine_tuning_options import FineTuningOptions
+from run_scripts.distillation_flags import define_keep_layers_flag, layers_to_keep
+from run_scripts.run_flags import define_device_flags, set_precision, strategy_of_flags
 
 FLAGS = flags.FLAGS
 
 
-def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int = 8) -> None:
-    """Defines the flags of a command that trains, evaluates and predicts. The arguments are its defaults."""
+def define_fine_tuning_flags() -> None:
+    """Defines the flags of a command that trains, evaluates and predicts."""
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of a run to resume.")
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with config and vocabulary.")
     flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
@@ -26,24 +27,12 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
     flags.DEFINE_boolean(
         "do_lower_case", None, "Whether the vocabulary is uncased. Default: as in init_checkpoint or the config."
     )
-    flags.DEFINE_integer(
-        "max_seq_length",
-        None,
-        "The largest number of tokens in a row; batches are only as long as needed. Default: "
-        f"{max_seq_length}, or all positions of a shorter model.",
-    )
     flags.DEFINE_boolean("do_train", False, "Train.")
     flags.DEFINE_boolean("do_predict", False, "Predict.")
-    flags.DEFINE_integer("train_batch_size", 32, "Examples per update.")
-    flags.DEFINE_integer("predict_batch_size", eval_batch_size, "Examples per prediction step.")
-    flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.")
-    flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training examples.")
-    flags.DEFINE_float("warmup_proportion", 0.1, "The share of the training in which the learning rate rises.")
-    flags.DEFINE_integer("random_seed", 12345, "Seed of the new weights, the dropout and the order of the examples.")
-    define_optimizer_flags()
-    define_run_flags()
-    _define_flags_of_the_best_model()
-    _define_flags_of_trained_parts()
+    flags.DEFINE_integer("predict_batch_size", 8, "Examples per prediction step.")
+    define_option_flags(FineTuningOptions)
+    define_device_flags()
+    define_keep_layers_flag()
     _define_grid_flags()
     flags.mark_flag_as_required("output_dir")
 
@@ -52,31 +41,6 @@ def define_calibration_flag() -> None:
     flags.DEFINE_boolean(
         "calibrate", False, "Calibrate the probabilities on the dev examples before evaluating: temperature scaling."
     )
-
-
-def _define_flags_of_the_best_model() -> None:
-    flags.DEFINE_boolean("keep_best", False, "Evaluate on the dev examples while training, and keep the best model.")
-    flags.DEFINE_integer("eval_steps", 0, "Updates between these evaluations (default: one epoch).")
-    flags.DEFINE_integer(
-        "early_stopping_patience", 0, "Stop after this many evaluations without improvement; 0: never."
-    )
-    flags.DEFINE_string("main_score", None, "The score that determines the best model (default: that of the task).")
-
-
-def _define_flags_of_trained_parts() -> None:
-    flags.DEFINE_list(
-        "class_weights",
-        None,
-        "balanced: all classes have the same total weight; or label=weight,label=weight with 1 for other labels.",
-    )
-    flags.DEFINE_float("layer_decay", 1.0, "The factor of the learning rate from a layer to the layer below.")
-    flags.DEFINE_boolean("freeze_embeddings", False, "Do not train the embeddings.")
-    flags.DEFINE_integer("freeze_layers", 0, "Do not train the embeddings and this many of the first layers.")
-    flags.DEFINE_boolean("freeze_encoder", False, "Train the head only, not the encoder.")
-    flags.DEFINE_integer("lora_rank", 0, "The rank of LoRA, usually 4 to 16; 0: no LoRA.")
-    flags.DEFINE_float("lora_alpha", None, "LoRA is scaled by lora_alpha / lora_rank (default: 1).")
-    flags.DEFINE_list("lora_parts", ["attention"], "The parts with LoRA: attention, feed_forward or both.")
-    flags.DEFINE_list("keep_layers", None, "Keep only these layers of init_checkpoint, numbered from 0.")
 
 
 def _define_grid_flags() -> None:
@@ -186,50 +150,15 @@ def _numbers(name: str, values: Sequence) -> list[float]:
         raise InputError(f"--{name} must be numbers separated by commas. Received: {','.join(values)}") from None
 
 
-def _class_weights() -> dict[str, float] | str | None:
-    given = FLAGS.class_weights
-    if not given or given == ["balanced"]:
-        return given and "balanced"
-    pairs = [entry.rpartition("=") for entry in given]
-    if not all(label for label, _, _ in pairs):
-        raise InputError(f"--class_weights must be balanced or label=weight,... Received: {','.join(given)}")
-    weights = _numbers("class_weights", [weight for _, _, weight in pairs])
-    return dict(zip([label for label, _, _ in pairs], weights, strict=True))
-
-
 def fine_tuning_options(**others):
     """Returns the `FineTuningOptions` of the flags, and makes Keras compute in `--precision`.
 
     Args:
         **others: options for which the command has its own flags.
     """
-    from keras_bert.training.fine_tuning import FineTuningOptions
-
     set_precision()
-    return FineTuningOptions(
-        max_seq_length=FLAGS.max_seq_length,
-        train_batch_size=FLAGS.train_batch_size,
-        learning_rate=FLAGS.learning_rate,
-        num_train_epochs=FLAGS.num_train_epochs,
-        warmup_proportion=FLAGS.warmup_proportion,
-        **run_options(),
-        gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
-        seed=FLAGS.random_seed,
-        keep_best=FLAGS.keep_best or bool(FLAGS.early_stopping_patience or FLAGS.eval_steps),
-        eval_steps=FLAGS.eval_steps,
-        patience=FLAGS.early_stopping_patience,
-        main_score=FLAGS.main_score,
-        class_weight=_class_weights(),
-        optimizer=optimizer_choice(),
-        layer_decay=FLAGS.layer_decay,
-        freeze_embeddings=FLAGS.freeze_embeddings,
-        freeze_layers=FLAGS.freeze_layers,
-        freeze_encoder=FLAGS.freeze_encoder,
-        lora_rank=FLAGS.lora_rank,
-        lora_alpha=FLAGS.lora_alpha,
-        lora_parts=tuple(FLAGS.lora_parts),
-        **others,
-    )
+    keep_best = FLAGS.keep_best or bool(FLAGS.early_stopping_patience or FLAGS.eval_steps)
+    return options_of_flags(FineTuningOptions, keep_best=keep_best, **others)
 
 
 def trained_model_flags() -> dict:
@@ -255,5 +184,5 @@ def starting_point():
         vocabulary=load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None,
         init_checkpoint=FLAGS.init_checkpoint,
         do_lower_case=FLAGS.do_lower_case,
-        keep_layers=layer_numbers("keep_layers"),
+        keep_layers=layers_to_keep(),
     )

@@ -11,13 +11,13 @@ Examples:
   python -m run_scripts.query_server --url=http://127.0.0.1:8501 --model=sentiment --status
 """
 
-import json
+import functools
 
 from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
-from run_scripts.questions import answer_questions, define_question_flags, given_questions
+from run_scripts.questions import AskedModel, answer_questions, define_question_flags, given_questions
 
 
 def define_flags() -> None:
@@ -52,7 +52,7 @@ def main():
             elif arguments.metadata:
                 _print_metadata(client.metadata())
             else:
-                model = _ServedModel(client, arguments.model, arguments.signature, arguments.json)
+                model = _served_model(client, arguments.model, arguments.signature, arguments.json)
                 answer_questions(given, model, with_questions=not arguments.json)
     except ServingError as error:
         raise InputError(str(error)) from error
@@ -96,51 +96,14 @@ def _read(path: str) -> bytes:
         raise InputError(f"Cannot read --ca_file={path}: {error.strerror}") from error
 
 
-class _ServedModel:
-    """A model on a server, with the interface for `answer_questions`."""
-
-    def __init__(self, client, name: str, signature: str, as_json: bool):
-        from keras_bert.tf_serving.ask import QUESTIONS
-
-        metadata = client.metadata()
-        self.folder, self._client, self._signature, self._as_json = f"The model {name}", client, signature, as_json
-        if signature not in metadata.signatures:
-            raise InputError(
-                f"The model {name} has no signature {signature!r}. It has: {', '.join(sorted(metadata.signatures))}."
-            )
-        inputs = set(metadata.signatures[signature].inputs)
-        self.columns = next((columns for columns in QUESTIONS if set(columns) == inputs), ())
-        if not self.columns:
-            raise InputError(
-                f"{self.folder} takes {', '.join(sorted(inputs)) or 'nothing'} in {signature}, which cannot be asked "
-                f"from a command line. Use a client of keras_bert.tf_serving.client."
-            )
-
-    def ask(self, *columns) -> list[str]:
-        from keras_bert.tf_serving.readable_answers import readable_answers
-
-        asked = {name: list(values) for name, values in zip(self.columns, columns, strict=True)}
-        outputs = self._client.predict(self._signature, **{name: _filled(values) for name, values in asked.items()})
-        return _json_lines(outputs) if self._as_json else readable_answers(outputs, asked)
-
-
-def _filled(values: list) -> list:
-    """Pads lists of choices to equal lengths; texts are unchanged."""
-    if not values or not isinstance(values[0], list):
-        return values
-    most = max(map(len, values))
-    return [row + [b""] * (most - len(row)) for row in values]
-
-
-def _json_lines(outputs: dict) -> list[str]:
-    rows = zip(*([(name, value) for value in values.tolist()] for name, values in outputs.items()), strict=True)
-    return [json.dumps(dict(row), ensure_ascii=False, default=_json_bytes) for row in rows]
-
-
-def _json_bytes(data: bytes) -> dict:
-    import base64
-
-    return {"b64": base64.b64encode(data).decode("ascii")}
+def _served_model(client, name: str, signature: str, as_json: bool) -> AskedModel:
+    metadata = client.metadata()
+    if signature not in metadata.signatures:
+        raise InputError(
+            f"The model {name} has no signature {signature!r}. It has: {', '.join(sorted(metadata.signatures))}."
+        )
+    ask = functools.partial(client.predict, signature)
+    return AskedModel(f"The model {name}", signature, metadata.signatures[signature].inputs, ask, as_json)
 
 
 def _print_status(versions) -> None:

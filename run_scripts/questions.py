@@ -1,7 +1,8 @@
 """Reads questions to an exported model from flags or from standard input, and prints the answers."""
 
+import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from absl import flags
 
@@ -11,6 +12,8 @@ from keras_bert.program.printing import print_data
 BATCH_SIZE = 32
 _NO_TEXT = "(empty text)"
 _COLUMNS = ("text", "text_b", "question", "context", "prompt", "choices")
+# The inputs of our exports, each in the order in which people give them.
+_QUESTIONS = (("text",), ("text", "text_b"), ("question", "context"), ("prompt", "choices"))
 
 
 def define_question_flags() -> None:
@@ -33,13 +36,64 @@ def given_questions() -> dict[str, list[str]]:
     return given
 
 
+class AskedModel:
+    """An exported model, on a server or in this process, with the interface for `answer_questions`.
+
+    Args:
+        folder: its name in error messages.
+        signature_name: the signature that is asked.
+        inputs: the inputs of the signature.
+        ask: takes the inputs by name, and returns the outputs, arrays by name.
+        as_json: whether answers are lines of JSON.
+
+    Raises:
+        InputError: a command line cannot give these inputs.
+    """
+
+    def __init__(
+        self, folder: str, signature_name: str, inputs: Iterable[str], ask: Callable[..., dict], as_json: bool = False
+    ):
+        self.folder, self._ask, self._as_json = folder, ask, as_json
+        self.columns = next((columns for columns in _QUESTIONS if set(columns) == set(inputs)), ())
+        if not self.columns:
+            raise InputError(
+                f"{folder} takes {', '.join(sorted(inputs)) or 'nothing'} in {signature_name}, which cannot be asked "
+                "from a command line. Use a client of keras_bert.tf_serving.client."
+            )
+
+    def ask(self, *columns) -> list[str]:
+        from keras_bert.tf_serving.readable_answers import readable_answers
+
+        asked = {name: list(values) for name, values in zip(self.columns, columns, strict=True)}
+        outputs = self._ask(**{name: _filled(values) for name, values in asked.items()})
+        return _json_lines(outputs) if self._as_json else readable_answers(outputs, asked)
+
+
+def _filled(values: list) -> list:
+    """Pads lists of choices to equal lengths; texts are unchanged."""
+    if not values or not isinstance(values[0], list):
+        return values
+    most = max(map(len, values))
+    return [row + [b""] * (most - len(row)) for row in values]
+
+
+def _json_lines(outputs: dict) -> list[str]:
+    rows = zip(*([(name, value) for value in values.tolist()] for name, values in outputs.items()), strict=True)
+    return [json.dumps(dict(row), ensure_ascii=False, default=_json_bytes) for row in rows]
+
+
+def _json_bytes(data: bytes) -> dict:
+    import base64
+
+    return {"b64": base64.b64encode(data).decode("ascii")}
+
+
 def answer_questions(given: dict[str, list[str]], model, *, with_questions: bool = True) -> None:
     """Prints the answers to the questions in the flags, or to those on standard input.
 
     Args:
         given: from `given_questions`.
-        model: an object with `columns`, the names of its inputs; `ask(*columns)`, which returns one answer per row; and
-            `folder`, its name in error messages.
+        model: an `AskedModel`.
         with_questions: whether to print each question before its answer, and an empty line after it.
 
     Raises:

@@ -24,12 +24,10 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_option_flags
+from keras_bert.training.distillation import Distillation
 from run_scripts.data_file_flags import data_files, define_data_file_flags
-from run_scripts.distillation_flags import (
-    check_distillation_flags,
-    define_distillation_flags,
-    distillation_of_flags,
-)
+from run_scripts.distillation_flags import check_distillation_flags, distillation_of_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
     define_calibration_flag,
@@ -84,7 +82,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
     define_fine_tuning_flags()
-    define_distillation_flags()
+    define_option_flags(Distillation)
     define_calibration_flag()
     flags.DEFINE_string("explain", None, "Also explain the predictions by integrated gradients, in this new HTML file.")
 
@@ -220,7 +218,7 @@ def _explain(answered) -> None:
     from keras_bert.tasks.explanation.page import write_explanation_page
 
     examples = dataclasses.replace(answered.examples, labels=None).part(0, _MOST_EXPLAINED)
-    length = int(answered.encoded.rows.lengths.max())
+    length = int(answered.example_rows.rows.lengths.max())
     explanations = explain_examples(answered.model, examples, max_seq_length=length)
     write_explanation_page(FLAGS.explain, explanations)
     print(f"{FLAGS.explain}: explanations of {len(explanations)} predictions")

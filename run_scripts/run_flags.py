@@ -1,6 +1,4 @@
-"""Flags of all training commands: checkpoints, devices, gradient accumulation and checkpointing, and trackers."""
-
-from typing import Any
+"""Flags of all training commands that are not options of the run: the devices, and the precision."""
 
 from absl import flags
 
@@ -8,11 +6,11 @@ from keras_bert.program.command_line import refuse_flags_without_effect
 
 FLAGS = flags.FLAGS
 
+# Precision -> name of the policy in Keras.
+_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
-def define_run_flags() -> None:
-    flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
-    flags.DEFINE_integer("keep_checkpoint_max", 2, "The number of newest checkpoints to keep; 0: all.")
-    flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
+
+def define_device_flags() -> None:
     flags.DEFINE_enum(
         "distribution_strategy",
         "off",
@@ -22,16 +20,11 @@ def define_run_flags() -> None:
     )
     flags.DEFINE_string("tpu_name", "", "With --distribution_strategy=tpu: its name or address.")
     define_use_tpu("For a TPU, write --distribution_strategy=tpu.")
-    flags.DEFINE_integer(
-        "gradient_accumulation_steps", 1, "Compute a batch in this many parts, which needs the memory of one part."
-    )
-    flags.DEFINE_boolean(
-        "gradient_checkpointing",
-        False,
-        "Store only the inputs of each layer, and recompute the rest in the backward pass: less memory, more time.",
-    )
-    flags.DEFINE_list(
-        "track", [], "Also send the training metrics to these trackers: tensorboard, wandb, mlflow, trackio."
+    flags.DEFINE_enum(
+        "precision",
+        "float32",
+        list(_POLICIES),
+        "The dtype of the computation; weights are float32. float16 scales the loss.",
     )
 
 
@@ -41,15 +34,11 @@ def define_use_tpu(advice: str) -> None:
     flags.register_validator("use_tpu", lambda value: not value, f"only False is possible. {advice}")
 
 
-def run_options() -> dict[str, Any]:
-    """Returns the options that every run takes from these flags."""
-    return {
-        "save_checkpoints_steps": FLAGS.save_checkpoints_steps,
-        "keep_checkpoint_max": FLAGS.keep_checkpoint_max,
-        "steps_per_execution": FLAGS.iterations_per_loop,
-        "gradient_checkpointing": FLAGS.gradient_checkpointing,
-        "track": tuple(FLAGS.track),
-    }
+def set_precision() -> None:
+    """Makes Keras compute in `--precision`."""
+    import keras
+
+    keras.config.set_dtype_policy(_POLICIES[FLAGS.precision])
 
 
 def strategy_of_flags():

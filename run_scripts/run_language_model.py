@@ -12,18 +12,11 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
-from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
-from run_scripts.run_flags import define_run_flags, run_options, strategy_of_flags
+from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.training.language_model_options import LanguageModelOptions
+from run_scripts.run_flags import define_device_flags, set_precision, strategy_of_flags
 
 FLAGS = flags.FLAGS
-_TRAINING = (
-    "max_seq_length",
-    "train_batch_size",
-    "learning_rate",
-    "adam_beta_2",
-    "num_train_steps",
-    "num_warmup_steps",
-)
 
 
 def define_flags() -> None:
@@ -34,20 +27,13 @@ def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format to start from, instead of random weights.")
     flags.DEFINE_boolean("do_train", False, "Train.")
     flags.DEFINE_boolean("do_eval", False, "Evaluate, after the training if there is one.")
-    flags.DEFINE_integer("max_seq_length", 128, "Tokens of a segment in training.")
     flags.DEFINE_integer("eval_seq_length", None, "Tokens of a segment in evaluation (default: max_seq_length).")
-    flags.DEFINE_integer("train_batch_size", 32, "Rows of a batch, each of which reads its own part of the stream.")
     flags.DEFINE_integer("eval_batch_size", 8, "Rows of an evaluation step.")
     flags.DEFINE_integer("eval_mem_len", None, "Evaluate with this mem_len instead of the config's.")
     flags.DEFINE_integer("eval_clamp_len", None, "Evaluate with this clamp_len instead of the config's.")
     flags.DEFINE_boolean("eval_same_length", None, "Evaluate with this same_length instead of the config's.")
-    flags.DEFINE_float("learning_rate", 2.5e-4, "The highest learning rate.")
-    flags.DEFINE_float("adam_beta_2", 0.999, "Adam's decay rate of the mean of squared gradients.")
-    flags.DEFINE_integer("num_train_steps", 100_000, "The number of updates.")
-    flags.DEFINE_integer("num_warmup_steps", 0, "The number of updates in which the learning rate rises.")
-    flags.DEFINE_integer("random_seed", 12345, "Seed of the weights and the dropout.")
-    define_optimizer_flags()
-    define_run_flags()
+    define_option_flags(LanguageModelOptions)
+    define_device_flags()
     flags.mark_flags_as_required(["output_dir"])
 
 
@@ -63,23 +49,12 @@ def main() -> None:
 
 def _train_and_evaluate() -> None:
     from keras_bert.config import BertConfig
-    from keras_bert.training.language_modeling import (
-        LanguageModelOptions,
-        evaluate_language_model,
-        train_language_model,
-    )
+    from keras_bert.training.language_modeling import evaluate_language_model, train_language_model
     from keras_bert.training.starting_point import StartingPoint
 
     set_precision()
-    if FLAGS.gradient_accumulation_steps > 1:
-        raise InputError("gradient_accumulation_steps does not work with a memory. Use smaller batches.")
     if FLAGS.do_train:
-        options = LanguageModelOptions(
-            **{name: FLAGS[name].value for name in _TRAINING},
-            **run_options(),
-            seed=FLAGS.random_seed,
-            optimizer=optimizer_choice(),
-        )
+        options = options_of_flags(LanguageModelOptions)
         config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
         start = StartingPoint(config, init_checkpoint=FLAGS.init_checkpoint)
         train_language_model(FLAGS.output_dir, FLAGS.input_file, start, options)

@@ -15,6 +15,8 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.training.fine_tuning_options import QuestionAnsweringOptions
 from run_scripts.data_file_flags import define_skip_missing_flag
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
@@ -34,30 +36,14 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "predict_file", None, "Questions and contexts to answer. If the file has answers, predictions are scored."
     )
-    flags.DEFINE_boolean("version_2_with_negative", False, "Whether some questions have no answer, as in SQuAD 2.0.")
-    flags.DEFINE_float(
-        "null_score_diff_threshold",
-        None,
-        "No answer is given if its score exceeds the best answer's by more than this. Default: that of the model, at "
-        "first 0.0.",
-    )
+    define_option_flags(QuestionAnsweringOptions)
     flags.DEFINE_boolean(
         "tune_null_threshold",
         False,
         "Use the threshold with the best F1 on predict_file, and store it in the model.",
     )
-    flags.DEFINE_integer(
-        "doc_stride", None, "Tokens between the starts of two windows. Default: that of the model, initially 128."
-    )
-    flags.DEFINE_integer(
-        "max_query_length",
-        None,
-        "Longer questions are cut to this many tokens. Default: that of the model, initially 64.",
-    )
-    flags.DEFINE_integer("n_best_size", 20, "The number of answers in nbest_predictions.json.")
-    flags.DEFINE_integer("max_answer_length", 30, "The largest number of tokens in an answer.")
     define_skip_missing_flag()
-    define_fine_tuning_flags(max_seq_length=384)
+    define_fine_tuning_flags()
     define_calibration_flag()
 
 
@@ -83,14 +69,7 @@ def main() -> None:
     from keras_bert.training import question_answering
     from keras_bert.training.run_folder import RunFolder
 
-    questions = question_answering.QuestionAnsweringOptions(
-        FLAGS.version_2_with_negative,
-        FLAGS.null_score_diff_threshold,
-        FLAGS.doc_stride,
-        FLAGS.max_query_length,
-        FLAGS.n_best_size,
-        FLAGS.max_answer_length,
-    )
+    questions = options_of_flags(QuestionAnsweringOptions)
 
     def train_in(folder, options):
         dev = asked if asked and asked.answers else None

@@ -20,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import tensorflow as tf
-from family_shapes import config_of
+from tiny_families import config_of
 
 from keras_bert import registry
 from keras_bert.config import BertConfig
@@ -237,7 +237,8 @@ for _family in registry.FAMILIES.keys() - {"static", "transfo-xl"}:
 
 
 def make_devices() -> None:
-    """Splits the CPU into four logical devices. Call it before TensorFlow's first operation."""
+    """Splits the CPU into four logical devices and hides GPUs. Call it before TensorFlow's first operation."""
+    tf.config.set_visible_devices([], "GPU")
     devices = [tf.config.LogicalDeviceConfiguration()] * 4
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
 

@@ -1,12 +1,11 @@
 """Writes records as other tools write them."""
 
 import tensorflow as tf
+import tiny
 import zstandard
 
-from keras_bert.tokenization.vocabulary import Vocabulary
-
 WORDS = ["the", "quick", "brown", "fox", "a", "lazy", "dog", "cat", "em", "##bed", "##ding", "."]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]", *WORDS])
+VOCABULARY = tiny.vocabulary("[unused1]", *WORDS)
 
 
 def ids(text):

@@ -84,11 +84,11 @@ class SavedModel(Model):
     """An exported classifier, run as the development server runs it."""
 
     def __init__(self, folder):
-        from keras_bert.tf_serving.ask import load_text_operations
-        from keras_bert.tf_serving.server.loaded_model import LoadedModel
+        from keras_bert.tf_serving.loading import load_text_operations
+        from keras_bert.tf_serving.server.loaded_model import ServedModel
 
         load_text_operations()
-        self._model = LoadedModel(str(folder))
+        self._model = ServedModel(str(folder))
         self.signature_defs = {name: one.definition for name, one in self._model.signatures.items()}
 
     def predict(self, signature, inputs):

@@ -48,7 +48,7 @@ def _vectors_of_encoder(model):
     return sentence_embeddings(model, TEXTS, **options)
 
 
-# Name of a model in portable_models.py -> function of that model, loaded or not, that returns its answers.
+# Name of a model in tiny_models.py -> function of that model, loaded or not, that returns its answers.
 ANSWERS = {
     "classifier": lambda model: model.predict(TEXTS),
     "pairs": lambda model: model.predict((TEXTS, SECOND_TEXTS)),

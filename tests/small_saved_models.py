@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import time
 
 import tensorflow as tf
 
@@ -113,3 +114,13 @@ class HttpClient:
 
     def __exit__(self, *_) -> None:
         self._connection.close()
+
+
+def wait_until_ready(port: int) -> None:
+    """Returns when every model of a server is loaded."""
+    for _ in range(1200):
+        with HttpClient(port) as client:
+            if client.raw("GET", "/healthz/ready")[0] == 200:
+                return
+        time.sleep(0.05)
+    raise AssertionError("the models are not loaded")

@@ -9,13 +9,13 @@ import keras
 import loaded_commands
 import numpy as np
 import pytest
-from test_families_on_texts import byte_pairs, config
+import tiny
 from tiny_checkpoints import random_checkpoint
+from tiny_families import byte_pairs, config
 
 from data_prep.text.held_out_documents import divide_documents
 from data_prep.vocabulary.new_words import find_new_words
 from keras_bert.checkpoints.formats import write_checkpoint
-from keras_bert.config import BertConfig
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
@@ -25,28 +25,10 @@ from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 from run_scripts import adapt_to_domain as command
 from run_scripts.adapt_to_domain import adapt_to_domain
 
-LETTERS = [chr(number) for number in range(ord("a"), ord("z") + 1)]
-VOCABULARY = Vocabulary(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "of", "holds", "nano", "gas", ".", ","]
-    + [
-        *LETTERS,
-        *(f"##{letter}" for letter in LETTERS),
-        "##tube",
-        *"0123456789",
-        *(f"##{digit}" for digit in range(10)),
-    ]
+VOCABULARY = tiny.vocabulary(
+    "the of holds nano gas . ,", *tiny.pieces(), "##tube", *"0123456789", *(f"##{digit}" for digit in range(10))
 )
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=32,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.1,
-)
+CONFIG = tiny.config(VOCABULARY, dropout=0.0, max_position_embeddings=32, initializer_range=0.1)
 SHORT = {"num_new_tokens": 3, "train_batch_size": 8}
 
 

@@ -5,16 +5,16 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from tokenizers import AddedToken as Theirs
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from keras_bert import BertConfig, InputError, SequenceClassifier, Vocabulary, WordPieceTokenizer
+from keras_bert import InputError, SequenceClassifier, Vocabulary, WordPieceTokenizer
 from keras_bert.serving import load
 from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter
 from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from keras_bert.tokenization.token_lists import PythonForm
 
-ROLES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdezu\u00fc\u0301-.19 \u5b57["
 PIECES = [*LETTERS.replace(" ", ""), *(f"##{letter}" for letter in LETTERS if letter not in " -.[\u5b57")]
 # Words of an own domain, markers, numbers with marks, runs of spaces, beginnings of each other.
@@ -68,14 +68,16 @@ def random_texts(rng: random.Random, count: int) -> list[str]:
 
 
 def their_word_piece(tokens, do_lower_case) -> Tokenizer:
-    theirs = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate([*ROLES, *PIECES])}))
+    theirs = Tokenizer(
+        models.WordPiece({piece: number for number, piece in enumerate([*tiny.SPECIAL_TOKENS, *PIECES])})
+    )
     theirs.normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
     theirs.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return with_tokens(theirs, tokens)
 
 
 def their_byte_pair(tokens, normalizes, prefix) -> Tokenizer:
-    ids = {token: number for number, token in enumerate([*byte_alphabet(), "\u0120a", *ROLES])}
+    ids = {token: number for number, token in enumerate([*byte_alphabet(), "\u0120a", *tiny.SPECIAL_TOKENS])}
     theirs = Tokenizer(models.BPE(ids, [("\u0120", "a")]))
     theirs.normalizer = normalizers.NFC() if normalizes else None
     theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
@@ -90,7 +92,7 @@ def with_tokens(theirs, tokens) -> Tokenizer:
 
 
 def our_byte_pair(tokens, normalizes, prefix) -> BytePairTokenizer:
-    names = [*byte_alphabet(), "\u0120a", *ROLES, *(token.content for token in tokens)]
+    names = [*byte_alphabet(), "\u0120a", *tiny.SPECIAL_TOKENS, *(token.content for token in tokens)]
     from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS
 
     ids = {token: number for number, token in enumerate(names)}
@@ -118,7 +120,7 @@ def check_graph(tokenizer, texts, core_operations=False):
 def test_word_piece_equals_tokenizers_with_random_added_tokens(seed, do_lower_case):
     rng = random.Random(seed)
     tokens = random_tokens(rng)
-    vocabulary = Vocabulary([*ROLES, *PIECES, *(token.content for token in tokens)], added_tokens=tokens)
+    vocabulary = Vocabulary([*tiny.SPECIAL_TOKENS, *PIECES, *(token.content for token in tokens)], added_tokens=tokens)
     ours, theirs = WordPieceTokenizer(vocabulary, do_lower_case), their_word_piece(tokens, do_lower_case)
     texts = random_texts(rng, 300)
     for text, encoding in zip(texts, theirs.encode_batch(texts, add_special_tokens=False), strict=True):
@@ -171,13 +173,13 @@ def test_of_several_matches_the_leftmost_and_there_the_longest_counts():
 )
 def test_impossible_added_tokens_are_refused(token, message):
     with pytest.raises(InputError, match=message):
-        WordPieceTokenizer(Vocabulary([*ROLES, "", "\u0301", "  "], added_tokens=[token]))
+        WordPieceTokenizer(Vocabulary([*tiny.SPECIAL_TOKENS, "", "\u0301", "  "], added_tokens=[token]))
 
 
 @pytest.mark.parametrize("format", ["saved_model", "onnx"])
 def test_exports_find_added_tokens(format, tmp_path):
-    names = [*ROLES, "fox", "a", "[E1]", "co-vid"]
-    config = BertConfig(len(names), 8, 1, 2, 8, max_position_embeddings=16)
+    names = [*tiny.SPECIAL_TOKENS, "fox", "a", "[E1]", "co-vid"]
+    config = tiny.config(names, hidden_size=8, intermediate_size=8)
     model = SequenceClassifier(config, labels=["no", "yes"])
     model.vocabulary = Vocabulary(names, added_tokens=[AddedToken("[E1]", normalized=False), AddedToken("co-vid")])
     draw = np.random.default_rng(0).normal
@@ -200,7 +202,7 @@ def test_one_character_may_be_a_token_at_the_end_and_space_that_a_token_takes_is
 
 def test_single_words_that_touch_each_other_are_none_in_the_graph_too():
     tokens = [AddedToken("zed", single_word=True), AddedToken("u.", single_word=True)]
-    tokenizer = WordPieceTokenizer(Vocabulary([*ROLES, *PIECES, "zed", "u."], added_tokens=tokens))
+    tokenizer = WordPieceTokenizer(Vocabulary([*tiny.SPECIAL_TOKENS, *PIECES, "zed", "u."], added_tokens=tokens))
     texts = [content * count for content in ("zed", "u.", "zedu.") for count in range(1, 7)]
     check_graph(tokenizer, [*texts, "zed zed", "zed.zed", "zedzed zed", "u. u."])
     assert tokenizer.tokenize("zed") == ["zed"]

@@ -6,18 +6,18 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from generated_texts import generated_texts
 
-from keras_bert.tasks.question_answering import answer_spans
+from keras_bert.tasks.question_answering import answers
 from keras_bert.tasks.question_answering.answer_search import ContextTokens, find_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 from keras_bert.tasks.question_answering.answer_windows import context_tokens, graph_windows
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 LETTERS = [letter for character in "abcdefghé東" for letter in (character, f"##{character}")]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", *LETTERS])
+VOCABULARY = tiny.vocabulary(".", ",", *LETTERS)
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def test_windows_are_those_of_python(tokenizer, window_options):
     contexts[4:7] = ["a " * length for length in (297, 300, 700)]
     expected = make_windows(questions, contexts, tokenizer, window_options)
     windows, _ = in_graph(tokenizer, questions, contexts, window_options)
-    np.testing.assert_array_equal(windows.rows.values, expected.ids)
-    np.testing.assert_array_equal(windows.rows.row_splits, expected.splits)
+    np.testing.assert_array_equal(windows.rows.values, expected.rows.tokens["input_ids"])
+    np.testing.assert_array_equal(windows.rows.row_splits, expected.rows.splits)
     np.testing.assert_array_equal(windows.question, expected.question)
     np.testing.assert_array_equal(windows.num_tokens, expected.num_tokens)
     np.testing.assert_array_equal(windows.first_columns, expected.first_column)
@@ -74,8 +74,8 @@ def test_windows_are_those_of_python(tokenizer, window_options):
 
 def assert_same_answers(tokenizer, questions, contexts, window_options, options, logits_of):
     windows = make_windows(questions, contexts, tokenizer, window_options)
-    logits = [logits_of(len(windows.ids)).astype(np.float32) for _ in range(2)]
-    expected = answer_spans.find_answers(windows, contexts, *logits, options)
+    logits = [logits_of(windows.rows.splits[-1]).astype(np.float32) for _ in range(2)]
+    expected = answers.find_answers(windows, contexts, *logits, options)
     found = find_answers(*in_graph(tokenizer, questions, contexts, window_options), *logits, options)
     found = {name: values.numpy() for name, values in found.items()}
     for number, (context, answer) in enumerate(zip(contexts, expected, strict=True)):

@@ -4,28 +4,15 @@ import math
 
 import numpy as np
 import pytest
+import tiny
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, find_answers
+from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
+from keras_bert.tasks.question_answering.answers import find_answers
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-LETTERS = [chr(number) for number in range(ord("a"), ord("z") + 1)]
-VOCABULARY = Vocabulary(
-    [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *LETTERS,
-        *(f"##{letter}" for letter in LETTERS),
-        ".",
-        "é",
-        *"日本語",
-    ]
-)
+VOCABULARY = tiny.vocabulary(*tiny.pieces(), ".", "é", *"日本語")
 TOKENIZER = GraphTokenizer(VOCABULARY)
 FEW = AnswerOptions(3, 3)
 
@@ -86,11 +73,11 @@ def best_window(token, windows):
 def test_answers_are_those_of_googles_algorithm(null_threshold, n_best_size):
     generator = np.random.default_rng(n_best_size)
     options = AnswerOptions(n_best_size, 5, null_threshold)
-    contexts = ["  ".join(generator.choice(LETTERS[:9], length)) for length in generator.integers(1, 60, 150)]
-    questions = [" ".join(generator.choice(LETTERS, length)) for length in generator.integers(1, 4, 150)]
+    contexts = ["  ".join(generator.choice([*tiny.LETTERS[:9]], length)) for length in generator.integers(1, 60, 150)]
+    questions = [" ".join(generator.choice([*tiny.LETTERS], length)) for length in generator.integers(1, 4, 150)]
     windows = make_windows(questions, contexts, TOKENIZER, WindowOptions(24, 6, 3))
     # Few different numbers: many candidates have equal scores.
-    logits = generator.integers(-8, 8, (2, len(windows.ids))).astype(np.float32) / 2
+    logits = generator.integers(-8, 8, (2, windows.rows.splits[-1])).astype(np.float32) / 2
     found = find_answers(windows, contexts, *logits, options)
     num_compared = 0
     for number, answer in enumerate(found):
@@ -99,7 +86,7 @@ def test_answers_are_those_of_googles_algorithm(null_threshold, n_best_size):
             (
                 windows.first_token[row],
                 windows.first_column[row],
-                *logits[:, slice(*windows.splits[row : row + 2])].tolist(),
+                *logits[:, slice(*windows.rows.splits[row : row + 2])].tolist(),
             )
             for row in rows
         ]
@@ -121,7 +108,7 @@ def test_answers_are_those_of_googles_algorithm(null_threshold, n_best_size):
 def answer_of(context, peaks, options=FEW, length=12):
     """Returns the answer to the question "q" if all logits are 0 except `peaks`: column -> (start, end)."""
     windows = make_windows(["q"], [context], TOKENIZER, WindowOptions(length, 4, 3))
-    start_logits, end_logits = np.zeros((2, len(windows.ids)), np.float32)
+    start_logits, end_logits = np.zeros((2, windows.rows.splits[-1]), np.float32)
     for place, (start, end) in peaks.items():
         start_logits[place], end_logits[place] = start, end
     (answer,) = find_answers(windows, [context], start_logits, end_logits, options)
@@ -178,7 +165,7 @@ def test_over_the_threshold_there_is_no_answer():
 def test_no_answer_speaks_with_its_weakest_window():
     # Windows of 4 context tokens; the second begins at column 0 of row 8 and contains no part of an answer.
     windows = make_windows(["q"], ["a b c d e f"], TOKENIZER, WindowOptions(8, 2, 3))
-    assert windows.splits.tolist() == [0, 8, 16]
+    assert windows.rows.splits.tolist() == [0, 8, 16]
     logits = np.zeros(16, np.float32)
     logits[[0, 8, 4]] = 4, 1, 2
     (answer,) = find_answers(windows, ["a b c d e f"], logits, logits, AnswerOptions(3, 3, 0.0))
@@ -196,7 +183,7 @@ def test_a_context_without_tokens_has_no_answer():
 def test_the_answers_do_not_depend_on_how_many_windows_are_taken_at_once(monkeypatch):
     contexts = ["a b c d e f g h i j"[: 2 * n + 1] for n in (9, 0, 5)] * 4
     windows = make_windows(["q"] * 12, contexts, TOKENIZER, WindowOptions(8, 2, 3))
-    logits = np.random.default_rng(3).normal(size=(2, len(windows.ids))).astype(np.float32)
+    logits = np.random.default_rng(3).normal(size=(2, windows.rows.splits[-1])).astype(np.float32)
     expected = find_answers(windows, contexts, *logits, AnswerOptions(4, 3, 0.5))
     for at_once in (1, 5):
         monkeypatch.setattr("keras_bert.tasks.question_answering.answer_spans._WINDOWS_AT_ONCE", at_once)

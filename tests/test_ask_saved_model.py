@@ -1,15 +1,17 @@
-"""An exported model can be asked from Python and from the command line."""
+"""The signatures of a loaded SavedModel can be asked from Python, and its answers are printed by a command."""
 
 import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
-from served_models import VOCABULARY
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.ask import SavedModel
+from keras_bert.serving import load
+from keras_bert.tf_serving.loading import load_saved_model
+from keras_bert.tf_serving.readable_answers import readable_answers
 from run_scripts import ask_saved_model
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
@@ -23,57 +25,24 @@ def folders(served):
 
 
 @pytest.fixture(scope="module")
-def models(folders):
-    return {name: SavedModel(folders / name) for name in ("single", "several", "masked")}
+def pairs(folders):
+    """The signature of the model that takes pairs."""
+    return load(folders / "several").signatures["serving_default"]
 
 
-def test_a_classifier_answers_with_all_labels_the_likeliest_first(folders, models):
-    answers = models["single"].ask(["the fox", "jump.", b"\xff"])
-    assert len(answers) == 3
-    for answer in answers:
-        assert {label for label, _ in answer.probabilities} == {"animal", "none", "größer"}
-        numbers = [number for _, number in answer.probabilities]
-        assert numbers == sorted(numbers, reverse=True)
-        assert sum(numbers) == pytest.approx(1.0, abs=1e-5)
-    [alone] = SavedModel(folders / "single" / "1").ask(["jump."])
-    assert dict(alone.probabilities) == pytest.approx(dict(answers[1].probabilities), abs=1e-5)
-
-
-def test_no_texts_have_no_answers(models):
-    assert models["single"].ask([]) == []
-    assert models["masked"].ask([]) == []
-
-
-def test_a_single_string_is_a_list_of_one(models):
-    for text in ("the fox", b"the fox"):
-        assert models["single"].ask(text) == models["single"].ask([text])
-        assert models["several"].ask(text, text) == models["several"].ask([text], [text])
-
-
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [(None, "texts must be a list. Received: None"), (["a", None], "holds None"), (["\ud800"], "half a surrogate")],
-)
-def test_what_is_no_text_is_one_clear_message(models, texts, message):
-    with pytest.raises(InputError, match=message):
-        models["single"].ask(texts)
-
-
-def test_a_model_of_pairs_takes_second_texts_or_none(models):
-    model = models["several"]
-    alone, with_empty, pair = model.ask(["the fox"]), model.ask(["the fox"], [""]), model.ask(["the fox"], ["the dog"])
-    assert alone == with_empty != pair
-    with pytest.raises(InputError, match="There are 1 first and 2 second texts. Give as many of each"):
-        model.ask(["the fox"], ["a", "b"])
-    with pytest.raises(InputError, match="takes single texts, and a second text was given"):
-        models["single"].ask(["the fox"], ["the dog"])
-
-
-def test_every_mask_of_a_text_is_filled(models):
-    none, two = models["masked"].ask(["the fox", "the [MASK] and the [MASK]."])
-    assert none.masks == []
-    assert [len(tokens) for tokens in two.masks] == [3, 3]  # top_k
-    assert all(token in VOCABULARY.ids for tokens in two.masks for token, _ in tokens)
+def test_a_signature_of_a_loaded_saved_model_takes_lists_and_returns_arrays(pairs):
+    assert (pairs.inputs, "is_given" in pairs.outputs) == (("text", "text_b"), True)
+    found = pairs(text=["the fox", b"\xff"], text_b=["the dog", ""])
+    assert found["labels"].tolist() == [[b"a", b"b"]] * 2
+    assert (found["probabilities"].dtype, found["probabilities"].shape) == (np.float32, (2, 2))
+    assert pairs(text="the fox", text_b="")["probabilities"].shape == (1, 2)  # a single string is a list of one
+    assert pairs(text=[], text_b=[])["probabilities"].shape == (0, 2)
+    with pytest.raises(InputError, match="The signature serving_default of .* takes text, text_b. Received: text"):
+        pairs(text=["the fox"])
+    with pytest.raises(InputError, match="equally many rows"):
+        pairs(text=["the fox"], text_b=["a", "b"])
+    with pytest.raises(InputError, match="half a surrogate"):
+        pairs(text=["\ud800"], text_b=[""])
 
 
 def test_the_command_answers_texts_from_flags(folders, run_here):
@@ -85,7 +54,7 @@ def test_the_command_answers_texts_from_flags(folders, run_here):
     assert lines[3:5] == ["jump", "  (no [MASK] to fill)"]
 
 
-def test_the_command_answers_lines_of_standard_input_that_need_not_be_utf_8(folders, models, run_here):
+def test_the_command_answers_lines_of_standard_input_that_need_not_be_utf_8(folders, pairs, run_here):
     lines = b"the fox\tthe dog\r\n\n\xff jump\n" + b"the fox\n" * 70
     code, shown = run_here(ask_saved_model, f"--saved_model={folders / 'several'}", input=lines)
     assert code == 0, shown.err
@@ -94,10 +63,9 @@ def test_the_command_answers_lines_of_standard_input_that_need_not_be_utf_8(fold
     assert [answer.splitlines()[0] for answer in answers[:4]] == [
         *("the fox  |  the dog", "(empty text)", "\ufffd jump", "the fox")
     ]
-    model = models["several"]
-    assert answers[0].partition("\n")[2] == str(model.ask(["the fox"], ["the dog"])[0])
-    assert answers[1].partition("\n")[2] == str(model.ask([""])[0])
-    assert answers[3].partition("\n")[2] == str(model.ask(["the fox"])[0])
+    for number, (text, text_b) in enumerate([("the fox", "the dog"), ("", ""), (b"\xff jump", ""), ("the fox", "")]):
+        [expected] = readable_answers(pairs(text=[text], text_b=[text_b]), {"text": [text], "text_b": [text_b]})
+        assert answers[number].partition("\n")[2] == expected
 
 
 def test_the_command_says_what_is_missing_or_wrong(folders, tmp_path, run_here):
@@ -107,7 +75,11 @@ def test_the_command_says_what_is_missing_or_wrong(folders, tmp_path, run_here):
             [folders / "several", "--text=a", "--text_b=b", "--text_b=c"],
             "--text is given 1 times and --text_b 2 times.",
         ),
-        ([tmp_path, "--text=a"], f"{tmp_path} is not a SavedModel: it has neither saved_model.pb nor"),
+        (
+            [folders / "single", "--text=a", "--text_b=b"],
+            f"{folders / 'single'} takes single texts, and a second text was given. Received: --text_b",
+        ),
+        ([tmp_path, "--text=a"], f"{tmp_path} is no export: it has neither export.json"),
     ]:
         code, shown = run_here(ask_saved_model, f"--saved_model={arguments[0]}", *arguments[1:])
         assert (code, shown.err.count("\n")) == (1, 1)
@@ -117,31 +89,27 @@ def test_the_command_says_what_is_missing_or_wrong(folders, tmp_path, run_here):
 def test_a_damaged_saved_model_is_named(folders, tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"not a graph")
     with pytest.raises(InputError, match=f"Cannot load the SavedModel {tmp_path}: "):
-        SavedModel(tmp_path)
+        load_saved_model(tmp_path)
     graph = (folders / "single" / "1" / "saved_model.pb").read_bytes()
     (tmp_path / "saved_model.pb").write_bytes(graph[: len(graph) // 2])
     with pytest.raises(InputError, match=f"Cannot load the SavedModel {tmp_path}: "):
-        SavedModel(tmp_path)
+        load_saved_model(tmp_path)
     (tmp_path / "saved_model.pb").write_bytes(graph)
     with pytest.raises(InputError, match=f"Cannot load the SavedModel {tmp_path}: "):
-        SavedModel(tmp_path)
+        load_saved_model(tmp_path)
 
 
-def test_other_peoples_saved_models_are_named_with_what_they_take(tmp_path):
-    module = tf.Module()
+def test_other_peoples_saved_models_are_refused(tmp_path):
     function = tf.function(lambda x: {"y": x + 1}, input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
-    tf.saved_model.save(module, str(tmp_path / "1"), signatures=function)
-    with pytest.raises(InputError, match="serving_default takes x and gives y"):
-        SavedModel(tmp_path)
-    tf.saved_model.save(module, str(tmp_path / "2"))
-    with pytest.raises(InputError, match="serving_default takes nothing and gives nothing"):
-        SavedModel(tmp_path)
+    tf.saved_model.save(tf.Module(), str(tmp_path / "1"), signatures=function)
+    with pytest.raises(InputError, match="assets has no export.json"):
+        load(tmp_path)
 
 
 @pytest.mark.slow
 def test_loading_the_text_operations_and_importing_tensorflow_text_get_along():
     program = (
-        "from keras_bert.tf_serving.ask import load_text_operations as load; load(); import tensorflow_text; load()"
+        "from keras_bert.tf_serving.loading import load_text_operations as load; load(); import tensorflow_text; load()"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PROJECT)
     assert result.returncode == 0, result.stderr

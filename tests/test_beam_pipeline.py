@@ -12,6 +12,7 @@ import random
 
 import numpy as np
 import pytest
+import tiny
 
 from data_prep.beam_pretraining_data import beam_pretraining_data
 from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
@@ -20,7 +21,6 @@ from data_prep.pretraining.pretraining_records import PretrainingOptions
 from data_prep.text import text_chunks
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs", "away"]
 
@@ -41,7 +41,7 @@ def write_text(path, num_documents, seed=0):
 
 @pytest.fixture
 def vocab_file(tmp_path):
-    Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]).save(tmp_path / "vocab.txt")
+    tiny.vocabulary(*WORDS).save(tmp_path / "vocab.txt")
     return tmp_path / "vocab.txt"
 
 

@@ -11,12 +11,12 @@ import subprocess
 import sys
 
 import pytest
+import tiny
 
 from data_prep.beam_pretraining_data import beam_pretraining_data
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 HAS_BEAM = importlib.util.find_spec("apache_beam") is not None
@@ -24,7 +24,7 @@ HAS_BEAM = importlib.util.find_spec("apache_beam") is not None
 
 @pytest.fixture
 def vocab_file(tmp_path):
-    Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox"]).save(tmp_path / "v.txt")
+    tiny.vocabulary("the quick brown fox").save(tmp_path / "v.txt")
     return tmp_path / "v.txt"
 
 

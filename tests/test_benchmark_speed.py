@@ -117,15 +117,15 @@ def test_turns_change_their_order_and_the_first_are_not_counted(fake_sides, monk
 
 
 def test_where_every_side_is_left_out_this_is_said(monkeypatch, capsys):
-    with RunningSides(["ours", "keras_hub"], "", dtype="bfloat16") as sides:
-        assert sides.left_out == dict.fromkeys(["ours", "keras_hub"], "it does not compute in bfloat16 here")
+    with RunningSides(["ours_unpadded", "keras_hub"], "", dtype="bfloat16") as sides:
+        assert sides.left_out == dict.fromkeys(["ours_unpadded", "keras_hub"], "it does not compute in bfloat16 here")
         with pytest.raises(InputError, match="No side can be measured. Why each was left out stands above"):
             sides.load("model", CONFIG, "batch.npz")
     assert "keras_hub is left out: it does not compute in bfloat16 here" in capsys.readouterr().err
     monkeypatch.setattr(training_speed, "FLAGS", types.SimpleNamespace(environments=""))
     work = training_speed.Work(CONFIG, rows=1, length=8, steps=1, dtype="bfloat16")
-    with pytest.raises(InputError, match="No side can be measured: ours: it does not compute in bfloat16 here"):
-        training_speed.measure(work, ["ours"], 1, {}, {})
+    with pytest.raises(InputError, match="No side can be measured: keras_hub: it does not compute in bfloat16 here"):
+        training_speed.measure(work, ["keras_hub"], 1, {}, {})
 
 
 def test_an_unknown_side_is_refused():

@@ -110,9 +110,12 @@ def test_a_side_does_the_job_that_it_is_asked_for_and_waits_for_the_last_result(
     done = []
     jobs = {"forward": lambda: done.append("forward") or len(done)}
     monkeypatch.setattr(sys, "stdin", ["\n", "forward\n"])
-    answer_requests({"side": "A"}, jobs, steps=3, wait=lambda result: done.append(f"waited for {result}"))
+    answer_requests(
+        {"side": "A"}, jobs, steps=3, wait=lambda result: done.append(f"waited for {result}"), gpu_memory=lambda: 7
+    )
     about, report = map(json.loads, capsys.readouterr().out.splitlines())
     assert about == {"side": "A"}
     assert done == ["forward", "forward", "forward", "waited for 3"]
     assert report["steps"] == 3
     assert report["seconds"] > 0
+    assert report["gpu_memory"] == 7

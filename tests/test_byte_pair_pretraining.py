@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from test_families_on_texts import IDS, byte_pairs, config, modern_byte_pairs, sentence_pieces
+from tiny_families import IDS, byte_pairs, config, modern_byte_pairs, sentence_pieces
 
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions

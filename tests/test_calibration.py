@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
-from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY, as_tensors, made_signatures
+from signature_questions import as_tensors
 from slow_parameters import slow_except
+from tiny_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY, made_signatures
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.calibration import (
@@ -299,7 +300,7 @@ def _saved(model, tmp_path):
 
 
 def test_a_score_cannot_be_calibrated():
-    model = SequenceClassifier(CONFIG, problem_type="regression")
+    model = SequenceClassifier(CONFIG, ["score"], problem_type="regression")
     model.vocabulary = VOCABULARY
     with pytest.raises(InputError, match="This SequenceClassifier gives no probabilities"):
         model.calibrate(["the fox"], [0.5])

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier

@@ -24,7 +24,7 @@ from tiny_checkpoints import CONFIG, VOCABULARY, assert_same_tensors, random_che
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.masked_lm.model import MaskedLM

@@ -8,11 +8,10 @@ import subprocess
 import sys
 
 import pytest
+import tiny
 
-from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.tasks.classification.model import SequenceClassifier
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (PROJECT / "docs" / "classification.md").read_text("utf-8")
@@ -46,15 +45,8 @@ for folder, what in json.loads(sys.argv[1]):
 def folder(tmp_path_factory):
     """The folder in which all scripts and commands of the page have run, each in its own subfolder."""
     path = tmp_path_factory.mktemp("page")
-    vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=128,
-    )
+    vocabulary = tiny.vocabulary(*WORDS)
+    config = tiny.config(vocabulary, hidden_size=8, num_hidden_layers=2, max_position_embeddings=128)
     BertEncoder(config).save_pretrained(path / "checkpoint", vocabulary)
     scripts = re.findall(r"```python\n(.*?)```", PAGE, re.S)
     assert len(scripts) == 6

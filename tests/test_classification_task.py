@@ -1,6 +1,7 @@
 """Texts, pairs and choices become rows, and their labels become numbers."""
 
 import pytest
+import tiny
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.examples import (
@@ -10,31 +11,33 @@ from keras_bert.tasks.classification.examples import (
     label_ids,
     multi_hot_labels,
 )
-from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
-from keras_bert.tasks.multiple_choice.rows import encode_choices
+from keras_bert.tasks.multiple_choice.rows import choice_rows
+from keras_bert.tasks.text_rows import text_rows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-TOKENIZER = GraphTokenizer(Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"]))
+TOKENIZER = GraphTokenizer(tiny.vocabulary("a b c d"))
 
 
 def test_texts_become_rows_and_cut_ones_are_told():
-    rows, is_cut = encode_texts(["a", "a b c"], None, TOKENIZER, 4)
+    rows, is_cut, _ = text_rows(["a", "a b c"], None, TOKENIZER, 4)
+    rows = rows.padded(4)
     assert rows["input_ids"].tolist() == [[2, 5, 3, 0], [2, 5, 6, 3]]
     assert rows["input_mask"].tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
     assert is_cut.tolist() == [False, True]
 
 
 def test_pairs_become_rows_with_two_segments():
-    rows, is_cut = encode_texts(["a b", "a b c"], ["c", "c"], TOKENIZER, 6)
+    rows, is_cut, _ = text_rows(["a b", "a b c"], ["c", "c"], TOKENIZER, 6)
+    rows = rows.padded(6)
     assert rows["input_ids"].tolist() == [[2, 5, 6, 3, 7, 3], [2, 5, 6, 3, 7, 3]]
     assert rows["segment_ids"].tolist() == [[0, 0, 0, 0, 1, 1]] * 2
     assert is_cut.tolist() == [False, True]
 
 
 def test_each_choice_becomes_a_row_with_the_prompt():
-    rows, is_cut = encode_choices(["a", "b c d"], [["b", "c d"], ["a", "b"]], TOKENIZER, 6)
+    rows, is_cut = choice_rows(["a", "b c d"], [["b", "c d"], ["a", "b"]], TOKENIZER, 6)
+    rows = rows.padded(6)
     assert rows["input_ids"].tolist() == [
         [[2, 5, 3, 6, 3, 0], [2, 5, 3, 7, 8, 3]],
         [[2, 6, 7, 3, 5, 3], [2, 6, 7, 3, 6, 3]],

@@ -20,6 +20,8 @@ from fake_tf_serving import FakeTfServing, probabilities
 from kinds_of_clients import KINDS, make_client
 from official_serving_api import OfficialGrpcServer, SavedModel
 
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.answers import LabelAnswer
 from keras_bert.tf_serving.client import (
     DeadlineExceeded,
     InvalidRequest,
@@ -42,7 +44,7 @@ def as_bytes(texts) -> list[bytes]:
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """The folder of a tiny exported classifier, with version 1."""
-    from served_models import CONFIG, VOCABULARY
+    from tiny_models import CONFIG, VOCABULARY
 
     from keras_bert.tasks.classification.model import SequenceClassifier
 
@@ -198,6 +200,18 @@ def test_the_script_of_the_readme_prints_an_answer(place, capsys):
     label, probability = capsys.readouterr().out.strip().rsplit(" ", 1)
     assert label in ("animal", "no animal", "short", "long")
     assert 0.5 <= float(probability) <= 1
+
+
+def test_answers_are_the_objects_of_predict_in_python(server, kind):
+    with make_client(kind, server, batch_size=4) as client:
+        answers = client.answers(text=TEXTS)
+        with pytest.raises(InputError, match="The signature length does not give the answers .* Its outputs: length"):
+            client.answers("length", text=TEXTS)
+    for answer, row in zip(answers, probabilities(as_bytes(TEXTS)).tolist(), strict=True):
+        short, long = np.float32(row).tolist()
+        assert answer == LabelAnswer("short" if short >= long else "long", max(row), {"short": short, "long": long})
+    with make_client(kind, server) as client:
+        assert client.answers(text="a long text") == answers[2:3]
 
 
 def test_strings_that_are_not_utf_8_arrive_and_come_back_as_they_were(server, kind):

@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 import pytest
-import served_models
+import signature_questions
 import tensorflow as tf
+import tiny_models
 from test_export_in_c_api import serve
-from test_families_on_texts import new
+from tiny_families import new
 
 from keras_bert import SequenceClassifier
 from keras_bert.program.errors import InputError
@@ -20,23 +21,23 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="module")
 def exports(served, tmp_path_factory):
-    """Name -> folder of the export by core operations, of the models of `served_models`."""
+    """Name -> folder of the export by core operations, of the models of `tiny_models`."""
     models = {name: (model, {**options, "core_operations": True}) for name, (model, options) in served[0].items()}
-    return served_models.Exports(models, tmp_path_factory.mktemp("core"))
+    return tiny_models.Exports(models, tmp_path_factory.mktemp("core"))
 
 
 # Only the tokenizer has other operations: a classifier reads its ids, a tagger its offsets too.
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["single", "tagger"])
 def test_the_c_api_gives_the_usual_answers_without_any_library_of_text_operations(served, exports, model):
-    questions = [question for question in served_models.questions() if question.model == model]
+    questions = [question for question in signature_questions.questions() if question.model == model]
     result = serve(questions, exports, [])
     assert result.returncode == 0, result.stderr
     loaded = tf.saved_model.load(served[1][model])
     for question, answer in zip(questions, json.loads(result.stdout)["answers"], strict=True):
-        expected = loaded.signatures[question.signature](**served_models.as_tensors(question.inputs))
-        expected = served_models.as_lists({name: value.numpy() for name, value in expected.items()})
-        served_models.assert_same(answer, expected, 1e-5)
+        expected = loaded.signatures[question.signature](**signature_questions.as_tensors(question.inputs))
+        expected = signature_questions.as_lists({name: value.numpy() for name, value in expected.items()})
+        signature_questions.assert_same(answer, expected, 1e-5)
 
 
 def test_the_check_says_what_an_export_needs_of_tensorflow_text(served, exports):
@@ -62,23 +63,24 @@ import sys
 
 sys.modules["tensorflow_text"] = None
 sys.path.insert(0, "tests")
-from served_models import CONFIG, VOCABULARY
-from test_families_on_texts import new
+from tiny_models import CONFIG, VOCABULARY
+from tiny_families import new
 from keras_bert import SequenceClassifier
-from keras_bert.tf_serving import ask
+from keras_bert.serving import load
+from keras_bert.tf_serving import loading
 
-ask.importlib.util.find_spec = lambda name: None
+loading.importlib.util.find_spec = lambda name: None
 family, folder, usual_export = sys.argv[1:]
 if family == "bert":
     model = SequenceClassifier(CONFIG, labels=["a", "b"])
     model.vocabulary = VOCABULARY
 else:
     model = new(SequenceClassifier, family, labels=["a", "b"])
-saved = ask.SavedModel(model.export_for_serving(folder, core_operations=True))
-print(len(saved.ask(["the fox", "dog!", ""])))
+saved = load(model.export_for_serving(folder, core_operations=True))
+print(len(saved.predict(["the fox", "dog!", "a"])))
 try:
-    ask.SavedModel(usual_export)
-except ask.InputError as error:
+    load(usual_export)
+except loading.InputError as error:
     print(error)
 with open("/proc/self/maps") as file:
     print([line for line in file if "tensorflow_text" in line])

@@ -143,7 +143,7 @@ def test_long_words_with_many_beginnings_of_tokens_are_read():
 
 
 def test_sentence_piece_is_refused_with_its_operation():
-    from test_families_on_texts import VOCABULARIES
+    from tiny_families import VOCABULARIES
 
     with pytest.raises(InputError, match="SentencePiece has no form.*needs the operation SentencepieceTokenizeWith"):
         VOCABULARIES["albert"].graph(core_operations=True)

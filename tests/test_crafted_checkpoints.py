@@ -361,7 +361,7 @@ def test_a_damaged_checkpoint_does_no_harm_to_the_models_after_it(copied):
     import keras
     from keras.src.backend.common import global_state
 
-    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.encoders.bert.encoder import BertEncoder
 
     damaged, good = copied("google"), copied("huggingface")
     data = damaged / "bert_model.ckpt.data-00000-of-00001"

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from onnx import TensorProto, helper, numpy_helper
-from portable_models import make_model
+from tiny_models import make_model
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving import load

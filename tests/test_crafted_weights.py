@@ -9,9 +9,9 @@ import h5py
 import keras
 import numpy as np
 import pytest
-from portable_models import make_model
 from test_crafted_checkpoints import changed_json, entry, safetensors
 from tiny_checkpoints import random_checkpoint
+from tiny_models import make_model
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import pretrained

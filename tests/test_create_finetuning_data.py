@@ -8,15 +8,15 @@ import loaded_commands
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
 from data_prep.create_finetuning_data import create_finetuning_data
 from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask
 from data_prep.finetuning.question_answering_records import QuestionAnswering
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["the", "film", "was", "good", "bad", "very", "who", "sings", "sits", "##s", "."]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+VOCABULARY = tiny.vocabulary(*WORDS)
 
 
 def tokens(names):

@@ -3,7 +3,6 @@ import os
 import pathlib
 import random
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +11,8 @@ import time
 import loaded_commands
 import pytest
 import tensorflow as tf
+import tiny
+from full_disk import file_size_limit
 from python_encoder import write_corpus
 
 from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
@@ -27,7 +28,7 @@ from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "every", "good", "boy", "we", "sing"]
 PIECES = ["em", "##bed", "##ding", "##s"]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]", *WORDS, *PIECES])
+VOCABULARY = tiny.vocabulary("[unused1]", *WORDS, *PIECES)
 
 
 def make_documents(num_documents, seed=0):
@@ -496,20 +497,16 @@ def test_bad_input_is_refused_before_anything_is_written(tmp_path, text):
 @pytest.mark.usefixtures("python_tokenizer")
 def test_a_full_disk_leaves_no_half_file(tmp_path, text):
     input_file, vocab_file = text(make_documents(60))
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     corpus = tmp_path / "corpus"
     create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "first")], tokenized_corpus=corpus)
     size = (tmp_path / "first").stat().st_size
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, hard))
-    try:
+    with file_size_limit(size // 2):
         with pytest.raises(InputError, match=r"Cannot write .*second.*: a file grew over the size limit"):
             create_pretraining_data(None, vocab_file, output_file=[str(tmp_path / "second")], tokenized_corpus=corpus)
         with pytest.raises(InputError, match=r"Cannot write .*: a file grew over the size limit"):
             create_pretraining_data(
                 [input_file] * 1, vocab_file, output_file=[str(tmp_path / "first")], tokenized_corpus=corpus
             )
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "first").stat().st_size == size
     beside = ["first.manifest.json", "first.unfinished.json", "second.unfinished.json", "text.txt", "vocab.txt"]
     assert sorted(os.listdir(tmp_path)) == ["corpus", "first", *beside]

@@ -7,8 +7,8 @@ from tiny_checkpoints import CONFIG, FEATURES, random_checkpoint
 
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.checkpoints.resizing import with_layers
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models.distiller import Distiller
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier

@@ -8,23 +8,13 @@ import sys
 import loaded_commands
 import numpy as np
 import pytest
+import tiny
 
-from keras_bert.config import BertConfig
 from keras_bert.tasks.classification.model import SequenceClassifier
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "the", "very"])
+VOCABULARY = tiny.vocabulary("good bad film the very")
 # Without dropout, since each device draws its own random numbers.
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=16,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-)
+CONFIG = tiny.config(VOCABULARY, dropout=0.0)
 LAUNCHER = ["-m", "run_scripts.launch_workers", "--num_workers=2", "--seconds_to_stop=20", "--", sys.executable]
 # Two logical devices of one CPU replace two devices.
 TWO_DEVICES = """

@@ -15,7 +15,7 @@ import distributed_runs
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_tasks
+import tiny_models
 
 from keras_bert.models import distributed_model
 
@@ -151,6 +151,18 @@ def test_two_devices_draw_the_tokens_of_two_parts(trained):
     assert largest_difference(parts, devices) <= 1e-6
     # The draws matter: argmax trains something else.
     assert largest_difference(parts, trained("electra_argmax", "parts2")["after"]) > 1e-3
+
+
+def test_a_strategy_with_one_device_sums_no_gradients(monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("XLA cannot compile this on a GPU")
+
+    monkeypatch.setattr(tf.distribute.ReplicaContext, "all_reduce", refuse)
+    make_model, make_optimizer, make_data, _ = distributed_runs.SETTINGS["adamw"]
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = make_model()
+        model.compile(make_optimizer(), jit_compile=False)
+    model.fit(make_data(), verbose=0)
 
 
 def run_program(on_four_devices, program, tmp_path):
@@ -292,7 +304,7 @@ print(json.dumps([one.shape, two.shape, float(np.abs(one - two).max()), float(on
 )
 def test_the_weights_of_a_loss_need_no_prediction(kind):
     """TensorFlow prunes the forward pass in `_loss_weights`, since its results are not used."""
-    model, part = tiny_tasks.model_and_batch(kind)
+    model, part = tiny_models.model_and_batch(kind)
     dynamic = tf.nest.map_structure(lambda v: tf.TensorSpec([None] * v.ndim, v.dtype), part)
     graph = tf.function(lambda part: model._loss_weights(part, 0)).get_concrete_function(dynamic).graph
     reached, open_tensors = set(), [graph.outputs[0]]
@@ -309,7 +321,7 @@ def test_the_weights_of_a_loss_need_no_prediction(kind):
 @pytest.mark.slow
 def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
     """Checks the requirements of TPUs, since none was available."""
-    model, part = tiny_tasks.model_and_batch("pretrainer")
+    model, part = tiny_models.model_and_batch("pretrainer")
     model.compile("sgd", gradient_accumulation_steps=2)
     model._prepare_optimizer()
     values = [tf.convert_to_tensor(variable.value) for variable in model.trainable_variables]

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tiny
 
 from data_prep.pretraining import document_block, document_dealing
 from data_prep.pretraining.document_block import (
@@ -10,9 +11,8 @@ from data_prep.pretraining.document_block import (
 )
 from data_prep.pretraining.document_dealing import Dealing
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
+VOCABULARY = tiny.vocabulary("a")
 
 
 def corpus_of(documents):

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from example_bytes import serialize
 
 from keras_bert.config import BertConfig
@@ -13,9 +14,8 @@ from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 # Half of the tokens continue a word.
-VOCABULARY = Vocabulary([*SPECIAL, *(f"w{number}" for number in range(45)), *(f"##c{number}" for number in range(50))])
+VOCABULARY = tiny.vocabulary(*(f"w{number}" for number in range(45)), *(f"##c{number}" for number in range(50)))
 SEQ = 32
 MASKED = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 
@@ -138,12 +138,13 @@ def test_masks_are_at_uniform_positions_and_80_10_10(tmp_path):
     num_masked, num_kept = np.sum(shown == VOCABULARY.mask_id), np.sum(shown == ids)
     assert within_five_sigma(num_masked, total, 0.8)
     # A random token is the original one in one of 95 cases: the five bracketed tokens are never drawn.
-    num_replacements = len(VOCABULARY) - len(SPECIAL)
+    num_special = len(tiny.SPECIAL_TOKENS)
+    num_replacements = len(VOCABULARY) - num_special
     assert within_five_sigma(num_kept, total, 0.1 + 0.1 / num_replacements)
     random = shown[(shown != ids) & (shown != VOCABULARY.mask_id)]
-    assert set(random) == set(range(len(SPECIAL), len(VOCABULARY)))
+    assert set(random) == set(range(num_special, len(VOCABULARY)))
     expected = len(random) / num_replacements
-    assert np.sum((np.bincount(random)[len(SPECIAL) :] - expected) ** 2 / expected) < 95 + 5 * np.sqrt(2 * 95)
+    assert np.sum((np.bincount(random)[num_special:] - expected) ** 2 / expected) < 95 + 5 * np.sqrt(2 * 95)
     # In full rows, with 29 tokens of text in 32 columns.
     full = row["input_mask"].sum(axis=1) == SEQ
     positions = row["masked_lm_positions"][full][is_target[full]]
@@ -219,7 +220,7 @@ def test_the_number_of_masks_can_be_limited(records):
         ({"masking": {"mask_rate": 0.3}}, "Masking has no option mask_rate. Use one of: masked_lm_prob, "),
         ({"masking": {"whole_word_actions": True}}, "whole_word_actions decides word by word"),
         ({"max_predictions_per_seq": -1}, "max_predictions_per_seq must be 1 or more"),
-        ({"vocabulary": Vocabulary(SPECIAL)}, "only special tokens"),
+        ({"vocabulary": Vocabulary(tiny.SPECIAL_TOKENS)}, "only special tokens"),
     ],
 )
 def test_records_that_cannot_be_masked_are_refused_before_reading(records, arguments, message):

@@ -9,13 +9,14 @@ import sys
 import keras
 import numpy as np
 import pytest
-import served_models
 import tensorflow as tf
-from served_models import CONFIG, TEXTS, VOCABULARY, Question
+import tiny_models
+from signature_questions import Question
 from test_export_in_c_api import serve, text_libraries
+from tiny_models import CONFIG, TEXTS, VOCABULARY
 
 from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.serving.graph.eight_bit_products import (
@@ -190,7 +191,7 @@ def exported(tmp_path_factory):
     model = SequenceClassifier(CONFIG.replace(initializer_range=0.1), labels=["a", "b", "c"])
     model.vocabulary = VOCABULARY
     models = {"float32": (model, {}), "int8": (model, {"compute": "int8"})}
-    exports = served_models.Exports(models, tmp_path_factory.mktemp("eight_bit"))
+    exports = tiny_models.Exports(models, tmp_path_factory.mktemp("eight_bit"))
     return model, {name: exports[name] for name in models}
 
 
@@ -208,7 +209,7 @@ def test_an_export_with_8_bit_products_answers_nearly_the_same_in_the_c_api(expo
     assert 1e-6 < np.abs(found - exact).max() < 0.01
     assert nothing.shape == (0, 3)
     loaded = tf.saved_model.load(folders["int8"])
-    python = loaded.signatures["serving_default"](**served_models.as_tensors({"text": TEXTS}))["probabilities"].numpy()
+    python = loaded.signatures["serving_default"](text=tf.constant(TEXTS))["probabilities"].numpy()
     np.testing.assert_allclose(found, python, atol=1e-5)
 
 

@@ -6,7 +6,7 @@ from keras import ops
 from numpy_bert import scatter_weights
 from test_encoder import small_config
 
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.program.errors import InputError
 

@@ -6,7 +6,7 @@ import pytest
 from slow_parameters import slow_except
 from test_keras_keywords import TASKS, part
 from test_text_fitting import LABELS, TEXTS, VOCABULARY
-from tiny_tasks import model_and_batch
+from tiny_models import model_and_batch
 
 from keras_bert.optimization import AdamW
 from keras_bert.tasks.ranking.model import CrossEncoder

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from family_shapes import config_of
-from served_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
+from tiny_families import config_of
+from tiny_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
 
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.program.errors import InputError
@@ -102,7 +102,12 @@ def test_a_gradient_equals_the_difference_quotient(classifier):
 
 TASKS = {
     "several labels": (SequenceClassifier, {"labels": ["a", "b"], "problem_type": "multi_label"}, TEXTS[:2], ["b", 0]),
-    "pairs": (SequenceClassifier, {"problem_type": "regression"}, (TEXTS[:2], SECOND_TEXTS[:2]), None),
+    "pairs": (
+        SequenceClassifier,
+        {"labels": ["score"], "problem_type": "regression"},
+        (TEXTS[:2], SECOND_TEXTS[:2]),
+        None,
+    ),
     "windows": (SequenceClassifier, {"labels": ["a", "b"], "doc_stride": 20}, [TEXTS[0] * 2], None),
     "sentences": (SentenceClassifier, {"labels": ["a", "b"]}, TEXTS[:2], None),
     "ranking": (CrossEncoder, {}, (TEXTS[:2], SECOND_TEXTS[:2]), None),

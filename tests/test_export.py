@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import resource
 import subprocess
 import sys
 
@@ -11,9 +10,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
+from full_disk import file_size_limit
 
 from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tasks.classification.model import SequenceClassifier
@@ -22,20 +23,9 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
-VOCABULARY = Vocabulary(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox", "##es", "jump", "##ed", "over"]
-    + ["lazy", "dog", ".", ","]
-)
+VOCABULARY = tiny.vocabulary("the quick brown fox ##es jump ##ed over lazy dog . ,")
 # With large initial weights, answers differ from text to text.
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=32,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=64,
-    max_position_embeddings=16,
-    initializer_range=0.5,
-)
+CONFIG = tiny.config(VOCABULARY, hidden_size=32, num_hidden_layers=2, initializer_range=0.5)
 LABELS = ["statement", "question", "order"]
 TEXTS = [
     "The quick brown fox jumped over the lazy dog.",
@@ -253,7 +243,8 @@ def test_the_tokens_of_an_exported_encoder_give_the_vectors_of_its_texts(tmp_pat
 def test_signatures_are_what_servers_and_clients_can_use(exports, name):
     saved_model = read_saved_model(exports[name][1])
     signatures = saved_model.meta_graphs[0].signature_def
-    names = {"serving_default", "tokens", "tokenize", "examples"} | ({"classify"} if name != "masked" else set())
+    names = {"serving_default", "tokens", "raw_outputs", "tokenize", "examples"}
+    names |= {"classify"} if name != "masked" else set()
     assert set(signatures) - {"__saved_model_init_op"} == names
     texts = ["text", "text_b"] if name == "pairs" else ["text"]
     assert sorted(signatures["serving_default"].inputs) == texts
@@ -524,14 +515,9 @@ def test_a_folder_without_permission_is_one_clear_message(tmp_path):
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path):
-    # A test limits the size of files instead of filling a disk. TensorFlow handles both errors in the same way.
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
-    try:
-        with pytest.raises(InputError, match="Cannot write .*1: a file grew over the size limit"):
-            export_for_serving(classifier(), tmp_path / "model")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    # TensorFlow handles a full disk and a limit in the same way.
+    with file_size_limit(10_000), pytest.raises(InputError, match="Cannot write .*1: a file grew over the size limit"):
+        export_for_serving(classifier(), tmp_path / "model")
     assert os.listdir(tmp_path / "model") == []
     full = tf.errors.ResourceExhaustedError(None, None, "variables.data-00000-of-00001; No space left on device")
 

@@ -12,9 +12,9 @@ import subprocess
 import sys
 
 import pytest
-import served_models
+import signature_questions
 import tensorflow as tf
-from served_models import Question
+from signature_questions import Question
 
 # Reads questions from standard input and prints the answers. A question is a folder, the values of the tensors to feed
 # and the names of those to fetch. The first argument is the folder of TensorFlow's libraries, the others are libraries
@@ -183,7 +183,7 @@ def text_libraries(*names):
     return [library for name in names for library in glob.glob(f"{folder}/python/ops/{name}.so")]
 
 
-MODELS = sorted({question.model for question in served_models.questions()})
+MODELS = sorted({question.model for question in signature_questions.questions()})
 
 
 @pytest.mark.parametrize(
@@ -193,17 +193,17 @@ MODELS = sorted({question.model for question in served_models.questions()})
 )
 def test_the_c_api_gives_the_answers_of_tensorflow_for_python_with_xla_switched_off(served, model):
     _, folders = served
-    questions = [question for question in served_models.questions() if question.model == model]
+    questions = [question for question in signature_questions.questions() if question.model == model]
     result = serve(questions, folders, text_libraries("_fast_bert_normalizer", "_fast_wordpiece_tokenizer"))
     assert result.returncode == 0, result.stderr
     result = json.loads(result.stdout)
     assert not result["tensorflow"]
     loaded = tf.saved_model.load(folders[model])  # its variables live as long as it does
     for question, answer in zip(questions, result["answers"], strict=True):
-        expected = loaded.signatures[question.signature](**served_models.as_tensors(question.inputs))
-        expected = served_models.as_lists({name: value.numpy() for name, value in expected.items()})
+        expected = loaded.signatures[question.signature](**signature_questions.as_tensors(question.inputs))
+        expected = signature_questions.as_lists({name: value.numpy() for name, value in expected.items()})
         # bfloat16 rounds to 8 bits, and the order of sums differs between the two.
-        served_models.assert_same(answer, expected, 2e-2 if model == "bfloat16" else 1e-5)
+        signature_questions.assert_same(answer, expected, 2e-2 if model == "bfloat16" else 1e-5)
 
 
 def test_a_server_without_the_text_operations_says_so_when_loading(served):

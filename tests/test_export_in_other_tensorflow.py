@@ -9,7 +9,7 @@ import os
 import subprocess
 
 import pytest
-import served_models
+import signature_questions
 import tensorflow as tf
 
 # Reads questions (folder, signature, inputs) from standard input and prints the answers.
@@ -60,10 +60,10 @@ def with_its_python(version):
 @pytest.mark.parametrize(("version", "python"), [with_its_python("2.12"), with_its_python("2.20")])
 def test_other_versions_of_tensorflow_give_the_same_answers(served, version, python, tmp_path):
     _, folders = served
-    questions = served_models.questions()
+    questions = signature_questions.questions()
     result = subprocess.run(
         [python, "-I", "-c", PROGRAM],
-        input=served_models.as_json(questions, folders),
+        input=signature_questions.as_json(questions, folders),
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -74,7 +74,7 @@ def test_other_versions_of_tensorflow_give_the_same_answers(served, version, pyt
     loaded = {name: tf.saved_model.load(folder) for name, folder in folders.items()}
     for question, answer in zip(questions, result["answers"], strict=True):
         signature = loaded[question.model].signatures[question.signature]
-        expected = signature(**served_models.as_tensors(question.inputs))
-        expected = served_models.as_lists({name: value.numpy() for name, value in expected.items()})
+        expected = signature(**signature_questions.as_tensors(question.inputs))
+        expected = signature_questions.as_lists({name: value.numpy() for name, value in expected.items()})
         # In bfloat16, versions round at different places.
-        served_models.assert_same(answer, expected, 2e-2 if question.model == "bfloat16" else 1e-5)
+        signature_questions.assert_same(answer, expected, 2e-2 if question.model == "bfloat16" else 1e-5)

@@ -7,11 +7,11 @@ too. `test_export_in_c_api.py` has all tasks of a BERT, `test_families_on_texts.
 import json
 
 import pytest
-import served_models
+import signature_questions
 import tensorflow as tf
-from served_models import Question
+from signature_questions import Question
 from test_export_in_c_api import serve, text_libraries
-from test_families_on_texts import TEXTS, new
+from tiny_families import TEXTS, new
 
 from keras_bert import SequenceClassifier, SpanClassifier
 
@@ -40,6 +40,6 @@ def test_answers_of_two_tasks(family, operations, tmp_path):
     assert not result["tensorflow"]
     for question, answer in zip(QUESTIONS, result["answers"], strict=True):
         loaded = tf.saved_model.load(folders[question.model])
-        expected = loaded.signatures["serving_default"](**served_models.as_tensors(question.inputs))
-        expected = served_models.as_lists({name: value.numpy() for name, value in expected.items()})
-        served_models.assert_same(answer, expected, 1e-5)
+        expected = loaded.signatures["serving_default"](**signature_questions.as_tensors(question.inputs))
+        expected = signature_questions.as_lists({name: value.numpy() for name, value in expected.items()})
+        signature_questions.assert_same(answer, expected, 1e-5)

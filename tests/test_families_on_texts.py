@@ -3,14 +3,24 @@
 import json
 import os
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from family_shapes import config_of
+from tiny_families import (
+    IDS,
+    LABELS,
+    MERGES,
+    SPECIAL,
+    TEXTS,
+    VOCABULARIES,
+    byte_pairs,
+    config,
+    exported,
+    new,
+    word_pieces,
+)
 
 from keras_bert import (
-    BertConfig,
     BytePairTokenizer,
     InputError,
     MaskedLM,
@@ -18,99 +28,19 @@ from keras_bert import (
     SequenceClassifier,
     SpanClassifier,
     TokenClassifier,
-    Vocabulary,
     fill_masks,
     load_vocabulary,
 )
-from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.encoders import encoder_class, make_encoder
-from keras_bert.tasks.classification.rows import encode_texts
+from keras_bert.encoders.bert.encoder import BertEncoder
+from keras_bert.models.encoders import encoder_class
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
-from keras_bert.tokenization.byte_pair import byte_alphabet
-from keras_bert.tokenization.sentence_piece import XLNET_SPECIAL_TOKENS, SentencePieceTokenizer
-from keras_bert.tokenization.sentence_piece_model import (
-    CONTROL,
-    NORMAL,
-    UNKNOWN,
-    USER_DEFINED,
-    Piece,
-    SentencePieceModel,
-)
-from keras_bert.tokenization.tokenizer import MODERN_BERT_SPECIAL_TOKENS
-from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS
-
-SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-MERGES = [tuple(pair.split()) for pair in ("t h", "th e", "Ġ the", "f o", "fo x", "Ġ fox", "d o", "do g", "Ġ dog")]
-TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
-LABELS = ["fox", "dog", "fox", "dog"]
-
-
-def byte_pairs(**settings) -> BytePairTokenizer:
-    tokens = [*SPECIAL, *byte_alphabet(), *(left + right for left, right in MERGES)]
-    return BytePairTokenizer({token: number for number, token in enumerate(tokens)}, MERGES, **settings)
-
-
-def modern_byte_pairs() -> BytePairTokenizer:
-    """A tokenizer of ModernBERT's form: NFC, and two runs of spaces as tokens."""
-    joined = [left + right for left, right in MERGES]
-    tokens = [*byte_alphabet(), *joined, "   ", "  ", *MODERN_BERT_SPECIAL_TOKENS.names]
-    ids = {token: number for number, token in enumerate(tokens)}
-    return BytePairTokenizer(ids, MERGES, MODERN_BERT_SPECIAL_TOKENS, normalizes=True, added_tokens=("   ", "  "))
-
-
-def word_pieces() -> Vocabulary:
-    return Vocabulary([*SPECIAL_TOKENS, "the", "a", "fox", "dog", ",", "##es", "who", "?"])
-
-
-def sentence_pieces(controls=("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"), **settings) -> SentencePieceTokenizer:
-    """A model with whole words, some characters, and the symbol "," of its own."""
-    words = ["the", "a", "fox", "dog", "who"]
-    pieces = [(name, UNKNOWN if name == "<unk>" else CONTROL) for name in controls]
-    pieces += [(",", USER_DEFINED), *((f"▁{word}", NORMAL) for word in words), ("▁", NORMAL)]
-    pieces += [(character, NORMAL) for character in "abcdefghijklmnopqrstuvwxyz?'"]
-    scored = [Piece(text, -float(number), kind) for number, (text, kind) in enumerate(pieces)]
-    return SentencePieceTokenizer(SentencePieceModel(tuple(scored), b"").to_bytes(), **settings)
-
-
-def xlnet_pieces() -> SentencePieceTokenizer:
-    """A tokenizer of XLNet's form: capitals stay, and padding is not token 0."""
-    settings = {"special_tokens": XLNET_SPECIAL_TOKENS, "do_lower_case": False, "keep_accents": False}
-    return sentence_pieces(("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"), **settings)
-
-
-VOCABULARIES = {
-    "roberta": byte_pairs(),
-    "albert": sentence_pieces(),
-    "distilbert": word_pieces(),
-    "electra": word_pieces(),
-    "mobilebert": word_pieces(),
-    "modernbert": modern_byte_pairs(),
-    "longformer": byte_pairs(),
-    "big_bird": sentence_pieces(do_lower_case=False),
-    "xlnet": xlnet_pieces(),
-}
-
-
-def config(family: str) -> BertConfig:
-    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    shape |= {"vocab_size": len(VOCABULARIES[family]), "max_position_embeddings": 40, "initializer_range": 0.3}
-    return config_of(family, **shape)
-
-
-def new(model_class, family: str, **arguments):
-    keras.utils.set_random_seed(1)
-    model = (make_encoder if model_class is BertEncoder else model_class)(config(family), **arguments)
-    model.vocabulary = VOCABULARIES[family]
-    return model
+from keras_bert.tasks.text_rows import text_rows
+from keras_bert.tokenization.token_lists import PythonForm
 
 
 def strings(values) -> list:
     """Bytes of an answer -> text, in lists of lists."""
     return np.vectorize(lambda value: value.decode(), otypes=[object])(values.numpy()).tolist()
-
-
-def exported(model, folder, **options):
-    return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures
 
 
 def with_families(short: str | None):
@@ -124,7 +54,8 @@ def with_families(short: str | None):
 
 def test_a_pair_has_the_special_tokens_of_its_family():
     tokenizer = byte_pairs().graph()
-    rows, is_cut = encode_texts(["the", "fox fox fox"], ["dog", "the dog"], tokenizer, 9)
+    rows, is_cut, _ = text_rows(["the", "fox fox fox"], ["dog", "the dog"], tokenizer, 9)
+    rows = rows.padded(9)
     assert [[tokenizer.vocabulary.tokens[number] for number in row] for row in rows["input_ids"]] == [
         ["<s>", "the", "</s>", "</s>", "do" + "g", "</s>", "<pad>", "<pad>", "<pad>"],
         ["<s>", "fo" + "x", "Ġfox", "Ġfox", "</s>", "</s>", "the", "Ġdog", "</s>"],
@@ -137,7 +68,8 @@ def test_windows_of_a_context_have_two_separators():
     options = WindowOptions(8, 2, 3, num_special=4)
     windows = make_windows(["fox"], ["the dog the dog"], byte_pairs().graph(), options)
     tokens = byte_pairs().tokens
-    rows = zip(windows.rows["input_ids"], windows.rows["input_mask"], strict=True)
+    batch = windows.rows.padded(8)
+    rows = zip(batch["input_ids"], batch["input_mask"], strict=True)
     assert [[tokens[number] for number in row[mask > 0]] for row, mask in rows] == [
         ["<s>", "fox", "</s>", "</s>", "the", "Ġdog", "Ġthe", "</s>"],
         ["<s>", "fox", "</s>", "</s>", "Ġthe", "Ġdog", "</s>"],
@@ -254,10 +186,10 @@ def test_a_masked_lm(family, tmp_path, eagerly):
 
 
 def test_the_space_before_a_mask_belongs_to_it():
-    from keras_bert.tasks.masked_lm.masked_texts import encode_masked_texts, put_tokens
+    from keras_bert.tasks.masked_lm.masked_texts import masked_rows, put_tokens
 
     tokenizer = byte_pairs()
-    (row,) = encode_masked_texts(["the <mask> fox"], tokenizer, 16)
+    (row,) = masked_rows(["the <mask> fox"], PythonForm(tokenizer), 16)
     assert [tokenizer.tokens[number] for number in row.ids] == ["<s>", "the", "<mask>", "Ġfox", "</s>"]
     assert row.starts == (4,)
     assert put_tokens("the <mask> fox", [tokenizer.ids["Ġdog"]], tokenizer) == "the dog fox"
@@ -285,9 +217,6 @@ def write(folder, vocabulary=None, merges=None, wordpiece=None):
     if wordpiece is not None:
         (folder / "vocab.txt").write_text(wordpiece, "utf-8")
     return folder
-
-
-IDS = dict(byte_pairs().ids)
 
 
 @pytest.mark.parametrize(

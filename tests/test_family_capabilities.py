@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from encoder_contract import check_encoder, inputs_of
 from numpy_bert import scatter_weights
-from test_families_on_texts import VOCABULARIES, config
+from tiny_families import VOCABULARIES, config
 
 from keras_bert import BertPretrainer, InputError, SequenceClassifier, enable_lora
 from keras_bert.models.encoder_base import PACKING, UNPADDING

@@ -21,7 +21,7 @@ from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.masked_lm.model import MaskedLM

@@ -6,9 +6,9 @@ import classifier_runs
 import keras
 import numpy as np
 import pytest
+import tiny
 from classifier_runs import evaluate_classifier, predict_classifier
 
-from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.tasks.classification.examples import TextExamples, labels_of
@@ -22,15 +22,8 @@ from keras_bert.training.resumable_fit import resumable_fit
 from keras_bert.training.starting_point import StartingPoint
 
 WORDS = ["good", "great", "fine", "nice", "bad", "awful", "poor", "sad", "the", "film", "was", "a", "very", "so"]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=32,
-)
+VOCABULARY = tiny.vocabulary(*WORDS)
+CONFIG = tiny.config(VOCABULARY, max_position_embeddings=32)
 RUN = {
     "config": CONFIG,
     "vocabulary": VOCABULARY,

@@ -7,15 +7,14 @@ import subprocess
 import sys
 
 import pytest
+import tiny
 
 from benchmarks import finetuning_examples as examples
 from benchmarks import finetuning_quality as quality
 from benchmarks import finetuning_speed as speed
 from benchmarks import keras_bert_finetuning
-from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -146,11 +145,8 @@ def test_a_worker_takes_turns_and_one_that_ends_is_named():
 
 @pytest.mark.slow
 def test_our_side_trains_predicts_and_takes_turns(data, tmp_path, monkeypatch, capsys):
-    config = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    model = BertEncoder(BertConfig(vocab_size=6, **config))
-    model.save_pretrained(
-        tmp_path / "model", vocabulary=Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "rains"])
-    )
+    model = BertEncoder(tiny.config(6, hidden_size=8, max_position_embeddings=512))
+    model.save_pretrained(tmp_path / "model", vocabulary=tiny.vocabulary("rains"))
     (data / "glue/CoLA/train.tsv").write_text((data / "glue/CoLA/dev.tsv").read_text())
     output = tmp_path / "cola.json"
     arguments = ["", f"--data={data}", f"--model={tmp_path / 'model'}", "--task=CoLA", f"--output={output}"]

@@ -10,10 +10,9 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
-from keras_bert.config import BertConfig
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (PROJECT / "docs" / "finetuning_data.md").read_text("utf-8")
@@ -34,7 +33,7 @@ for arguments in json.loads(sys.argv[1]):
 def test_every_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
     letters = [chr(number) for number in range(ord("a"), ord("z") + 1)]
     tokens = [*WORDS, *letters[1:], *(f"##{letter}" for letter in letters), *".,?!"]
-    vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *tokens])
+    vocabulary = tiny.vocabulary(*tokens)
     vocabulary.save(tmp_path / "vocab.txt")
     monkeypatch.chdir(tmp_path)
     commands = []
@@ -62,14 +61,7 @@ def test_every_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
     shift = line["windows"][0]["first_token"] - line["windows"][0]["first_column"]
     assert line["context"][line["token_starts"][start + shift] : line["token_ends"][end + shift]] == "London"
 
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=128,
-    )
+    config = tiny.config(vocabulary, hidden_size=8, max_position_embeddings=128)
     BertPretrainer(config).save_pretrained("my_bert", vocabulary)
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
     program = program.replace("steps_per_epoch=100", "steps_per_epoch=2")

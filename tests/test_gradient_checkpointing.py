@@ -4,14 +4,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_tasks
+import tiny_models
 from distributed_runs import config, pretraining_data
 from test_distributed_model import largest_difference, run_program
 
 from keras_bert.accelerate import tensorflow_functions
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models import trainable_parts
 from keras_bert.models.distiller import Distiller
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.optimization import AdamW
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
@@ -139,7 +139,7 @@ def test_the_second_computation_is_not_optimised_away():
 
 @pytest.mark.parametrize("kind", ["pretrainer", "masked_lm", "classes", "tags", "span", "choice"])
 def test_every_model_can_be_told_to_recompute(kind):
-    model, batch = tiny_tasks.model_and_batch(kind)
+    model, batch = tiny_models.model_and_batch(kind)
     model.compile(AdamW(1e-3), gradient_checkpointing=True, jit_compile=False)
     assert model.encoder.gradient_checkpointing
     assert "gradient_checkpointing" not in str(model.get_config())

@@ -5,6 +5,7 @@ import example_records
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
@@ -12,7 +13,6 @@ from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset, rows_dataset
 from keras_bert.records.files import list_records
 from keras_bert.records.token_rows import TokenRows
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 SEQ, PREDICTIONS = 8, 2
 
@@ -399,7 +399,7 @@ def test_a_batch_size_below_one_is_refused(tmp_path):
         pretraining_dataset(path, 0)
 
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox"])
+VOCABULARY = tiny.vocabulary("the quick brown fox")
 
 
 def rows_of_lengths(lengths):

@@ -13,17 +13,17 @@ import sys
 import keras
 import numpy as np
 import pytest
-from family_shapes import config_of
+import tiny
 from family_training import new_model, outputs_before_and_after
 from numpy_bert import scatter_weights
-from served_models import CONFIG as TEXT_CONFIG
-from served_models import VOCABULARY
 from test_lamb import paper_steps
 from test_optimization import NAMES, random_problem
+from tiny_families import config_of
+from tiny_models import CONFIG as TEXT_CONFIG
+from tiny_models import VOCABULARY
 
 from keras_bert import registry
 from keras_bert.accelerate import backend
-from keras_bert.config import BertConfig
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
@@ -35,16 +35,7 @@ from keras_bert.training.starting_point import StartingPoint
 from keras_bert.training.strategies import make_strategy
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
-CONFIG = BertConfig(
-    vocab_size=50,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    max_position_embeddings=16,
-)
+CONFIG = tiny.config(50, dropout=0.0, num_hidden_layers=2)
 
 # Reads weights and records, evaluates, takes two training steps, writes all numbers; then a step with dropout.
 PROGRAM = """

@@ -9,10 +9,9 @@ import sys
 
 import numpy as np
 import pytest
-from family_shapes import config_of
 from test_checkpoints_of_other_keras import assert_close, run_script, write_preset
-from test_families_on_texts import VOCABULARIES, word_pieces
 from tiny_checkpoints import CONFIG, assert_same_tensors, random_checkpoint
+from tiny_families import VOCABULARIES, config_of, word_pieces
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint

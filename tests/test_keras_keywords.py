@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import pytest
 from slow_parameters import slow_except
-from test_families_on_texts import byte_pairs, sentence_pieces, word_pieces
 from test_text_fitting import CONFIG, LABELS, TEXTS, VOCABULARY, new_model
+from tiny_families import byte_pairs, sentence_pieces, word_pieces
 
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError

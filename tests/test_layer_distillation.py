@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy_bert import scatter_weights
 from pretraining_runs import pretrain
-from test_families_on_texts import LABELS, TEXTS, VOCABULARIES
-from test_families_on_texts import config as config_of_family
 from test_pretraining import RUN, assert_same_weights, run_command, train_until_killed
+from tiny_families import LABELS, TEXTS, VOCABULARIES
+from tiny_families import config as config_of_family
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
 from keras_bert import BertPretrainer, InputError, MaskedLM, SequenceClassifier

@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from family_shapes import config_of
 from numpy_bert import scatter_weights
-from test_families_on_texts import LABELS, TEXTS, VOCABULARIES, config, exported, new, sentence_pieces
 from tiny_checkpoints import VOCABULARY, random_checkpoint
+from tiny_families import LABELS, TEXTS, VOCABULARIES, config, config_of, exported, new, sentence_pieces
 
 from keras_bert import BertConfig, InputError, MultipleChoice, SequenceClassifier, SpanClassifier
 from keras_bert.checkpoints import checkpoint as form

@@ -7,7 +7,7 @@ from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
 from keras_bert.tasks.masked_lm.masked_texts import join_tokens

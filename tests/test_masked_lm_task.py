@@ -28,7 +28,7 @@ def task():
 
 
 def batches(task, texts=TEXTS, masking=None, seed=0, **order):
-    return list(task.batches(task.encode(texts).rows, 4, masking, seed, **order))
+    return list(task.batches(task.rows(texts).rows, 4, masking, seed, **order))
 
 
 def original(batch):
@@ -82,7 +82,7 @@ def test_every_epoch_has_other_masks_and_a_seed_has_its_own(task):
 
     assert first(4) == first(4)
     assert first(4) != first(4, seed=1)
-    rows = task.encode(TEXTS).rows
+    rows = task.rows(TEXTS).rows
     endless = task.batches(rows, 16, None, 0, shuffle=True, repeat=True)
     epochs = [next(endless) for _ in range(2)]
     assert sorted(original(epochs[0])) == sorted(original(epochs[1]))
@@ -90,10 +90,10 @@ def test_every_epoch_has_other_masks_and_a_seed_has_its_own(task):
 
 
 def test_long_texts_make_several_rows_and_empty_ones_none_and_both_are_said(task):
-    encoded = task.encode(["the quick brown fox the quick", "", "fox"], max_seq_length=6)
-    rows = np.split(encoded.rows.tokens["input_ids"], encoded.rows.splits[1:-1])
+    example_rows = task.rows(["the quick brown fox the quick", "", "fox"], max_seq_length=6)
+    rows = np.split(example_rows.rows.tokens["input_ids"], example_rows.rows.splits[1:-1])
     assert [row.tolist() for row in rows] == [[2, 5, 6, 7, 8, 3], [2, 5, 6, 3], [2, 8, 3]]
-    assert encoded.notes == [
+    assert example_rows.notes == [
         "1 of 3 texts are longer than 6 tokens and were split into several rows",
         "1 of 3 texts are empty and are left out",
     ]

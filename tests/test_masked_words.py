@@ -4,15 +4,15 @@ import re
 
 import numpy as np
 import pytest
+import tiny
 from scripted_masked_lm import ScriptedMaskedLM
-from test_families_on_texts import byte_pairs, sentence_pieces
+from tiny_families import byte_pairs, sentence_pieces
 
 from keras_bert.tasks.masked_lm.masked_words import WordsInRow, choose_words, right_words
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-PIECES = [*SPECIAL, "the", "nano", "##tube", "##s", "hold", "gas", "e", "##pe", "##e", ",", "."]
+PIECES = [*tiny.SPECIAL_TOKENS, "the", "nano", "##tube", "##s", "hold", "gas", "e", "##pe", "##e", ",", "."]
 OLD = WordPieceTokenizer(Vocabulary(PIECES))
 NEW = WordPieceTokenizer(Vocabulary([*PIECES, "nanotubes"]))
 TEXTS = ["The nanotubes hold gas, the nanotube holds épée.", "Unspellable, the gas.", "", "..."] * 5
@@ -68,7 +68,7 @@ def test_other_tokenizers_have_whole_words_too(make):
 class JoiningTokenizer:
     """Has tokens that reach over two words, as some pieces of SentencePiece and `'s` of byte-level BPE do."""
 
-    vocabulary = Vocabulary([*SPECIAL, "the", "fox,", "dog", "'s", "gas"])
+    vocabulary = tiny.vocabulary("the fox, dog 's gas")
 
     def tokenize_with_offsets(self, text):
         found = list(re.finditer(r"\w+,|'s|\w+", text))

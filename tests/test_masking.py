@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tiny
 
 from keras_bert.program.errors import InputError
 from keras_bert.records.masked_positions import (
@@ -11,7 +12,7 @@ from keras_bert.records.masked_positions import (
     count_predictions,
 )
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
-from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.tokenization.vocabulary import Vocabulary
 
 MASK_ID = 4
 
@@ -181,7 +182,7 @@ def test_special_and_unused_tokens_never_replace():
     ],
 )
 def test_a_vocabulary_that_cannot_mask_is_refused(tokens, replacement_tokens, message):
-    vocabulary = Vocabulary([*SPECIAL_TOKENS, *tokens])
+    vocabulary = tiny.vocabulary(*tokens)
     with pytest.raises(InputError, match=message):
         MaskingVocabulary.of(vocabulary, replacement_tokens)
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from served_models import CONFIG as TWO_LAYERS
-from served_models import VOCABULARY
+from tiny_models import CONFIG as TWO_LAYERS
+from tiny_models import VOCABULARY
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
@@ -22,7 +22,7 @@ CONFIG = TWO_LAYERS.replace(num_hidden_layers=1)
 NAN = float("nan")
 KINDS = {
     "classifier": lambda: SequenceClassifier(CONFIG, labels=["a", "b"]),
-    "scorer": lambda: SequenceClassifier(CONFIG, problem_type="regression"),
+    "scorer": lambda: SequenceClassifier(CONFIG, ["score"], problem_type="regression"),
     "multi_label": lambda: SequenceClassifier(CONFIG, labels=["a", "b"], problem_type="multi_label"),
     "tagger": lambda: TokenClassifier(CONFIG, labels=["O", "B-X", "I-X"]),
     "answerer": lambda: SpanClassifier(CONFIG),
@@ -139,7 +139,7 @@ def test_other_functions_name_all_missing_texts():
 @pytest.mark.parametrize("number", [1e300, -1e39, 10**400, "9" * 400, float("inf")])
 def test_numbers_that_32_bits_cannot_hold_are_refused(tasks, number):
     with pytest.raises(InputError, match="score of example 1 must be a|must be numbers"):
-        tasks["scorer"].encode(tasks["scorer"].examples(["a", "b"], [number, 1.0]))
+        tasks["scorer"].rows(tasks["scorer"].examples(["a", "b"], [number, 1.0]))
     if not isinstance(number, str):
         with pytest.raises(InputError, match="the score of example 1 must be a number"):
             tasks["encoder"].examples((["a", "b"], ["a", "b"]), [number, 1.0])

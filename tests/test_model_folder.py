@@ -6,10 +6,11 @@ import shutil
 import keras
 import numpy as np
 import pytest
+import tiny
+from full_disk import file_size_limit
 
 from keras_bert.checkpoints import pretrained
-from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
@@ -17,16 +18,8 @@ from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox"])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=8,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=12,
-    extra={"note": "kept"},
-)
+VOCABULARY = tiny.vocabulary("the quick brown fox")
+CONFIG = tiny.config(VOCABULARY, hidden_size=8, num_hidden_layers=2, max_position_embeddings=12, extra={"note": "kept"})
 FEATURES = {
     "input_ids": np.array([[2, 5, 6, 3, 0], [2, 7, 8, 6, 3]]),
     "input_mask": np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]),
@@ -225,12 +218,7 @@ def test_the_class_of_a_stranger_is_named(pretrainer_folder):
 
 
 def test_a_file_size_limit_is_reported_and_leaves_nothing_behind(tmp_path):
-    resource = pytest.importorskip("resource")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    try:
-        with pytest.raises(InputError, match="Cannot write .*folder: a file grew over the size limit"):
-            BertPretrainer(CONFIG).save_pretrained(tmp_path / "folder", VOCABULARY)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    message = "Cannot write .*folder: a file grew over the size limit"
+    with file_size_limit(4096), pytest.raises(InputError, match=message):
+        BertPretrainer(CONFIG).save_pretrained(tmp_path / "folder", VOCABULARY)
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from keras_bert.embeddings.hard_negatives import mine_hard_negatives
 from keras_bert.embeddings.summarization import summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.word_senses import cluster, nearest_neighbour_accuracy
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.tasks.calibration import fit_temperature
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.fitting import text_task

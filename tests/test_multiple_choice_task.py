@@ -4,27 +4,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from numpy_bert import scatter_weights
 
-from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.multiple_choice.task import MultipleChoiceTask
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sky", "grass", "is", "blue", "green", "very"])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=16,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.1,
-)
+VOCABULARY = tiny.vocabulary("sky grass is blue green very")
+CONFIG = tiny.config(VOCABULARY, dropout=0.0, hidden_size=32, intermediate_size=32, initializer_range=0.1)
 PROMPTS = ["sky", "grass", "sky", "grass"]
 CHOICES = [["blue", "green", "very"], ["is", "blue", "green"], ["green", "is", "blue"], ["green", "is", "blue"]]
 RIGHT = [0, 2, 2, 0]
@@ -64,7 +53,7 @@ def test_scores_are_accuracy_and_the_loss_of_keras(model):
     right = [0, 2, 0, 0]
     scores = model.evaluate((PROMPTS, CHOICES), right)
     task = MultipleChoiceTask(model)
-    batch = task.encode(task.examples((PROMPTS, CHOICES), right)).rows.batch(np.arange(4))
+    batch = task.rows(task.examples((PROMPTS, CHOICES), right)).rows.batch(np.arange(4))
     assert batch["input_ids"].shape == (4, 3, 5)  # as long as the longest
     expected = model.evaluate(tf.data.Dataset.from_tensors(batch), verbose=0, return_dict=True)
     assert scores == pytest.approx({"accuracy": 0.75, "loss": expected["loss"]}, rel=1e-4)

@@ -3,14 +3,14 @@
 import keras
 import numpy as np
 import pytest
-import tiny_tasks
+import tiny_models
 from tiny_checkpoints import FEATURES, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained, model_of
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models.distiller import Distiller
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import UntrainedWarning
 from keras_bert.serving.portable import portable_models
@@ -160,7 +160,7 @@ def test_a_pooler_that_a_tagger_does_not_use_is_never_taken_for_a_trained_one(tm
 
 
 def test_a_model_that_was_made_from_a_config_is_not_said_to_lack_anything():
-    model, batch = tiny_tasks.model_and_batch("classes")
+    model, batch = tiny_models.model_and_batch("classes")
     model.run_eagerly = True
     model.predict(batch[0], verbose=0)
 

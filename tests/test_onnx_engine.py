@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import pytest
 import tensorflow as tf
-from portable_models import make_model
 from slow_parameters import slow_except
 from test_onnx_exports import assert_computes_like, features_of
+from tiny_models import make_model
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.litert_engine import LiteRTEngine

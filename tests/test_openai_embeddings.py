@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from served_models import TEXTS
-from small_saved_models import HttpClient
+from small_saved_models import HttpClient, wait_until_ready
+from tiny_models import TEXTS
 
 from keras_bert.tf_serving.server.model_config import ModelConfig
 from keras_bert.tf_serving.server.run_server import background_server
@@ -69,15 +69,6 @@ def configs(tmp_path_factory):
     for name, signatures in MODELS.items():
         tf.saved_model.save(tf.Module(), str(folder / name / "1"), signatures=signatures)
     return [ModelConfig(name, str(folder / name)) for name in MODELS]
-
-
-def wait_until_ready(port: int) -> None:
-    for _ in range(600):
-        with HttpClient(port) as client:
-            if client.raw("GET", "/healthz/ready")[0] == 200:
-                return
-        time.sleep(0.05)
-    raise AssertionError("the models are not loaded")
 
 
 @pytest.fixture(scope="module")

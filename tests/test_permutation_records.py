@@ -7,9 +7,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tiny
 from example_bytes import serialize
-from family_shapes import config_of
 from numpy_bert import scatter_weights
+from tiny_families import config_of
 
 from data_prep import create_pretraining_data as create_pretraining_data_command
 from data_prep.create_pretraining_data import create_pretraining_data
@@ -25,7 +26,7 @@ OPTIONS = PretrainingOptions(
 )
 # Every token of the text occurs once, so a token tells its place.
 WORDS = [*(f"w{n}" for n in range(1500)), *(f"##p{n}" for n in range(500))]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *np.random.default_rng(0).permutation(WORDS)])
+VOCABULARY = tiny.vocabulary(*np.random.default_rng(0).permutation(WORDS))
 
 
 def block():
@@ -240,7 +241,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("permutation")
     draw = np.random.default_rng(0)
     words = ["the", "fox", "dog", "runs", "em", "##bed"]
-    Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]).save(folder / "vocab.txt")
+    tiny.vocabulary(*words).save(folder / "vocab.txt")
     sentences = [" ".join(draw.choice(words[:4], 6)) for _ in range(300)]
     (folder / "text.txt").write_text("\n".join(sentences))
     files = {"output_dir": folder / "records", "num_shards": 1, "options": OPTIONS}

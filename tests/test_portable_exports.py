@@ -1,4 +1,4 @@
-"""Exports of every task in every portable format answer like Python, in a process without TensorFlow and Keras."""
+"""Exports of every task in every format give the answers of Python; LiteRT and ONNX in a process without TensorFlow."""
 
 import functools
 import pathlib
@@ -9,14 +9,16 @@ import sys
 
 import pytest
 from portable_answers import ANSWERS
-from portable_models import MODELS, OPTIONS, assert_same_answers, make_model
 from slow_parameters import slow_except
+from tiny_models import MODELS, OPTIONS, assert_same_answers, make_model
 
 from keras_bert import InputError
 from keras_bert.serving import load
+from keras_bert.serving.portable import saved_model_engine
 from keras_bert.serving.portable.folder import write_portable
 
 FORMATS = ["litert", "onnx"]
+SAVED_MODEL = "saved_model"
 # The tests of BERT cover every task in every format. Of the other families `make test` has these; the rest is slow.
 FEW = [
     ("roberta", "classifier"),
@@ -30,8 +32,6 @@ FEW = [
 FAMILIES = ("roberta", "albert", "distilbert", "electra", "mobilebert", "modernbert")
 OTHERS = [(family, name) for family in FAMILIES for name in MODELS if (family, name) not in FEW]
 SLOW_CELLS = [("litert", family) for family in FAMILIES]
-# Each kind of answer is loaded from SavedModels, which take longer to export; `make test` has the first.
-KINDS_OF_ANSWERS = ("classifier", "tagger", "span", "masked words", "sentence encoder")
 # Families whose layers ONNX files cannot hold.
 WITHOUT_ONNX = ("mobilebert",)
 # Variants of a task that another test covers.
@@ -61,14 +61,32 @@ def other_process():
         process.kill()
 
 
+@pytest.fixture(scope="module")
+def saved_model(tmp_path_factory):
+    """Function of the name and the family of a model -> the folder of its SavedModel, which is written once."""
+
+    @functools.cache
+    def export(name: str, family: str):
+        folder = tmp_path_factory.mktemp("saved_model")
+        options = {"text_pairs": True} if name == "pairs" else {}
+        make_model(name, family).export_for_serving(folder, **options, **OPTIONS.get(name, {}))
+        return folder
+
+    return export
+
+
 @pytest.fixture
-def answers_are_equal(other_process, tmp_path):
+def answers_are_equal(other_process, saved_model, tmp_path):
     """Function that exports a model, and compares the answers of the export with those of the model."""
 
     def compare(format: str, name: str, family: str = "bert") -> None:
         model = make_model(name, family)
-        write_portable(model, tmp_path / "export", format, **OPTIONS.get(name, {}))
-        assert_same_answers(other_process(name, tmp_path / "export"), ANSWERS[name](model))
+        if format == SAVED_MODEL:
+            answers = ANSWERS[name](load(saved_model(name, family)))
+        else:
+            write_portable(model, tmp_path / "export", format, **OPTIONS.get(name, {}))
+            answers = other_process(name, tmp_path / "export")
+        assert_same_answers(answers, ANSWERS[name](model))
 
     return compare
 
@@ -78,15 +96,16 @@ def test_there_are_questions_for_every_model():
 
 
 def is_slow(format: str, name: str) -> bool:
-    """The short run tests each kind of answer as ONNX, and one as LiteRT; conversion to LiteRT takes seconds."""
-    return name in VARIANTS or (format == "litert" and name != "sentence encoder")
+    """The short run tests each kind of answer as ONNX, and one in each other format, whose exports take seconds."""
+    fast = {"litert": "sentence encoder", SAVED_MODEL: "classifier"}
+    return name in VARIANTS or (format != "onnx" and name != fast[format])
 
 
 @pytest.mark.parametrize(
     ("format", "name"),
     [
         pytest.param(format, name, marks=pytest.mark.slow if is_slow(format, name) else ())
-        for format in FORMATS
+        for format in (*FORMATS, SAVED_MODEL)
         for name in MODELS
     ],
 )
@@ -120,43 +139,43 @@ def test_litert_names_the_operation_that_it_lacks(family, tmp_path):
         write_portable(make_model("classifier", family), tmp_path / "export", "litert")
 
 
-@pytest.fixture(scope="module")
-def saved_model(tmp_path_factory):
-    """Function of the name and the family of a model -> the folder of its SavedModel, which is written once."""
-
-    @functools.cache
-    def export(name: str, family: str):
-        folder = tmp_path_factory.mktemp("saved_model")
-        options = {"text_pairs": True} if name == "pairs" else {}
-        make_model(name, family).export_for_serving(folder, **options, **OPTIONS.get(name, {}))
-        return folder
-
-    return export
-
-
-@pytest.mark.parametrize(
-    "name",
-    slow_except([KINDS_OF_ANSWERS[0]], [name for name in MODELS if name not in VARIANTS]),
-)
-def test_a_loaded_saved_model_answers_as_in_python(name, saved_model):
-    assert_same_answers(ANSWERS[name](load(saved_model(name, "bert"))), ANSWERS[name](make_model(name, "bert")))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "name"), [("roberta", "masked words"), ("albert", "tagger"), ("distilbert", "pairs")]
 )
-def test_a_loaded_saved_model_of_a_family_answers_as_in_python(family, name, saved_model):
-    assert_same_answers(ANSWERS[name](load(saved_model(name, family))), ANSWERS[name](make_model(name, family)))
+def test_a_loaded_saved_model_of_a_family_answers_as_in_python(family, name, answers_are_equal):
+    answers_are_equal(SAVED_MODEL, name, family)
+
+
+@pytest.mark.parametrize(
+    "name", slow_except(["classifier"], ["classifier", "several labels", "tagger", "choice", "masked words"])
+)
+def test_a_saved_model_of_an_earlier_version_answers_as_in_python(name, saved_model, monkeypatch):
+    """Exports of commit 975f940 have no signature `raw_outputs`: their probabilities become logits again."""
+    monkeypatch.setattr(saved_model_engine, "RAW_OUTPUTS", "not there")
+    model, loaded = make_model(name), load(saved_model(name, "bert"))
+    if name != "masked words":
+        return assert_same_answers(ANSWERS[name](loaded), ANSWERS[name](model))
+    assert_same_answers(loaded.predict("a [MASK] fox"), model.predict("a [MASK] fox"))
+    for options in ({"top_k": 6}, {"targets": ["fox"]}):
+        with pytest.raises(InputError, match="top_k=5 by an earlier version and has no probabilities of other tokens"):
+            loaded.predict("[MASK]", **options)
+    with pytest.raises(InputError, match="of an earlier version has the probabilities of few tokens only"):
+        loaded.evaluate(["the fox"])
+
+
+def test_a_saved_model_of_a_masked_lm_knows_all_tokens(tmp_path):
+    model = make_model("masked words")
+    model.export_for_serving(tmp_path / "masked", top_k=2)
+    loaded = load(tmp_path / "masked")
+    assert len(loaded.predict("a [MASK]")[0].masks[0].fills) == 2
+    for options in ({"top_k": 12}, {"targets": ["fox", "the"]}):
+        texts = ["a [MASK] fox", "[MASK] [MASK]"]
+        assert_same_answers(loaded.predict(texts, **options), model.predict(texts, **options))
+    assert_same_answers(loaded.evaluate(["the fox is", "a"]), model.evaluate(["the fox is", "a"]))
 
 
 def test_what_a_saved_model_does_not_hold_is_refused(tmp_path, saved_model):
-    make_model("masked words").export_for_serving(tmp_path / "masked", top_k=2)
-    model = load(tmp_path / "masked")
-    assert len(model.predict(["[MASK]"])[0].masks[0].fills) == 2
-    for options in ({"top_k": 3}, {"targets": ["fox"]}):
-        with pytest.raises(InputError, match="exported with top_k=2 and has no probabilities of other tokens"):
-            model.predict(["[MASK]"], **options)
     shutil.copytree(saved_model("classifier", "bert"), tmp_path / "single")
     with pytest.raises(InputError, match="takes single texts. Export the model with text_pairs=True"):
         load(tmp_path / "single").predict((["a"], ["b"]))

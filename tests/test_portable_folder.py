@@ -8,9 +8,10 @@ import sys
 
 import numpy as np
 import pytest
+import tiny
 from ai_edge_litert import schema_py_generated as schema
 from portable_answers import TEXTS
-from portable_models import make_model
+from tiny_models import make_model
 
 from keras_bert import BertConfig, InputError, SequenceClassifier, load_vocabulary
 from keras_bert.serving import load
@@ -18,7 +19,6 @@ from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import read_portable, write_portable
 from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
 from keras_bert.tokenization.kinds import python_tokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
 from run_scripts import export_model
 
 
@@ -82,7 +82,7 @@ def weights(tmp_path_factory):
         vocab_size=2000, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512
     )
     model = SequenceClassifier(config, ["a", "b"])
-    model.vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(1995))])
+    model.vocabulary = tiny.vocabulary(*(f"w{n}" for n in range(1995)))
     folder = tmp_path_factory.mktemp("weights")
     kinds = {None: "float32", "float16": "float16", "int8": "int8"}
     return model, {name: write_portable(model, folder / name, "litert", kind) for kind, name in kinds.items()}

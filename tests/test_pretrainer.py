@@ -3,25 +3,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
 
-from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 pytestmark = pytest.mark.usefixtures("eagerly")
-
-
-def micro_config(**changes):
-    shape = {
-        "vocab_size": 23,
-        "hidden_size": 8,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 12,
-        "max_position_embeddings": 10,
-    }
-    return BertConfig(**{**shape, **changes})
 
 
 def records(batch_size=6, length=8, predictions=3, seed=0):
@@ -59,7 +47,7 @@ def reference(model, x):
 
 
 def compiled(config=None, optimizer="sgd", **kwargs):
-    model = BertPretrainer(config or micro_config(), **kwargs)
+    model = BertPretrainer(config or tiny.micro_config(), **kwargs)
     scatter_weights(model)
     model.compile(optimizer=optimizer)
     return model
@@ -67,7 +55,7 @@ def compiled(config=None, optimizer="sgd", **kwargs):
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_erf"])
 def test_logits_are_those_of_the_paper_written_in_numpy(activation):
-    model, x = BertPretrainer(micro_config(hidden_act=activation)), records()
+    model, x = BertPretrainer(tiny.micro_config(hidden_act=activation)), records()
     scatter_weights(model)
     masked, following, _ = reference(model, x)
     outputs = model(x)
@@ -84,7 +72,7 @@ def test_evaluate_gives_the_same_for_any_split_into_batches(batch_size):
 
 
 def test_metrics_start_anew_with_every_epoch_and_evaluation():
-    without_dropout = micro_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    without_dropout = tiny.micro_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     model, x = compiled(without_dropout, keras.optimizers.SGD(0.0)), records()
     history = model.fit(x, batch_size=4, epochs=2, verbose=0, shuffle=False).history
     expected = model.evaluate(x, batch_size=4, verbose=0, return_dict=True)
@@ -93,7 +81,7 @@ def test_metrics_start_anew_with_every_epoch_and_evaluation():
 
 
 def test_the_optimised_loss_is_googles():
-    model, x = BertPretrainer(micro_config()), records()
+    model, x = BertPretrainer(tiny.micro_config()), records()
     scatter_weights(model)
     _, _, expected = reference(model, x)
     total = x["masked_lm_weights"].sum()
@@ -106,7 +94,7 @@ def test_the_optimised_loss_is_googles():
 
 
 def test_gradients_equal_finite_differences():
-    config = micro_config(hidden_act="gelu_erf", num_hidden_layers=1)
+    config = tiny.micro_config(hidden_act="gelu_erf", num_hidden_layers=1)
     model, x = BertPretrainer(config, dtype="float64"), records()
     scatter_weights(model)
 
@@ -147,7 +135,7 @@ def test_the_token_table_exists_once_and_learns_from_both_its_uses():
 
 
 def test_the_token_table_is_saved_once(tmp_path):
-    BertPretrainer(micro_config()).save_weights(tmp_path / "model.weights.h5")
+    BertPretrainer(tiny.micro_config()).save_weights(tmp_path / "model.weights.h5")
     shapes = []
     with h5py.File(tmp_path / "model.weights.h5") as file:
         file.visititems(lambda name, item: shapes.append(item.shape) if isinstance(item, h5py.Dataset) else None)
@@ -156,7 +144,7 @@ def test_the_token_table_is_saved_once(tmp_path):
 
 @pytest.mark.slow
 def test_fit_learns_random_records_by_heart():
-    config = micro_config(hidden_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    config = tiny.micro_config(hidden_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     keras.utils.set_random_seed(0)
     model = BertPretrainer(config)
     model.compile(optimizer=keras.optimizers.Adam(3e-3))
@@ -214,14 +202,14 @@ def test_logits_are_float32_in_mixed_precision_and_training_works():
 
 
 def test_the_summary_shows_every_part(capsys):
-    BertPretrainer(micro_config()).summary(expand_nested=True)
+    BertPretrainer(tiny.micro_config()).summary(expand_nested=True)
     printed = capsys.readouterr().out
     for part in ("embeddings", "layer_0", "layer_1", "pooler", "masked_lm_head", "next_sentence_head"):
         assert part in printed
 
 
 def test_unknown_lengths_in_the_graph_give_the_same_logits():
-    model, x = BertPretrainer(micro_config()), records()
+    model, x = BertPretrainer(tiny.micro_config()), records()
     specification = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in x.items()}
     call = tf.function(lambda inputs: model(inputs, training=False), input_signature=[specification])
     np.testing.assert_allclose(call(x)["masked_lm_logits"], model(x)["masked_lm_logits"], atol=1e-5)
@@ -238,7 +226,7 @@ def test_unknown_lengths_in_the_graph_give_the_same_logits():
 )
 def test_what_cannot_be_honoured_is_refused(arguments, message):
     with pytest.raises(InputError, match=message):
-        BertPretrainer(micro_config()).compile(**{"optimizer": "sgd", **arguments})
+        BertPretrainer(tiny.micro_config()).compile(**{"optimizer": "sgd", **arguments})
 
 
 def test_records_without_labels_are_refused_by_name():
@@ -294,7 +282,7 @@ def loss_and_gradients(model, x):
 
 
 def test_packed_rows_give_the_loss_and_gradients_of_their_sequences_alone():
-    model, x = BertPretrainer(micro_config(max_position_embeddings=24), dtype="float64"), records()
+    model, x = BertPretrainer(tiny.micro_config(max_position_embeddings=24), dtype="float64"), records()
     scatter_weights(model)
     rows = packed(x, PACKED_ROWS, length=24, places=3)
     (alone, alone_gradients), (together, together_gradients) = (loss_and_gradients(model, form) for form in (x, rows))
@@ -304,7 +292,7 @@ def test_packed_rows_give_the_loss_and_gradients_of_their_sequences_alone():
 
 
 def test_packed_rows_give_the_vectors_and_logits_of_their_sequences_alone():
-    model, x = BertPretrainer(micro_config(max_position_embeddings=24), dtype="float64"), records()
+    model, x = BertPretrainer(tiny.micro_config(max_position_embeddings=24), dtype="float64"), records()
     scatter_weights(model)
     rows = packed(x, PACKED_ROWS, length=24, places=3)
     alone, together = model.encoder(x), model.encoder(rows)
@@ -326,14 +314,14 @@ def test_packed_rows_give_the_vectors_and_logits_of_their_sequences_alone():
 
 @pytest.mark.parametrize("batch_size", [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (3, 1))])
 def test_packed_rows_are_evaluated_as_their_sequences_alone(batch_size):
-    model, x = compiled(micro_config(max_position_embeddings=24)), records()
+    model, x = compiled(tiny.micro_config(max_position_embeddings=24)), records()
     rows = packed(x, PACKED_ROWS, length=24, places=3)
     expected = model.evaluate(x, verbose=0, return_dict=True)
     assert model.evaluate(rows, batch_size=batch_size, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_packed_row_with_weight_zero_counts_for_nothing():
-    model, x = compiled(micro_config(max_position_embeddings=24)), records()
+    model, x = compiled(tiny.micro_config(max_position_embeddings=24)), records()
     rows = packed(x, PACKED_ROWS, length=24, places=3)
     kept = {name: array[[5, 1, 3]] for name, array in x.items()}
     expected = model.evaluate(kept, verbose=0, return_dict=True)
@@ -344,7 +332,7 @@ def test_a_packed_row_with_weight_zero_counts_for_nothing():
 
 @pytest.mark.parametrize("places", [1, 3])
 def test_without_a_sentence_task_only_masked_words_are_learnt(places):
-    model, x = compiled(micro_config(max_position_embeddings=24)), records()
+    model, x = compiled(tiny.micro_config(max_position_embeddings=24)), records()
     expected = model.evaluate(x, verbose=0, return_dict=True)
     without = packed(x, PACKED_ROWS, length=24, places=3) if places > 1 else dict(x)
     without["next_sentence_weights"] = np.zeros(without["next_sentence_labels"].shape, "float32")
@@ -363,7 +351,7 @@ def test_without_a_sentence_task_only_masked_words_are_learnt(places):
 
 
 def test_packed_rows_of_unknown_lengths_give_the_same_logits_in_the_graph():
-    model, x = BertPretrainer(micro_config(max_position_embeddings=24)), records()
+    model, x = BertPretrainer(tiny.micro_config(max_position_embeddings=24)), records()
     rows = packed(x, PACKED_ROWS, length=24, places=3)
     specification = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in rows.items()}
     call = tf.function(lambda inputs: model(inputs, training=False), input_signature=[specification])
@@ -373,7 +361,7 @@ def test_packed_rows_of_unknown_lengths_give_the_same_logits_in_the_graph():
 
 @pytest.mark.slow
 def test_fit_trains_on_packed_rows_and_goes_on_after_saving(tmp_path):
-    model, x = compiled(micro_config(max_position_embeddings=24), keras.optimizers.Adam(1e-2)), records()
+    model, x = compiled(tiny.micro_config(max_position_embeddings=24), keras.optimizers.Adam(1e-2)), records()
     rows = packed(x, PACKED_ROWS, length=24, places=3)
     before = model.evaluate(rows, verbose=0)
     model.fit(rows, epochs=3, verbose=0)

@@ -11,6 +11,7 @@ import time
 import loaded_commands
 import numpy as np
 import pytest
+import tiny
 from pretraining_runs import pretrain
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
@@ -284,10 +285,8 @@ def test_records_of_another_vocabulary_are_refused(records, finished, tmp_path):
     with pytest.raises(InputError, match="The given vocabulary is not that of"):
         evaluate_pretrainer(finished, same, vocabulary=reordered)
     # Before the training, instead of hours later.
-    VOCABULARY.save(tmp_path / "vocab.txt")
-    CONFIG.save(tmp_path / "config.json")
-    common = ["--do_train", f"--output_dir={tmp_path}/new", f"--bert_config_file={tmp_path}/config.json"]
-    common += [f"--vocab_file={tmp_path}/vocab.txt", "--num_train_steps=1", "--num_warmup_steps=0"]
+    common = ["--do_train", f"--output_dir={tmp_path}/new", *tiny.flags_from_scratch(tmp_path, VOCABULARY, CONFIG)]
+    common += ["--num_train_steps=1", "--num_warmup_steps=0"]
     common += ["--do_eval", f"--input_file={same}", f"--eval_input_file={other}"]
     done = loaded_commands.run("run_scripts.run_pretraining", *common)
     assert done.returncode == 1
@@ -342,13 +341,10 @@ def run_command(*flags):
 
 @pytest.mark.slow
 def test_the_command_survives_a_real_kill(records, tmp_path):
-    CONFIG.save(tmp_path / "bert_config.json")
-    VOCABULARY.save(tmp_path / "vocab.txt")
     flags = [
         f"--input_file={records}",
         f"--output_dir={tmp_path / 'run'}",
-        f"--bert_config_file={tmp_path / 'bert_config.json'}",
-        f"--vocab_file={tmp_path / 'vocab.txt'}",
+        *tiny.flags_from_scratch(tmp_path, VOCABULARY, CONFIG),
         "--do_train",
         "--do_eval",
         "--train_batch_size=16",
@@ -380,14 +376,11 @@ def test_the_command_survives_a_real_kill(records, tmp_path):
 
 
 def test_the_commands_masking_flags_are_for_records_without_masks(records, tmp_path):
-    CONFIG.save(tmp_path / "bert_config.json")
-    VOCABULARY.save(tmp_path / "vocab.txt")
     flags = [
         f"--input_file={write_records(tmp_path / 'unmasked.tfrecord', masked=False)}",
         f"--eval_input_file={records}",
         f"--output_dir={tmp_path / 'run'}",
-        f"--bert_config_file={tmp_path / 'bert_config.json'}",
-        f"--vocab_file={tmp_path / 'vocab.txt'}",
+        *tiny.flags_from_scratch(tmp_path, VOCABULARY, CONFIG),
         "--do_train",
         "--do_eval",
         "--num_train_steps=2",

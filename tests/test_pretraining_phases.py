@@ -6,6 +6,7 @@ import os
 import keras
 import numpy as np
 import pytest
+import tiny
 from pretraining_runs import pretrain
 from test_pretraining import RUN, Killed, assert_same_weights, run_command, train_until_killed
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
@@ -158,13 +159,10 @@ def test_invalid_numbers_of_a_phase_are_refused():
 
 @pytest.mark.slow
 def test_the_command_trains_in_two_phases_with_lamb_in_float16(short, long, tmp_path):
-    CONFIG.save(tmp_path / "bert_config.json")
-    VOCABULARY.save(tmp_path / "vocab.txt")
     flags = [
         f"--input_file={short}",
         f"--output_dir={tmp_path / 'run'}",
-        f"--bert_config_file={tmp_path / 'bert_config.json'}",
-        f"--vocab_file={tmp_path / 'vocab.txt'}",
+        *tiny.flags_from_scratch(tmp_path, VOCABULARY, CONFIG),
         "--do_train",
         "--do_eval",
         "--max_seq_length=10",

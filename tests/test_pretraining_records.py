@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tiny
 
 from data_prep.pretraining import document_block
 from data_prep.pretraining.document_block import DocumentBlock
@@ -7,9 +8,8 @@ from data_prep.pretraining.document_dealing import Dealing
 from data_prep.pretraining.pretraining_records import PretrainingOptions, block_batches, shard_batches
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(20)), "##a", "##b"])
+VOCABULARY = tiny.vocabulary(*(f"w{n}" for n in range(20)), "##a", "##b")
 
 
 def offsets(lengths):

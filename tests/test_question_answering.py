@@ -2,26 +2,24 @@
 
 import numpy as np
 import pytest
+import tiny
 from google_squad import google_windows
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples, find_answer
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
-from keras_bert.tasks.tokenized_texts import take_ranges, tokenize_texts
+from keras_bert.tasks.tokenized_texts import tokenize_texts
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-LETTERS = [chr(number) for number in range(ord("a"), ord("z") + 1)]
-VOCABULARY = Vocabulary(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS), ".", "é"]
-)
+VOCABULARY = tiny.vocabulary(*tiny.pieces(), ".", "é")
 TOKENIZER = GraphTokenizer(VOCABULARY)
 
 
 def tokens_of(windows):
     return [
-        " ".join(VOCABULARY.tokens[number] for number in row[: mask.sum()])
-        for row, mask in zip(windows.rows["input_ids"], windows.rows["input_mask"], strict=True)
+        " ".join(VOCABULARY.tokens[number] for number in row)
+        for row in np.split(windows.rows.tokens["input_ids"], windows.rows.splits[1:-1])
     ]
 
 
@@ -32,8 +30,8 @@ def test_a_long_context_is_seen_through_windows_that_overlap():
         "[CLS] q [SEP] c d e f [SEP]",
         "[CLS] q [SEP] e f g [SEP]",
     ]
-    assert windows.rows["segment_ids"][2].tolist() == [0, 0, 0, 1, 1, 1, 1, 0]
-    assert windows.rows["input_mask"][2].tolist() == [1, 1, 1, 1, 1, 1, 1, 0]
+    assert windows.rows.padded(8)["segment_ids"][2].tolist() == [0, 0, 0, 1, 1, 1, 1, 0]
+    assert windows.rows.padded(8)["input_mask"][2].tolist() == [1, 1, 1, 1, 1, 1, 1, 0]
     # In the first window, c has a token on either side; in the second, none to its left. So has f in the third.
     assert windows.best_window[0].tolist() == [0, 0, 0, 1, 1, 2, 2]
 
@@ -85,6 +83,7 @@ def test_windows_and_answers_of_squad_are_those_of_googles_algorithm(shared_data
     windows = make_windows(questions, contexts, GraphTokenizer(vocabulary), WindowOptions(*options))
     starts, ends = windows.positions([(answer.start, answer.start + len(answer.text)) for answer in answers])
     best, splits = windows.best_window
+    batch = windows.rows.padded(options[0])
     row = 0
     for number, answer in enumerate(answers):
         expected = google_windows(
@@ -99,10 +98,10 @@ def test_windows_and_answers_of_squad_are_those_of_googles_algorithm(shared_data
         for place, window in enumerate(expected):
             ids = [vocabulary.ids[token] for token in window.tokens]
             padding = [0] * (options[0] - len(ids))
-            assert windows.rows["input_ids"][row].tolist() == ids + padding
-            assert windows.rows["input_mask"][row].tolist() == [1] * len(ids) + padding
+            assert batch["input_ids"][row].tolist() == ids + padding
+            assert batch["input_mask"][row].tolist() == [1] * len(ids) + padding
             second = len(ids) - 1 - window.tokens.index("[SEP]")
-            assert windows.rows["segment_ids"][row].tolist() == [0] * (len(ids) - second) + [1] * second + padding
+            assert batch["segment_ids"][row].tolist() == [0] * (len(ids) - second) + [1] * second + padding
             # Where the answer ends inside a word, Google takes all tokens of the word, but this project only those that
             # overlap it.
             assert starts[row] >= window.start or not starts[row]
@@ -168,14 +167,6 @@ def test_tokens_have_the_offsets_of_characters_in_any_batch():
     assert [array.tolist() for array in tokens.offsets(2)] == [[0, 1], [1, 2]]
     assert [array.tolist() for array in tokens.offsets(1033)] == [[0, 2], [2, 3]]
     assert tokenize_texts([], TOKENIZER).splits.tolist() == [0]
-
-
-def test_ranges_are_laid_into_rows():
-    is_taken = np.array([[False, True, True], [True, False, False]])
-    assert take_ranges(np.array([7, 8, 9]), np.array([1, 0]), is_taken, np.array([1, 0])).tolist() == [
-        [0, 8, 9],
-        [7, 0, 0],
-    ]
 
 
 @pytest.mark.parametrize(

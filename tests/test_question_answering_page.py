@@ -8,11 +8,10 @@ import subprocess
 import sys
 
 import pytest
+import tiny
 
-from keras_bert.config import BertConfig
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.question_answering.model import SpanClassifier
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (PROJECT / "docs" / "question_answering.md").read_text("utf-8")
@@ -30,15 +29,8 @@ for arguments in json.loads(sys.argv[1]):
 
 @pytest.mark.slow
 def test_the_programs_and_commands_of_the_page_run(tmp_path, monkeypatch, capsys):
-    vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=384,
-    )
+    vocabulary = tiny.vocabulary(*WORDS)
+    config = tiny.config(vocabulary, hidden_size=8, max_position_embeddings=384)
     monkeypatch.chdir(tmp_path)
     BertPretrainer(config).save_pretrained("my_bert", vocabulary)
     capsys.readouterr()

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
-from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.serving.graph import row_groups
 from keras_bert.serving.graph.signature_inputs import SignatureOptions
@@ -17,20 +17,13 @@ from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PIECES = [piece for letter in "abcdefghijklmnopqrstuvwxyzABé" for piece in (letter, f"##{letter}")]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "?", ".", "the", *PIECES])
+VOCABULARY = tiny.vocabulary("? . the", *PIECES)
 LENGTH = 48
 
 
 def new_model(vocabulary=VOCABULARY, **arguments):
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=LENGTH,
-        initializer_range=0.5,
-        do_lower_case=False,
+    config = tiny.config(
+        vocabulary, intermediate_size=16, max_position_embeddings=LENGTH, initializer_range=0.5, do_lower_case=False
     )
     keras.utils.set_random_seed(5)
     model = SpanClassifier(config, doc_stride=16, max_query_length=12, **arguments)

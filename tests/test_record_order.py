@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from example_bytes import serialize
 from slow_parameters import slow_except
 
@@ -18,9 +19,8 @@ from keras_bert.records import order as record_order
 from keras_bert.records.datasets import pretraining_dataset
 from keras_bert.records.index import RecordIndex
 from keras_bert.records.order import RecordOrder
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(995))])
+VOCABULARY = tiny.vocabulary(*(f"w{number}" for number in range(995)))
 COUNTS = [40, 1, 25, 7, 90, 33]
 BATCH = 6
 PACK = {

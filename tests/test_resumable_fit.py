@@ -1,5 +1,6 @@
 """Runs that are stopped and resumed end like undisturbed runs."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -10,6 +11,8 @@ import keras
 import loaded_commands
 import numpy as np
 import pytest
+import tiny
+from full_disk import file_size_limit
 from pretraining_runs import pretrain
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
@@ -187,16 +190,9 @@ def test_a_checkpoint_of_another_model_is_an_error(records, killed, tmp_path, mo
 
 
 def test_training_goes_on_when_a_checkpoint_cannot_be_written(records, finished, tmp_path, monkeypatch, capsys):
-    resource = pytest.importorskip("resource")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def allow(size):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-
-    try:
-        train(monkeypatch, tmp_path / "run", records, [At(8, lambda: allow(20_000)), At(32, lambda: allow(limits[0]))])
-    finally:
-        allow(limits[0])
+    with contextlib.ExitStack() as full:
+        begin, end = At(8, lambda: full.enter_context(file_size_limit(20_000))), At(32, full.close)
+        train(monkeypatch, tmp_path / "run", records, [begin, end])
     lines = [line for line in capsys.readouterr().err.splitlines() if "is not saved" in line]
     assert len(lines) == 3
     assert "The checkpoint of step 10 is not saved. Cannot write " in lines[0]
@@ -207,14 +203,9 @@ def test_training_goes_on_when_a_checkpoint_cannot_be_written(records, finished,
 
 
 def test_the_last_checkpoint_must_be_written(records, tmp_path, monkeypatch):
-    resource = pytest.importorskip("resource")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
-    try:
-        with pytest.raises(InputError, match="its last checkpoint is not saved. Cannot write .*: a file grew over the"):
-            train(monkeypatch, tmp_path / "run", records, num_train_steps=12)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    message = "its last checkpoint is not saved. Cannot write .*: a file grew over the"
+    with file_size_limit(20_000), pytest.raises(InputError, match=message):
+        train(monkeypatch, tmp_path / "run", records, num_train_steps=12)
     assert checkpoints(tmp_path / "run") == []
     assert not (tmp_path / "run" / "model").exists()
 
@@ -290,10 +281,7 @@ def test_a_run_in_16_bits_goes_on_and_ends_as_one_that_was_not_stopped(records, 
 @pytest.fixture
 def command(records, tmp_path):
     """Starts a run in a folder."""
-    CONFIG.save(tmp_path / "bert_config.json")
-    VOCABULARY.save(tmp_path / "vocab.txt")
-    files = [f"--bert_config_file={tmp_path / 'bert_config.json'}", f"--vocab_file={tmp_path / 'vocab.txt'}"]
-    flags = [f"--input_file={records}", *files, *FLAGS]
+    flags = [f"--input_file={records}", *tiny.flags_from_scratch(tmp_path, VOCABULARY, CONFIG), *FLAGS]
     return lambda run: loaded_commands.Command("run_scripts.run_pretraining", *flags, f"--output_dir={run}")
 
 

@@ -6,22 +6,14 @@ import os
 import loaded_commands
 import numpy as np
 import pytest
+import tiny
 from documented_results import undocumented_keys
 
-from keras_bert.config import BertConfig
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "the"])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-)
+VOCABULARY = tiny.vocabulary("good bad film the")
+CONFIG = tiny.config(VOCABULARY, hidden_size=8)
 
 
 def run(*flags):
@@ -38,13 +30,11 @@ def folder(tmp_path):
     (tmp_path / "ragged.tsv").write_text("text\tlabel\ngood\tyes\nbad\n")
     (tmp_path / "empty.csv").write_text("text,label\n ,yes\n")
     (tmp_path / "one.jsonl").write_text('{"sentence": "good", "label": "yes"}\n' * 2)
-    CONFIG.save(tmp_path / "bert_config.json")
-    VOCABULARY.save(tmp_path / "vocab.txt")
     return tmp_path
 
 
 def from_scratch(folder):
-    return [f"--bert_config_file={folder}/bert_config.json", f"--vocab_file={folder}/vocab.txt", "--max_seq_length=16"]
+    return [*tiny.flags_from_scratch(folder, VOCABULARY, CONFIG), "--max_seq_length=16"]
 
 
 def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):

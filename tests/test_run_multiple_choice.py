@@ -4,22 +4,14 @@ import os
 
 import loaded_commands
 import pytest
+import tiny
 from documented_results import undocumented_keys
 
-from keras_bert.config import BertConfig
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.multiple_choice.report import write_choice_report
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sky", "grass", "it", "is", "blue", "green"])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-)
+VOCABULARY = tiny.vocabulary("sky grass it is blue green")
+CONFIG = tiny.config(VOCABULARY, hidden_size=8)
 HEADER = "video-id,sent1,sent2,ending0,ending1,ending2,ending3,label"
 ROWS = ["1,sky,It is,blue,green,a,b,0", "2,grass,It is,a,blue,green,b,2"]
 
@@ -34,8 +26,6 @@ def folder(tmp_path):
     for name in ("train.csv", "dev.csv"):
         (tmp_path / name).write_text("\n".join([HEADER, *ROWS * 4]) + "\n")
     (tmp_path / "test.csv").write_text("\n".join(line.rpartition(",")[0] for line in [HEADER, *ROWS]) + "\n")
-    CONFIG.save(tmp_path / "bert_config.json")
-    VOCABULARY.save(tmp_path / "vocab.txt")
     return tmp_path
 
 
@@ -45,8 +35,7 @@ def test_files_of_swag_are_trained_on_evaluated_and_predicted(folder):
         "--task_name=SWAG",
         f"--data_dir={folder}",
         f"--output_dir={output}",
-        f"--bert_config_file={folder}/bert_config.json",
-        f"--vocab_file={folder}/vocab.txt",
+        *tiny.flags_from_scratch(folder, VOCABULARY, CONFIG),
         *["--max_seq_length=16", "--do_train", "--do_eval", "--do_predict", "--train_batch_size=4"],
     )
     assert result.returncode == 0, result.stderr

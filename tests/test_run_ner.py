@@ -4,26 +4,16 @@ import os
 
 import loaded_commands
 import pytest
+import tiny
 from documented_results import undocumented_keys
 
 from data_prep.finetuning.conll import read_tagged_sentences
-from keras_bert.config import BertConfig
 from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.model import TokenClassifier
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ada", "wrote", "from", "london", "new", "york"])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-    hidden_dropout_prob=0.0,
-    initializer_range=0.1,
-)
+VOCABULARY = tiny.vocabulary("ada wrote from london new york")
+CONFIG = tiny.config(VOCABULARY, intermediate_size=16, hidden_dropout_prob=0.0, initializer_range=0.1)
 DOCUMENT = (
     "-DOCSTART- -X- O\n\nAda N I-PER\nwrote V O\nfrom P O\nLondon N I-LOC\n\nNew N I-LOC\nYork N I-LOC\nwrote V O\n\n"
 )
@@ -42,8 +32,6 @@ def folder(tmp_path):
         '{"tokens": ["New", "York", "wrote"], "tags": ["B-LOC", "E-LOC", "O"]}\n'
     )
     (tmp_path / "test.conll").write_text(DOCUMENT * 2)
-    CONFIG.save(tmp_path / "bert_config.json")
-    VOCABULARY.save(tmp_path / "vocab.txt")
     return tmp_path
 
 
@@ -54,8 +42,7 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
     result = run(
         f"--data_dir={folder}",
         f"--output_dir={output}",
-        f"--bert_config_file={folder}/bert_config.json",
-        f"--vocab_file={folder}/vocab.txt",
+        *tiny.flags_from_scratch(folder, VOCABULARY, CONFIG),
         *["--max_seq_length=16", "--do_train", "--do_eval", "--do_predict"],
         *["--train_batch_size=4", "--num_train_epochs=15", "--learning_rate=0.01"],
     )

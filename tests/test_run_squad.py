@@ -6,29 +6,16 @@ import os
 import keras
 import loaded_commands
 import pytest
+import tiny
 from documented_results import undocumented_keys
 
-from keras_bert.config import BertConfig
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.question_answering.model import SpanClassifier
-from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.question_answering import QuestionAnsweringOptions, predict_answers
 
 NAMES, YEARS = ["ada", "alan", "grace"], ["1815", "1912", "1906"]
-VOCABULARY = Vocabulary(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "when", "was", "born", "in", "?", ".", *NAMES, *YEARS]
-)
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=64,
-    max_position_embeddings=32,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.1,
-)
+VOCABULARY = tiny.vocabulary("who when was born in ? .", *NAMES, *YEARS)
+CONFIG = tiny.config(VOCABULARY, dropout=0.0, hidden_size=32, max_position_embeddings=32, initializer_range=0.1)
 
 
 def run(*arguments):

@@ -8,15 +8,16 @@ import time
 
 import loaded_commands
 import pytest
+import tiny
 from test_resumable_fit import assert_same_run
 
-from keras_bert import BertConfig, MaskedLM, TextToText, Vocabulary
+from keras_bert import MaskedLM, TextToText
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.text_to_text import scores, task
 
 MODULE = "run_scripts.run_text_to_text"
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "runs", "ein", "hund", "rennt"])
+VOCABULARY = tiny.vocabulary("a dog runs ein hund rennt")
 LINES = ["en\tde", *["a dog runs\tein hund rennt", "a dog\tein hund"] * 4]
 
 
@@ -28,10 +29,7 @@ def run(*flags):
 def flags(tmp_path):
     for name in ("train", "dev", "test"):
         (tmp_path / f"{name}.tsv").write_text("\n".join(LINES) + "\n")
-    config = BertConfig(len(VOCABULARY), 8, 1, 2, 16, max_position_embeddings=16)
-    config.save(tmp_path / "bert_config.json")
-    VOCABULARY.save(tmp_path / "vocab.txt")
-    files = [f"--bert_config_file={tmp_path}/bert_config.json", f"--vocab_file={tmp_path}/vocab.txt"]
+    files = tiny.flags_from_scratch(tmp_path, VOCABULARY, tiny.config(VOCABULARY, hidden_size=8))
     columns = ["--source_column=en", "--target_column=de", "--max_new_tokens=5", "--train_batch_size=4"]
     return [f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out", *files, *columns]
 
@@ -76,9 +74,7 @@ def test_the_programs_of_the_page_run(num_programs, tmp_path, monkeypatch, capsy
     programs = re.findall(r"```python\n(.*?)```", (DOCS / "text_to_text.md").read_text("utf-8"), re.S)
     assert [len(program.splitlines()) for program in programs] == [9, 1]
     monkeypatch.chdir(tmp_path)
-    MaskedLM(BertConfig(len(VOCABULARY), 8, 1, 2, 16, max_position_embeddings=40)).save_pretrained(
-        "my_bert", VOCABULARY
-    )
+    MaskedLM(tiny.config(VOCABULARY, hidden_size=8, max_position_embeddings=40)).save_pretrained("my_bert", VOCABULARY)
     if num_programs == 1:
         monkeypatch.setattr(task, "_compiled", lambda model, names, key, function: function)
     names = {}

@@ -13,8 +13,8 @@ from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained, model_of
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.config import POOLINGS
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers import text_pooling
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.losses import CoSENT, InBatchNegatives, Matryoshka

@@ -12,7 +12,7 @@ from keras_bert.checkpoints.sentence_transformers import read_sentence_modules
 from keras_bert.embeddings.summarization import packed_sentence_embeddings
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.model import SentenceEncoder

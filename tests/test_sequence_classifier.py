@@ -2,27 +2,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
 
-from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
 
 LABELS = ["negative", "neutral", "positive"]
-
-
-def micro_config(**changes):
-    return BertConfig(
-        **{
-            "vocab_size": 23,
-            "hidden_size": 8,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "intermediate_size": 12,
-            "max_position_embeddings": 10,
-            **changes,
-        }
-    )
 
 
 def examples(batch_size=6, length=7, seed=0):
@@ -36,7 +22,7 @@ def examples(batch_size=6, length=7, seed=0):
 
 
 def compiled(optimizer="sgd", config=None, **kwargs):
-    model = SequenceClassifier(config or micro_config(), LABELS)
+    model = SequenceClassifier(config or tiny.micro_config(), LABELS)
     scatter_weights(model)
     model.compile(optimizer=optimizer, **kwargs)
     return model
@@ -68,7 +54,7 @@ def test_labels_are_taken_from_the_pair_or_from_the_features():
         assert model.predict(dataset, verbose=0).shape == (6, 3)
     histories = []
     for dataset in (inside, pair):
-        model = compiled(config=micro_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+        model = compiled(config=tiny.micro_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
         histories.append(model.fit(dataset, epochs=2, verbose=0).history)
     assert histories[0] == histories[1]
 
@@ -106,7 +92,7 @@ def test_fit_learns_which_examples_hold_a_token():
     ids = generator.integers(1, 23, (96, 6)).astype("int32")
     x = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
     y = np.any(ids == 7, axis=1).astype("int32")
-    model = SequenceClassifier(micro_config(hidden_size=32, initializer_range=0.1), ["without", "with"])
+    model = SequenceClassifier(tiny.micro_config(hidden_size=32, initializer_range=0.1), ["without", "with"])
     model.compile(optimizer=keras.optimizers.Adam(3e-3))
     history = model.fit(x, y, batch_size=32, epochs=25, validation_data=(x, y), verbose=0).history
     assert set(history) == {"loss", "accuracy", "val_loss", "val_accuracy"}
@@ -131,7 +117,7 @@ def test_missing_labels_are_refused():
 @pytest.mark.parametrize("labels", [[], ["one"], ["a", "b", "a"], "ab", [0, 1]])
 def test_labels_must_be_two_or_more_different_names(labels):
     with pytest.raises(InputError, match="labels must be two or more different names"):
-        SequenceClassifier(micro_config(), labels)
+        SequenceClassifier(tiny.micro_config(), labels)
 
 
 def test_a_loss_of_the_users_own_is_refused():

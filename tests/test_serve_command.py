@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from small_saved_models import MODEL, HttpClient, save_model
+from small_saved_models import MODEL, HttpClient, save_model, wait_until_ready
 
 
 def start(*arguments, **options):
@@ -25,11 +25,7 @@ def test_sigterm_answers_what_is_under_way_and_exits_with_0(tmp_path):
     with start(str(tmp_path / MODEL), "--port=0") as process:
         try:
             port = int(process.stdout.readline().rstrip("/\n").rpartition(":")[2])
-            while True:
-                with HttpClient(port) as client:
-                    if client.raw("GET", "/healthz/ready")[0] == 200:
-                        break
-                time.sleep(0.05)
+            wait_until_ready(port)
             answers = []
 
             def ask():

@@ -1,23 +1,31 @@
 """Every kind of exported model answers as in Python, alone and in batches that a server has padded."""
 
+import dataclasses
 import functools
 
 import numpy as np
 import pytest
-import served_models
 import tensorflow as tf
-from served_models import CHOICES, MASKED_TEXTS, VOCABULARY
+import tiny_models
+from signature_questions import as_lists, as_tensors, assert_same, example, questions
+from tiny_models import CHOICES, MASKED_TEXTS, VOCABULARY, assert_same_answers
 
+from keras_bert import registry
 from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings
 from keras_bert.serving.graph import row_groups
 from keras_bert.serving.graph.eight_bit_weights import quantize
+from keras_bert.tasks.masked_lm.answers import Fill, FilledMask, FilledText
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
+from keras_bert.tasks.question_answering.answers import Candidate
+from keras_bert.tasks.tagging.answers import TagsAnswer
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 # Rows of one token make Keras warn that the softmax of a single score is always 1.
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
 # `predict` refuses the empty text at the end.
-TEXTS, SECOND_TEXTS = served_models.TEXTS[:-1], served_models.SECOND_TEXTS[:-1]
+TEXTS, SECOND_TEXTS = tiny_models.TEXTS[:-1], tiny_models.SECOND_TEXTS[:-1]
+# `predict` refuses texts without [MASK], and masks that are cut off.
+FILLED_TEXTS = [MASKED_TEXTS[0], MASKED_TEXTS[1], MASKED_TEXTS[4]]
 
 
 @pytest.fixture(scope="module", params=["without a graph", pytest.param("exported", marks=pytest.mark.slow)])
@@ -25,9 +33,7 @@ def signatures_of(request, served):
     """Function of the name of a model -> its signatures: operation by operation, which is fast, or of its export."""
     is_eager = request.param == "without a graph"
     tf.config.run_functions_eagerly(is_eager)
-    yield functools.cache(
-        (lambda name: served_models.made_signatures(*served[0][name])) if is_eager else loader(served)
-    )
+    yield functools.cache((lambda name: tiny_models.made_signatures(*served[0][name])) if is_eager else loader(served))
     tf.config.run_functions_eagerly(False)
 
 
@@ -52,7 +58,7 @@ def ask(signatures_of):
 
 
 def answer_of(signature, inputs):
-    return {key: value.numpy() for key, value in signature(**served_models.as_tensors(inputs)).items()}
+    return {key: value.numpy() for key, value in signature(**as_tensors(inputs)).items()}
 
 
 def model_of(served, name):
@@ -63,43 +69,50 @@ def strings(values):
     return np.vectorize(bytes.decode, otypes=[object])(values).tolist()
 
 
-def test_one_label_is_that_of_predict(served, ask):
-    answer = ask("single", text=TEXTS)
-    expected = model_of(served, "single").predict(TEXTS)
-    assert strings(answer["label"]) == [row.label for row in expected]
-    np.testing.assert_allclose(answer["probability"], [row.probability for row in expected], atol=1e-5)
-    np.testing.assert_allclose(
-        answer["probabilities"], [list(row.probabilities.values()) for row in expected], atol=1e-5
-    )
-    assert len({round(row.probability, 2) for row in expected}) > 5, (
-        "the answers must differ for this to mean something"
-    )
+# Model -> the inputs of its `serving_default`, the texts of `predict`, and its options.
+ASKED = {
+    "single": ({"text": TEXTS}, TEXTS, {}),
+    "several": ({"text": TEXTS, "text_b": SECOND_TEXTS}, (TEXTS, SECOND_TEXTS), {}),
+    "score": ({"text": TEXTS}, TEXTS, {"max_seq_length": 20}),
+    "choice": ({"prompt": TEXTS[:3], "choices": CHOICES}, (TEXTS[:3], CHOICES), {}),
+    "masked": ({"text": FILLED_TEXTS}, FILLED_TEXTS, {"top_k": 3}),
+    "tagger": ({"text": TEXTS}, TEXTS, {}),
+    "answerer": ({"question": SECOND_TEXTS, "context": TEXTS}, (SECOND_TEXTS, TEXTS), {}),
+    "sentence": ({"text": TEXTS}, TEXTS, {}),
+}
 
 
-def test_several_labels_of_pairs_are_those_of_predict(served, ask):
-    answer = ask("several", text=TEXTS, text_b=SECOND_TEXTS)
-    expected = model_of(served, "several").predict((TEXTS, SECOND_TEXTS))
-    np.testing.assert_allclose(
-        answer["probabilities"], [list(row.probabilities.values()) for row in expected], atol=1e-5
-    )
-    given = [[label in row.labels for label in ("a", "b")] for row in expected]
-    assert answer["is_given"].tolist() == given
-    assert 0 < answer["is_given"].sum() < answer["is_given"].size
-    assert strings(answer["labels"]) == [["a", "b"]] * len(TEXTS)
+@pytest.mark.parametrize("name", ASKED)
+def test_answers_of_signatures_are_the_objects_of_predict(name, served, ask):
+    inputs, texts, options = ASKED[name]
+    model = model_of(served, name)
+    expected = fill_masks(model, texts, **options) if name == "masked" else model.predict(texts, **options)
+    assert_same_answers(registry.served_answers(ask(name, **inputs), inputs), as_served(expected))
 
 
-def test_a_score_is_that_of_predict_with_texts_cut_to_the_length_of_the_export(served, ask):
-    expected = model_of(served, "score").predict(TEXTS, max_seq_length=20)
-    np.testing.assert_allclose(ask("score", text=TEXTS)["score"], [row.score for row in expected], atol=1e-5)
+def as_served(answer):
+    """Returns an answer of `predict` without what the outputs of `serving_default` do not give."""
+    unknown = {
+        TagsAnswer: {"words": (), "tags": (), "probabilities": (), "log_probabilities": None},
+        Candidate: {"start_logit": None, "end_logit": None},
+        FilledText: {"filled_text": None},
+        FilledMask: {"start": None},
+        Fill: {"token_id": None, "text": None},
+    }
+    if isinstance(answer, (list, tuple)):
+        return type(answer)(map(as_served, answer))
+    if not dataclasses.is_dataclass(answer):
+        return answer
+    known = {field.name: as_served(getattr(answer, field.name)) for field in dataclasses.fields(answer)}
+    return type(answer)(**{**known, **unknown.get(type(answer), {})})
 
 
-def test_the_likeliest_choice_is_that_of_predict(served, ask):
-    answer = ask("choice", prompt=TEXTS[:3], choices=CHOICES)
-    expected = model_of(served, "choice").predict((TEXTS[:3], CHOICES))
-    assert answer["choice"].tolist() == [row.choice for row in expected]
-    assert strings(answer["text"]) == [row.text for row in expected]
-    np.testing.assert_allclose(answer["probability"], [row.probability for row in expected], atol=1e-5)
-    np.testing.assert_allclose(answer["probabilities"], [row.probabilities for row in expected], atol=1e-5)
+def test_a_tagger_answers_about_lists_of_words_as_in_python(served, ask):
+    words = [["the", "fox", "中"], ["a", "fox", ""]]
+    inputs = {"words": words, "num_words": [3, 2]}
+    expected = model_of(served, "tagger").predict([words[0], words[1][:2]])
+    expected = [dataclasses.replace(answer, log_probabilities=None) for answer in expected]
+    assert_same_answers(registry.served_answers(ask("tagger", "words", **inputs), inputs), expected)
 
 
 def test_prompts_may_have_fewer_choices_than_others_or_none(ask):
@@ -108,20 +121,12 @@ def test_prompts_may_have_fewer_choices_than_others_or_none(ask):
     np.testing.assert_allclose(fewer["probabilities"][1], [*alone["probabilities"][0], 0], atol=1e-5)
     assert fewer["choice"].tolist()[1:] == [alone["choice"][0], -1]
     assert (fewer["text"][2], fewer["probability"][2]) == (b"", 0)
-    examples = [served_models.example(prompt=["the"], choices=["a", "b", "c"]), served_models.example(prompt=["of"])]
+    examples = [
+        example(prompt=["the"], choices=["a", "b", "c"]),
+        example(prompt=["of"]),
+    ]
     from_examples = ask("choice", "examples", examples=examples)
     np.testing.assert_allclose(from_examples["probabilities"], fewer["probabilities"][[0, 2]], atol=1e-5)
-
-
-def test_masks_are_filled_as_in_python(served, ask):
-    texts = [MASKED_TEXTS[0], MASKED_TEXTS[1], MASKED_TEXTS[4]]
-    answer = ask("masked", text=texts)
-    for row, expected in enumerate(fill_masks(model_of(served, "masked"), texts, top_k=3)):
-        for place, mask in enumerate(expected.masks):
-            assert strings(answer["tokens"][row, place]) == [fill.token for fill in mask.fills]
-            np.testing.assert_allclose(
-                answer["probabilities"][row, place], [fill.score for fill in mask.fills], atol=1e-5
-            )
 
 
 def test_embeddings_are_those_of_python(served, ask):
@@ -179,7 +184,7 @@ def test_a_mask_has_the_bytes_that_it_stands_in(ask):
 
 
 def test_serving_apis_have_their_fixed_names(ask):
-    examples = [served_models.example(text=[text]) for text in TEXTS]
+    examples = [example(text=[text]) for text in TEXTS]
     classified, answer = ask("single", "classify", inputs=examples), ask("single", text=TEXTS)
     assert classified.keys() == {"classes", "scores"}
     np.testing.assert_allclose(classified["scores"], answer["probabilities"], atol=1e-6)
@@ -190,7 +195,7 @@ def test_serving_apis_have_their_fixed_names(ask):
 
 def test_an_example_without_its_text_is_refused(ask):
     with pytest.raises(tf.errors.InvalidArgumentError, match="text .* is required but could not be found"):
-        ask("single", "examples", examples=[served_models.example(other=["x"])])
+        ask("single", "examples", examples=[example(other=["x"])])
     with pytest.raises(tf.errors.InvalidArgumentError, match="Could not parse example input"):
         ask("single", "examples", examples=["no example"])
 
@@ -320,13 +325,13 @@ def variables_size(folder):
 @pytest.mark.parametrize("name", ["single", "encoder", "choice", "masked"])
 def test_groups_of_rows_have_the_answers_of_all_at_once(served, ask, name, monkeypatch):
     asked = ("tokens", "features")  # the signatures of texts use the same functions
-    questions = [one for one in served_models.questions() if one.model == name and one.signature in asked]
-    expected_answers = [ask(name, question.signature, **question.inputs) for question in questions]
+    asked_questions = [one for one in questions() if one.model == name and one.signature in asked]
+    expected_answers = [ask(name, question.signature, **question.inputs) for question in asked_questions]
     monkeypatch.setattr(row_groups, "TOKENS_AT_ONCE", 1)
-    signatures = served_models.made_signatures(*served[0][name])
-    for question, expected in zip(questions, expected_answers, strict=True):
+    signatures = tiny_models.made_signatures(*served[0][name])
+    for question, expected in zip(asked_questions, expected_answers, strict=True):
         answer = answer_of(signatures[question.signature], question.inputs)
-        served_models.assert_same(*map(served_models.as_lists, (answer, expected)))
+        assert_same(*map(as_lists, (answer, expected)))
     assert questions
 
 

@@ -7,7 +7,7 @@ import socket
 import time
 
 import pytest
-from small_saved_models import MODEL, HttpClient, save_model
+from small_saved_models import MODEL, HttpClient, save_model, wait_until_ready
 
 from keras_bert.tf_serving.server.model_config import ModelConfig
 from keras_bert.tf_serving.server.run_server import background_server
@@ -20,11 +20,7 @@ def port(tmp_path_factory):
     save_model(folder / "1")
     options = ServerOptions(port=0, max_body_bytes=1 << 20, body_seconds=0.5, max_requests=3, num_threads=1)
     with background_server([ModelConfig(MODEL, str(folder))], options) as address:
-        for _ in range(600):
-            with HttpClient(address.port) as client:
-                if client.raw("GET", "/healthz/ready")[0] == 200:
-                    break
-            time.sleep(0.05)
+        wait_until_ready(address.port)
         yield address.port
 
 

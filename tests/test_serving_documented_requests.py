@@ -1,15 +1,14 @@
 """The requests of TensorFlow Serving's page on its REST API get the answers that the page gives."""
 
 import json
-import time
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from small_saved_models import HttpClient
+from small_saved_models import HttpClient, wait_until_ready
 
-from keras_bert.tf_serving.server.loaded_model import Signature, TensorSpec
+from keras_bert.tf_serving.server.loaded_model import ServedSignature, TensorSpec
 from keras_bert.tf_serving.server.model_config import ModelConfig
 from keras_bert.tf_serving.server.run_server import background_server
 from keras_bert.tf_serving.server.server_options import ServerOptions
@@ -70,8 +69,7 @@ def client(tmp_path_factory):
     options = ServerOptions(port=0, poll_seconds=0)
     configs = [ModelConfig(MODEL, str(folder))]
     with background_server(configs, options) as address, HttpClient(address.port, MODEL) as client:
-        while client.raw("GET", "/healthz/ready")[0] != 200:
-            time.sleep(0.05)
+        wait_until_ready(address.port)
         yield client
 
 
@@ -165,8 +163,12 @@ def test_a_value_that_the_graph_cannot_take_is_400(client, signature, body, erro
 
 def test_more_rows_than_a_fixed_axis_has_are_counted():
     signature = types.SimpleNamespace(inputs={"x": TensorSpec("x:0", "float", (2,))})
-    assert Signature.num_rows(signature, {"x": np.zeros(2)}) == Signature.num_rows(signature, {"x": np.zeros(())}) == 0
-    assert Signature.num_rows(signature, {"x": np.zeros(3)}) == 3
+    assert (
+        ServedSignature.num_rows(signature, {"x": np.zeros(2)})
+        == ServedSignature.num_rows(signature, {"x": np.zeros(())})
+        == 0
+    )
+    assert ServedSignature.num_rows(signature, {"x": np.zeros(3)}) == 3
 
 
 def test_a_model_that_is_not_served_is_404(client):

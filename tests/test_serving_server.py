@@ -15,7 +15,7 @@ from small_saved_models import MODEL, HttpClient, save_model
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving.request_joining import RequestJoiner
-from keras_bert.tf_serving.server.loaded_model import LoadedModel
+from keras_bert.tf_serving.server.loaded_model import ServedModel
 from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
 from keras_bert.tf_serving.server.run_server import background_server
 from keras_bert.tf_serving.server.server_options import ServerOptions
@@ -242,7 +242,7 @@ def test_requests_that_nobody_waits_for_are_not_computed(base_path, join, monkey
         may_go_on.wait(30)
         return {"y": inputs["x"]}
 
-    monkeypatch.setattr(LoadedModel, "run", run)
+    monkeypatch.setattr(ServedModel, "run", run)
     options = ServerOptions(port=0, num_threads=1, timeout_seconds=0.3, join=join)
     with background_server([ModelConfig(MODEL, str(base_path))], options) as address:
         wait_until(address.port, 123)
@@ -289,8 +289,8 @@ def test_a_small_request_is_answered_at_once(client):
 
 
 def test_requests_are_joined_and_every_client_gets_its_own_rows(base_path, monkeypatch):
-    run = LoadedModel.run
-    monkeypatch.setattr(LoadedModel, "run", lambda *arguments: time.sleep(0.01) or run(*arguments))
+    run = ServedModel.run
+    monkeypatch.setattr(ServedModel, "run", lambda *arguments: time.sleep(0.01) or run(*arguments))
     options = ServerOptions(port=0, join=functools.partial(RequestJoiner, max_rows=16))
     with background_server([ModelConfig(MODEL, str(base_path))], options) as address:
         wait_until(address.port, 123)
@@ -439,7 +439,7 @@ def test_damaged_saved_models_are_errors_that_say_what_is_wrong(base_path, tmp_p
             for file in (good / "variables").iterdir():
                 (folder / "variables" / file.name).write_bytes(file.read_bytes()[:10])
         with pytest.raises(StatusError) as caught:
-            LoadedModel(str(folder))
+            ServedModel(str(folder))
         return caught.value
 
     assert error("nothing", None).code == Code.NOT_FOUND

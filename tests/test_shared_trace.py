@@ -10,8 +10,8 @@ from distributed_runs import config, pretraining_data
 from test_distributed_model import largest_difference
 
 from keras_bert.accelerate import block_runner
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers.transformer_block import TransformerBlock
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.optimization import AdamW
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 

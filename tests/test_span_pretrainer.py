@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tiny
 import tiny_pretraining
 from numpy_bert import ACTIVATIONS, NumpyBert, log_likelihood, scatter_weights, weights_by_name
 from pretraining_runs import pretrain
@@ -8,7 +9,6 @@ from slow_parameters import slow_except
 from test_pretraining import train_until_killed
 
 from keras_bert.checkpoints.formats import read_checkpoint
-from keras_bert.config import BertConfig
 from keras_bert.layers.span_boundary import MAX_SPAN_TOKENS, span_boundaries
 from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import pretraining_dataset
@@ -20,15 +20,7 @@ LENGTH, PREDICTIONS = 32, 24
 
 
 def config(**changes):
-    shape = {
-        "vocab_size": 23,
-        "hidden_size": 8,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 12,
-        "max_position_embeddings": LENGTH,
-    }
-    return BertConfig(**{**shape, **changes})
+    return tiny.micro_config(max_position_embeddings=LENGTH, **changes)
 
 
 def records(seed=0):

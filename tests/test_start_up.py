@@ -5,6 +5,7 @@ import random
 import keras
 import pytest
 import tensorflow as tf
+import tiny
 
 from keras_bert.checkpoints import keras_weights_file
 from keras_bert.checkpoints.keras_weights_file import keras_layout
@@ -17,10 +18,9 @@ from keras_bert.serving.graph.tokenize import tokenize_signature
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tokenization.exact_graph import ExactTokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG = BertConfig(vocab_size=8, hidden_size=4, num_hidden_layers=4, num_attention_heads=1, intermediate_size=4)
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "fox", "##es"])
+VOCABULARY = tiny.vocabulary("the fox ##es")
 
 
 @pytest.mark.parametrize("optimizer", [AdamW, LAMB])

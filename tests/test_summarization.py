@@ -8,7 +8,7 @@ from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.embeddings import summarization
 from keras_bert.embeddings.summarization import packed_sentence_embeddings, summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 
 SENTENCES = ["the quick fox", "fox", "the brown fox the quick brown fox the quick", "quickest", "the the brown"] * 3

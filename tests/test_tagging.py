@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
+import tiny
 
 from data_prep.finetuning.conll import read_tagged_sentences
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.tagging.examples import TaggedSentences, in_one_scheme, in_scheme, labels_of, tag_ids
-from keras_bert.tasks.tagging.rows import encode_sentences
+from keras_bert.tasks.tagging.rows import tagged_rows
 from keras_bert.tasks.tagging.tag_schemes import BIOES, tag_order
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "what", "a", "great", "week", "##end"])
+VOCABULARY = tiny.vocabulary("what a great week ##end")
 TOKENIZER = GraphTokenizer(VOCABULARY)
 
 
@@ -31,7 +32,8 @@ def tags_of_sentences(batch):
 
 
 def test_a_tag_stands_at_the_first_piece_of_its_word():
-    batch, counts = encode_sentences([["What", "weekend"]], [[7, 9]], TOKENIZER, 7)
+    rows, counts = tagged_rows([["What", "weekend"]], [[7, 9]], TOKENIZER, 7)
+    batch = rows.padded(7)
     assert tokens_of(batch) == ["[CLS] what week ##end [SEP]"]
     assert batch["label_ids"].tolist() == [[-1, 7, 9, -1, -1, -1, -1]]
     assert batch["segment_ids"].tolist() == [[0] * 7]
@@ -40,7 +42,8 @@ def test_a_tag_stands_at_the_first_piece_of_its_word():
 
 def test_a_long_sentence_is_parted_between_words_as_model_garden_does():
     words = [["What", "a", "great", "weekend"], ["a"]]
-    batch, counts = encode_sentences(words, [[7, 5, 9, 10], [3]], TOKENIZER, 5, first_sentence_id=20)
+    rows, counts = tagged_rows(words, [[7, 5, 9, 10], [3]], TOKENIZER, 5, first_sentence_id=20)
+    batch = rows.padded(5)
     assert tokens_of(batch) == ["[CLS] what a great [SEP]", "[CLS] week ##end [SEP]", "[CLS] a [SEP]"]
     assert batch["label_ids"].tolist() == [[-1, 7, 5, 9, -1], [-1, 10, -1, -1, -1], [-1, 3, -1, -1, -1]]
     assert batch["sentence_id"].tolist() == [[20], [20], [21]]
@@ -49,14 +52,16 @@ def test_a_long_sentence_is_parted_between_words_as_model_garden_does():
 
 
 def test_a_word_without_pieces_or_with_too_many_becomes_one_unknown():
-    batch, counts = encode_sentences([["\u200d", "weekend", "a"]], [[1, 2, 3]], TOKENIZER, 3)
+    rows, counts = tagged_rows([["\u200d", "weekend", "a"]], [[1, 2, 3]], TOKENIZER, 3)
+    batch = rows.padded(3)
     assert tokens_of(batch) == ["[CLS] [UNK] [SEP]", "[CLS] [UNK] [SEP]", "[CLS] a [SEP]"]
     assert tags_of_sentences(batch) == {0: [1, 2, 3]}
     assert counts["unknown_words"] == 2
 
 
 def test_without_tags_the_first_pieces_are_marked():
-    batch, _ = encode_sentences([["a", "weekend"]], None, TOKENIZER, 6)
+    rows, _ = tagged_rows([["a", "weekend"]], None, TOKENIZER, 6)
+    batch = rows.padded(6)
     assert batch["label_ids"].tolist() == [[-1, 0, 0, -1, -1, -1]]
 
 
@@ -67,7 +72,8 @@ def test_the_tags_of_wnut_survive_exactly(shared_data, max_seq_length):
     assert (scheme.name, notes) == ("BIO", [])
     labels = tag_order(sentences.all_tags)
     tokenizer = GraphTokenizer(Vocabulary.from_file(shared_data("vocab/bert-base-uncased-vocab.txt")))
-    batch, counts = encode_sentences(sentences.words, tag_ids(sentences, labels), tokenizer, max_seq_length)
+    rows, counts = tagged_rows(sentences.words, tag_ids(sentences, labels), tokenizer, max_seq_length)
+    batch = rows.padded(max_seq_length)
     found = [labels[number] for tags in tags_of_sentences(batch).values() for number in tags]
     in_file = [line.split("\t")[1] for line in path.read_text("utf-8").split("\n") if line.strip()]
     assert found == in_file

@@ -5,7 +5,7 @@ import types
 
 import numpy as np
 import pytest
-from served_models import Question
+from signature_questions import Question
 from test_export_in_c_api import serve, text_libraries
 from test_question_answering_signatures import assert_as_predicted, squad, with_threshold_in_the_middle
 from test_question_answering_signatures import new_model as new_answerer

@@ -6,24 +6,24 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from generated_texts import generated_texts
 
-from keras_bert.config import BertConfig
 from keras_bert.serving.graph.signature_inputs import SignatureOptions
 from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.graph_entities import EntityReader
 from keras_bert.tasks.tagging.graph_rows import sentence_rows
 from keras_bert.tasks.tagging.model import TokenClassifier
-from keras_bert.tasks.tagging.rows import encode_sentences
+from keras_bert.tasks.tagging.rows import tagged_rows
 from keras_bert.tasks.tagging.signatures import tagging_signatures
-from keras_bert.tasks.tagging.task import TaggingTask
+from keras_bert.tokenization.kinds import graph_tokenizer
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 TYPES = ["LOC", "PER", "a-b"]
 SCHEMES = {"BIO": "BI", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES"}
 PIECES = [piece for letter in "adehlnorstuyAGLPZ.,'-1239é東" for piece in (letter, f"##{letter}")]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "in", "London", "##on", *PIECES])
+VOCABULARY = tiny.vocabulary("the in London ##on", *PIECES)
 
 
 def labels_of(letters):
@@ -31,15 +31,8 @@ def labels_of(letters):
 
 
 def new_model(labels, vocabulary=VOCABULARY):
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=24,
-        initializer_range=0.5,
-        do_lower_case=False,
+    config = tiny.config(
+        vocabulary, intermediate_size=16, max_position_embeddings=24, initializer_range=0.5, do_lower_case=False
     )
     keras.utils.set_random_seed(1)
     model = TokenClassifier(config, labels)
@@ -49,7 +42,9 @@ def new_model(labels, vocabulary=VOCABULARY):
 
 def new_server(model):
     """The signatures of a model."""
-    return tagging_signatures(model, TaggingTask(model).tokenizer, SignatureOptions(24))
+    return tagging_signatures(
+        model, graph_tokenizer(model.vocabulary, model.config.do_lower_case), SignatureOptions(24)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -208,12 +203,13 @@ def test_every_sequence_of_tags_is_read_as_conlleval_reads_it(letters):
 
 
 def test_rows_of_sentences_are_those_of_training(model):
-    tokenizer = TaggingTask(model).tokenizer
+    tokenizer = graph_tokenizer(model.vocabulary, model.config.do_lower_case)
     draw = np.random.default_rng(1)
     words = ["the", "London", "Londonon", "\x00", "a" * 9, "é", "in"]
     sentences = [draw.choice(words, length).tolist() for length in draw.integers(1, 30, 60)]
     for max_seq_length in (3, 5, 10):
-        batch, _ = encode_sentences(sentences, None, tokenizer, max_seq_length)
+        rows, _ = tagged_rows(sentences, None, tokenizer, max_seq_length)
+        batch = rows.padded(max_seq_length)
         flat = tf.constant([word for sentence in sentences for word in sentence])
         splits = tf.constant(np.cumsum([0, *map(len, sentences)]))
         rows, first_tokens, _ = sentence_rows(flat, splits, tokenizer.tokenize, VOCABULARY, max_seq_length)

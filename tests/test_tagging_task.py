@@ -4,29 +4,20 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from slow_parameters import slow_except
 
-from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import all_signatures, make_tokenizer
 from keras_bert.serving.graph.signature_inputs import SignatureOptions
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tasks.tagging.task import TaggingTask
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["ada", "##love", "lace", "grace", "wrote", "to", "london", "paris", "from", "'", "s", ",", ".", "in"]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=40,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.1,
+VOCABULARY = tiny.vocabulary(*WORDS)
+CONFIG = tiny.config(
+    VOCABULARY, dropout=0.0, hidden_size=32, intermediate_size=32, max_position_embeddings=40, initializer_range=0.1
 )
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 SENTENCES = [
@@ -71,7 +62,7 @@ def test_scores_of_a_tagger_that_knows_its_sentences(model):
     assert model.evaluate(SENTENCES, wrong)["f1"] == pytest.approx(2 * 5 / (8 + 8))
     # The loss is the one that Keras reports: a mean over words, not over sentences.
     task = TaggingTask(model)
-    batch = task.encode(task.examples(SENTENCES, wrong)).rows.batch(np.arange(4))
+    batch = task.rows(task.examples(SENTENCES, wrong)).rows.batch(np.arange(4))
     expected = model.evaluate(tf.data.Dataset.from_tensors(batch), verbose=0, return_dict=True)
     assert model.evaluate(SENTENCES, wrong)["loss"] == pytest.approx(expected["loss"], rel=1e-5)
 
@@ -130,11 +121,11 @@ def test_every_scheme_is_brought_into_that_of_the_model(model):
 def test_illegal_sequences_are_read_as_conlleval_reads_them():
     task = TaggingTask(new_model())
     examples = task.examples([["Ada", "Lace", "wrote"]])
-    encoded = task.encode(examples)
-    outputs = np.zeros((len(encoded.rows.tokens["input_ids"]), len(LABELS)), np.float32)
-    for token, tag in zip(encoded.first_tokens, ["I-PER", "I-LOC", "I-LOC"], strict=True):
+    example_rows = task.rows(examples)
+    outputs = np.zeros((len(example_rows.rows.tokens["input_ids"]), len(LABELS)), np.float32)
+    for token, tag in zip(example_rows.first_tokens, ["I-PER", "I-LOC", "I-LOC"], strict=True):
         outputs[token, LABELS.index(tag)] = 9
-    (answer,) = task.answers(examples, encoded, outputs)
+    (answer,) = task.answers(examples, example_rows, outputs)
     assert answer.tags == ("B-PER", "B-LOC", "I-LOC")
     assert found(answer) == [("PER", 0, 1, "Ada"), ("LOC", 1, 3, "Lace wrote")]
 

@@ -17,7 +17,7 @@ from keras_bert.records import features
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.tagging.graph_rows import sentence_rows
 from keras_bert.tasks.tagging.model import TokenClassifier
-from keras_bert.tasks.tagging.rows import encode_sentences
+from keras_bert.tasks.tagging.rows import tagged_rows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -68,7 +68,8 @@ def folder(tmp_path):
 def test_each_word_has_its_label_in_the_row_with_the_most_context(length, stride):
     sentences = random_sentences(length + stride)
     tags = [list(range(len(words))) for words in sentences]  # the label of a word is its number
-    batch, counts = encode_sentences(sentences, tags, TOKENIZER, length, 7, stride)
+    rows, counts = tagged_rows(sentences, tags, TOKENIZER, length, 7, stride)
+    batch = rows.padded(length)
     rows = iter(zip(batch["input_ids"], batch["label_ids"], batch["sentence_id"][:, 0], strict=True))
     num_cut = 0
     for number, words in enumerate(sentences):
@@ -100,7 +101,8 @@ def test_the_graph_makes_the_same_rows(stride):
     flat = tf.constant([word for sentence in sentences for word in sentence])
     splits = tf.constant(np.cumsum([0, *map(len, sentences)]))
     for length in (3, 5, 10):
-        batch, _ = encode_sentences(sentences, None, TOKENIZER, length, doc_stride=stride)
+        rows, _ = tagged_rows(sentences, None, TOKENIZER, length, doc_stride=stride)
+        batch = rows.padded(length)
         rows, first_tokens, _ = sentence_rows(flat, splits, TOKENIZER.tokenize_words, VOCABULARY, length, stride)
         mask = batch["input_mask"].astype(bool)
         np.testing.assert_array_equal(rows.values, batch["input_ids"][mask])
@@ -169,7 +171,7 @@ def test_the_loss_counts_each_word_once(eagerly, folder, capsys):
     ids = [LABELS.index(tag) for tag in tags]
     assert scores["loss"] == pytest.approx(-answer.log_probabilities[np.arange(20), ids].mean(), rel=1e-5)
     task = text_task(model)
-    rows = task.encode(task.examples([words], [tags]), 8).rows
+    rows = task.rows(task.examples([words], [tags]), 8).rows
     assert len(rows) == 8
     assert (rows.tokens["label_ids"] != features.NO_LABEL).sum() == 20
     batch = rows.batch(np.arange(8))

@@ -6,27 +6,16 @@ import subprocess
 import sys
 
 import pytest
+import tiny
 
 from data_prep.create_finetuning_data import create_finetuning_data
-from keras_bert.config import BertConfig
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.tagging.model import TokenClassifier
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
-LETTERS = [chr(number) for number in range(ord("a"), ord("z") + 1)]
-VOCABULARY = Vocabulary(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS), *".,'"]
-)
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=128,
-)
+VOCABULARY = tiny.vocabulary(*tiny.pieces(), *".,'")
+CONFIG = tiny.config(VOCABULARY, hidden_size=8, max_position_embeddings=128)
 
 
 @pytest.fixture

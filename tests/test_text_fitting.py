@@ -4,30 +4,19 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.config import BertConfig
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.program.errors import InputError
 from keras_bert.tasks import fitting, prediction
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.masked_lm.model import MaskedLM
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["good", "great", "bad", "awful", "the", "film", "was", "very"]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=32,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.2,
-)
+VOCABULARY = tiny.vocabulary(*WORDS)
+CONFIG = tiny.config(VOCABULARY, dropout=0.0, max_position_embeddings=32, initializer_range=0.2)
 TEXTS = ["the film was good", "bad", "a very great film", "the very awful film was bad"] * 8
 LABELS = ["positive", "negative"] * 16
 

@@ -9,13 +9,12 @@ import sys
 
 import numpy as np
 import pytest
+import tiny
 
-from keras_bert.config import BertConfig
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.masked_lm.model import MaskedLM
-from keras_bert.tokenization.vocabulary import Vocabulary
 from run_scripts import fill_mask, search_sentences, summarize, word_senses
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
@@ -26,11 +25,7 @@ SCRIPTS = [
     for name, page in PAGES.items()
     for number, script in enumerate(re.findall(r"```python\n(.*?)```", page, re.S), start=1)
 ]
-LETTERS = [chr(number) for number in range(ord("a"), ord("z") + 1)]
-VOCABULARY = Vocabulary(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "bank"]
-    + [*LETTERS, *(f"##{letter}" for letter in LETTERS), *".,"]
-)
+VOCABULARY = tiny.vocabulary("the quick brown bank", *tiny.pieces(), *".,")
 
 # Runs several commands in one process: each is [module, argument, ...].
 RUN_ALL = """
@@ -57,14 +52,7 @@ def models(tmp_path_factory):
 
 
 def write_model(path, num_layers):
-    config = BertConfig(
-        vocab_size=len(VOCABULARY),
-        hidden_size=8,
-        num_hidden_layers=num_layers,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=128,
-    )
+    config = tiny.config(VOCABULARY, hidden_size=8, num_hidden_layers=num_layers, max_position_embeddings=128)
     MaskedLM(config).save_pretrained(path, VOCABULARY)
     return path
 

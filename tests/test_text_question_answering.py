@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
-from keras_bert.config import BertConfig
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.fitting import text_task
@@ -13,27 +13,16 @@ from keras_bert.tasks.question_answering.examples import Answer
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
 from keras_bert.tokenization.user_inputs import collect
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 NAMES = ["ada", "alan", "grace", "kurt"]
 YEARS = ["1815", "1912", "1906", "1978"]
 CHINESE = "谁在哪里写了书李白王维苏轼杜甫北京西安他们一本"
 ARABIC = ["من", "كتب", "متى", "سلمى", "عمر", "ليلى", "زيد", "الكتاب", "الرسالة"]
-VOCABULARY = Vocabulary(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "when", "was", "born", "in", "?", ".", ",", "😀", "e"]
-    + [*NAMES, *YEARS, *dict.fromkeys(CHINESE), *ARABIC, *(f"pad{n}" for n in range(4))]
+VOCABULARY = tiny.vocabulary(
+    "who when was born in ? . , 😀 e", *NAMES, *YEARS, *dict.fromkeys(CHINESE), *ARABIC, *(f"pad{n}" for n in range(4))
 )
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=64,
-    max_position_embeddings=32,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.1,  # with the usual 0.02, such a small model learns nothing
-)
+# With weights that begin at the usual 0.02, such a small model learns nothing.
+CONFIG = tiny.config(VOCABULARY, dropout=0.0, hidden_size=32, max_position_embeddings=32, initializer_range=0.1)
 
 
 def new_model(**arguments):
@@ -164,9 +153,9 @@ def test_a_long_context_is_read_through_windows(reader, capsys):
     assert context[who.start : who.end] == who.text == "grace"
     assert context[when.start : when.end] == when.text == "1912"
     assert "2 of 2 contexts do not fit in 32 tokens and were cut into several windows" in capsys.readouterr().err
-    rows = text_task(model).encode(text_task(model).examples((["who?"], context))).rows
+    rows = text_task(model).rows(text_task(model).examples((["who?"], context))).rows
     assert rows.lengths.max() == 32
-    short = text_task(model).encode(text_task(model).examples((["who?"], context)), 16).rows
+    short = text_task(model).rows(text_task(model).examples((["who?"], context)), 16).rows
     assert short.lengths.max() == 16
 
 
@@ -212,21 +201,21 @@ def test_other_scripts_have_answers_at_exact_characters():
 def test_the_learned_columns_lead_back_to_the_characters(context, text):
     task = text_task(new_model())
     examples = task.examples((["who?"], [context]), [{"text": text, "answer_start": context.rindex(text)}])
-    encoded = task.encode(examples)
-    assert encoded.notes == []
-    start, end = (int(encoded.rows.labels[f"{name}_positions"][0]) for name in ("start", "end"))
+    example_rows = task.rows(examples)
+    assert example_rows.notes == []
+    start, end = (int(example_rows.rows.labels[f"{name}_positions"][0]) for name in ("start", "end"))
     assert start > 0
-    logits = {name: np.zeros(len(encoded.windows.ids), np.float32) for name in ("start_logits", "end_logits")}
+    logits = {name: np.zeros(example_rows.rows.splits[-1], np.float32) for name in ("start_logits", "end_logits")}
     logits["start_logits"][start], logits["end_logits"][end] = 9, 9
-    (answer,) = task.answers(examples, encoded, logits)
+    (answer,) = task.answers(examples, example_rows, logits)
     assert (answer.text, answer.start) == (text, context.rindex(text))
 
 
 def notes_and_weights(contexts, answers, max_seq_length=None, model=None):
     task = text_task(model or new_model())
-    encoded = task.encode(task.examples((["who?"] * len(contexts), contexts), answers), max_seq_length)
-    labels = encoded.rows.labels
-    return encoded.notes, labels["start_positions"].tolist(), labels["is_real_example"].tolist()
+    example_rows = task.rows(task.examples((["who?"] * len(contexts), contexts), answers), max_seq_length)
+    labels = example_rows.rows.labels
+    return example_rows.notes, labels["start_positions"].tolist(), labels["is_real_example"].tolist()
 
 
 def test_answers_that_are_not_in_the_context_are_counted_and_not_learned():
@@ -267,7 +256,7 @@ def test_windows_that_do_not_show_the_answer_learn_that_there_is_none():
 def test_the_weights_of_questions_are_those_of_their_windows():
     task = text_task(new_model(doc_stride=4))
     examples = task.examples((["who?"] * 2, ["ada was born in 1815, 1912, 1906.", "ada"]), [None, None], [0.5, 2.0])
-    assert task.encode(examples, 12).rows.labels["example_weights"].tolist() == [0.5, 0.5, 2.0]
+    assert task.rows(examples, 12).rows.labels["example_weights"].tolist() == [0.5, 0.5, 2.0]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings, token_features
 from keras_bert.embeddings.vector_files import extract_features, read_texts
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 
 TEXTS = ["the quickest fox", "fox", "", "the brown fox the quick brown fox the quick brown fox"]

@@ -1,51 +1,54 @@
 """Token rows without padding, and the order of their batches."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from keras_bert.program.errors import InputError
-from keras_bert.records.token_rows import RowBatches, TokenRows
+from keras_bert.records.token_rows import MaskedRows, RowBatches, TokenRows
 
-PADDED = {
-    "input_ids": np.array([[2, 5, 3, 0], [2, 5, 6, 3], [2, 3, 0, 0], [2, 7, 3, 0]]),
-    "input_mask": np.array([[1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]]),
-    "label_ids": np.array([[-1, 4, -1, -1], [-1, 4, -1, -1], [-1, -1, -1, -1], [-1, 0, -1, -1]]),
-    "sentence_id": np.array([[0], [1], [2], [3]]),
-}
+IDS = [[2, 5, 3], [2, 5, 6, 3], [2, 3], [2, 7, 3]]
+LABELS = np.array([-1, 4, -1, -1, 4, -1, -1, -1, -1, -1, 0, -1], np.int32)
 
 
-def test_padding_is_removed_and_restored():
-    rows = TokenRows.from_padded(PADDED, padding={"label_ids": -1})
+def tagged_rows():
+    rows = TokenRows.of(IDS)
+    tokens, padding = {**rows.tokens, "label_ids": LABELS}, {**rows.padding, "label_ids": -1}
+    return dataclasses.replace(rows, tokens=tokens, padding=padding)
+
+
+def test_rows_are_stored_without_padding_and_get_it_in_a_batch():
+    rows = tagged_rows()
     assert rows.tokens["input_ids"].tolist() == [2, 5, 3, 2, 5, 6, 3, 2, 3, 2, 7, 3]
-    assert (len(rows), rows.lengths.tolist(), sorted(rows.tokens)) == (4, [3, 4, 2, 3], ["input_ids", "label_ids"])
-    assert rows.batch(np.array([0, 2]))["label_ids"].tolist() == [[-1, 4, -1], [-1, -1, -1]]
-    batch = rows.batch(np.array([1, 3, 0, 2]))
-    for name in ("input_ids", "input_mask", "label_ids"):
-        np.testing.assert_array_equal(batch[name], PADDED[name][[1, 3, 0, 2]])
-    assert batch["input_ids"].shape == (4, 4)
+    assert (len(rows), rows.lengths.tolist()) == (4, [3, 4, 2, 3])
+    batch = rows.batch(np.array([2, 0]))
+    assert batch["input_ids"].tolist() == [[2, 3, 0], [2, 5, 3]]
+    assert batch["input_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
+    assert batch["label_ids"].tolist() == [[-1, -1, -1], [-1, 4, -1]]
+    assert batch["segment_ids"].tolist() == [[0] * 3] * 2
+    assert {values.dtype for values in batch.values()} == {np.dtype("int32")}
+
+
+def test_all_rows_can_be_padded_to_a_width():
+    rows = TokenRows.of(IDS[2:], pad_id=9, segment_ids=[[0, 1], [0, 0, 1]])
+    assert rows.padded(5)["input_ids"].tolist() == [[2, 3, 9, 9, 9], [2, 7, 3, 9, 9]]
+    assert rows.padded(3)["segment_ids"].tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert rows.padded(5)["input_mask"].tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]
 
 
 def test_several_rows_can_be_one_example():
-    rows = TokenRows.from_padded(PADDED, {"answers": np.array([1, 0])}, rows_per_example=2)
+    rows = dataclasses.replace(TokenRows.of(IDS), rows_per_example=2).with_labels(answers=np.array([1, 0]))
     assert (len(rows), rows.lengths.tolist()) == (2, [4, 3])
     batch = rows.batch(np.array([1]))
     assert batch["input_ids"].tolist() == [[[2, 3, 0], [2, 7, 3]]]
     assert batch["answers"].tolist() == [0]
 
 
-def test_parts_are_concatenated():
-    whole = TokenRows.from_padded(PADDED).with_labels(number=np.arange(4))
-    parts = [
-        TokenRows.from_padded({name: values[part] for name, values in PADDED.items()}).with_labels(
-            number=np.arange(4)[part]
-        )
-        for part in (slice(0, 1), slice(1, 4))
-    ]
-    joined = TokenRows.concatenate(parts)
-    np.testing.assert_array_equal(joined.splits, whole.splits)
-    for name in whole.tokens:
-        np.testing.assert_array_equal(joined.tokens[name], whole.tokens[name])
-    np.testing.assert_array_equal(joined.labels["number"], np.arange(4))
+def test_columns_to_predict_are_filled_up_in_each_batch():
+    rows = MaskedRows.of(IDS, [np.array([1]), np.array([2, 1]), np.array([1]), np.array([1])])
+    assert rows.batch(np.array([0, 1]))["masked_lm_positions"].tolist() == [[1, 0], [2, 1]]
+    assert rows.batch(np.array([2, 3]))["masked_lm_positions"].tolist() == [[1], [1]]
 
 
 def many_rows(number=500):

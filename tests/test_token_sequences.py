@@ -1,10 +1,10 @@
 import numpy as np
+import tiny
 
 from data_prep.pretraining.token_sequences import TokenSequences, lay_out_rows
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["em", "##bed", "the", "fox", "dog"]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+VOCABULARY = tiny.vocabulary(*WORDS)
 # The corpus is these five tokens.
 TOKENS = np.array([VOCABULARY.ids[word] for word in WORDS], np.uint16)
 

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tiny
 from python_encoder import write_corpus
 
 from data_prep.text import text_chunks
@@ -15,7 +16,7 @@ from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox"])
+VOCABULARY = tiny.vocabulary("the quick brown fox")
 DOCUMENTS = [["the quick fox", "brown"], ["fox the"], ["quick", "the the", "cat"]]
 ARRAYS = ("tokens.bin", "sentence_offsets.bin", "document_offsets.bin")
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
 from keras_bert.checkpoints.safetensors_file import read_safetensors
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models.trainable_parts import count_trained, enable_lora, freeze, lora_layers, what_is_trained
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError

@@ -4,9 +4,9 @@ import json
 import shutil
 
 import pytest
-from family_shapes import config_of
 from test_keras_hub_preset import checkpoint_of
 from tiny_checkpoints import CONFIG, VOCABULARY
+from tiny_families import config_of
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint

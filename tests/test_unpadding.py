@@ -6,18 +6,18 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from numpy_bert import scatter_weights
 from slow_parameters import slow_except
 from tensorflow.python.eager import context
 from test_encoder import MASKS, features, small_config
 
 from keras_bert.accelerate.unpadding import lay_out, pack_rows
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models import unpadded_encoder
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tasks.classification.model import SequenceClassifier
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 # The masks of the encoder's tests, and a row without tokens.
 MIXED_MASKS = [*MASKS, [0, 0, 0, 0, 0, 0, 0, 0]]
@@ -213,7 +213,7 @@ def test_exports_have_few_shapes_and_leave_the_model_as_it_was(monkeypatch, tmp_
 
     monkeypatch.setattr(unpadded_encoder, "pack_rows", pack)
     model = SequenceClassifier(small_config(vocab_size=6), labels=["a", "b"])
-    model.vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "word"])
+    model.vocabulary = tiny.vocabulary("word")
     export_for_serving(model, tmp_path / "served")
     assert asked
     assert all(asked)

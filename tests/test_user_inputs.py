@@ -3,15 +3,15 @@
 import keras
 import numpy as np
 import pytest
-from served_models import CONFIG as TWO_LAYERS
-from served_models import VOCABULARY
+from tiny_models import CONFIG as TWO_LAYERS
+from tiny_models import VOCABULARY
 
 from keras_bert.embeddings import vector_index
 from keras_bert.embeddings.summarization import summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.embeddings.word_senses import word_vectors
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.classification.model import SequenceClassifier

@@ -15,7 +15,7 @@ from keras_bert.embeddings import neighbour_graph, vector_index
 from keras_bert.embeddings.neighbour_graph import LINKS, MOST_LEVELS, build_graph, check_graph
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex, model_fingerprint
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.masked_lm.model import MaskedLM

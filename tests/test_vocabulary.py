@@ -2,6 +2,7 @@ import hashlib
 import pickle
 
 import pytest
+import tiny
 from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
@@ -152,7 +153,7 @@ def test_half_of_a_surrogate_pair_is_no_token(tmp_path):
 
     byte_pairs = [*byte_alphabet(), "<s>", "</s>", "<pad>", "<unk>", "<mask>", "a\udc80"]
     for make in (
-        lambda: Vocabulary([*SPECIAL_TOKENS, "a\udc80"]),
+        lambda: tiny.vocabulary("a\udc80"),
         lambda: StreamVocabulary(["<unk>", "\ud800"], "characters"),
         lambda: BytePairTokenizer({token: number for number, token in enumerate(byte_pairs)}, []),
     ):

@@ -143,6 +143,15 @@ def test_waiting_for_input_is_distinguished_from_computing(batch, tmp_path):
     assert all(line["input_wait"] < 0.2 for line in computing[1:])
 
 
+def test_waiting_is_measured_where_operations_must_be_deterministic(batch, tmp_path, monkeypatch):
+    def refuse():
+        raise tf.errors.FailedPreconditionError(None, None, "Timestamp cannot be called when determinism is enabled")
+
+    monkeypatch.setattr(tf, "timestamp", refuse)
+    waiting = fit(tmp_path / "waiting", slow(batch, 0.2))
+    assert all(line["input_wait"] > 0.5 for line in waiting[1:])
+
+
 @pytest.mark.parametrize("steps_per_execution", slow_except([1], [1, 2]))
 def test_a_strategy_with_one_device_counts_a_batch_in_its_step(batch, tmp_path, steps_per_execution):
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():

@@ -2,11 +2,11 @@ import random
 from collections import Counter
 
 import pytest
+import tiny
 
 from data_prep.text.corpus import read_documents
 from data_prep.vocabulary import word_counts
 from data_prep.vocabulary.word_counts import count_words
-from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 
@@ -19,7 +19,7 @@ def test_words_are_those_that_the_tokenizer_looks_up():
 def test_wikipedia_has_the_words_of_the_tokenizer(shared_data):
     documents = [document for number, document in enumerate(read_documents(str(shared_data("corpus")))) if number < 20]
     counts = count_words(documents, do_lower_case=True)
-    tokenizer = WordPieceTokenizer(Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *counts]))
+    tokenizer = WordPieceTokenizer(tiny.vocabulary(*counts))
     expected = Counter(token for document in documents for line in document for token in tokenizer.tokenize(line))
     assert counts == expected
 

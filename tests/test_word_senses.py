@@ -7,7 +7,7 @@ from tiny_checkpoints import CONFIG, random_checkpoint
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.embeddings.word_sense_files import draw_word_senses
 from keras_bert.embeddings.word_senses import Occurrence, cluster, nearest_neighbour_accuracy, project, word_vectors
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 
 

@@ -7,17 +7,18 @@ import sys
 import unicodedata
 
 import pytest
+import tiny
 from generated_texts import every_code_point, generated_texts
 from google_tokenizer import google_tokens, google_words
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer, split_at_white_space, words_of_stretch
 
 has_unicode_14 = pytest.mark.skipif(
     unicodedata.unidata_version != "14.0.0", reason="needs the unicodedata of Python 3.11 to compare with"
 )
-VOCABULARY = Vocabulary([*SPECIAL_TOKENS, "the", "quick", "##est", "brown", "fox", "ran", ",", "a", "##a", "##\u03c2"])
+VOCABULARY = tiny.vocabulary("the quick ##est brown fox ran , a ##a", "##\u03c2")
 
 
 def words(text, do_lower_case=True):
@@ -40,7 +41,7 @@ def test_words_are_those_of_googles_basic_tokenizer(text, do_lower_case, expecte
 
 def test_pieces_are_those_of_googles_wordpiece_tokenizer():
     pieces = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", ","]
-    tokenizer = WordPieceTokenizer(Vocabulary([*SPECIAL_TOKENS, *pieces]))
+    tokenizer = WordPieceTokenizer(tiny.vocabulary(*pieces))
     assert tokenizer.tokenize("") == []
     assert tokenizer.tokenize("unwanted running") == ["un", "##want", "##ed", "runn", "##ing"]
     assert tokenizer.tokenize("unwantedX running") == ["[UNK]", "runn", "##ing"]
@@ -96,12 +97,12 @@ def test_characters_that_vanish_belong_to_the_one_before(text, expected):
 
 
 def test_pieces_of_one_character_share_it():
-    tokenizer = WordPieceTokenizer(Vocabulary([*SPECIAL_TOKENS, "\u1100", "##\u1161\u11a8"]))
+    tokenizer = WordPieceTokenizer(tiny.vocabulary("\u1100", "##\u1161\u11a8"))
     assert tokenizer.tokenize_with_offsets("\uac01") == ([5, 6], [0, 0], [1, 1])
 
 
 def test_marks_that_change_places_leave_the_offsets_in_order():
-    tokenizer = WordPieceTokenizer(Vocabulary([*SPECIAL_TOKENS, "x\u1b44", "##\u302e"]))
+    tokenizer = WordPieceTokenizer(tiny.vocabulary("x\u1b44", "##\u302e"))
     assert tokenizer.tokenize_with_offsets("x\u302e\u1b44") == ([5, 6], [0, 2], [2, 3])
 
 

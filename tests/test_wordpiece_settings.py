@@ -6,6 +6,7 @@ import pickle
 import random
 
 import pytest
+import tiny
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from keras_bert import InputError, Vocabulary, WordPieceTokenizer, load_vocabulary
@@ -13,10 +14,16 @@ from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.kinds import save_vocabulary
 from keras_bert.tokenization.wordpiece_files import read_word_piece
 
-ROLES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "aAbBeE\u00e9\u00c9e\u00fc\u00dc\u0301\u0307i\u0130\u5b57\u4e2d\u3042\uac00\u1100\u1161."
 PIECES = [*dict.fromkeys(LETTERS)]
-TOKENS = [*ROLES, *PIECES, *(f"##{piece}" for piece in PIECES), "\u5b57\u4e2d", "##\u5b57\u4e2d", "the", "\u00e9\u00e9"]
+TOKENS = [
+    *tiny.SPECIAL_TOKENS,
+    *tiny.pieces(PIECES),
+    "\u5b57\u4e2d",
+    "##\u5b57\u4e2d",
+    "the",
+    "\u00e9\u00e9",
+]
 SETTINGS = [*itertools.product([True, False], [None, True, False], [True, False])]
 
 

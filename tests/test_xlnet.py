@@ -13,8 +13,8 @@ import unicodedata
 import keras
 import numpy as np
 import pytest
-from family_shapes import config_of
 from numpy_bert import scatter_weights
+from tiny_families import config_of
 
 from keras_bert import Encoder, InputError, MaskedLM, load_vocabulary
 from keras_bert.checkpoints.checkpoint import StoredTensor

@@ -1,22 +1,14 @@
 """Small models with weights that would reveal a mix-up, for the tests of checkpoints."""
 
 import numpy as np
+import tiny
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
-from keras_bert.config import BertConfig
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox", "##est"])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=8,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=12,
-)
+VOCABULARY = tiny.vocabulary("the quick brown fox ##est")
+CONFIG = tiny.config(VOCABULARY, hidden_size=8, num_hidden_layers=2, max_position_embeddings=12)
 FEATURES = {
     "input_ids": np.array([[2, 5, 6, 3, 0], [2, 7, 8, 6, 3]], "int32"),
     "input_mask": np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]], "int32"),

@@ -2,22 +2,14 @@
 
 import numpy as np
 import tensorflow as tf
+import tiny
 from example_bytes import serialize
 
-from keras_bert.config import BertConfig
 from keras_bert.records import features
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 LENGTH, PREDICTIONS = 10, 2
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=16,
-)
+VOCABULARY = tiny.vocabulary(*"abcdefgh")
+CONFIG = tiny.config(VOCABULARY)
 
 
 def write_records(path, num_records=64, seed=0, length=LENGTH, masked=True):

@@ -3,7 +3,12 @@
 import keras
 import tensorflow as tf
 
-from benchmarks.sides.pretraining_work import answer_requests, arguments_of_side, random_batch
+from benchmarks.sides.pretraining_work import (
+    answer_requests,
+    arguments_of_side,
+    gpu_memory_of_tensorflow,
+    random_batch,
+)
 from keras_bert.config import BertConfig
 from keras_bert.optimization import AdamW
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
@@ -13,6 +18,8 @@ from keras_bert.training.resumable_fit import compile_for_training
 def main():
     arguments = arguments_of_side(__doc__)
     keras.utils.set_random_seed(1)
+    if arguments.dtype != "float32":
+        keras.config.set_dtype_policy(f"mixed_{arguments.dtype}")
     config = BertConfig.from_dict(arguments.config)
     batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, config.vocab_size)
     if config.type_vocab_size < 2:
@@ -29,7 +36,11 @@ def main():
         return model.train_function(iterator)
 
     about = {"side": f"keras_bert, Keras {keras.__version__}, TensorFlow {tf.__version__}"}
-    answer_requests(about, {"train": train}, arguments.steps, lambda logs: [float(value) for value in logs.values()])
+
+    def wait(logs):
+        return [float(value) for value in logs.values()]
+
+    answer_requests(about, {"train": train}, arguments.steps, wait, gpu_memory_of_tensorflow)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,12 @@ def main():
         batches = ((batch,) for _ in range(arguments.steps))
         return model.fit(batches, steps_per_epoch=arguments.steps, verbose=0)
 
+    def gpu_memory():
+        return (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
+
     about = {"side": f"keras_bert, Keras {keras.__version__}, JAX {jax.__version__}, {jax.devices()[0].device_kind}"}
     # One call of `fit` makes all steps of a turn, and returns when they are finished.
-    answer_requests(about, {"train": train}, 1, lambda history: None)
+    answer_requests(about, {"train": train}, 1, lambda history: None, gpu_memory)
 
 
 if __name__ == "__main__":

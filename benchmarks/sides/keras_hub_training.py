@@ -8,7 +8,12 @@ import keras
 import keras_hub
 import tensorflow as tf
 
-from benchmarks.sides.pretraining_work import answer_requests, arguments_of_side, random_batch
+from benchmarks.sides.pretraining_work import (
+    answer_requests,
+    arguments_of_side,
+    gpu_memory_of_tensorflow,
+    random_batch,
+)
 
 
 def main():
@@ -52,7 +57,7 @@ def main():
         return model.train_function(iterator)
 
     about = {"side": f"keras-hub {keras_hub.__version__}, Keras {keras.__version__}, TensorFlow {tf.__version__}"}
-    answer_requests(about, {"train": train}, arguments.steps, _wait)
+    answer_requests(about, {"train": train}, arguments.steps, _wait, gpu_memory_of_tensorflow)
 
 
 def _wait(logs):

@@ -1,4 +1,4 @@
-"""The flags, the batch and the protocol that all sides of the training benchmarks share. Needs NumPy only."""
+"""The flags, the batch and the protocol that all sides of the training benchmarks share. It imports NumPy only."""
 
 import argparse
 import json
@@ -50,17 +50,30 @@ def random_batch(batch_size: int, length: int, predictions: int, vocab_size: int
     return batch | {"masked_lm_weights": np.ones((batch_size, predictions), "float32")}
 
 
+def gpu_memory_of_tensorflow() -> int:
+    """Returns the largest number of bytes of tensors that TensorFlow has held on the first GPU; 0 without one."""
+    import tensorflow as tf
+
+    return tf.config.experimental.get_memory_info("GPU:0")["peak"] if tf.config.list_logical_devices("GPU") else 0
+
+
 def answer_requests(
-    about: dict[str, str], jobs: dict[str, Callable[[], object]], steps: int, wait: Callable[[object], None]
+    about: dict[str, str],
+    jobs: dict[str, Callable[[], object]],
+    steps: int,
+    wait: Callable[[object], None],
+    gpu_memory: Callable[[], int],
 ) -> None:
     """Answers each line of standard input with a line of JSON.
 
-    The name of a job is answered with the `seconds` of running it `steps` times, an empty line with `about`.
+    The name of a job is answered with the `seconds` of running it `steps` times and the peak of `gpu_memory`, an empty
+    line with `about`.
 
     Args:
         about: a description of this side and its device.
         jobs: name -> a function that starts one step and returns its result, which may still be computed.
         wait: returns when a result is computed. Earlier steps are then finished too, because a device keeps the order.
+        gpu_memory: returns the largest number of bytes of tensors that the GPU has held; 0 without a GPU.
     """
     for line in sys.stdin:
         report = about
@@ -70,5 +83,5 @@ def answer_requests(
             for _ in range(steps):
                 result = job()
             wait(result)
-            report = {"seconds": time.perf_counter() - begin, "steps": steps}
+            report = {"seconds": time.perf_counter() - begin, "steps": steps, "gpu_memory": gpu_memory()}
         print(json.dumps(report), flush=True)

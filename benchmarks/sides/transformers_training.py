@@ -52,8 +52,11 @@ def main():
         optimizer.zero_grad()
         return loss
 
+    def gpu_memory():
+        return torch.cuda.max_memory_allocated() if device == "cuda" else 0
+
     about = {"side": f"transformers {transformers.__version__}, torch {torch.__version__}"}
-    answer_requests(about, {"train": train}, arguments.steps, lambda loss: loss.item())
+    answer_requests(about, {"train": train}, arguments.steps, lambda loss: loss.item(), gpu_memory)
 
 
 if __name__ == "__main__":

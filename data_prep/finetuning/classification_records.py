@@ -13,7 +13,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.classification import examples as classification
-from keras_bert.tasks.classification.rows import encode_texts
+from keras_bert.tasks.text_rows import text_rows
 
 
 class Classification(FinetuningTask):
@@ -35,10 +35,12 @@ class Classification(FinetuningTask):
     def record(self, part: str) -> list[Feature]:
         return features.classification_features(self.options.max_seq_length)
 
-    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+    def _records(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         found = self.examples[part]
         second_texts = found.second_texts and found.second_texts[examples]
-        batch, is_cut = encode_texts(found.texts[examples], second_texts, tokenizer, self.options.max_seq_length)
+        length = self.options.max_seq_length
+        rows, is_cut, _ = text_rows(found.texts[examples], second_texts, tokenizer, length)
+        batch = rows.padded(length)
         is_labelled = part in self._ids
         unknown = np.zeros((len(is_cut), *self._label_shape()), np.int64)
         batch[features.LABEL_IDS] = self._ids[part][examples] if is_labelled else unknown

@@ -12,7 +12,7 @@ from data_prep.finetuning.glue import GlueTask
 from data_prep.finetuning.tables import Column
 from keras_bert.program.errors import InputError
 from keras_bert.records.features import Feature
-from keras_bert.tasks.encoding import ROWS_AT_ONCE, parts_of
+from keras_bert.tasks.text_rows import ROWS_AT_ONCE, parts_of
 
 # Batches of records, and the number of examples in each.
 Batches = Iterator[tuple[dict[str, np.ndarray], int]]
@@ -90,9 +90,9 @@ class FinetuningTask:
             write_line: writes a line of the side file, if there is one.
         """
         for examples in parts_of(len(self.examples[part]), self._rows_per_example(), self.rows_at_once):
-            yield self._encode(part, examples, tokenizer, write_line), examples.stop - examples.start
+            yield self._records(part, examples, tokenizer, write_line), examples.stop - examples.start
 
-    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+    def _records(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         """Returns the records of some examples of a part, in the form of a batch."""
         raise NotImplementedError
 

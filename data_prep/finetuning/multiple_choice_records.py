@@ -11,7 +11,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.multiple_choice import examples as multiple_choice
-from keras_bert.tasks.multiple_choice.rows import encode_choices
+from keras_bert.tasks.multiple_choice.rows import choice_rows
 
 
 class MultipleChoice(FinetuningTask):
@@ -44,13 +44,12 @@ class MultipleChoice(FinetuningTask):
     def _rows_per_example(self) -> int:
         return self._num_choices
 
-    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+    def _records(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         found = self.examples[part]
-        batch, is_cut = encode_choices(
-            found.prompts[examples], found.choices[examples], tokenizer, self.options.max_seq_length
-        )
+        length = self.options.max_seq_length
+        rows, is_cut = choice_rows(found.prompts[examples], found.choices[examples], tokenizer, length)
         answers = self._answers[part][examples] if part in self._answers else [0] * len(is_cut)
-        batch = {name: values.reshape(len(is_cut), -1) for name, values in batch.items()}
+        batch = {name: values.reshape(len(is_cut), -1) for name, values in rows.padded(length).items()}
         batch[features.LABEL_IDS] = np.array(answers, np.int64)[:, None]
         batch[features.IS_REAL_EXAMPLE] = np.ones((len(is_cut), 1), np.int64)
         self.counts[part]["cut_texts"] += int(is_cut.sum())

@@ -46,7 +46,7 @@ class QuestionAnswering(FinetuningTask):
     def has_side_file(self, part: str) -> bool:
         return part != "train"
 
-    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+    def _records(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         first, stop = examples.start, examples.stop
         if first == 0:
             self._unique_id = _FIRST_UNIQUE_ID
@@ -55,7 +55,7 @@ class QuestionAnswering(FinetuningTask):
         options = dataclasses.replace(self._windows, num_special=num_special)
         windows = make_windows(questions.questions, questions.contexts, tokenizer, options)
         self.counts[part]["cut_questions"] += windows.num_cut_questions
-        batch = dict(windows.rows)
+        batch = windows.rows.padded(options.max_seq_length)
         if has_labels(part):
             batch |= self._positions(part, windows, first, stop)
             if part == "train":

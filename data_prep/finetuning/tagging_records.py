@@ -11,7 +11,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.tagging import examples as tagging
-from keras_bert.tasks.tagging.rows import encode_sentences
+from keras_bert.tasks.tagging.rows import tagged_rows
 from keras_bert.tasks.tagging.tag_schemes import tag_order
 
 # A sentence with more words suggests that blank lines are missing.
@@ -45,13 +45,13 @@ class Tagging(FinetuningTask):
     def record(self, part: str) -> list[Feature]:
         return features.tagging_features(self.options.max_seq_length)
 
-    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+    def _records(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         words, tags = self.examples[part].words[examples], self._ids.get(part)
-        batch, counts = encode_sentences(
+        rows, counts = tagged_rows(
             words, tags and tags[examples], tokenizer, self.options.max_seq_length, examples.start
         )
         self.counts[part] += counts
-        return batch
+        return rows.padded(self.options.max_seq_length)
 
     def metadata(self) -> dict[str, Any]:
         shape = {"label_type": "int", "label_shape": [self.options.max_seq_length]}

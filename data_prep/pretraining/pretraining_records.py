@@ -21,6 +21,7 @@ from data_prep.pretraining.sequence_packing import pack_sequences
 from data_prep.pretraining.token_sequences import TokenSequences, lay_out_rows
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import documented, option, same_option
 from keras_bert.records import features
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
@@ -36,49 +37,53 @@ SENTENCE_TASKS = ("next_sentence", "sentence_order", "none")
 _SHORTEST_SEQUENCE = 3
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class PretrainingOptions:
     """The options that determine the records besides the text; docs/pretraining_data.md explains each.
 
     Names and defaults are those of google-research/bert; `max_ngram_size` is TF Model Garden's.
 
-    Args:
-        sentence_task: "next_sentence", "sentence_order" (ALBERT) or "none" (RoBERTa's full sentences).
-        max_sequences_per_row: above 1, sequences are packed.
-        replacement_tokens: the source of random tokens: "text", or the whole "vocabulary", as in Google's code.
-        dynamic_masking: whether to write records without masks, which are masked while they are read.
-        reuse_len: above 0, rows are XLNet's, see `permutation_rows.py`. Each row begins `reuse_len` tokens after the
-            row before it, and its `max_predictions_per_seq` tokens are predicted in a random order.
-        perm_size: the number of tokens that are permuted together; 0: `reuse_len`.
-        mask_alpha, mask_beta: about `mask_beta` of every `mask_alpha` tokens are predicted, as long as there are
-            predictions left.
-        num_streams: above 0, rows come in the order for batches of this size, in which each row continues that of the
-            batch before.
-
     Raises:
         InputError: a value is out of range, or two values contradict each other.
     """
 
-    max_seq_length: int = 128
-    max_predictions_per_seq: int = 20
-    random_seed: int = 12345
-    dupe_factor: int = 10
-    masked_lm_prob: float = 0.15
-    short_seq_prob: float = 0.1
-    do_whole_word_mask: bool = False
-    max_ngram_size: int = 0
-    ngram_geometric_p: float = 0.2
-    ngram_distribution: str = "geometric"
-    whole_word_actions: bool = False
-    sentence_task: str = "next_sentence"
-    max_sequences_per_row: int = 1
-    replacement_tokens: str = "text"
-    dynamic_masking: bool = False
-    reuse_len: int = 0
-    perm_size: int = 0
-    mask_alpha: int = 6
-    mask_beta: int = 1
-    num_streams: int = 0
+    max_seq_length: int = option(128, "Tokens in a record, special tokens included.")
+    max_predictions_per_seq: int = same_option(MaskingOptions, "max_predictions_per_seq")
+    random_seed: int = option(12345, "Seed of every draw.")
+    dupe_factor: int = option(10, "The number of passes over the text, each with other masks and pairs.")
+    masked_lm_prob: float = same_option(MaskingOptions, "masked_lm_prob")
+    short_seq_prob: float = option(0.1, "Share of the documents that are cut into shorter pairs.")
+    do_whole_word_mask: bool = same_option(MaskingOptions, "do_whole_word_mask")
+    max_ngram_size: int = same_option(MaskingOptions, "max_ngram_size")
+    ngram_geometric_p: float = same_option(MaskingOptions, "ngram_geometric_p")
+    ngram_distribution: str = same_option(MaskingOptions, "ngram_distribution")
+    whole_word_actions: bool = same_option(MaskingOptions, "whole_word_actions")
+    sentence_task: str = option(
+        "next_sentence",
+        "Random second segments (BERT), swapped segments (ALBERT), or none: full sentences (RoBERTa).",
+        choices=SENTENCE_TASKS,
+    )
+    max_sequences_per_row: int = option(1, "Above 1: pack up to this many examples into a record.")
+    replacement_tokens: str = option(
+        "text",
+        "Random tokens are drawn from the tokens that text can contain, or from the whole vocabulary, as Google does.",
+        choices=("text", "vocabulary"),
+    )
+    dynamic_masking: bool = option(False, "Write records without masks, which are masked while they are read.")
+    reuse_len: int = option(
+        0,
+        "Above 0: rows for XLNet. Each row begins this number of tokens after the row before it. Tokens are predicted "
+        "in a random order.",
+    )
+    perm_size: int = option(0, "XLNet: the tokens that are permuted together (default: reuse_len).")
+    mask_alpha: int = option(6, "XLNet: mask_beta of every mask_alpha tokens are predicted.")
+    mask_beta: int = option(1, "XLNet: the number of tokens to predict of every mask_alpha.")
+    num_streams: int = option(
+        0,
+        "XLNet: above 0, rows come in the order for training with a memory (run_pretraining --mem_len). This is "
+        "the number of rows in a batch.",
+    )
 
     def __post_init__(self):
         for name, lowest in (

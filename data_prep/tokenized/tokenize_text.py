@@ -23,6 +23,7 @@ from data_prep.tokenized.corpus_writer import (
 )
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import documented, option
 from keras_bert.program.printing import recordable
 from keras_bert.tokenization.kinds import load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -37,20 +38,15 @@ _BYTES_PER_PROCESS = 20_000_000
 Encoder = Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]]
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class TextSettings:
-    """How text is read and tokenised.
+    """How text is read and tokenised."""
 
-    Args:
-        do_lower_case: for WordPiece only; other tokenizers have their own settings.
-        split_sentences: whether lines are paragraphs, to be split by the rules of `language` (an ISO 639 code).
-        text_field: the field with the text, in JSON Lines and tensorflow_datasets.
-    """
-
-    do_lower_case: bool = True
-    split_sentences: bool = False
-    language: str = "en"
-    text_field: str = "text"
+    do_lower_case: bool = option(True, "WordPiece: lower-case and strip accents, as for uncased vocabularies.")
+    split_sentences: bool = option(False, "Lines are paragraphs: split them into sentences.")
+    language: str = option("en", "The language whose rules split_sentences follows, as its ISO 639 code.")
+    text_field: str = option("text", "The field with the text, in JSON Lines and tensorflow_datasets.")
 
     def of(self, vocabulary: TokenTable) -> "TextSettings":
         """Returns the settings that apply to a vocabulary."""

@@ -44,7 +44,7 @@ class Storage(NamedTuple):
     name: str
 
 
-class Tensor(NamedTuple):
+class PickledTensor(NamedTuple):
     """A tensor in a storage: the index of its first element, its shape, and its strides in elements."""
 
     storage: Storage
@@ -62,7 +62,7 @@ def make_storage(key: Any) -> Storage:
     return Storage(*key[1:3])
 
 
-def make_tensor(storage: Any, first: Any, shape: Any, strides: Any, *_: Any) -> Tensor:
+def make_tensor(storage: Any, first: Any, shape: Any, strides: Any, *_: Any) -> PickledTensor:
     """Returns a tensor, with the arguments of `torch._utils._rebuild_tensor_v2`."""
     if not isinstance(storage, Storage) or not isinstance(shape, tuple) or not isinstance(strides, tuple):
         raise ValueError("a tensor without storage, shape and strides")
@@ -70,7 +70,7 @@ def make_tensor(storage: Any, first: Any, shape: Any, strides: Any, *_: Any) -> 
         raise ValueError(f"a tensor of {len(shape)} axes and {len(strides)} strides")
     if any(type(number) is not int or number < 0 for number in (first, *shape, *strides)):
         raise ValueError("a tensor whose start, shape or strides are not whole numbers from 0")
-    return Tensor(storage, first, tuple(shape), tuple(strides))
+    return PickledTensor(storage, first, tuple(shape), tuple(strides))
 
 
 def make_parameter(data: Any, *_: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, check_stored_once, numpy_dtype
 from keras_bert.checkpoints.safetensors_file import read_array
-from keras_bert.checkpoints.tensor_pickle import KNOWN_NAMES, Storage, Tensor, make_storage, read_tensor_pickle
+from keras_bert.checkpoints.tensor_pickle import KNOWN_NAMES, PickledTensor, Storage, make_storage, read_tensor_pickle
 from keras_bert.program.errors import InputError
 
 _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C  # starts the bare stream
@@ -53,7 +53,9 @@ def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict
         if not isinstance(content, dict):
             raise InputError(f"{path} holds a {type(content).__name__}, but a state dictionary was expected.")
         tensors = {
-            str(name): _stored(path, name, value, locations) for name, value in content.items() if type(value) is Tensor
+            str(name): _stored(path, name, value, locations)
+            for name, value in content.items()
+            if type(value) is PickledTensor
         }
         check_stored_once(path, tensors, os.path.getsize(path), _MOST_NAMES)
         return tensors
@@ -66,7 +68,7 @@ def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict
         ) from None
 
 
-def _stored(path: str, name: str, tensor: Tensor, locations: Mapping[str, _Location]) -> StoredTensor:
+def _stored(path: str, name: str, tensor: PickledTensor, locations: Mapping[str, _Location]) -> StoredTensor:
     """Returns a tensor of the file, after checking that it is inside its storage and not larger than it.
 
     Otherwise a stride of 0 could make a few bytes expand to any amount of memory.

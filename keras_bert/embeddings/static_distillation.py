@@ -8,8 +8,10 @@ import numpy as np
 
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
-from keras_bert.records import features
-from keras_bert.tokenization.kinds import graph_tokenizer
+from keras_bert.records.segment_rows import join_segments
+from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
+from keras_bert.tasks.text_rows import token_lists, tokenizer_of
+from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
 
 _TOKENS_AT_ONCE, _TEXTS_AT_ONCE = 256, 4096
@@ -84,11 +86,11 @@ def sif_weights(counts: np.ndarray) -> np.ndarray:
 
 def _token_counts(model, texts: Iterable[str]) -> np.ndarray:
     """Returns how often each token occurs in texts, int64 `[V]`."""
-    tokenizer = graph_tokenizer(model.vocabulary, model.config.do_lower_case)
+    tokenizer = tokenizer_of(model)
     checked = (checked_text(text, f"text {number}") for number, text in enumerate(iterate_column(texts, "texts"), 1))
     counts = np.zeros(len(model.vocabulary), np.int64)
     for batch in iter(lambda: list(itertools.islice(checked, _TEXTS_AT_ONCE)), []):
-        counts += np.bincount(np.asarray(tokenizer.tokenize(batch).values), minlength=len(counts))
+        counts += np.bincount(token_lists(batch, tokenizer.tokenize).values, minlength=len(counts))
     if not counts.any():
         raise InputError("texts must have at least one token. Leave texts out to take the order of the vocabulary.")
     return counts
@@ -96,16 +98,6 @@ def _token_counts(model, texts: Iterable[str]) -> np.ndarray:
 
 def _token_vectors(model, on_progress: Callable) -> np.ndarray:
     """Returns the vectors of texts that consist of one token each, float32 `[V, D]`."""
-    vocabulary, found = model.vocabulary, []
-    for first in range(0, len(vocabulary), _TOKENS_AT_ONCE):
-        tokens = np.arange(first, min(first + _TOKENS_AT_ONCE, len(vocabulary)))
-        ids = np.stack([np.full_like(tokens, vocabulary.cls_id), tokens, np.full_like(tokens, vocabulary.sep_id)], 1)
-        ids = ids.astype("int32")
-        inputs = {
-            features.INPUT_IDS: ids,
-            features.INPUT_MASK: np.ones_like(ids),
-            features.SEGMENT_IDS: np.zeros_like(ids),
-        }
-        found.append(np.asarray(model.predict_on_batch(inputs)))
-        on_progress(len(tokens))
-    return np.concatenate(found)
+    tokens = TokenLists(np.arange(len(model.vocabulary)), np.ones(len(model.vocabulary), np.int64))
+    rows, _ = join_segments([tokens], 3, model.vocabulary)
+    return outputs_of_rows(run_batches(forward_function(model), rows, _TOKENS_AT_ONCE, on_progress=on_progress), rows)

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.config import BertConfig
 from keras_bert.config.poolings import check_pooling
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.records import features
-from keras_bert.tokenization.kinds import python_tokenizer
+from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.base import mean_over_windows
+from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
+from keras_bert.tasks.text_rows import TextRows, checked_length, text_rows, tokenizer_of
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
 
 _WINDOW = 4096  # texts that are sorted by length together
-_STEP = 16  # rows are padded to multiples of it, so that few different lengths occur
 
 
 class EncodedText(NamedTuple):
@@ -88,7 +89,7 @@ def sentence_embeddings(
             )
         prefix, size = model.prompt(prompt), model.embedding_size
         max_seq_length = model.max_seq_length if max_seq_length is None else max_seq_length
-        compute = _forward_function(model, "vectors", lambda outputs, inputs: outputs)
+        forward = forward_function(model)
     else:
         pooling = pooling or "mean"
         check_pooling(model.config, pooling)
@@ -100,15 +101,16 @@ def sentence_embeddings(
         def pooled(outputs, inputs):
             return encoder.pool(outputs["sequence_output"], inputs[features.INPUT_MASK], pooling)
 
-        compute = _forward_function(encoder, pooling, pooled)
+        forward = forward_function(encoder, key=("pooled", pooling), choose=pooled)
     if dimensions is not None and not 1 <= dimensions <= size:
         raise InputError(f"dimensions must be between 1 and {size}, the size of the vectors. Received: {dimensions}")
     if _has_graph_of_texts(model):
         outputs = _outputs_of_graph(model, texts, max_seq_length, prefix, on_progress)
     else:
-        encoded = encode_texts(model, texts, max_seq_length, prefix, getattr(model, "doc_stride", None))
-        outputs = list(_text_outputs(compute, model.config, encoded, batch_size, on_progress))
-    result = np.asarray(outputs, "float32").reshape(-1, size)[:, :dimensions]
+        parts = _parts(model, texts, max_seq_length, prefix, getattr(model, "doc_stride", None))
+        found = [_vectors(forward, part, batch_size, on_progress) for part in parts]
+        outputs = np.concatenate(found) if found else np.zeros((0, size), "float32")
+    result = outputs[:, :dimensions]
     # The first numbers of a vector of length 1, and the mean of several, are shorter.
     if normalize or (normalize is None and model.normalize):
         # np.linalg.norm would take three times as long.
@@ -160,9 +162,19 @@ def token_features(
     def chosen_layers(outputs, inputs):
         return ops.stack([outputs["hidden_states"][1:][layer] for layer in layers], axis=2)
 
-    compute = _forward_function(model, ("layers", *layers), chosen_layers)
-    outputs = _outputs(compute, model.config, encoded, batch_size, on_progress)
-    return (output[:length].copy() for output, length in outputs)
+    forward = forward_function(model, key=("layers", *layers), choose=chosen_layers)
+    return _features_of_tokens(forward, encoded, batch_size, on_progress)
+
+
+def _features_of_tokens(
+    forward: Callable, encoded: Iterable[EncodedText], batch_size: int, on_progress: Callable
+) -> Iterator[np.ndarray]:
+    for window in _windows(encoded):
+        rows = TokenRows.of([row.ids for row in window], segment_ids=[row.segment_ids for row in window])
+        batches = run_batches(forward, rows, batch_size, on_progress=on_progress)
+        outputs = outputs_of_rows(batches, rows, has_token_outputs=True)
+        for first, last in itertools.pairwise(rows.splits):
+            yield outputs[first:last].astype("float32")
 
 
 def encode_texts(
@@ -178,108 +190,50 @@ def encode_texts(
         doc_stride: single texts that are too long become several windows, which begin this many tokens apart. None:
             they are cut at their end.
     """
-    config, vocabulary = model.config, model.vocabulary
-    longest = _checked_length(model, max_seq_length)
-    tokenizer, special_tokens = python_tokenizer(vocabulary, config.do_lower_case), vocabulary.special_tokens
+    for rows, _, numbers in _parts(model, texts, max_seq_length, prefix, doc_stride):
+        is_first = np.diff(numbers, prepend=-1) > 0
+        ids, segment_ids = (rows.tokens[name].tolist() for name in (features.INPUT_IDS, features.SEGMENT_IDS))
+        for (first, last), is_first_of_text in zip(itertools.pairwise(rows.splits.tolist()), is_first, strict=True):
+            yield EncodedText(ids[first:last], segment_ids[first:last], bool(is_first_of_text))
+
+
+def _parts(
+    model, texts: Iterable, max_seq_length: int | None, prefix: str, doc_stride: int | None
+) -> Iterator[TextRows]:
+    """Yields the rows of at most `_WINDOW` texts, or of as many pairs, at a time; see `encode_texts`."""
+    tokenizer = tokenizer_of(model)
+    longest = checked_length(model.config, max_seq_length)
+    for _, found in itertools.groupby(_checked(texts, prefix), len):
+        for part in _windows(found):
+            first, *second = zip(*part, strict=True)
+            yield text_rows(first, second[0] if second else None, tokenizer, longest, doc_stride)
+
+
+def _checked(texts: Iterable, prefix: str) -> Iterator[list[str]]:
+    """Yields each text, or pair of texts, as a list."""
     for number, text in enumerate(iterate_column(texts, "texts"), start=1):
         parts = text if isinstance(text, list) and len(text) in (1, 2) else [text]
-        parts = [checked_text(part, f"text {number}") for part in parts]
-        first, *second = map(tokenizer.encode, [prefix + parts[0], *parts[1:]])
-        second = list(second[0]) if second else []
-        room = longest - special_tokens.num_special(2 if second else 1)
-        if doc_stride and not second and len(first) > room:
-            for begin, end in _window_places(len(first), room, min(doc_stride, room)):
-                ids = [vocabulary.cls_id, *first[begin:end], vocabulary.sep_id]
-                yield EncodedText(ids, [0] * len(ids), is_first=begin == 0)
-            continue
-        while len(first) + len(second) > room:
-            (first if len(first) > len(second) else second).pop()
-        between = special_tokens.num_between if second else 1
-        ids = [vocabulary.cls_id, *first, *[vocabulary.sep_id] * between]
-        segment_ids = [0] * len(ids)
-        if second:
-            ids += [*second, vocabulary.sep_id]
-            segment_ids += [1] * (len(second) + 1)
-        yield EncodedText(ids, segment_ids)
+        first, *second = (checked_text(part, f"text {number}") for part in parts)
+        yield [prefix + first, *second]
 
 
-def _checked_length(model, max_seq_length: int | None) -> int:
-    """Returns the largest number of tokens in a row. Raises `InputError` if the model cannot take it, or no texts."""
-    if model.vocabulary is None:
-        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
-    longest = model.config.max_sequence_length if max_seq_length is None else max_seq_length
-    model.config.check_sequence_length(longest)
-    if longest < 3:
-        raise InputError(f"max_seq_length must be at least 3. Received: {longest}")
-    return longest
+def _vectors(forward: Callable, part: TextRows, batch_size: int, on_progress: Callable) -> np.ndarray:
+    """Returns the vectors of texts, float32 `[texts, D]`: the means over their windows, weighted by tokens."""
+    is_first = np.diff(part.texts, prepend=-1) > 0
+
+    def batches():
+        for rows, outputs in run_batches(forward, part.rows, batch_size):
+            yield rows, outputs
+            on_progress(int(is_first[rows].sum()))
+
+    outputs = outputs_of_rows(batches(), part.rows).astype("float32")
+    return outputs if is_first.all() else mean_over_windows(outputs, part.texts, part.rows.lengths)
 
 
-def _window_places(length: int, room: int, stride: int) -> list[tuple[int, int]]:
-    """Returns where the windows of a long text begin and end.
-
-    >>> _window_places(6, room=4, stride=2), _window_places(7, room=4, stride=2)
-    ([(0, 4), (2, 6)], [(0, 4), (2, 6), (4, 7)])
-    """
-    number = 1 + max(-((room - length) // stride), 0)
-    return [(begin, min(begin + room, length)) for begin in range(0, number * stride, stride)]
-
-
-def _text_outputs(
-    compute: Callable, config: BertConfig, encoded: Iterable[EncodedText], batch_size: int, on_progress: Callable
-) -> Iterator[np.ndarray]:
-    """Yields the output of each text: the mean over its windows, weighted by their numbers of tokens."""
-    encoded, rows = itertools.tee(encoded)
-    total, weight = np.zeros(()), 0
-    outputs = _outputs(compute, config, encoded, batch_size, on_progress)
-    for row, (output, length) in zip(rows, outputs, strict=True):
-        if row.is_first and weight:
-            yield total / weight
-            total, weight = np.zeros(()), 0
-        total = total + output * length
-        weight += length
-    if weight:
-        yield total / weight
-
-
-def _outputs(
-    compute: Callable, config: BertConfig, encoded: Iterable[EncodedText], batch_size: int, on_progress: Callable
-) -> Iterator[tuple[np.ndarray, int]]:
-    """Yields for each text its output, a float32 array, and its number of tokens.
-
-    Args:
-        compute: a batch of features -> the outputs, with one entry on the first axis for each text.
-    """
-    for window in _windows(encoded):
-        by_length = sorted(range(len(window)), key=lambda index: len(window[index].ids))
-        found: list = [None] * len(window)
-        for start in range(0, len(window), batch_size):
-            chosen = by_length[start : start + batch_size]
-            batch = _batch([window[index] for index in chosen], config.max_sequence_length)
-            outputs = np.asarray(compute(batch), "float32")
-            check_numbers(outputs, "row of a batch")
-            for index, output in zip(chosen, outputs, strict=True):
-                found[index] = output, len(window[index].ids)
-            on_progress(sum(window[index].is_first for index in chosen))
-        yield from found
-
-
-def _forward_function(model, key, choose: Callable) -> Callable:
-    """Returns a function from features to `choose(outputs of the model, features)`.
-
-    On TensorFlow it is compiled, and the model keeps it under `key`: repeated calls do not trace it again.
-    """
-    if hasattr(model, "engine"):  # a loaded export
-        return lambda batch: choose(model.engine.run(batch), batch)
-    # Only now, because these take seconds.
-    from keras_bert.accelerate.backend import on_tensorflow
-    from keras_bert.accelerate.traced_functions import traced
-
-    if not on_tensorflow():
-        return lambda batch: choose(model.predict_on_batch(batch), batch)
-    import tensorflow as tf
-
-    compute = traced(model, ("vectors", key), lambda inputs: choose(model(inputs, training=False), inputs))
-    return lambda batch: compute({name: tf.constant(values) for name, values in batch.items()})
+def _windows(items: Iterable) -> Iterator[list]:
+    """Yields lists of at most `_WINDOW` items."""
+    items = iter(items)
+    return iter(lambda: list(itertools.islice(items, _WINDOW)), [])
 
 
 def _has_graph_of_texts(model) -> bool:
@@ -299,16 +253,16 @@ def _outputs_of_graph(
     # Only now, because it takes seconds.
     import tensorflow as tf
 
-    compute = _graph_of_texts(model, _checked_length(model, max_seq_length))
+    tokenizer_of(model)  # raises without a vocabulary
+    compute = _graph_of_texts(model, checked_length(model.config, max_seq_length))
 
     def vectors(batch: list[str]) -> np.ndarray:
         return compute(tf.constant([prefix + text for text in batch] if prefix else batch)).numpy()
 
     checked = (checked_text(text, f"text {number}") for number, text in enumerate(iterate_column(texts, "texts"), 1))
-    batches = iter(lambda: list(itertools.islice(checked, _WINDOW)), [])
     found = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for result in pool.map(vectors, batches):
+        for result in pool.map(vectors, _windows(checked)):
             on_progress(len(result))
             check_numbers(result)
             found.append(result)
@@ -330,26 +284,3 @@ def _graph_of_texts(model, longest: int) -> Callable:
         return model.vectors_of_ids(tokenizer.tokenize(texts)[:, :room])
 
     return traced(model, ("texts", longest), compute, [tf.TensorSpec([None], tf.string)])
-
-
-def _windows(encoded: Iterable[EncodedText]) -> Iterator[list[EncodedText]]:
-    window: list[EncodedText] = []
-    for text in encoded:
-        window.append(text)
-        if len(window) == _WINDOW:
-            yield window
-            window = []
-    if window:
-        yield window
-
-
-def _batch(rows: Sequence[EncodedText], longest: int) -> dict[str, np.ndarray]:
-    """Returns `input_ids`, `input_mask` and `segment_ids`, int32 `[rows, columns]`, padded with 0."""
-    width = max(len(row.ids) for row in rows)
-    width = min(-(-width // _STEP) * _STEP, longest)
-    ids, mask, segments = np.zeros((3, len(rows), width), "int32")
-    for number, row in enumerate(rows):
-        ids[number, : len(row.ids)] = row.ids
-        mask[number, : len(row.ids)] = 1
-        segments[number, : len(row.ids)] = row.segment_ids
-    return {features.INPUT_IDS: ids, features.INPUT_MASK: mask, features.SEGMENT_IDS: segments}

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from keras_bert.embeddings.text_vectors import EncodedText, token_features
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
+from keras_bert.tasks.text_rows import checked_length, tokenizer_of
 from keras_bert.tokenization.user_inputs import as_texts
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer, split_at_white_space, words_of_stretch
@@ -77,11 +78,9 @@ def word_vectors(
         found.vectors.shape
         # (2, 768)
     """
-    if model.vocabulary is None:
-        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
+    tokenizer_of(model)  # raises without a vocabulary
     texts, words = as_texts(texts), as_texts(words, "word")
-    longest = model.config.max_sequence_length if max_seq_length is None else max_seq_length
-    model.config.check_sequence_length(longest)
+    longest = checked_length(model.config, max_seq_length)
     if not isinstance(model.vocabulary, Vocabulary):
         raise InputError(
             "Words are found by WordPiece tokens, and this model has another kind of tokenizer. Use a BERT, a "

@@ -1,5 +1,6 @@
 """The formulas of the papers, and the Keras layers made of them. Layers take numbers, not configs.
 
+lora.py                 the kernel of a dense layer with LoRA
 formulas.py             the formulas: tensors in, tensors out
 choosing.py             chooses between formulas and kernels
 embeddings.py           token + position + segment embeddings

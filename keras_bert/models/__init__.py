@@ -1,24 +1,26 @@
 """Config -> Keras model: the encoders, and what the models of all tasks share: losses, metrics and the training step.
 
-encoder.py               BertEncoder: a vector for each token and one for each row
-encoder_base.py          Encoder: the contract and the common code of all encoders
-encoders.py              selects the encoder class of a model family
-unpadded_encoder.py      wraps an encoder: computes without padding
-prompts.py               the texts that a model puts before each text
-score_activations.py     what makes the scores of a CrossEncoder from its outputs
-decoder.py               the decoder of models that write texts: causal blocks with cross attention and a cache
-calibrated_model.py      the base class of models whose logits a temperature divides
-base.py                  the base class of all models: config, loading, saving
-task_model.py            the base class of models with heads: loss as a sum of terms, fit, evaluate, predict
-fit_callbacks.py         what Keras' callbacks need to know of a model
-losses.py                loss terms: a sum and a weight each
-metrics.py               metrics that are ratios of sums
-class_names.py           the names of model classes in saved files, today's and earlier ones
-distributed_model.py     the training step for several devices and for gradient accumulation
-stream_memory.py         the memory that a batch leaves to the next one
-distiller.py             trains a small model on what a large one computes
-observed_encoder.py      gives the vectors and attention scores of all layers of a task model's encoder
-trainable_parts.py       freezing and LoRA
-layer_settings.py        what of this `.keras` files, pickles and copies keep
-new_parts.py             tracks weights that the checkpoint did not contain
+bert_layers.py         the layers of BERT made from a config
+encoder_base.py        Encoder: the contract and the common code of all encoders
+encoders.py            selects the encoder class of a model family
+unpadded_encoder.py    wraps an encoder: computes without padding
+prompts.py             the texts that a model puts before each text
+score_activations.py   what makes the scores of a CrossEncoder from its outputs
+decoder.py             the decoder of models that write texts: causal blocks with cross attention and a cache
+calibrated_model.py    the base class of models whose logits a temperature divides
+base.py                the base class of all models: config, loading, saving
+task_model.py          the base class of models with heads: loss as a sum of terms
+task_verbs.py          its compile, fit, evaluate, predict and explain, on features and on texts
+verb_options.py        checks their options
+fit_callbacks.py       what Keras' callbacks need to know of a model
+losses.py              loss terms: a sum and a weight each
+metrics.py             metrics that are ratios of sums
+class_names.py         the names of model classes in saved files, today's and earlier ones
+distributed_model.py   the training step for several devices and for gradient accumulation
+stream_memory.py       the memory that a batch leaves to the next one
+distiller.py           trains a small model on what a large one computes
+observed_encoder.py    gives the vectors and attention scores of all layers of a task model's encoder
+trainable_parts.py     freezing and LoRA
+layer_settings.py      what of this `.keras` files, pickles and copies keep
+new_parts.py           tracks weights that the checkpoint did not contain
 """

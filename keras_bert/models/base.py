@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_bert import registry
 from keras_bert.accelerate.traced_functions import forget_stale_steps
 from keras_bert.config import BertConfig
 from keras_bert.models.layer_settings import (
@@ -77,8 +78,7 @@ class BertModel(keras.Model):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
-        from keras_bert.checkpoints import keras_file
-
+        keras_file = registry.convenience("read and write Keras' files")
         arguments = {**cls.earlier_arguments, **config, "config": BertConfig.from_dict(config["config"])}
         settings = arguments.pop(LAYER_SETTINGS, {})
         # Quantised kernels are stored in 4 or 8 bits and are built in 32.
@@ -90,8 +90,7 @@ class BertModel(keras.Model):
 
     def load_weights(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
         """As `keras.Model.load_weights`. A file whose tensors would expand is refused."""
-        from keras_bert.checkpoints import keras_file
-
+        keras_file = registry.convenience("read and write Keras' files")
         keras_file.check_weights_of(filepath)
         super().load_weights(filepath, *args, **kwargs)
 
@@ -147,23 +146,99 @@ class BertModel(keras.Model):
         Raises:
             InputError: the format cannot hold the model, or the files cannot be written.
         """
-        from keras_bert.checkpoints import pretrained
-
+        pretrained = registry.convenience("read and write checkpoints")
         check_can_be_written(self, "a checkpoint folder")
         pretrained.save_pretrained(self, path, vocabulary, format, include_optimizer)
 
     @classmethod
-    def from_pretrained(cls, path: str | os.PathLike, **kwargs: Any) -> Self:
-        """Reads a checkpoint of any format; see `checkpoints/pretrained.py` for `kwargs`, such as `labels`."""
-        from keras_bert.checkpoints import pretrained
+    def from_pretrained(
+        cls,
+        path: str | os.PathLike,
+        *,
+        max_position_embeddings: int | None = None,
+        new_tokens: Sequence[str] = (),
+        keep_layers: Sequence[int] | None = None,
+        do_lower_case: bool | None = None,
+        trust_pickle: bool = False,
+        **arguments: Any,
+    ) -> Self:
+        """Reads a checkpoint of any format.
 
-        return pretrained.from_pretrained(cls, path, **kwargs)
+        Unless a model folder has all weights, one printed line reports which parts were loaded, newly initialised and
+        ignored. Until new parts are trained, predictions raise a warning, see `warn_if_untrained`.
 
-    def export_for_serving(self, path: str | os.PathLike, **kwargs: Any) -> str:
-        """Writes a SavedModel, or a folder for LiteRT or ONNX, and returns its path; see `serving/export.py`."""
-        from keras_bert.serving import export
+        Args:
+            path: the folder or file of the checkpoint, or the name of a model in the cache of Hugging Face.
+            max_position_embeddings: number of positions; the position table is cut, or extended by repeating it.
+            new_tokens: tokens to add to the vocabulary; each embedding starts as the mean of the token's current
+                pieces.
+            keep_layers: the numbers of the layers to keep, from 0, to start a small model from a large one.
+            do_lower_case: the casing, if the files do not state it or state it wrongly.
+            trust_pickle: whether a `pytorch_model.bin` may run code.
+            **arguments: the constructor's arguments besides the config, such as `labels`. By default those that were
+                saved.
 
-        return export.export_for_serving(self, path, **kwargs)
+        Returns:
+            The model; its `vocabulary` is that of the checkpoint, or None.
+
+        Raises:
+            InputError: the checkpoint cannot be read, or does not have the weights that the class needs.
+        """
+        pretrained = registry.convenience("read and write checkpoints")
+        arguments |= {"max_position_embeddings": max_position_embeddings, "new_tokens": new_tokens}
+        arguments |= {"keep_layers": keep_layers, "do_lower_case": do_lower_case, "trust_pickle": trust_pickle}
+        return pretrained.from_pretrained(cls, path, **arguments)
+
+    def export_for_serving(
+        self,
+        path: str | os.PathLike,
+        *,
+        format: str = "saved_model",
+        dtype: str | None = None,
+        weights: str | None = None,
+        compute: str | None = None,
+        core_operations: bool = False,
+        max_seq_length: int | None = None,
+        text_pairs: bool = False,
+        top_k: int = 5,
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        prompt: str | None = None,
+        num_beams: int = 4,
+        max_new_tokens: int = 64,
+        length_penalty: float = 1.0,
+        num_answers: int = 1,
+        explain: bool = False,
+        **unknown: Any,
+    ) -> str:
+        """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
+
+        `keras_bert.serving.export.export_for_serving` explains the arguments at length.
+
+        Args:
+            path: the folder of the versions `1`, `2`, ... of a SavedModel; for the other formats a new or empty folder.
+            format: `saved_model`, `litert` or `onnx`.
+            dtype, weights, compute: None, or `bfloat16`, `int8` and `int8` for smaller and faster exports.
+            core_operations: whether the graph needs no tensorflow-text.
+            max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model.
+            text_pairs: whether a classifier or an encoder takes two texts.
+            top_k: how many tokens a masked-LM model proposes for each [MASK].
+            pooling, normalize: how an encoder makes the vector of a text. None: the mean, of length 1.
+            prompt: the name of the prompt of a `SentenceEncoder` or a `CrossEncoder`; None for its default.
+            num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
+            explain: whether there is a signature `explain`.
+            **unknown: refused.
+
+        Raises:
+            InputError: the model cannot be exported, an option is not valid, or the files cannot be written.
+        """
+        export = registry.convenience("export for serving")
+        form = {"format": format, "dtype": dtype, "weights": weights, "compute": compute}
+        options: dict[str, Any] = {"max_seq_length": max_seq_length, "text_pairs": text_pairs, "top_k": top_k}
+        options |= {"pooling": pooling, "normalize": normalize, "prompt": prompt, "explain": explain}
+        options |= {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
+        options |= {"num_answers": num_answers, "core_operations": core_operations, **form, **unknown}
+        return export.export_for_serving(self, path, **options)
 
     def export(
         self,
@@ -176,9 +251,7 @@ class BertModel(keras.Model):
         """As `keras.Model.export`, without a need for `input_signature`: the file takes features of any size."""
         if input_signature is not None or kwargs:
             return super().export(filepath, format, verbose, input_signature, **kwargs)
-        from keras_bert.serving import keras_export
-
-        return keras_export.export(self, filepath, format, verbose)
+        return registry.convenience("export features").export(self, filepath, format, verbose)
 
     def make_train_function(self, force: bool = False) -> Any:
         forget_stale_steps(self)
@@ -192,15 +265,36 @@ class BertModel(keras.Model):
         forget_stale_steps(self)
         return super().make_predict_function(force)
 
-    def predict(self, *args: Any, **kwargs: Any) -> Any:
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+    ) -> Any:
         """As `keras.Model.predict`. Warns once when the model is untrained, see `warn_if_untrained`."""
         self.warn_if_untrained()
-        return super().predict(*args, **kwargs)
+        return super().predict(x, batch_size, verbose, steps, callbacks)
 
-    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        """As `keras.Model.evaluate`. Warns once when the model is untrained, see `warn_if_untrained`."""
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool = False,
+        **of_keras: Any,
+    ) -> Any:
+        """As `keras.Model.evaluate`. Warns once when the model is untrained, see `warn_if_untrained`.
+
+        `of_keras` is what `fit` of Keras gives.
+        """
         self.warn_if_untrained()
-        return super().evaluate(*args, **kwargs)
+        return super().evaluate(x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **of_keras)
 
     def warn_if_untrained(self, parts: Sequence[str] | None = None) -> None:
         """Warns, once for each model, that its answers are random because newly initialised parts are not trained.

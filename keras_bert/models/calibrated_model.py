@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from keras_bert import registry
 from keras_bert.config import BertConfig
 from keras_bert.models.task_model import TaskModel
 
@@ -23,11 +24,18 @@ class CalibratedModel(TaskModel):
         super().__init__(config, **kwargs)
         self.temperature = float(temperature)
 
-    def calibrate(self, x: Any, y: Any, **options: Any) -> Any:
-        """Calibrates the probabilities on held-out texts; see `tasks/calibration.py`."""
-        from keras_bert.tasks import calibration
+    def calibrate(self, x: Any, y: Any, batch_size: int | None = None, max_seq_length: int | None = None) -> Any:
+        """Calibrates the probabilities on held-out texts, and returns a `Calibration`. The answers stay the same.
 
-        return calibration.calibrate_texts(self, x, y, **options)
+        Args:
+            x, y: texts and labels that the model was not trained on, as for `evaluate`.
+            batch_size, max_seq_length: as for `evaluate`.
+
+        Raises:
+            InputError: the model has no probabilities, or the examples determine no temperature.
+        """
+        calibration = registry.convenience("calibrate")
+        return calibration.calibrate_texts(self, x, y, batch_size, max_seq_length)
 
     def divide_logits(self, temperature: float) -> None:
         """Divides the weights of the last layer, and so the logits of all exports, by a temperature."""

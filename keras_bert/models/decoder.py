@@ -6,7 +6,7 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.layers.cross_attention import CrossAttention
 from keras_bert.layers.numbered_mask import MASKED
-from keras_bert.models.encoder import in_order, make_block, make_embeddings
+from keras_bert.models.bert_layers import in_order, make_block, make_embeddings
 
 
 class DecoderLayers(keras.layers.Layer):

@@ -67,9 +67,9 @@ class DistributedModel(keras.Model):
         if not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
-        if self._needs_own_step:
-            # The gradients are already summed over all devices, so the optimiser must not sum them again.
-            inner._all_reduce_sum_gradients = list
+        # Our own step has summed the gradients over all devices, and Keras' step runs on one device only. The optimiser
+        # must not sum them again: XLA cannot compile a MirroredStrategy's sum of slices, not even that of one GPU.
+        inner._all_reduce_sum_gradients = list
 
     def fit(self, x: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any) -> Any:
         if isinstance(validation_data, tf.data.Dataset):

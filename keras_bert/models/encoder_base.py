@@ -337,14 +337,32 @@ class Encoder(BertModel):
         # Otherwise Keras compiles `predict` with XLA, which needs static shapes.
         self.supports_jit = not unpadded
 
-    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """Returns outputs for features, as `keras.Model.predict` does. Raises `InputError` for texts."""
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+    ) -> Any:
+        """Returns the outputs of `call` for features, as `keras.Model.predict` does.
+
+        Args:
+            x: features, as for `call`, or batches of them. For texts use `keras_bert.sentence_embeddings`.
+            batch_size: rows computed at once, 32 by default.
+            verbose: 0 shows no progress.
+            steps: the number of batches; None for all.
+            callbacks: Keras callbacks; their `on_predict_...` methods are called.
+
+        Raises:
+            InputError: `x` has texts, or the features do not fit the model.
+        """
         if holds_texts(x):
             raise InputError(
                 f"{type(self).__name__}.predict takes features. Received: texts. Use "
                 "keras_bert.sentence_embeddings(encoder, texts) for texts."
             )
-        return super().predict(x, *args, **kwargs)
+        return super().predict(x, batch_size, verbose, steps, callbacks)
 
     def get_config(self) -> dict[str, Any]:
         return {

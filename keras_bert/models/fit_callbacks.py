@@ -5,6 +5,8 @@ from typing import Any
 
 import keras
 
+from keras_bert.program.errors import InputError
+
 # A metric whose name ends with one of these is better when it is lower.
 _LESS_IS_BETTER = ("loss", "error", "perplexity", "entropy")
 
@@ -34,3 +36,13 @@ def rate_setter(callbacks: Any) -> str | None:
     """Returns the class name of a callback that sets the learning rate, or None."""
     setters = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler)
     return next((type(one).__name__ for one in callbacks_of(callbacks) if isinstance(one, setters)), None)
+
+
+def check_rate_setter(callbacks: Any, schedule: Any) -> None:
+    """Raises `InputError` if a callback sets the learning rate of an optimizer that has a schedule."""
+    setter = rate_setter(callbacks)
+    if setter and isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+        raise InputError(
+            f"{setter} sets the learning rate, but the optimizer has a schedule, {type(schedule).__name__}. Call "
+            "compile with an optimizer that has a number, such as AdamW(5e-5), or leave the callback out."
+        )

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.program.errors import InputError
@@ -105,16 +104,6 @@ def enable_lora(
 def lora_layers(model) -> list:
     """Returns the dense layers of a model that LoRA is enabled in."""
     return [layer for layer in _dense_layers(model, LORA_PARTS) if layer.lora_enabled]
-
-
-def merged_kernel(layer) -> np.ndarray:
-    """Returns W + alpha / rank * A B of a layer with LoRA, `[in, out]`, in the dtype of W."""
-    kernel, a, b = (
-        ops.convert_to_numpy(weight) for weight in (layer._kernel, layer.lora_kernel_a, layer.lora_kernel_b)
-    )
-    # In float64, so that only the final cast rounds.
-    product = a.astype(np.float64) @ b.astype(np.float64)
-    return (kernel.astype(np.float64) + layer.lora_alpha / layer.lora_rank * product).astype(kernel.dtype)
 
 
 def count_trained(model) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """How a command starts, reports errors, checks columns of input, and reads and writes files.
 
 command_line.py         parses flags, runs a command, returns its exit code
+option_flags.py         makes flags of the fields of a dataclass, and the dataclass of the flags
 errors.py               InputError: an error that the user can correct
 printing.py             makes text safe to show: control characters, long lines, secrets in URLs, Markdown, HTML
 missing_values.py       finds missing values: None, NaN, empty texts

@@ -8,27 +8,19 @@ import dataclasses
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import documented, option
 
 # Words that `_visit_words` processes in one array operation.
 _VISITS_AT_ONCE = 16
 NGRAM_DISTRIBUTIONS = ("geometric", "inverse")
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class MaskingOptions:
     """Options that decide which positions are masked, and how.
 
     Args:
-        masked_lm_prob: fraction of a sequence's tokens to predict; special tokens count in its length.
-        max_predictions_per_seq: the largest number of masks in a row.
-        do_whole_word_mask: whether the pieces of a word are masked together.
-        max_ngram_size: above 0, spans of 1 to this many whole words are masked.
-        ngram_geometric_p: with the "geometric" distribution, the probability of a span of n words is proportional to
-            `(1 - p) ** (n - 1)`, as in SpanBERT.
-        ngram_distribution: "geometric", or "inverse": the probability of n words is proportional to `1 / n`, as in
-            ALBERT.
-        whole_word_actions: whether all tokens of a word or span share one draw: [MASK], unchanged or random. Otherwise
-            each token has its own.
         mask_share, random_share: the shares of the draws that give [MASK] and a random token. The others change
             nothing.
 
@@ -36,13 +28,21 @@ class MaskingOptions:
         InputError: a value is out of range, or `whole_word_actions` is set although single tokens are masked.
     """
 
-    masked_lm_prob: float = 0.15
-    max_predictions_per_seq: int = 20
-    do_whole_word_mask: bool = False
-    max_ngram_size: int = 0
-    ngram_geometric_p: float = 0.2
-    ngram_distribution: str = "geometric"
-    whole_word_actions: bool = False
+    masked_lm_prob: float = option(0.15, "Share of the tokens to predict; special tokens count.")
+    max_predictions_per_seq: int = option(20, "The largest number of masks in a record.")
+    do_whole_word_mask: bool = option(False, "Mask all pieces of a word together.")
+    max_ngram_size: int = option(0, "Above 0: mask spans of up to this many whole words.")
+    ngram_geometric_p: float = option(
+        0.2, "The probability of a span of n words is proportional to (1 - p) ** (n - 1), as in SpanBERT."
+    )
+    ngram_distribution: str = option(
+        "geometric",
+        "With max_ngram_size: the distribution of span lengths, geometric (SpanBERT) or inverse, ~ 1/n (ALBERT).",
+        choices=NGRAM_DISTRIBUTIONS,
+    )
+    whole_word_actions: bool = option(
+        False, "Choose between [MASK], the same and a random token once per word or span, not for each token."
+    )
     mask_share: float = 0.8
     random_share: float = 0.1
 

@@ -52,38 +52,15 @@ class TokenRows:
     padding: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def from_padded(
-        cls,
-        rows: Mapping[str, np.ndarray],
-        labels: Mapping[str, np.ndarray] | None = None,
-        rows_per_example: int = 1,
-        padding: Mapping[str, int] | None = None,
-    ) -> "TokenRows":
-        """Removes the padding of rows `(rows, S)`, which `input_mask` marks.
-
-        Columns with one value per row, `(rows, 1)`, are left out. Pass them as `labels`.
-        """
-        is_real = np.asarray(rows[features.INPUT_MASK]) != 0
-        tokens = {
-            name: np.asarray(values)[is_real].astype(np.int32)
-            for name, values in rows.items()
-            if name != features.INPUT_MASK and np.shape(values) == is_real.shape
-        }
-        splits = np.concatenate([[0], np.cumsum(is_real.sum(axis=1), dtype=np.int64)])
-        return cls(tokens, splits, labels or {}, rows_per_example, padding or {})
-
-    @classmethod
-    def concatenate(cls, parts: Sequence["TokenRows"]) -> "TokenRows":
-        """Joins the rows and labels of several `TokenRows`."""
-        first = parts[0]
-        lengths = np.concatenate([np.diff(part.splits) for part in parts])
-        return cls(
-            {name: np.concatenate([part.tokens[name] for part in parts]) for name in first.tokens},
-            np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
-            {name: np.concatenate([part.labels[name] for part in parts]) for name in first.labels},
-            first.rows_per_example,
-            first.padding,
-        )
+    def of(cls, ids: Sequence[Sequence[int]], pad_id: int = 0, segment_ids: Sequence | None = None) -> "TokenRows":
+        """Returns rows of ids, special tokens included; without `segment_ids`, all tokens are in segment 0."""
+        splits = np.concatenate([[0], np.cumsum([len(row) for row in ids], dtype=np.int64)])
+        tokens = np.concatenate([np.zeros(0, np.int32), *ids]).astype(np.int32)
+        segments = np.zeros_like(tokens)
+        if segment_ids is not None:
+            segments = np.concatenate([segments[:0], *segment_ids]).astype(np.int32)
+        found = {features.INPUT_IDS: tokens, features.SEGMENT_IDS: segments}
+        return cls(found, splits, padding={features.INPUT_IDS: pad_id})
 
     def with_labels(self, **labels: np.ndarray) -> "TokenRows":
         """Returns the same rows with additional labels."""
@@ -98,11 +75,12 @@ class TokenRows:
         """The number of tokens in each example's longest row, int64 `(N,)`."""
         return np.diff(self.splits).reshape(-1, self.rows_per_example).max(axis=1)
 
-    def batch(self, examples: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns the features of some examples, padded to the longest row, and their labels.
+    def batch(self, examples: np.ndarray, width: int | None = None) -> dict[str, np.ndarray]:
+        """Returns the features of some examples, padded to `width` or to the longest row, and their labels.
 
         Args:
             examples: int `(B,)`, the numbers of the examples.
+            width: the number S of columns; by default that of the longest row.
 
         Returns:
             dict of `input_mask` and the columns of `tokens`, int32 `(B, S)`, or `(B, C, S)` for C rows per example; and
@@ -112,7 +90,7 @@ class TokenRows:
         rows = (examples[:, None] * self.rows_per_example + np.arange(self.rows_per_example)).reshape(-1)
         lengths = self.splits[rows + 1] - self.splits[rows]
         # The width is not rounded up to a multiple of 8, because that would cost short texts most.
-        width = int(lengths.max(initial=1))
+        width = int(lengths.max(initial=1)) if width is None else width
         column = np.arange(width)
         is_real = column < lengths[:, None]
         sources = (self.splits[rows][:, None] + column)[is_real]
@@ -123,6 +101,10 @@ class TokenRows:
             padded[is_real] = values[sources]
             batch[name] = padded.reshape(shape)
         return batch | {name: values[examples] for name, values in self.labels.items()}
+
+    def padded(self, width: int) -> dict[str, np.ndarray]:
+        """Returns all examples as `batch` does, padded to `width` columns."""
+        return self.batch(np.arange(len(self)), width)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,11 +123,35 @@ class SourceTargetRows(TokenRows):
             **{field.name: getattr(sources, field.name) for field in dataclasses.fields(sources)}, targets=targets
         )
 
-    def batch(self, examples: np.ndarray) -> dict[str, np.ndarray]:
+    def batch(self, examples: np.ndarray, width: int | None = None) -> dict[str, np.ndarray]:
         """As `TokenRows.batch`, with `target_ids` and `target_mask`, int32 `(B, T)`."""
         targets = self.targets.batch(examples)
         names = {features.TARGET_IDS: features.INPUT_IDS, features.TARGET_MASK: features.INPUT_MASK}
-        return super().batch(examples) | {name: targets[column] for name, column in names.items()}
+        return super().batch(examples, width) | {name: targets[column] for name, column in names.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedRows(TokenRows):
+    """N rows, and the columns whose tokens are predicted.
+
+    Attributes:
+        positions: N arrays, int `(M,)`, at least one column in each; None only in the constructor.
+    """
+
+    positions: Sequence[np.ndarray] | None = None
+
+    @classmethod
+    def of(cls, ids: Sequence[Sequence[int]], positions: Sequence[np.ndarray], pad_id: int = 0) -> "MaskedRows":
+        rows = TokenRows.of(ids, pad_id)
+        return cls(rows.tokens, rows.splits, padding=rows.padding, positions=positions)
+
+    def batch(self, examples: np.ndarray, width: int | None = None) -> dict[str, np.ndarray]:
+        """As `TokenRows.batch`, with `masked_lm_positions`, int32 `(B, M)`, filled up with 0."""
+        chosen = [self.positions[number] for number in examples]
+        positions = np.zeros((len(chosen), max(map(len, chosen))), np.int32)
+        for row, columns in zip(positions, chosen, strict=True):
+            row[: len(columns)] = columns
+        return super().batch(examples, width) | {features.MASKED_LM_POSITIONS: positions}
 
 
 class RowBatches:

@@ -46,14 +46,25 @@ def export_for_serving(
     weights: str | None = None,
     compute: str | None = None,
     core_operations: bool = False,
-    **options: Any,
+    max_seq_length: int | None = None,
+    text_pairs: bool = False,
+    top_k: int = 5,
+    pooling: str | None = None,
+    normalize: bool | None = None,
+    prompt: str | None = None,
+    num_beams: int = 4,
+    max_new_tokens: int = 64,
+    length_penalty: float = 1.0,
+    num_answers: int = 1,
+    explain: bool = False,
+    **unknown: Any,
 ) -> str:
     """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
 
     `keras_bert.serving.load(path)` runs the exports of all formats. Those for LiteRT and ONNX Runtime are folders, see
     `portable/folder.py`; they take tokens, and `load` has the tokenizer. The following is about SavedModels.
 
-    The signatures are described in `keras_bert.serving.signatures`. The graph contains the tokenizer; `assets` contains
+    The `signatures.py` of each task describes its signatures. The graph contains the tokenizer; `assets` contains
     its files and `bert_config.json` for people and clients. The same model gives the same bytes, except for
     `fingerprint.pb`, which contains a random number. The written SavedModel is read again and checked
     (`saved_model_check`).
@@ -72,14 +83,34 @@ def export_for_serving(
             `eight_bit_products`.
         core_operations: whether the graph uses core TensorFlow operations only. Then neither the export nor the server
             needs tensorflow-text. The answers are the same; texts are tokenised more slowly. Not for SentencePiece.
-        **options: fields of `SignatureOptions`. LiteRT and ONNX exports take `max_seq_length`, `pooling` and
-            `normalize`; the others are arguments of `predict` there.
+        max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model. Give the
+            length that the model was trained with if it is shorter.
+        text_pairs: whether a classifier or an encoder takes two texts.
+        top_k: how many tokens a masked-LM model proposes for each [MASK].
+        pooling: how an encoder pools the vectors of tokens, one of `config.POOLINGS`; None for `mean`.
+        normalize: whether an encoder divides the vector of a text by its length, so that products are cosines. None
+            stands for what a `SentenceEncoder` does, and true for other encoders.
+        prompt: the name of the prompt that a `SentenceEncoder` puts before each text, or a `CrossEncoder` before each
+            query; None for its default.
+        num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
+        explain: whether a classifier, a tagger, a question answerer or a model of choices gets the signature `explain`.
+        **unknown: refused.
+
+    LiteRT and ONNX exports take `max_seq_length`, `pooling` and `normalize`; the others are arguments of `predict`
+    there.
 
     Raises:
         InputError: the model has no vocabulary or cannot be exported, an option is unknown or out of range, `path` is a
             file or cannot be written to, or the disk is full.
     """
+    if unknown:
+        names = ", ".join(field.name for field in dataclasses.fields(SignatureOptions))
+        raise InputError(f"Exports have no option {', '.join(unknown)}. Use one of: {names}")
     require_tensorflow("Exporting for serving")
+    given: dict[str, Any] = {"max_seq_length": max_seq_length, "text_pairs": text_pairs, "top_k": top_k}
+    given |= {"pooling": pooling, "normalize": normalize, "prompt": prompt, "explain": explain}
+    given |= {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
+    options = SignatureOptions(**given, num_answers=num_answers)
     if format != SAVED_MODEL:
         return _export_portable(model, path, format, dtype, weights, compute, core_operations, options)
     exported_task(model)
@@ -112,12 +143,14 @@ def all_signatures(model, tokenizer: GraphForm, options: SignatureOptions) -> di
     assert options.max_seq_length is not None  # `_checked_options` sets it
     signatures = {
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
-        **registry.imported(registry.task_of(model).export.signatures)(model, tokenizer, options),
+        **registry.imported(registry.export_of(model).signatures)(model, tokenizer, options),
     }
     return {**signatures, "examples": of_examples(signatures["serving_default"])}
 
 
-def _export_portable(model, path, format: str, dtype, weights, compute, core_operations, options: dict) -> str:
+def _export_portable(
+    model, path, format: str, dtype, weights, compute, core_operations, options: SignatureOptions
+) -> str:
     check_format(format, weights)
     if core_operations:
         raise InputError(f"core_operations is for SavedModels. Received: format={format!r}. Leave one of them out.")
@@ -127,13 +160,13 @@ def _export_portable(model, path, format: str, dtype, weights, compute, core_ope
             f"{f'dtype={dtype!r}' if dtype is not None else f'compute={compute!r}'}. Give weights='float16' or 'int8'."
         )
     known = ("max_seq_length", "pooling", "normalize")
-    unknown = [name for name in options if name not in known]
+    unknown = [name for name in options.given() if name not in known]
     if unknown:
         raise InputError(
             f"Exports for {format} have no option {', '.join(unknown)}. Use one of: {', '.join(known)}; predict of the "
             "loaded export takes pairs, top_k and prompts as the model does."
         )
-    return write_portable(model, path, format, weights, **options)
+    return write_portable(model, path, format, weights, **{name: getattr(options, name) for name in known})
 
 
 @contextlib.contextmanager
@@ -151,7 +184,7 @@ def _unpadded(model):
 
 def _description(model, weights: str | None, compute: str | None, options: SignatureOptions) -> tuple:
     """Returns the arguments of `write_description`: what `keras_bert.serving.load` must know of a SavedModel."""
-    settings = answer_settings(model) | registry.task_of(model).export.in_graph(model, options)
+    settings = answer_settings(model) | registry.export_of(model).in_graph(model, options)
     precision = weights or compute or model.compute_dtype
     return SAVED_MODEL, stored_kind(model), settings, options.max_seq_length, precision
 
@@ -196,16 +229,8 @@ def _check_precision(dtype: str | None, weights: str | None, compute: str | None
         raise InputError("compute=int8 needs float32 for everything else. Leave out dtype=bfloat16 or compute=int8.")
 
 
-def _checked_options(model, given: dict) -> SignatureOptions:
-    names = [field.name for field in dataclasses.fields(SignatureOptions)]
-    unknown = [name for name in given if name not in names]
-    if unknown:
-        raise InputError(f"Exports have no option {', '.join(unknown)}. Use one of: {', '.join(names)}")
-    defaults = SignatureOptions()
-    check_options(
-        model, [name for name in given if name != "max_seq_length" and given[name] != getattr(defaults, name)]
-    )
-    options = SignatureOptions(**given)
+def _checked_options(model, options: SignatureOptions) -> SignatureOptions:
+    check_options(model, [name for name in options.given() if name != "max_seq_length"])
     if options.max_seq_length is None:
         longest = getattr(model, "max_seq_length", None) or model.config.max_sequence_length
         options = dataclasses.replace(options, max_seq_length=longest)

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 import numpy as np
@@ -13,13 +13,12 @@ from keras_bert.program.printing import LONGEST_LINE, printable
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.prediction import Calls, predict_rows
-from keras_bert.tokenization.kinds import graph_tokenizer
-from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
+from keras_bert.tasks.text_rows import TextRows, checked_length, text_rows, tokenizer_of
 
 
 @dataclasses.dataclass(frozen=True)
-class Encoded:
-    """Encoded examples. Tasks that need more data to interpret the outputs use a subclass.
+class ExampleRows:
+    """The rows of examples. Tasks that need more data to interpret the outputs use a subclass.
 
     Attributes:
         rows: the token rows, with labels if the examples have them.
@@ -31,7 +30,7 @@ class Encoded:
     notes: Sequence[str] = ()
     windows: np.ndarray | None = dataclasses.field(default=None, kw_only=True)
 
-    def print_notes(self, file: TextIO | None = None) -> "Encoded":
+    def print_notes(self, file: TextIO | None = None) -> "ExampleRows":
         """Prints the notes, on standard output by default, and returns this object."""
         for note in self.notes:
             print(printable(note, LONGEST_LINE), file=file)
@@ -68,41 +67,27 @@ class Answered:
     Attributes:
         model: the model that gave the answers.
         examples: the examples.
-        encoded: the rows of the examples, and notes.
+        example_rows: the rows of the examples, and notes.
         outputs: the outputs of the model for the rows.
         answers: one for each example.
     """
 
     model: Any
     examples: Any
-    encoded: Encoded
+    example_rows: ExampleRows
     outputs: Any
     answers: list
-
-
-# The size of the cache of tokenizers: a run creates several models with one vocabulary.
-_MOST_TOKENIZERS = 4
-_tokenizers: dict[tuple[str, bool], GraphForm] = {}
-
-
-def shared_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
-    """Returns the tokenizer of a vocabulary; all models with this vocabulary share it."""
-    key = (vocabulary.sha256, do_lower_case)
-    if key not in _tokenizers:
-        while len(_tokenizers) >= _MOST_TOKENIZERS:
-            del _tokenizers[next(iter(_tokenizers))]
-        _tokenizers[key] = graph_tokenizer(vocabulary, do_lower_case)
-    return _tokenizers[key]
 
 
 class TextTask:
     """One task on texts, for one model. Each model class has its own task class.
 
     Args:
-        model: a task model that has a vocabulary. Its attribute `tokenizer`, if it has one, is used instead of the
-            graph tokenizer: models that are loaded for prediction without TensorFlow bring a `PythonForm`.
+        model: a task model that has a vocabulary.
 
     Attributes:
+        model: the model.
+        tokenizer: its tokenizer, see `tokenizer_of`.
         name: the name of the task in run folders.
         main_score: the name of the score that selects the best of several models; higher is better.
         example_rank: number of axes of one example's text: 0 for a string, 1 for a list of words.
@@ -124,15 +109,8 @@ class TextTask:
     labels_may_be_missing = False
 
     def __init__(self, model):
-        if model.vocabulary is None:
-            raise InputError(
-                f"Texts need the vocabulary of the model, and this {type(model).__name__} has none: load it with "
-                "from_pretrained, or set model.vocabulary = load_vocabulary(path)."
-            )
         self.model = model
-        self.tokenizer = getattr(model, "tokenizer", None) or shared_tokenizer(
-            model.vocabulary, model.config.do_lower_case
-        )
+        self.tokenizer = tokenizer_of(model)
 
     def text_columns(self, x) -> tuple | None:
         """Returns the columns of texts in the argument `x` of `fit` or `predict`, or None if it is one column."""
@@ -154,8 +132,8 @@ class TextTask:
     def before_training(self, examples) -> None:
         """Sets those attributes of the model that depend on its training examples."""
 
-    def encode(self, examples, max_seq_length: int | None = None) -> Encoded:
-        """Encodes examples as token rows.
+    def rows(self, examples, max_seq_length: int | None = None) -> ExampleRows:
+        """Makes token rows of examples.
 
         Args:
             examples: the result of `examples`.
@@ -167,11 +145,11 @@ class TextTask:
         """Returns the outputs of the model for rows; the arguments are those of `predict_rows`."""
         return predict_rows(self.model, rows, batch_size, verbose, calls)
 
-    def answers(self, examples, encoded: Encoded, outputs) -> list:
+    def answers(self, examples, example_rows: ExampleRows, outputs) -> list:
         """Converts outputs of the model to answers, one for each example.
 
         Args:
-            outputs: the result of `outputs` for `encoded.rows`.
+            outputs: the result of `outputs` for `example_rows.rows`.
         """
         raise NotImplementedError
 
@@ -218,12 +196,14 @@ class TextTask:
         """
         raise InputError(f"{type(self.model).__name__} has no classes to weight. Leave class_weight out.")
 
-    def logits_and_labels(self, examples, encoded: Encoded, outputs) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def logits_and_labels(
+        self, examples, example_rows: ExampleRows, outputs
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Returns the arguments of `fit_temperature` in `tasks/calibration.py`: None for logits if the answers have no
         probabilities, and for labels if there are none.
 
         Args:
-            outputs: the result of `outputs` for `encoded.rows`.
+            outputs: the result of `outputs` for `example_rows.rows`.
         """
         return None, None
 
@@ -238,17 +218,18 @@ class TextTask:
         Raises:
             InputError: the task has no explanations, or a target is not valid.
         """
-        encoded = self.encode(examples, max_seq_length).print_notes(sys.stderr)
-        outputs = predict_rows(self.model, encoded.rows, batch_size, verbose=0)
-        return self.explained_rows(examples, encoded, outputs, targets), encoded.rows
+        example_rows = self.rows(examples, max_seq_length).print_notes(sys.stderr)
+        outputs = predict_rows(self.model, example_rows.rows, batch_size, verbose=0)
+        return self.explained_rows(examples, example_rows, outputs, targets), example_rows.rows
 
-    def explained_rows(self, examples, encoded: Encoded, outputs, targets: Sequence) -> list:
-        """Returns the rows of `rows_to_explain`, where `outputs` is the result of `predict_rows` for `encoded.rows`."""
+    def explained_rows(self, examples, example_rows: ExampleRows, outputs, targets: Sequence) -> list:
+        """Returns the rows of `rows_to_explain`; `outputs` is the result of `predict_rows` for `example_rows.rows`."""
         raise InputError(f"{type(self.model).__name__} has no answers that explain can explain.")
 
-    def row_ids(self, encoded: Encoded, row: int) -> np.ndarray:
+    def row_ids(self, example_rows: ExampleRows, row: int) -> np.ndarray:
         """Returns the token ids of a row, int32 (S,)."""
-        return encoded.rows.tokens[features.INPUT_IDS][encoded.rows.splits[row] : encoded.rows.splits[row + 1]]
+        rows = example_rows.rows
+        return rows.tokens[features.INPUT_IDS][rows.splits[row] : rows.splits[row + 1]]
 
     def _with_labels(self, rows: TokenRows, labels: np.ndarray | None, weights) -> TokenRows:
         """Adds `label_ids` and `example_weights` to rows, unless they are None."""
@@ -258,13 +239,19 @@ class TextTask:
             rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: np.asarray(weights, np.float32)})
         return rows
 
-    def checked_length(self, max_seq_length: int | None) -> int:
-        """Returns `max_seq_length`; None selects the number of the model's positions.
+    def text_rows(
+        self, texts: Iterable[str], second_texts: Iterable[str] | None, max_seq_length: int | None, **options
+    ) -> TextRows:
+        """Returns the rows of texts, or of pairs; `options` are those of `text_rows`."""
+        return text_rows(texts, second_texts, self.tokenizer, self.checked_length(max_seq_length), **options)
 
-        Raises:
-            InputError: the model has fewer positions.
-        """
-        if max_seq_length is None:
-            return self.model.config.max_sequence_length
-        self.model.config.check_sequence_length(max_seq_length)
-        return max_seq_length
+    def _notes_of_cuts(
+        self, examples, is_cut: np.ndarray, max_seq_length: int | None, what: str = "texts were"
+    ) -> list[str]:
+        """Returns a note that reports how many are cut, or no note."""
+        length, num_cut = self.checked_length(max_seq_length), int(is_cut.sum())
+        return [f"{examples.source}: {num_cut} of {is_cut.size} {what} cut to {length} tokens"] if num_cut else []
+
+    def checked_length(self, max_seq_length: int | None) -> int:
+        """Returns `max_seq_length`; None selects the number of the model's positions. Raises `InputError`."""
+        return checked_length(self.model.config, max_seq_length)

@@ -42,21 +42,16 @@ def calibrate_texts(model, texts, labels, batch_size: int | None = None, max_seq
     examples; of a question answerer, the n best answers to a question are its labels, and questions without a right one
     among them determine no temperature.
 
-    Args:
-        texts, labels: held-out examples, as for `evaluate`. The model must not have been trained on them.
-        batch_size, max_seq_length: as for `evaluate`.
-
-    Returns:
-        A `Calibration`.
+    The arguments are those of `evaluate`. Returns a `Calibration`.
 
     Raises:
         InputError: the model has no probabilities, there are no labels, or as `fit_temperature`.
     """
     task = text_task(model)
     examples = complete_examples(task, texts, labels)
-    encoded = task.encode(examples, max_seq_length)
-    outputs = task.outputs(encoded.rows, batch_size_of(batch_size), 0)
-    return calibrate_on_outputs(Answered(model, examples, encoded, outputs, []))
+    example_rows = task.rows(examples, max_seq_length)
+    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), 0)
+    return calibrate_on_outputs(Answered(model, examples, example_rows, outputs, []))
 
 
 def calibrate_on_outputs(answered: Answered) -> Calibration:
@@ -76,7 +71,7 @@ def calibrate_on_outputs(answered: Answered) -> Calibration:
 
 
 def _logits_and_labels(answered: Answered) -> tuple[np.ndarray | None, np.ndarray | None]:
-    return text_task(answered.model).logits_and_labels(answered.examples, answered.encoded, answered.outputs)
+    return text_task(answered.model).logits_and_labels(answered.examples, answered.example_rows, answered.outputs)
 
 
 def _probabilities(logits: np.ndarray, gold: np.ndarray) -> np.ndarray:

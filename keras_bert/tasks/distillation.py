@@ -12,7 +12,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import RowBatches
-from keras_bert.tasks.fitting import FIT_OPTIONS, check_options, text_task
+from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.recipe import LEARNING_RATE, recipe_optimizer
@@ -32,7 +32,12 @@ def distill(
     learning_rate: float = LEARNING_RATE,
     max_seq_length: int | None = None,
     seed: int = 12345,
-    **kwargs: Any,
+    validation_data: Any = None,
+    verbose: Any = "auto",
+    callbacks: Any = None,
+    initial_epoch: int = 0,
+    validation_steps: int | None = None,
+    validation_freq: Any = 1,
 ) -> Any:
     """Trains `student` on texts, on what `teacher` computes for them and on their labels; see `Distiller` for the loss.
 
@@ -45,7 +50,8 @@ def distill(
         x, y: texts and labels as for `fit`; labels are needed for the term `labels`.
         terms, layer_map, temperature: see `Distiller`.
         learning_rate: the peak rate; the rate rises for a tenth of the updates and then falls to 0.
-        **kwargs: as in `fitting.fit_texts`, and `validation_data` as `keras.Model.fit` takes it.
+        batch_size, epochs, max_seq_length, seed: as for `fit`.
+        validation_data, verbose, callbacks, initial_epoch, validation_steps, validation_freq: as for `keras.Model.fit`.
 
     Returns:
         The `History` of Keras.
@@ -61,7 +67,6 @@ def distill(
     Reference: Hinton et al., 2015, arXiv 1503.02531; Turc et al., 2019, arXiv 1908.08962; Jiao et al., 2019, arXiv
     1909.10351.
     """
-    check_options(distill, kwargs, (*FIT_OPTIONS, "validation_data"))
     if isinstance(teacher, str | os.PathLike):
         teacher = type(student).from_pretrained(teacher)
     with_layers = terms is not None and needs_layers(checked_terms(terms))
@@ -72,17 +77,24 @@ def distill(
     examples = complete_examples(task, x, y)
     if y is None and LABELS in distiller.terms:
         raise InputError(f"The term {LABELS} needs labels. Received: none. Give labels, or other terms.")
-    rows = task.encode(examples, max_seq_length).rows
+    rows = task.rows(examples, max_seq_length).rows
     if not with_layers:
         logits = teacher_logits(teacher, student, examples, max_seq_length, batch_size)
         rows = rows.with_labels(**{features.TEACHER_LOGITS: logits})
     steps_per_epoch = len(RowBatches(rows, batch_size))
-    optimizer = recipe_optimizer(
-        steps_per_epoch, epochs, kwargs.get("initial_epoch", 0), kwargs.get("callbacks"), learning_rate
-    )
+    optimizer = recipe_optimizer(steps_per_epoch, epochs, initial_epoch, callbacks, learning_rate)
     distiller.compile(optimizer, jit_compile=False)
-    dataset = rows_dataset(rows, batch_size, shuffle=True, repeat=True, seed=seed)
-    return distiller.fit(dataset, epochs=epochs, steps_per_epoch=steps_per_epoch, **kwargs)
+    return distiller.fit(
+        rows_dataset(rows, batch_size, shuffle=True, repeat=True, seed=seed),
+        epochs=epochs,
+        verbose=verbose,
+        callbacks=callbacks,
+        validation_data=validation_data,
+        initial_epoch=initial_epoch,
+        steps_per_epoch=steps_per_epoch,
+        validation_steps=validation_steps,
+        validation_freq=validation_freq,
+    )
 
 
 def teacher_logits(teacher, student, examples, max_seq_length: int | None, batch_size: int = 32) -> np.ndarray:
@@ -95,5 +107,5 @@ def teacher_logits(teacher, student, examples, max_seq_length: int | None, batch
     task = text_task(teacher)
     positions = teacher.config.max_sequence_length
     unlabelled = dataclasses.replace(examples, labels=None, weights=None)
-    encoded = task.encode(unlabelled, positions if max_seq_length is None else min(max_seq_length, positions))
-    return predict_rows(teacher, encoded.rows, batch_size)[:, order].astype(np.float32)
+    example_rows = task.rows(unlabelled, positions if max_seq_length is None else min(max_seq_length, positions))
+    return predict_rows(teacher, example_rows.rows, batch_size)[:, order].astype(np.float32)

@@ -1,7 +1,8 @@
 """Computes the outputs of a model for many rows, in batches of rows of similar length."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -49,15 +50,23 @@ class Calls:
             getattr(self._list, f"on_{self._kind}_{moment}")(*arguments)
 
 
-def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto", calls: Calls | None = None):
+def predict_rows(
+    model,
+    rows: TokenRows,
+    batch_size: int = 32,
+    verbose="auto",
+    calls: Calls | None = None,
+    forward: Callable | None = None,
+):
     """Runs a model over rows.
 
     Args:
-        model: a task model; or a loaded export, whose `engine` is run instead of a Keras model.
+        model: a task model, or a loaded export.
         rows: N examples, T tokens in total.
         batch_size: examples per batch.
         verbose: 0 shows no progress; otherwise a progress line appears after 2 seconds.
         calls: the callbacks to call when prediction begins and around each batch; `end` is left to the caller.
+        forward: computes something else than the model's outputs; see `forward_function`.
 
     Returns:
         An array (N, ...), in the order of `rows`; for models with `has_token_outputs` an array (T, ...), aligned with
@@ -67,14 +76,7 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto", c
         InputError: an output is not a number.
     """
     model.warn_if_untrained()
-    batches = RowBatches(rows, batch_size)
-    calls = calls or Calls(model, None, "predict")
-    if hasattr(model, "engine"):
-        forward = model.engine.run
-    else:
-        forward = forward_function(model, num_axes=3 if rows.rows_per_example > 1 else 2)
-    result = {}
-    calls.begin()
+    forward = forward or forward_function(model, num_axes=3 if rows.rows_per_example > 1 else 2)
     with tqdm(
         total=len(rows),
         unit="example",
@@ -83,36 +85,89 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto", c
         leave=False,
         disable=not verbose,
     ) as progress:
-        for number, examples in enumerate(batches.order()):
-            calls.batch_begin(number)
-            batch = rows.batch(examples)
-            outputs = forward({name: batch[name] for name in model.feature_names})
-            named = outputs if isinstance(outputs, Mapping) else {None: outputs}
-            for name, values in named.items():
-                _put(result, name, np.asarray(values), rows, examples, model.has_token_outputs)
-            calls.batch_end(number, outputs)
-            progress.update(len(examples))
+        batches = run_batches(forward, rows, batch_size, calls, progress.update)
+        return outputs_of_rows(batches, rows, model.has_token_outputs)
+
+
+def run_batches(
+    forward: Callable,
+    rows: TokenRows,
+    batch_size: int,
+    calls: Calls | None = None,
+    on_progress: Callable[[int], Any] = lambda num_examples: None,
+) -> Iterator[tuple[np.ndarray, Any]]:
+    """Yields the numbers of the examples of each batch, int (B,), and the result of `forward` for their features.
+
+    The rows of a batch have similar length. The longest rows come first.
+    """
+    calls = calls or Calls(None, None, "predict")
+    batches = RowBatches(rows, batch_size)
+    calls.begin()
+    for number, examples in enumerate(batches.order()):
+        calls.batch_begin(number)
+        outputs = forward(rows.batch(examples))
+        yield examples, outputs
+        calls.batch_end(number, outputs)
+        on_progress(len(examples))
+
+
+def outputs_of_rows(batches: Iterable[tuple[np.ndarray, Any]], rows: TokenRows, has_token_outputs: bool = False):
+    """Returns the outputs of all batches of `run_batches` in the order of `rows`; see `predict_rows`."""
+    result, outputs = {}, None
+    for examples, outputs in batches:
+        for name, values in (outputs if isinstance(outputs, Mapping) else {None: outputs}).items():
+            _put(result, name, np.asarray(values), rows, examples, has_token_outputs)
     for values in result.values():
-        check_numbers(values, "row", rows.splits if model.has_token_outputs else None)
+        check_numbers(values, "row", rows.splits if has_token_outputs else None)
     return result if isinstance(outputs, Mapping) else result[None]
 
 
-def forward_function(model, num_axes: int | None = None):
-    """Returns the model's forward pass as a compiled function that takes batches of any size and length.
+def forward_function(model, num_axes: int = 2, key: Hashable = "outputs", choose: Callable | None = None) -> Callable:
+    """Returns the forward pass of a model as a function of a batch, whatever the model runs on.
 
-    `num_axes` is the number of axes of the features, by default that of `model.feature_axes`.
+    On TensorFlow it is traced once for batches of any size and length.
+
+    Args:
+        model: a Keras model; or a loaded export, whose `engine` is run.
+        num_axes: the number of axes of the features.
+        choose: called with the outputs and the features; its result is returned instead of the outputs.
+        key: tells functions `choose` of one model apart; it holds everything that `choose` reads besides the model.
     """
-    # Only now, because these take seconds.
+    names = model.feature_names
+    choose = choose or (lambda outputs, features: outputs)
+    if hasattr(model, "engine"):
+        return lambda batch: choose(model.engine.run({name: batch[name] for name in names}), batch)
+    # Only now, because it takes seconds.
+    from keras_bert.accelerate.backend import on_tensorflow
+
+    if on_tensorflow():
+        return traced_on_features(
+            model, key, lambda features: choose(model(features, training=False), features), names, num_axes
+        )
+
+    def forward(batch):
+        features = _padded({name: batch[name] for name in names}, model.config.max_sequence_length)
+        return choose(model.predict_on_batch(features), features)
+
+    return forward
+
+
+def traced_on_features(model, key: Hashable, function: Callable, names: Sequence[str], num_axes: int = 2) -> Callable:
+    """Returns a function of a batch that calls `function` with the features `names`, traced on TensorFlow.
+
+    The other arguments are those of `forward_function` and `traced`.
+    """
+    # Only now, because these take seconds, and loaded exports do without them.
     from keras_bert.accelerate.backend import on_tensorflow
     from keras_bert.accelerate.traced_functions import traced
 
-    if not on_tensorflow():
-        return lambda features: model.predict_on_batch(_padded(features, model.config.max_sequence_length))
-    import tensorflow as tf
+    signature = None
+    if on_tensorflow():
+        import tensorflow as tf
 
-    axes = [None] * (num_axes or len(model.feature_axes))
-    signature = {name: tf.TensorSpec(axes, tf.int32, name) for name in model.feature_names}
-    return traced(model, ("features", len(axes)), lambda features: model(features, training=False), [signature])
+        signature = [{name: tf.TensorSpec([None] * num_axes, tf.int32, name) for name in names}]
+    compute = traced(model, (key, *names, num_axes), function, signature)
+    return lambda batch: compute({name: batch[name] for name in names})
 
 
 def _padded(batch: Mapping[str, np.ndarray], longest: int) -> dict[str, np.ndarray]:

@@ -74,24 +74,3 @@ def _character_counter(data: list[bytes], num_tokens: np.ndarray):
         return found.astype(np.int32)
 
     return to_characters
-
-
-def take_ranges(values: np.ndarray, first_values: np.ndarray, is_taken: np.ndarray, columns: np.ndarray):
-    """Copies ranges of a flat array to rows: column c of row r gets `values[first_values[r] + c - columns[r]]`.
-
-    Columns where `is_taken` is false are 0.
-
-    Example:
-        >>> take_ranges(np.array([7, 8, 9]), np.array([1]), np.array([[False, True, True]]), np.array([1]))
-        array([[0, 8, 9]])
-
-    Args:
-        values: numbers (n,).
-        first_values: int (rows,), the index in `values` of the first value of each row.
-        is_taken: bool (rows, columns).
-        columns: int (rows,), the column of the first value of each row.
-    """
-    sources = first_values[:, None] + np.arange(is_taken.shape[1]) - columns[:, None]
-    result = np.zeros(is_taken.shape, values.dtype)
-    result[is_taken] = values[sources[is_taken]]
-    return result

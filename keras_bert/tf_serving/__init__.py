@@ -3,8 +3,7 @@
 `check` is imported when it is first used.
 
 versions.py              version folders: path/1, path/2, ...
-ask.py                   asks a SavedModel without model code
-answers.py               answers as Python objects that print readably
+loading.py               loads a SavedModel, with the operations of TensorFlow Text
 readable_answers.py      outputs of any exported model as text
 saved_model_check/       finds problems for TensorFlow Serving without loading the model
 kit/                     makes a folder that TensorFlow Serving starts from

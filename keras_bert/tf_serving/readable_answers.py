@@ -1,16 +1,12 @@
-"""Formats the outputs of any exported model for people, with answers marked in their texts. Needs only numpy.
-
-`answers.py` reads the answers. Offsets count bytes of the UTF-8 text.
-"""
+"""Formats the outputs of any exported model for people, with answers marked in their texts. Needs only numpy."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from keras_bert import registry
 from keras_bert.program.printing import printable
-from keras_bert.tf_serving.answers import FoundAnswers, TaggedParts, can_read, read_answers
 
-_AROUND_BYTES = 80
 _SHOWN_VALUES = 6
 
 
@@ -31,52 +27,26 @@ def readable_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping[str, Seq
     outputs = {name: np.asarray(values) for name, values in outputs.items()}
     rows = min((len(values) for values in outputs.values() if values.ndim), default=0)
     asked = [{name: values[row] for name, values in inputs.items()} for row in range(rows)]
-    if rows and can_read(outputs) and ("choice" not in outputs or "choices" in inputs):
-        answers = zip(read_answers(outputs, inputs), asked, strict=True)
-        shown = [[*_in_its_text(answer, row), str(answer)] for answer, row in answers]
+    answers = registry.served_answers(outputs, inputs) if rows else None
+    if answers is not None:
+        shown = [_shown(answer, row) for answer, row in zip(answers, asked, strict=True)]
     else:
         show = _tokens if {"input_ids", "starts", "ends"} <= outputs.keys() else _classes_or_values
         shown = [
             show({name: values[row] for name, values in outputs.items() if values.ndim}, asked[row])
             for row in range(rows)
         ]
-    return ["\n".join(printable(line) for lines in answer for line in lines.split("\n")) for answer in shown]
+    return ["\n".join(map(printable, answer.split("\n"))) for answer in shown]
 
 
-def _in_its_text(answer, asked: Mapping) -> list[str]:
-    """Returns the text with the found parts marked, or nothing without offsets or text."""
-    if isinstance(answer, TaggedParts) and "text" in asked:
-        marked_parts = [(part.start, part.end, part.kind) for part in answer.parts if part.kind]
-        return [f"  {_marked(_bytes(asked['text']), marked_parts)}"] if marked_parts else []
-    if isinstance(answer, FoundAnswers) and answer.answer and "context" in asked:
-        for part in answer.candidates:
-            if part.text == answer.answer:
-                return [f"  {_excerpt(_bytes(asked['context']), part.start, part.end)}"]
-    return []
+def _shown(answer, asked: Mapping) -> str:
+    if not isinstance(answer, np.ndarray):
+        return answer.readable(asked)
+    numbers = " ".join(f"{number:.4f}" for number in answer[:8])
+    return f"  {numbers}{' ...' if len(answer) > 8 else ''}  ({len(answer)} numbers)"
 
 
-def _marked(text: bytes, marked_parts: Sequence[tuple[int, int, str]]) -> str:
-    """Returns a text with its parts in brackets: b"in Paris", [(3, 8, "LOC")] -> "in [Paris LOC]"."""
-    parts, done = [], 0
-    for start, end, name in sorted(marked_parts):
-        if start < done:  # it overlaps the part before
-            continue
-        parts += [printable(text[done:start]), f"[{printable(text[start:end])} {name}]"]
-        done = end
-    return "".join([*parts, printable(text[done:])])
-
-
-def _excerpt(context: bytes, start: int, end: int) -> str:
-    """Returns the answer in [[ ]] with the text around it, cut at spaces."""
-    before, after = context[:start], context[end:]
-    if len(before) > _AROUND_BYTES:
-        before = b"... " + before[-_AROUND_BYTES:].partition(b" ")[2]
-    if len(after) > _AROUND_BYTES:
-        after = after[:_AROUND_BYTES].rpartition(b" ")[0] + b" ..."
-    return f"{printable(before)}[[{printable(context[start:end])}]]{printable(after)}"
-
-
-def _tokens(row: Mapping[str, np.ndarray], asked: Mapping) -> list[str]:
+def _tokens(row: Mapping[str, np.ndarray], asked: Mapping) -> str:
     """Returns token ids, each with its part of the text. Special tokens have no such part."""
     text = _bytes(asked["text"]) if "text" in asked and "text_b" not in asked else b""
     count = int(row["lengths"]) if "lengths" in row else len(row["input_ids"])
@@ -85,17 +55,17 @@ def _tokens(row: Mapping[str, np.ndarray], asked: Mapping) -> list[str]:
         f"{printable(text[start:end])}/{token}" if 0 <= start < end <= len(text) else str(token)
         for token, start, end in triples
     ]
-    return [f"  {' '.join(pieces)}"]
+    return f"  {' '.join(pieces)}"
 
 
-def _classes_or_values(row: Mapping[str, np.ndarray], asked: Mapping) -> list[str]:
+def _classes_or_values(row: Mapping[str, np.ndarray], asked: Mapping) -> str:
     """Returns the classes and scores of TF Serving's Classify, or every output by its name."""
     if {"classes", "scores"} == row.keys():
         names, numbers = list(map(printable, row["classes"])), row["scores"]
         best_first = sorted(zip(names, numbers, strict=True), key=lambda pair: -pair[1])
-        return [f"  {name:<{max(map(len, names))}}  {number:.4f}" for name, number in best_first]
+        return "\n".join(f"  {name:<{max(map(len, names))}}  {number:.4f}" for name, number in best_first)
     width = max(map(len, row), default=0)
-    return [f"  {name:<{width}}  {_values(values)}" for name, values in sorted(row.items())]
+    return "\n".join(f"  {name:<{width}}  {_values(values)}" for name, values in sorted(row.items()))
 
 
 def _values(values: np.ndarray) -> str:

@@ -6,11 +6,14 @@ objectives.py               the objectives of pre-training by name
 pretraining_phase.py        one phase of pre-training: records of one length
 pretraining_evaluation.py   evaluates a pre-trainer on records
 language_modeling.py        the run of a language model on streams of text, and its evaluation
+language_model_options.py   the options of a language model's run
 fine_tuning.py              the fine-tuning run of every task
+fine_tuning_options.py      the options of a fine-tuning run
 few_shot.py                 the run of a classifier on a few texts per label
 finished_runs.py            evaluates and predicts with the model of a finished run, for every task
-question_answering.py       the additional options and files of question answering runs
+question_answering.py       the additional files of question answering runs
 distillation.py             the teacher of a run and what its student learns from it
+run_options.py              the options of all runs
 starting_point.py           starts a run from random weights or from a model folder
 optimizer_choice.py         selects optimiser, learning rates and weight averaging
 strategies.py               tf.distribute strategies by name, and communication between workers

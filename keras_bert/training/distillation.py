@@ -3,32 +3,45 @@
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from keras_bert.models.distiller import LABELS, PREDICTIONS, SOFT_TARGETS, Distiller, checked_terms
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import documented, option, whole_numbers
+
+if TYPE_CHECKING:
+    from keras_bert.models.distiller import Distiller
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class Distillation:
     """A teacher, and the terms of the loss of its student; see `Distiller`.
-
-    Attributes:
-        teacher: a checkpoint in any format.
-        terms: names and weights of the terms, or a list of `name` and `name:weight`.
-        layer_map: for each of the student's layers, the number of the teacher's layer, counted from 0.
-        temperature: how soft the teacher's probabilities are.
 
     Raises:
         InputError: a term is unknown, or its weight is not a positive number.
     """
 
-    teacher: str | os.PathLike
-    terms: Mapping[str, float] | Sequence[str] = (f"{SOFT_TARGETS}:0.5", f"{LABELS}:0.5")
-    layer_map: Sequence[int] | None = None
-    temperature: float = 2.0
+    teacher: str | os.PathLike = option(
+        dataclasses.MISSING, "The teacher: the folder of a trained model, for distillation."
+    )
+    terms: Mapping[str, float] | Sequence[str] = option(
+        ("soft_targets:0.5", "labels:0.5"),
+        "The terms of the student's loss, with weights: labels, soft_targets, predictions, cosine, attention_scores, "
+        "hidden_states, embeddings.",
+        flag="distill_terms",
+    )
+    layer_map: Sequence[int] | None = option(
+        None,
+        "For each of the student's layers, the teacher's layer that it learns from, numbered from 0 (default: layers "
+        "at equal distances).",
+        flag="distill_layers",
+        read=whole_numbers("distill_layers"),
+    )
+    temperature: float = option(2.0, "The temperature that softens the teacher's probabilities.")
 
     def __post_init__(self):
+        from keras_bert.models.distiller import checked_terms
+
         object.__setattr__(self, "terms", checked_terms(self.terms))
 
     def settings(self) -> dict[str, Any]:
@@ -36,7 +49,7 @@ class Distillation:
         settings = dataclasses.asdict(self) | {"teacher": os.path.abspath(self.teacher)}
         return settings | {"layer_map": None if self.layer_map is None else list(self.layer_map)}
 
-    def distiller(self, student, teacher_class: type | None = None) -> Distiller:
+    def distiller(self, student, teacher_class: type | None = None) -> "Distiller":
         """Returns the model that trains a student.
 
         Args:
@@ -46,6 +59,8 @@ class Distillation:
         Raises:
             InputError: teacher and student do not fit together.
         """
+        from keras_bert.models.distiller import PREDICTIONS, SOFT_TARGETS, Distiller
+
         teacher = teacher_class.from_pretrained(self.teacher) if teacher_class else None
         if teacher is not None and {SOFT_TARGETS, PREDICTIONS} & set(self.terms) and teacher.new_parts.untrained():
             raise InputError(

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -22,105 +22,12 @@ from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.distillation import teacher_logits
 from keras_bert.tasks.fitting import text_task
 from keras_bert.training.best_model import BestModel, remove_best_weights
-from keras_bert.training.distillation import Distillation
-from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
+from keras_bert.training.fine_tuning_options import FineTuningOptions
+from keras_bert.training.optimizer_choice import averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
-from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, exclusive_training
-from keras_bert.training.seeds import check_seed
+from keras_bert.training.run_folder import RunFolder, exclusive_training
 from keras_bert.training.starting_point import StartingPoint
 from keras_bert.training.strategies import any_worker, call_in_chief, check_batch_size, is_chief, wait_for_all
-from keras_bert.training.trackers import check_trackers
-
-
-@dataclasses.dataclass(frozen=True)
-class FineTuningOptions:
-    """The options of a fine-tuning run, for every task.
-
-    Attributes:
-        max_seq_length: the largest number of tokens in a row; batches are as long as their longest row. None: 128, for
-            question answering 384, or the number of positions of the model if it has fewer.
-        train_batch_size: examples per update.
-        learning_rate: the highest learning rate.
-        num_train_epochs: passes over the examples; may be a fraction.
-        warmup_proportion: the fraction of training in which the learning rate rises.
-        save_checkpoints_steps: number of updates between two checkpoints.
-        keep_checkpoint_max: the number of newest checkpoints to keep; 0 for all.
-        steps_per_execution: number of updates between two returns to Python.
-        gradient_accumulation_steps: the number of parts in which each batch is computed.
-        gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
-        seed: seed of new weights, dropout and the order of the examples.
-        track: names of `trackers.TRACKERS` that get the training metrics too.
-        keep_best: whether to evaluate while training and keep the best model instead of the last.
-        eval_steps: number of updates between two of these evaluations; 0 for one per epoch.
-        patience: training ends after this many evaluations without a better score; 0 for never.
-        main_score: name of the score that decides which model is best; None for that of the task.
-        class_weight: label -> weight, or "balanced" to give every class the same total weight.
-        optimizer: the optimiser, its learning rates, and the averaging of weights.
-        layer_decay: factor of the learning rate from each layer to the one below, see `AdamW`.
-        freeze_embeddings, freeze_layers, freeze_encoder: the parts that are not trained, see `trainable_parts.freeze`.
-        lora_rank: rank of LoRA, see `trainable_parts.enable_lora`; 0 for training without LoRA.
-        lora_alpha, lora_parts: the scale of LoRA (None: the rank), and the parts of the model that get it.
-        distillation: the teacher of a classifier and what it teaches; None for training on labels only.
-
-    Raises:
-        InputError: a number is out of range, or two options contradict each other.
-    """
-
-    max_seq_length: int | None = None
-    train_batch_size: int = 32
-    learning_rate: float = 5e-5
-    num_train_epochs: float = 3.0
-    warmup_proportion: float = 0.1
-    save_checkpoints_steps: int = 1000
-    keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX
-    steps_per_execution: int = 1
-    gradient_accumulation_steps: int = 1
-    gradient_checkpointing: bool = False
-    seed: int = 12345
-    track: tuple[str, ...] = ()
-    keep_best: bool = False
-    eval_steps: int = 0
-    patience: int = 0
-    main_score: str | None = None
-    class_weight: Mapping[str, float] | str | None = None
-    optimizer: OptimizerChoice = OptimizerChoice()
-    layer_decay: float = 1.0
-    freeze_embeddings: bool = False
-    freeze_layers: int = 0
-    freeze_encoder: bool = False
-    lora_rank: int = 0
-    lora_alpha: float | None = None
-    lora_parts: Sequence[str] = ("attention",)
-    distillation: Distillation | None = None
-
-    def __post_init__(self):
-        check_seed(self.seed)
-        check_trackers(self.track)
-        if self.train_batch_size < 1 or self.num_train_epochs <= 0 or not 0 <= self.warmup_proportion <= 1:
-            raise InputError(
-                "train_batch_size must be at least 1, num_train_epochs more than 0 and warmup_proportion between 0 and "
-                f"1. Received: {self.train_batch_size}, {self.num_train_epochs}, {self.warmup_proportion}"
-            )
-        if (self.patience or self.eval_steps) and not self.keep_best:
-            raise InputError("eval_steps and patience need keep_best. Add keep_best or leave them out.")
-        if self.lora_rank and (self.freeze_embeddings or self.freeze_layers or self.freeze_encoder):
-            raise InputError("LoRA freezes the encoder already. Leave out either lora_rank or the freeze options.")
-
-    def settings(self) -> dict[str, Any]:
-        """Returns the options that must not change when the run is resumed."""
-        changeable = (
-            "save_checkpoints_steps",
-            "keep_checkpoint_max",
-            "steps_per_execution",
-            "gradient_accumulation_steps",
-            "gradient_checkpointing",
-            "track",
-            "distillation",
-            "optimizer",
-        )
-        settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in changeable}
-        distillation = self.distillation and self.distillation.settings()
-        return settings | {"distillation": distillation} | self.optimizer.settings()
 
 
 @exclusive_training
@@ -170,7 +77,7 @@ def fine_tune(
     if options.class_weight is not None:
         train = dataclasses.replace(train, weights=task.class_weights(train, options.class_weight))
     task.before_training(train)
-    rows = task.encode(train, options.max_seq_length).print_notes().rows
+    rows = task.rows(train, options.max_seq_length).print_notes().rows
     _prepare(model, options)
     settings = run_settings(model, task, train, dev, start, options, model_arguments)
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
@@ -281,11 +188,11 @@ def _best_model(
 
 def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[], dict[str, float]]:
     """Returns a function that returns the scores of the task's model with its current weights; ties count as wrong."""
-    encoded = task.encode(dev, options.max_seq_length).print_notes()
+    example_rows = task.rows(dev, options.max_seq_length).print_notes()
 
     def evaluate():
-        outputs = task.outputs(encoded.rows, options.train_batch_size)
-        scores = task.scores(dev, task.answers(dev, encoded, outputs), is_worst=True)
+        outputs = task.outputs(example_rows.rows, options.train_batch_size)
+        scores = task.scores(dev, task.answers(dev, example_rows, outputs), is_worst=True)
         return {name: float(value) for name, value in scores.items()}
 
     return functools.partial(call_in_chief, evaluate)

@@ -64,10 +64,10 @@ def ask_model(
     """
     task = text_task(model)
     length = row_length(model.config, max_seq_length, task.usual_length)
-    encoded = task.encode(examples if with_labels else task.without_labels(examples), length).print_notes()
+    example_rows = task.rows(examples if with_labels else task.without_labels(examples), length).print_notes()
     chosen = {name: options.pop(name) for name in task.output_options if name in options}
-    outputs = task.outputs(encoded.rows, batch_size, **chosen)
-    return Answered(model, examples, encoded, outputs, task.answers(examples, encoded, outputs, **options))
+    outputs = task.outputs(example_rows.rows, batch_size, **chosen)
+    return Answered(model, examples, example_rows, outputs, task.answers(examples, example_rows, outputs, **options))
 
 
 def evaluate_run(

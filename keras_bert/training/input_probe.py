@@ -2,7 +2,8 @@
 
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
@@ -16,8 +17,9 @@ class InputProbe:
     """Counts the batches and tokens of a dataset and the time spent waiting for them. Reports a batch that does not
     come.
 
-    It adds a few TensorFlow operations to each batch, and no call of Python. In its `with` block, a thread checks how
-    long training has waited for a batch, and reports a wait that is too long on standard error, again and again.
+    It adds a few TensorFlow operations to each batch, and a call of Python only if operations must be deterministic. In
+    its `with` block, a thread checks how long training has waited for a batch, and reports a wait that is too long on
+    standard error, again and again.
 
     Args:
         source: the origin of the batches, for the report.
@@ -27,6 +29,7 @@ class InputProbe:
     def __init__(self, source: str, stuck_seconds: float = 300.0):
         self._source = source
         self._stuck_seconds = stuck_seconds
+        self._now = _clock()
         with tf.device("/cpu:0"):
             self._num_requested = tf.Variable(0.0, trainable=False, dtype=tf.float64)
             self._sums = tf.Variable([0.0] * len(_SUMS), trainable=False, dtype=tf.float64)
@@ -67,7 +70,7 @@ class InputProbe:
     @tf.autograph.experimental.do_not_convert
     def _request(self, _) -> tf.Tensor:
         with tf.control_dependencies([self._num_requested.assign_add(1.0)]):
-            return tf.timestamp()
+            return self._now()
 
     @tf.autograph.experimental.do_not_convert
     def _count(self, requested_at: tf.Tensor, batch):
@@ -83,7 +86,7 @@ class InputProbe:
                 predictions = tf.math.count_nonzero(batch[features.MASKED_LM_WEIGHTS], dtype=tf.float64)
             predictions = tokens if is_stream else predictions
         one = tf.ones([], tf.float64)
-        amounts = tf.stack([one, tf.timestamp() - requested_at, tokens, tokens * columns, predictions])
+        amounts = tf.stack([one, self._now() - requested_at, tokens, tokens * columns, predictions])
         with tf.control_dependencies([self._sums.assign_add(amounts)]):
             return tf.nest.map_structure(tf.identity, batch)
 
@@ -101,3 +104,15 @@ class InputProbe:
                     flush=True,
                 )
                 waited = 0.0
+
+
+def _clock() -> Callable[[], tf.Tensor]:
+    """Returns a function that returns the time in seconds.
+
+    TensorFlow refuses to read its own clock if operations must be deterministic; Python's is slower.
+    """
+    try:
+        tf.timestamp()
+    except tf.errors.FailedPreconditionError:
+        return lambda: tf.ensure_shape(tf.numpy_function(time.time, [], tf.float64), [])
+    return tf.timestamp

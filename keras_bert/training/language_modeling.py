@@ -14,54 +14,15 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.streams import TokenStream
 from keras_bert.tokenization.stream_vocabulary import CHARACTERS
-from keras_bert.training.optimizer_choice import OptimizerChoice, take_averages
+from keras_bert.training.language_model_options import LanguageModelOptions
+from keras_bert.training.optimizer_choice import take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
-from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, exclusive_training
-from keras_bert.training.seeds import check_seed
+from keras_bert.training.run_folder import RunFolder, exclusive_training
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
 from keras_bert.training.strategies import check_batch_size
-from keras_bert.training.trackers import check_trackers
 
 # Compiling a step takes as long as some dozens of steps.
 _MIN_STEPS_FOR_XLA = 200
-
-
-@dataclasses.dataclass(frozen=True)
-class LanguageModelOptions:
-    """The options of `train_language_model`.
-
-    Attributes:
-        max_seq_length: tokens of a segment. A token knows those before it in its segment, and the memory.
-        train_batch_size: rows of a batch: the number of streams that are read side by side.
-        learning_rate, num_train_steps, num_warmup_steps, adam_beta_2, optimizer: as in `PretrainingRunOptions`.
-        save_checkpoints_steps, keep_checkpoint_max, steps_per_execution, track: likewise.
-        gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
-        seed: seed of new weights and of dropout.
-    """
-
-    max_seq_length: int = 128
-    train_batch_size: int = 32
-    learning_rate: float = 2.5e-4
-    adam_beta_2: float = 0.999
-    num_train_steps: int = 100_000
-    num_warmup_steps: int = 0
-    save_checkpoints_steps: int = 1000
-    keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX
-    steps_per_execution: int = 1
-    gradient_checkpointing: bool = False
-    seed: int = 12345
-    track: tuple[str, ...] = ()
-    optimizer: OptimizerChoice = OptimizerChoice(learning_rate_schedule="cosine")
-
-    def __post_init__(self):
-        check_seed(self.seed)
-        check_trackers(self.track)
-
-    def settings(self) -> dict[str, Any]:
-        """Returns the settings that must not change when a run is resumed."""
-        names = ("max_seq_length", "train_batch_size", "learning_rate", "adam_beta_2", "num_train_steps")
-        values = {name: getattr(self, name) for name in (*names, "num_warmup_steps")}
-        return {**values, "random_seed": self.seed, **self.optimizer.settings()}
 
 
 @exclusive_training

@@ -1,46 +1,38 @@
-"""The choice of optimiser, learning rates and weight averaging, which all runs have in common."""
+"""The choice of optimiser, learning rates and weight averaging, which all runs have in common.
+
+Nothing here imports Keras before it is needed, so that `--help` is quick.
+"""
 
 import contextlib
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from keras_bert.optimization import (
-    LAMB,
-    AdamW,
-    WarmupConstant,
-    WarmupCosineDecay,
-    WarmupLinearDecay,
-    WarmupPolynomialDecay,
-    WarmupTrapezoid,
-)
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import documented, option
 
 OPTIMIZERS = ("adamw", "lamb")
 SCHEDULES = ("linear", "polynomial", "cosine", "trapezoid", "constant")
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class OptimizerChoice:
     """The optimiser of a run, its learning rate schedule, and the averaging of weights.
-
-    Attributes:
-        optimizer: one of `OPTIMIZERS`.
-        learning_rate_schedule: one of `SCHEDULES`; all have a warm-up.
-        decay_power: power of the polynomial schedule; None for 1, which is linear.
-        num_decay_steps: number of updates in which the trapezoid falls; None for a tenth of the run.
-        ema_momentum: the fraction of the weights' moving average that each update keeps, such as 0.999. The trained
-            model then has the averaged weights. 0 for no averaging.
 
     Raises:
         InputError: a value is unknown or out of range, or the schedule does not use it.
     """
 
-    optimizer: str = "adamw"
-    learning_rate_schedule: str = "linear"
-    decay_power: float | None = None
-    num_decay_steps: int | None = None
-    ema_momentum: float = 0.0
+    optimizer: str = option("adamw", "AdamW, or LAMB for large batches.", choices=OPTIMIZERS)
+    learning_rate_schedule: str = option("linear", "How the learning rate decays after the warm-up.", choices=SCHEDULES)
+    decay_power: float | None = option(None, "The power of the polynomial (default: 1, which is linear; 0.5 for LAMB).")
+    num_decay_steps: int | None = option(None, "The updates in which the trapezoid decays (default: a tenth of all).")
+    ema_momentum: float = option(
+        0.0,
+        "The momentum of a moving average of the weights, such as 0.999; 0: no average. The trained model has the "
+        "averaged weights.",
+    )
 
     def __post_init__(self):
         for name, known in (("optimizer", OPTIMIZERS), ("learning_rate_schedule", SCHEDULES)):
@@ -67,16 +59,20 @@ class OptimizerChoice:
         Raises:
             InputError: a number is out of range.
         """
+        from keras_bert import optimization
+
         steps = (learning_rate, num_train_steps, num_warmup_steps)
         if self.learning_rate_schedule == "polynomial":
-            return WarmupPolynomialDecay(*steps, power=1.0 if self.decay_power is None else self.decay_power)
+            return optimization.WarmupPolynomialDecay(
+                *steps, power=1.0 if self.decay_power is None else self.decay_power
+            )
         if self.learning_rate_schedule == "trapezoid":
             tenth = max(1, num_train_steps // 10)
-            return WarmupTrapezoid(
+            return optimization.WarmupTrapezoid(
                 *steps, num_decay_steps=tenth if self.num_decay_steps is None else self.num_decay_steps
             )
-        kinds = {"linear": WarmupLinearDecay, "cosine": WarmupCosineDecay, "constant": WarmupConstant}
-        return kinds[self.learning_rate_schedule](*steps)
+        kinds = {"linear": "WarmupLinearDecay", "cosine": "WarmupCosineDecay", "constant": "WarmupConstant"}
+        return getattr(optimization, kinds[self.learning_rate_schedule])(*steps)
 
     def make(self, schedule, *, beta_2: float = 0.999, bias_correction: bool = True, layer_decay: float = 1.0):
         """Returns the optimiser.
@@ -90,6 +86,8 @@ class OptimizerChoice:
         Raises:
             InputError: `layer_decay` is given for `LAMB`.
         """
+        from keras_bert.optimization import LAMB, AdamW
+
         averaging = {"use_ema": True, "ema_momentum": self.ema_momentum} if self.ema_momentum else {}
         if self.optimizer == "adamw":
             return AdamW(schedule, beta_2=beta_2, bias_correction=bias_correction, layer_decay=layer_decay, **averaging)

@@ -1,82 +1,68 @@
-"""The options of a pre-training run."""
+"""The options of a pre-training run. Nothing here imports TensorFlow, so that `--help` is quick."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import documented, option, same_option
 from keras_bert.training.distillation import Distillation
-from keras_bert.training.objectives import DEFAULT_OBJECTIVE
-from keras_bert.training.optimizer_choice import OptimizerChoice
-from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
+from keras_bert.training.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from keras_bert.training.pretraining_phase import PretrainingPhase
-from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX
-from keras_bert.training.seeds import check_seed
-from keras_bert.training.strategies import check_batch_size
-from keras_bert.training.trackers import check_trackers
+from keras_bert.training.run_options import RunOptions
+
+if TYPE_CHECKING:
+    from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
-class PretrainingRunOptions:
-    """The options of `train_pretrainer`.
+class PretrainingRunOptions(RunOptions):
+    """The options of `train_pretrainer`; see also `RunOptions`.
 
     Attributes:
-        max_seq_length, max_predictions_per_seq, masking: see `pretraining_dataset`.
-        train_batch_size: sequences per update.
-        learning_rate: the highest learning rate.
-        adam_beta_2: decay rate of the average of squared gradients; 0.98 is common for short training.
-        num_train_steps: number of updates in the first phase.
-        num_warmup_steps: number of updates of the first phase in which the learning rate rises.
-        save_checkpoints_steps: number of updates between two checkpoints.
-        keep_checkpoint_max: the number of newest checkpoints to keep; 0 for all.
-        steps_per_execution: number of updates between two returns to Python.
-        gradient_accumulation_steps: the number of parts in which each batch is computed.
-        gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
-        mem_len: above 0, for XLNet: the tokens of the rows before that a row attends to, see `BertPretrainer.compile`.
-        objective: one of `objectives.OBJECTIVES`.
-        model_arguments: constructor arguments of its pre-trainer besides the config.
-        seed: seed of new weights, dropout, masks and the order of the records.
-        track: names of `trackers.TRACKERS` that get the training metrics too.
-        optimizer: the optimiser, its learning rates, and the averaging of weights.
+        masking: see `pretraining_dataset`.
+        model_arguments: constructor arguments of the objective's pre-trainer besides the config.
         second_phase: a second phase with records of another length. Weights and moments are kept. In the paper, nine
             tenths of the updates have short sequences and one tenth long ones.
-        stuck_input_seconds: the wait for a batch, in seconds, after which it is reported on standard error.
         keep_best: records to evaluate on while training. The model with the lowest loss is kept instead of the last.
-        eval_steps: number of updates between two of these evaluations; 0 for one per checkpoint.
         distillation: a teacher with the same vocabulary, and what it teaches.
 
     Raises:
         InputError: the seed is out of range, or there is a teacher for another objective than masked_lm.
     """
 
-    max_seq_length: int | None = None
-    max_predictions_per_seq: int | None = None
+    train_batch_size: int = option(32, "Sequences per update.")
+    max_seq_length: int | None = same_option(PretrainingPhase, "max_seq_length")
+    max_predictions_per_seq: int | None = same_option(PretrainingPhase, "max_predictions_per_seq")
+    adam_beta_2: float = option(
+        0.999, "Adam's decay rate of the mean of squared gradients; 0.98 helps in short training."
+    )
+    num_train_steps: int = option(100_000, "The number of updates.")
+    num_warmup_steps: int = option(10_000, "The number of updates in which the learning rate rises.")
+    eval_steps: int = option(0, "Updates between the evaluations of keep_best (default: save_checkpoints_steps).")
+    objective: str = option(
+        DEFAULT_OBJECTIVE,
+        "What is learnt: masked tokens and, if the records have them, next sentences (masked_lm), also the tokens "
+        "of masked spans from the tokens beside them (span_boundary: SpanBERT), or which tokens a small masked LM has "
+        "replaced (replaced_tokens: ELECTRA).",
+        choices=tuple(OBJECTIVES),
+    )
+    mem_len: int = option(
+        0,
+        "XLNet, above 0: the tokens of the rows before that a row attends to, on records with --num_streams equal to "
+        "--train_batch_size.",
+        lower_bound=0,
+    )
+    stuck_input_seconds: float = option(300.0, "Report what the run waits for when a batch takes longer than this.")
     masking: Mapping[str, object] | None = None
-    train_batch_size: int = 32
-    learning_rate: float = 5e-5
-    adam_beta_2: float = 0.999
-    num_train_steps: int = 100_000
-    num_warmup_steps: int = 10_000
-    save_checkpoints_steps: int = 1000
-    keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX
-    steps_per_execution: int = 1
-    gradient_accumulation_steps: int = 1
-    gradient_checkpointing: bool = False
-    mem_len: int = 0
-    objective: str = DEFAULT_OBJECTIVE
     model_arguments: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    seed: int = 12345
-    track: tuple[str, ...] = ()
-    optimizer: OptimizerChoice = OptimizerChoice()
     second_phase: PretrainingPhase | None = None
-    stuck_input_seconds: float = 300.0
-    keep_best: PretrainingEvaluation | None = None
-    eval_steps: int = 0
+    keep_best: "PretrainingEvaluation | None" = None
     distillation: Distillation | None = None
 
     def __post_init__(self):
-        check_seed(self.seed)
-        check_trackers(self.track)
+        super().__post_init__()
         if self.distillation and self.objective != DEFAULT_OBJECTIVE:
             raise InputError(
                 f"A teacher needs the objective {DEFAULT_OBJECTIVE}. Received: {self.objective}. Leave out one of "
@@ -102,6 +88,8 @@ class PretrainingRunOptions:
         Raises:
             InputError: a number is out of range, or the devices cannot share a batch evenly.
         """
+        from keras_bert.training.strategies import check_batch_size
+
         first = PretrainingPhase(
             train_files,
             self.num_train_steps,

@@ -5,33 +5,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import documented, option
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class PretrainingPhase:
     """A phase of pre-training. The paper has two: short sequences first, then long ones (section A.2).
 
     In the second phase, None stands for the value of the first, see `like`.
 
-    Attributes:
-        train_files: TFRecord files, wildcard patterns or folders.
-        num_train_steps: number of updates in this phase.
-        num_warmup_steps: number of these updates in which the learning rate rises.
-        train_batch_size: sequences per update.
-        learning_rate: the highest learning rate.
-        max_seq_length, max_predictions_per_seq: see `pretraining_dataset`; None for the lengths in the records.
-
     Raises:
         InputError: a number is out of range.
     """
 
-    train_files: str | Sequence[str]
-    num_train_steps: int
-    num_warmup_steps: int | None = None
-    train_batch_size: int | None = None
-    learning_rate: float | None = None
-    max_seq_length: int | None = None
-    max_predictions_per_seq: int | None = None
+    train_files: str | Sequence[str] = option(
+        dataclasses.MISSING, "TFRecord files to train on: names and globs, separated by commas.", flag="input_file"
+    )
+    num_train_steps: int = option(dataclasses.MISSING, "The number of updates.")
+    num_warmup_steps: int | None = option(None, "The number of updates in which the learning rate rises.")
+    train_batch_size: int | None = option(None, "Sequences per update.")
+    learning_rate: float | None = option(None, "The highest learning rate.")
+    max_seq_length: int | None = option(None, "The sequence length of the records. By default it is read from them.")
+    max_predictions_per_seq: int | None = option(
+        None, "The number of masked positions in the records, by default read from them; without masks, enough for all."
+    )
 
     def __post_init__(self):
         if self.train_batch_size is not None and self.train_batch_size < 1:

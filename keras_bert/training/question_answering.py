@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-from typing import Any
 
 from keras_bert.checkpoints.model_folder import set_model_arguments
 from keras_bert.program.errors import InputError
@@ -10,45 +9,16 @@ from keras_bert.tasks.base import Answered
 from keras_bert.tasks.calibration import write_reliability
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.answer_locations import check_training_questions
-from keras_bert.tasks.question_answering.answer_spans import FoundAnswer
+from keras_bert.tasks.question_answering.answers import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.question_answering.predictions import write_answers, write_errors
 from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.training.fine_tuning import FineTuningOptions, fine_tune
+from keras_bert.training.fine_tuning import fine_tune
+from keras_bert.training.fine_tuning_options import FineTuningOptions, QuestionAnsweringOptions
 from keras_bert.training.finished_runs import ask_model, calibrate_answered, load_trained_model, write_eval_results
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint
-
-
-@dataclasses.dataclass(frozen=True)
-class QuestionAnsweringOptions:
-    """The options for questions and contexts. None stands for the model's own value.
-
-    Attributes:
-        version_2_with_negative: whether contexts may have no answer, as in SQuAD 2.0.
-        null_threshold: see `AnswerOptions`.
-        doc_stride: the number of tokens between the starts of two windows.
-        max_query_length: longer questions are cut to this number of tokens.
-        n_best_size, max_answer_length: see `AnswerOptions`.
-    """
-
-    version_2_with_negative: bool = False
-    null_threshold: float | None = None
-    doc_stride: int | None = None
-    max_query_length: int | None = None
-    n_best_size: int = 20
-    max_answer_length: int = 30
-
-    def model_arguments(self) -> dict[str, Any]:
-        """Returns the options that the model's constructor takes."""
-        threshold = 0.0 if self.version_2_with_negative and self.null_threshold is None else self.null_threshold
-        values = {
-            "null_threshold": threshold,
-            "doc_stride": self.doc_stride,
-            "max_query_length": self.max_query_length,
-        }
-        return {name: value for name, value in values.items() if value is not None}
 
 
 def train_question_answering(
@@ -162,7 +132,7 @@ def _calibrated(answered: Answered, folder: RunFolder, sizes: dict[str, int]) ->
     """Calibrates the model, saves it, and gives the answers their new probabilities."""
     temperature = calibrate_answered(answered, folder).temperature
     outputs = {name: logits / temperature for name, logits in answered.outputs.items()}
-    answers = text_task(answered.model).answers(answered.examples, answered.encoded, outputs, **sizes)
+    answers = text_task(answered.model).answers(answered.examples, answered.example_rows, outputs, **sizes)
     return dataclasses.replace(answered, outputs=outputs, answers=answers)
 
 

@@ -26,6 +26,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.json_files import read_json_object
 from keras_bert.program.printing import recordable
+from keras_bert.training.run_options import KEEP_CHECKPOINT_MAX
 from keras_bert.training.strategies import (
     any_worker,
     call_in_chief,
@@ -38,8 +39,6 @@ from keras_bert.training.strategies import (
 _SETTINGS_FILE = "run.json"
 _LOCK_FILE = ".lock"
 _CHECKPOINT = re.compile(r"step-(\d+)")
-# The newest checkpoint, and one more in case the newest is damaged.
-KEEP_CHECKPOINT_MAX = 2
 # NumPy's file format cannot name the dtypes of ml_dtypes. Such arrays are stored as unsigned integers of the same size,
 # and the name of the dtype in an additional entry with this name.
 _TYPE_ENTRY = "{}.dtype"

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
+import tiny
 from pretraining_runs import pretrain
 from slow_parameters import slow_except
 
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.config import BertConfig
-from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.pretraining import PretrainingEvaluation, evaluate_pretrainer
 
@@ -31,15 +31,8 @@ WORDS = [
     "in",
     "old",
 ]
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *WORDS])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-)
+VOCABULARY = tiny.vocabulary(".", *WORDS)
+CONFIG = tiny.config(VOCABULARY, max_position_embeddings=64)
 XLNET = BertConfig.from_dict({**CONFIG.to_dict(), "model_type": "xlnet"})
 FORMS = {
     "packed": ({"max_sequences_per_row": 4}, {"compression": "gzip", "use_v2_feature_names": True}),

@@ -8,7 +8,7 @@ import shutil
 import time
 
 import pytest
-from small_saved_models import HttpClient
+from small_saved_models import wait_until_ready
 from web_driver import Browser
 
 from keras_bert.tf_serving.server.model_config import ModelConfig
@@ -145,11 +145,7 @@ def url(tmp_path_factory):
         save_constant_model(folder / "1", inputs, outputs)
         configs.append(ModelConfig(name, str(folder)))
     with background_server(configs, ServerOptions(port=0)) as address:
-        for _ in range(600):
-            with HttpClient(address.port) as client:
-                if client.raw("GET", "/healthz/ready")[0] == 200:
-                    break
-            time.sleep(0.1)
+        wait_until_ready(address.port)
         yield f"http://127.0.0.1:{address.port}/"
 
 

@@ -23,7 +23,7 @@ from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.config import BertConfig
 from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.multiple_choice.model import MultipleChoice

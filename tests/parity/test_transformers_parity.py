@@ -12,10 +12,10 @@ import subprocess
 
 import numpy as np
 import pytest
+import tiny
 from numpy_bert import scatter_weights, weights_by_name
 
-from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 SCRIPT = pathlib.Path(__file__).with_name("transformers_bert.py")
@@ -75,8 +75,8 @@ def assert_close(ours, theirs, where=...):
 def test_outputs_equal_those_of_transformers(
     run_transformers, activation, layers, heads, width, length, layer_norm_eps, seed
 ):
-    config = BertConfig(
-        vocab_size=997,
+    config = tiny.config(
+        997,
         hidden_size=width,
         num_hidden_layers=layers,
         num_attention_heads=heads,

@@ -1,11 +1,10 @@
 """Encoders as ONNX operations: what all have in common, and `BertEncoder`."""
 
 import numpy as np
-from keras import ops
 
-from keras_bert.models.trainable_parts import merged_kernel
 from keras_bert.records import features
 from keras_bert.serving.graph.onnx_graph import OnnxGraph
+from keras_bert.serving.graph.onnx_layers import array, dense, kernel, layer_norm, stored_name, table
 
 # The bias of the attention scores of padding, see `numbered_mask.attention_bias`.
 _MASKED = -30000.0
@@ -174,37 +173,3 @@ class OnnxEncoder:
         """Returns `values[:, start:end]`."""
         graph = self.graph
         return graph.node("Slice", values, graph.integers(start), graph.integers(end), graph.integers(1))
-
-
-def dense(graph: OnnxGraph, layer, values: str, exact: bool = False) -> str:
-    """Returns a Keras dense layer without its activation; see `OnnxGraph.dense`."""
-    bias = None if layer.bias is None else array(layer.bias)
-    return graph.dense(stored_name(layer), values, kernel(layer), bias, exact)
-
-
-def layer_norm(graph: OnnxGraph, layer, values: str) -> str:
-    """Returns a `LayerNorm`."""
-    gamma = array(layer.gamma)
-    beta = array(layer.beta) if layer.use_bias else np.zeros_like(gamma)
-    return graph.layer_norm(values, stored_name(layer), gamma, beta, layer.epsilon)
-
-
-def stored_name(part) -> str:
-    """Returns the path of a layer or variable without the model's name, which Keras numbers.
-
-    Example:
-        "sequence_classifier_1/classifier/kernel" -> "classifier/kernel"
-    """
-    return part.path.split("/", 1)[1]
-
-
-def kernel(layer) -> np.ndarray:
-    return merged_kernel(layer).astype(np.float32) if layer.lora_enabled else array(layer.kernel)
-
-
-def table(variable) -> tuple[str, np.ndarray]:
-    return stored_name(variable), array(variable)
-
-
-def array(variable) -> np.ndarray:
-    return ops.convert_to_numpy(ops.cast(variable, "float32"))

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_bert.encoders.long.block_patterns import SparseBlocks, Windows
+from keras_bert.encoders.long.block_patterns import SlidingWindows, SparseBlocks
 from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.choosing import layouts_for
 from keras_bert.layers.gathering import vectors_at
@@ -133,7 +133,7 @@ class WindowAttention(BlockSelfAttention):
     Global tokens attend to all tokens, with queries, keys and values of their own.
 
     Call arguments:
-        attention_bias: `Windows`, or the bias of full attention for all but the global tokens.
+        attention_bias: `SlidingWindows`, or the bias of full attention for all but the global tokens.
 
     Reference: Beltagy et al., 2020, sections 3.1 to 3.3.
     """
@@ -148,7 +148,7 @@ class WindowAttention(BlockSelfAttention):
             dense.build((None, self.hidden_size))
             setattr(self, name, dense)
 
-    def _attend_blocks(self, query, key, value, pattern: Windows, training):
+    def _attend_blocks(self, query, key, value, pattern: SlidingWindows, training):
         keys, values = (
             neighbouring_blocks(blocks, self._at_global(blocks, pattern, training)) for blocks in (key, value)
         )
@@ -165,7 +165,7 @@ class WindowAttention(BlockSelfAttention):
         found = vectors_at(vectors_of_rows, ops.reshape(places, (batch_size, -1)))
         return ops.reshape(found, (batch_size, self.num_heads, -1, self.head_size))
 
-    def _with_global_queries(self, gathered, hidden, pattern: Windows, training):
+    def _with_global_queries(self, gathered, hidden, pattern: SlidingWindows, training):
         batch_size, length, _ = ops.shape(hidden)
         num_global = ops.shape(pattern.global_columns)[1]
         at_global = ops.reshape(vectors_at(hidden, pattern.global_columns), (-1, self.hidden_size))

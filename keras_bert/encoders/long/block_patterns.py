@@ -15,7 +15,7 @@ _LENGTHS_OF_THE_PAPER = (1024, 3072, 4096)
 _RANGE_OF_THE_PAPER = 1024
 
 
-class Windows(NamedTuple):
+class SlidingWindows(NamedTuple):
     """The pattern of a layer with sliding windows and global tokens.
 
     Attributes:
@@ -55,7 +55,7 @@ class SparseBlocks(NamedTuple):
         return ops.shape(self.key_bias)[3] // ops.shape(self.numbers)[1]
 
 
-def windows(is_token, is_global, half_window: int, most_global: int) -> Windows:
+def windows(is_token, is_global, half_window: int, most_global: int) -> SlidingWindows:
     """Returns the pattern of windows: token i attends to token j if |i - j| <= half_window or j is global.
 
     Args:
@@ -87,7 +87,7 @@ def windows(is_token, is_global, half_window: int, most_global: int) -> Windows:
     shape = (batch_size, num_blocks, block_size, num_global)
     to_global = ops.broadcast_to(ops.reshape(is_used, (batch_size, 1, 1, num_global)), shape)
     bias = _bias(ops.concatenate([to_global, allowed], axis=3))
-    return Windows(ops.expand_dims(bias, 2), columns, numbers, _bias(is_token)[:, None, None])
+    return SlidingWindows(ops.expand_dims(bias, 2), columns, numbers, _bias(is_token)[:, None, None])
 
 
 def sparse_blocks(is_token, layer: int, num_heads: int, block_size: int, num_random: int, most_blocks: int):

@@ -1,11 +1,11 @@
 """`MobileBertEncoder`: MobileBERT, with narrow layers between wide vectors."""
 
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.encoders.mobile_bert.bottleneck_block import BottleneckBlock
 from keras_bert.encoders.mobile_bert.config import LAYER_NORM
 from keras_bert.encoders.mobile_bert.trigram_embeddings import TrigramEmbeddings
 from keras_bert.layers.heads import Pooler
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder import BertEncoder
 
 
 @stored_class

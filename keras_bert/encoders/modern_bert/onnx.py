@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from keras_bert.encoders.bert.onnx import OnnxEncoder, array, dense, kernel, layer_norm, stored_name, table
+from keras_bert.encoders.bert.onnx import OnnxEncoder
 from keras_bert.records import features
+from keras_bert.serving.graph.onnx_layers import array, dense, kernel, layer_norm, stored_name, table
 
 
 class OnnxModernBertEncoder(OnnxEncoder):

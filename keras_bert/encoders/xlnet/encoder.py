@@ -15,8 +15,8 @@ from keras_bert.layers.numbered_mask import MASKED, attention_bias, columns_with
 from keras_bert.layers.relative_attention import distance_vectors
 from keras_bert.layers.relative_block import RelativeBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
+from keras_bert.models.bert_layers import make_block
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder import make_block
 from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder, Tokens
 from keras_bert.records import features
 

@@ -9,5 +9,12 @@ eight_bit_weights.py    8-bit weights on disk: a quarter of the size
 eight_bit_products.py   dense layers with 8-bit matrix products
 canonical_graph.py      makes repeated exports of a model byte-identical
 onnx_graph.py           the operations and formulas of ONNX graphs
+onnx_layers.py          Keras layers as ONNX operations
+onnx_heads.py           what the tasks share of their ONNX operations
+onnx_encoders.py        finds the class that writes an encoder
 onnx_operations.py      the operations that these graphs have, and the shapes of their results
 """
+
+# The signature with what a model returns for token rows, which `keras_bert.serving.load` calls. Its output is `outputs`
+# if the model returns one array.
+RAW_OUTPUTS = "raw_outputs"

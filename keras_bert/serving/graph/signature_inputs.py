@@ -24,21 +24,7 @@ IDS = tf.TensorSpec([None, None], tf.int32)
 
 @dataclasses.dataclass(frozen=True)
 class SignatureOptions:
-    """The user's options of an export.
-
-    Attributes:
-        max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model. Give the
-            length that the model was trained with if it is shorter.
-        text_pairs: whether a classifier or an encoder takes two texts.
-        top_k: how many tokens a masked-LM model proposes for each [MASK].
-        pooling: how a `BertEncoder` pools the vectors of tokens, one of `config.POOLINGS`; None for `mean`.
-        normalize: whether an encoder divides the vector of a text by its length, so that products are cosines. None
-            stands for what a `SentenceEncoder` does, and true for a `BertEncoder`.
-        prompt: the name of the prompt that a `SentenceEncoder` puts before each text, or a `CrossEncoder` before each
-            query; None for its default.
-        num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
-        explain: whether a classifier, a tagger, a question answerer or a model of choices gets the signature `explain`.
-    """
+    """The options of an export that decide its signatures; see `BertModel.export_for_serving`."""
 
     max_seq_length: int | None = None
     text_pairs: bool = False
@@ -51,6 +37,10 @@ class SignatureOptions:
     length_penalty: float = 1.0
     num_answers: int = 1
     explain: bool = False
+
+    def given(self) -> list[str]:
+        """Returns the names of the options that are not their defaults."""
+        return [field.name for field in dataclasses.fields(self) if getattr(self, field.name) != field.default]
 
 
 def signature(**inputs):

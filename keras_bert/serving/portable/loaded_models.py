@@ -3,9 +3,11 @@
 A task reads a few attributes of its model, such as `labels`. This class has them, without Keras or TensorFlow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from keras_bert import registry
+from keras_bert.models.verb_options import check_options
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.serving.portable.checked_engine import CheckedEngine
@@ -25,6 +27,8 @@ class LoadedModel:
 
     Attributes:
         engine: `engine.run(features)` returns the outputs of the network.
+        signatures: of a SavedModel, its signatures: `signatures["serving_default"](text=["a text"])` returns arrays by
+            name, as a server does. Empty for other formats.
         kind, config, vocabulary: as of a Keras model.
         max_seq_length: longer texts are cut to this many tokens, unless `predict` gets another `max_seq_length`.
 
@@ -50,6 +54,7 @@ class LoadedModel:
         axes = {axis for axes in outputs.values() for axis in axes}
         self.has_token_outputs = "length" in axes
         self.feature_axes = ("batch", "choices", "length") if "choices" in axes else ("batch", "length")
+        self.signatures = getattr(engine, "signatures", {})
         self.engine = CheckedEngine(engine, self.config, len(self.feature_axes), outputs)
         self.feature_names = self.engine.feature_names
         known = {features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS}
@@ -62,26 +67,76 @@ class LoadedModel:
         if task.onnx is not None:  # other models write texts, which takes long
             self.engine.try_once()
 
-    def predict(self, x, *args, **options) -> list:
-        """Returns an answer for each text; the arguments are those of `predict(texts)` of the Keras model.
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        *,
+        callbacks: Any = None,
+        max_seq_length: int | None = None,
+        **unknown: Any,
+    ) -> list:
+        """Returns an answer for each text, as `predict(texts)` of the Keras model that was exported.
+
+        Args:
+            x: texts, as for the Keras model.
+            batch_size: texts computed at once, 32 by default.
+            verbose: 0 shows no progress.
+            callbacks: Keras callbacks; their `on_predict_...` methods are called.
+            max_seq_length: longer texts are cut to this many tokens; None for the length of the export.
+            **unknown: refused.
 
         Raises:
-            InputError: `x` has no texts, or as the Keras model.
+            InputError: `x` has no texts, an option is unknown, or as the Keras model.
         """
-        self._check_texts(x)
-        return fitting.predict_texts(self, x, *args, **{"max_seq_length": self.max_seq_length, **options})
+        arguments = {"batch_size": batch_size, "verbose": verbose, "callbacks": callbacks}
+        return self._predict(x, {**arguments, "max_seq_length": max_seq_length}, unknown)
 
-    def evaluate(self, x, *args, **options) -> dict[str, float]:
-        """Returns the official scores on texts with labels; the arguments are those of the Keras model."""
-        self._check_texts(x)
-        return fitting.evaluate_texts(self, x, *args, **{"max_seq_length": self.max_seq_length, **options})
+    def _predict(self, x, arguments: dict[str, Any], unknown: Mapping[str, Any]) -> list:
+        check_options(self.predict, "of this export", {}, unknown)
+        return self._on_texts().predict_texts(self, x, **self._checked(x, arguments))
+
+    def evaluate(
+        self,
+        x: Any,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        *,
+        sample_weight: Any = None,
+        callbacks: Any = None,
+        return_dict: bool = True,
+        max_seq_length: int | None = None,
+        skip_missing: bool = False,
+        **unknown: Any,
+    ) -> dict[str, float] | list[float]:
+        """Returns the official scores on texts with labels; the arguments are those of `TaskModel.evaluate`.
+
+        Raises:
+            InputError: as `predict`.
+        """
+        arguments = {"y": y, "batch_size": batch_size, "verbose": verbose, "sample_weight": sample_weight}
+        arguments |= {"callbacks": callbacks, "return_dict": return_dict, "skip_missing": skip_missing}
+        return self._evaluate(x, {**arguments, "max_seq_length": max_seq_length}, unknown)
+
+    def _evaluate(self, x, arguments: dict[str, Any], unknown: Mapping[str, Any]) -> dict[str, float] | list[float]:
+        check_options(self.evaluate, "of this export", {}, unknown)
+        return self._on_texts().evaluate_texts(self, x, **self._checked(x, arguments))
+
+    def _on_texts(self) -> Any:
+        """Returns the module with `evaluate_texts` and `predict_texts` for this model."""
+        return fitting
+
+    def _checked(self, x, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Returns the arguments with the length of the export. Raises `InputError` if `x` has no texts."""
+        if not holds_texts(x):
+            raise InputError(f"A loaded export takes texts. Received: {type(x).__name__}. Give features to engine.run.")
+        longest = arguments["max_seq_length"]
+        return {**arguments, "max_seq_length": self.max_seq_length if longest is None else longest}
 
     def warn_if_untrained(self, parts: Sequence[str] | None = None) -> None:
         """Does nothing: the export has reported parts that are not trained."""
-
-    def _check_texts(self, x) -> None:
-        if not holds_texts(x):
-            raise InputError(f"A loaded export takes texts. Received: {type(x).__name__}. Give features to engine.run.")
 
 
 def loaded_class(kind: str) -> type:

@@ -3,16 +3,16 @@
 import os
 
 from keras_bert import registry
-from keras_bert.encoders.bert.onnx import stored_name
 from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.serving.graph.eight_bit_products import input_divisors
+from keras_bert.serving.graph.onnx_encoders import check_encoder
 from keras_bert.serving.graph.onnx_graph import OPSET, OnnxGraph
+from keras_bert.serving.graph.onnx_heads import PREDICTIONS
+from keras_bert.serving.graph.onnx_layers import stored_name
 from keras_bert.serving.portable.folder import missing_package
-from keras_bert.serving.portable.onnx_encoders import check_encoder
-from keras_bert.serving.portable.onnx_heads import PREDICTIONS
 
 # A protocol buffer holds at most 2 GiB.
 _MOST_BYTES = (1 << 31) - 1

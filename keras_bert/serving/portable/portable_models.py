@@ -66,7 +66,7 @@ def exported_task(model, portable: bool = False) -> registry.Task:
 
 def check_options(model, given: Iterable[str]) -> None:
     """Raises `InputError` if an option is for exports of other models."""
-    options = registry.task_of(model).export.options
+    options = registry.export_of(model).options
     for name in given:
         if name not in options:
             kinds = [kind for kind in registry.TASKS if name in _options_of(kind)]
@@ -82,12 +82,12 @@ def _options_of(kind: str) -> tuple[str, ...]:
 
 def stored_kind(model) -> str:
     """Returns the kind of model that a loaded export behaves as; users' classes behave as their base class."""
-    return registry.task_of(model).export.stored_as or model.kind
+    return registry.export_of(model).stored_as or model.kind
 
 
 def answer_settings(model) -> dict:
     """Returns the constructor arguments of a model as JSON values, and its other settings of exports."""
-    return constructor_arguments(model) | registry.task_of(model).export.derived(model)
+    return constructor_arguments(model) | registry.export_of(model).derived(model)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """Texts with their token ids and rows, for people who port the tokenizer to another language."""
 
-import numpy as np
-
+from keras_bert.records.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.records.segment_rows import join_segments
 from keras_bert.tokenization.token_lists import PythonForm
 from keras_bert.tokenization.tokenizer import Tokenizer
@@ -57,8 +56,9 @@ def tokenizer_vectors(tokenizer: Tokenizer) -> dict:
     form, rows = PythonForm(tokenizer), []
     for parts in (_PAIR[1:], _PAIR):
         for length in _LENGTHS:
-            row, _ = join_segments([form.tokenize([part]) for part in parts], length, form.vocabulary)
-            numbers = {name: np.asarray(values)[0].tolist() for name, values in row.items()}
+            found, _ = join_segments([form.tokenize([part]) for part in parts], length, form.vocabulary)
+            row = found.padded(length)
+            numbers = {name: row[name][0].tolist() for name in (INPUT_IDS, INPUT_MASK, SEGMENT_IDS)}
             rows.append({"texts": list(parts), "max_seq_length": length, **numbers})
     roles = ("cls", "sep", "pad", "unk", "mask")
     ids = {role: tokenizer.ids[getattr(special_tokens, role)] for role in roles}

@@ -4,8 +4,9 @@ entry.py                 what checkpoints and exports must know of the task
 model.py                 SequenceClassifier: labels or scores for a text or a pair of texts
 sentence_classifier.py   SentenceClassifier: labels on the vector of a text, also from a few examples
 signatures.py            the signatures of its SavedModels
+onnx.py                  its models as ONNX operations
 examples.py              checked examples and their labels
-rows.py                  texts and pairs -> token rows
+answers.py               labels and scores, from the outputs of a model or of a server
 scores.py                accuracy, F1, Matthews, correlations; the main score of each GLUE task
 task.py                  the task for `fit`, `evaluate` and `predict`
 few_shot.py              trains on a few texts per label

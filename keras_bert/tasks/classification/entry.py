@@ -19,8 +19,9 @@ SEQUENCE_CLASSIFIER = Task(
             "doc_stride": DOC_STRIDE,
         },
         options=("text_pairs", "explain"),
+        served_answers="keras_bert.tasks.classification.answers.served_answers",
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.classifier",
+    onnx="keras_bert.tasks.classification.onnx.classifier",
     hub_task="text-classification",
     example='model.predict(["a text"])',
 )
@@ -28,5 +29,5 @@ SENTENCE_CLASSIFIER = dataclasses.replace(
     SEQUENCE_CLASSIFIER,
     model="keras_bert.tasks.classification.sentence_classifier.SentenceClassifier",
     start="keras_bert.tasks.embedding.start.start",
-    onnx="keras_bert.serving.portable.onnx_heads.sentence_classifier",
+    onnx="keras_bert.tasks.classification.onnx.sentence_classifier",
 )

@@ -30,24 +30,7 @@ def fit_few_shot(
     seed: int = 12345,
     verbose="auto",
 ) -> None:
-    """Trains the encoder and the dense layer of a `SentenceClassifier`.
-
-    Args:
-        model: a `SentenceClassifier` of the problem type `classification`, with a vocabulary.
-        texts: N texts.
-        labels: N label names or ids of the model.
-        epochs: passes over the pairs.
-        batch_size: pairs per update.
-        learning_rate: the peak rate. It rises for a tenth of the updates and then falls to 0.
-        max_pairs: the largest number of pairs in a pass; None for all. Without a limit their number grows with the
-            square of the number of texts.
-        max_seq_length: longer texts are cut to this many tokens.
-        seed: the seed of the order of the pairs.
-        verbose: as for `keras.Model.fit`.
-
-    Raises:
-        InputError: only one label occurs, a label is unknown, or the model is of another problem type.
-    """
+    """Trains the encoder and the dense layer of a `SentenceClassifier`; see its method `fit_few_shot`."""
     if model.problem_type != "classification":
         raise InputError(f"Few-shot training needs one label per text. Received: a model for {model.problem_type}")
     examples = complete_examples(text_task(model), texts, labels)

@@ -21,10 +21,13 @@ from keras_bert.models.losses import (
     squared_error_term,
 )
 from keras_bert.models.task_model import check_doc_stride, check_labels, example_weights
+from keras_bert.models.verb_options import check_options
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 PROBLEM_TYPES = ("classification", "multi_label", "regression")
+# Two labels that nobody has named, as transformers names them.
+UNNAMED_LABELS = ("LABEL_0", "LABEL_1")
 
 
 @stored_class
@@ -54,8 +57,8 @@ class SequenceClassifier(CalibratedModel):
 
     Args:
         config: a `BertConfig`.
-        labels: names of the classes; label id 0 is the first. For `regression`, the names of the scores; one score by
-            default.
+        labels: names of the classes; label id 0 is the first. For `regression`, the names of the scores. None: `score`
+            for `regression`, otherwise the two names LABEL_0 and LABEL_1.
         problem_type: `classification`, `multi_label` or `regression`, see above.
         doc_stride: cuts texts that are too long for a row into overlapping windows, each of which begins this many
             tokens after the one before it; the answer is the mean over the windows. None: such texts are cut off.
@@ -82,7 +85,7 @@ class SequenceClassifier(CalibratedModel):
     def __init__(
         self,
         config: BertConfig,
-        labels: Sequence[str] = ("score",),
+        labels: Sequence[str] | None = None,
         problem_type: str = "classification",
         doc_stride: int | None = None,
         **kwargs: Any,
@@ -93,6 +96,8 @@ class SequenceClassifier(CalibratedModel):
         super().__init__(config, **kwargs)
         self.problem_type = problem_type
         self.doc_stride = check_doc_stride(doc_stride)
+        if labels is None:
+            labels = ("score",) if problem_type == "regression" else UNNAMED_LABELS
         self.labels = check_labels(labels, fewest=2 if problem_type == "classification" else 1)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
@@ -114,6 +119,57 @@ class SequenceClassifier(CalibratedModel):
     def call(self, inputs: Any, training: bool = False) -> Any:
         pooled = self.encoder.vectors_at(inputs, training=training)["pooled_output"]
         return self.classifier(self.dropout(pooled, training=training))
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+        *,
+        max_seq_length: int | None = None,
+        seed: int = 12345,
+        skip_missing: bool = False,
+        teacher: Any = None,
+        terms: Any = None,
+        layer_map: Sequence[int] | None = None,
+        temperature: float = 2.0,
+        learning_rate: float = 5e-5,
+        **unknown: Any,
+    ) -> Any:
+        """Trains on features or on texts. Arguments that are not listed are those of `TaskModel.fit`.
+
+        Args:
+            teacher: texts only. A teacher, or its folder: then `keras_bert.distill` trains. A teacher goes without
+                validation_split, class_weight, sample_weight, steps_per_epoch and skip_missing.
+            terms, layer_map, temperature, learning_rate: with a teacher only; as for `keras_bert.distill`.
+        """
+        arguments = {"x": x, "y": y, "batch_size": batch_size, "epochs": epochs, "verbose": verbose}
+        arguments |= {"callbacks": callbacks, "validation_split": validation_split, "validation_data": validation_data}
+        arguments |= {"shuffle": shuffle, "class_weight": class_weight, "sample_weight": sample_weight}
+        arguments |= {"initial_epoch": initial_epoch, "steps_per_epoch": steps_per_epoch}
+        arguments |= {"validation_steps": validation_steps, "validation_batch_size": validation_batch_size}
+        arguments["validation_freq"] = validation_freq
+        options = {"max_seq_length": max_seq_length, "seed": seed, "skip_missing": skip_missing}
+        distilling = {"terms": terms, "layer_map": layer_map, "temperature": temperature}
+        distilling["learning_rate"] = learning_rate
+        if teacher is None:
+            check_options(self.fit, "without a teacher", distilling)
+        else:
+            options |= {"teacher": teacher, **distilling}
+        return self._fit(arguments, options, unknown)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)

@@ -41,7 +41,7 @@ class SentenceClassifier(SequenceClassifier):
     def __init__(
         self,
         config: BertConfig,
-        labels: Sequence[str] = ("score",),
+        labels: Sequence[str] | None = None,
         problem_type: str = "classification",
         pooling: Sequence[str] | str = ("mean",),
         dense: Sequence[Mapping] = (),
@@ -64,11 +64,50 @@ class SentenceClassifier(SequenceClassifier):
         vectors = self.sentence_head.text_vectors(self.encoder, inputs, training=training)
         return self.classifier(self.dropout(vectors, training=training))
 
-    def fit_few_shot(self, texts: Any, labels: Any, **options: Any) -> None:
-        """Trains on a few texts per label; the options are those of `tasks.classification.few_shot.fit_few_shot`."""
+    def fit_few_shot(
+        self,
+        texts: Any,
+        labels: Any,
+        *,
+        epochs: int = 1,
+        batch_size: int = 16,
+        learning_rate: float = 2e-5,
+        max_pairs: int | None = None,
+        max_seq_length: int | None = None,
+        seed: int = 12345,
+        verbose: Any = "auto",
+    ) -> None:
+        """Trains the encoder on pairs of a few texts per label, and then the dense layer on their vectors.
+
+        Args:
+            texts: N texts.
+            labels: N label names or ids of the model.
+            epochs: passes over the pairs.
+            batch_size: pairs per update.
+            learning_rate: the peak rate. It rises for a tenth of the updates and then falls to 0.
+            max_pairs: the largest number of pairs in a pass; None for all. Without a limit their number grows with the
+                square of the number of texts.
+            max_seq_length: longer texts are cut to this many tokens.
+            seed: the seed of the order of the pairs.
+            verbose: as for `fit`.
+
+        Raises:
+            InputError: only one label occurs, a label is unknown, or the model is of another problem type.
+        """
         from keras_bert.tasks.classification.few_shot import fit_few_shot
 
-        fit_few_shot(self, texts, labels, **options)
+        fit_few_shot(
+            self,
+            texts,
+            labels,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            max_pairs=max_pairs,
+            max_seq_length=max_seq_length,
+            seed=seed,
+            verbose=verbose,
+        )
 
     def get_config(self) -> dict[str, Any]:
         head = self.sentence_head.get_config()

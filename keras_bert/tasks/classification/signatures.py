@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
+from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.examples import of_examples
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
@@ -17,10 +18,8 @@ from keras_bert.serving.graph.signature_inputs import (
     tokens_signature,
     windows_signature,
 )
+from keras_bert.tasks.classification.answers import THRESHOLD
 from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
-
-# Of several labels, those with at least this probability are given.
-_THRESHOLD = 0.5
 
 
 def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=None, prompt: str = "") -> dict:
@@ -44,6 +43,8 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
     For TensorFlow Serving's Classify and Regress: `classify` takes `inputs`, serialised `tf.train.Example`s, and
     returns `classes`, strings `[B, L]`, and `scores`, float32 `[B, L]`; `regress` returns `outputs`, float32 `[B]`.
 
+    `raw_outputs` has the inputs of `tokens`, and returns `outputs`, float32 `[B, L]`: logits, or scores.
+
     With `options.explain` also `explain`, whose inputs are `text` and, for pairs, `text_b`.
     """
     check_room(options, 1 + options.text_pairs, model.vocabulary)
@@ -58,9 +59,11 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
     def run(*rows):
         return run_rows(logits_of, rows, len(model.labels))
 
+    def activated(logits):
+        return activate(logits) if activate else logits
+
     def finish(logits):
-        logits = activate(logits) if activate else logits
-        return outputs_of(logits, tf.constant(list(model.labels)))
+        return outputs_of(activated(logits), tf.constant(list(model.labels)))
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def answer(*rows):
@@ -76,8 +79,9 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
     else:
         of_text = text_signature(pack, tokenizer.tokenize, answer, options.text_pairs, prompt)
     of_tokens = tokens_signature(answer, options.max_seq_length, options.text_pairs)
+    raw = tokens_signature(lambda *rows: {"outputs": activated(run(*rows))}, options.max_seq_length, options.text_pairs)
     apis = _of_serving_apis(of_text, model.problem_type, len(model.labels))
-    return {"serving_default": of_text, "tokens": of_tokens, **apis, **more}
+    return {"serving_default": of_text, "tokens": of_tokens, RAW_OUTPUTS: raw, **apis, **more}
 
 
 def _explain_signature(model, tokenizer, pack, run, text_pairs: bool):
@@ -119,7 +123,7 @@ def _several_labels(logits, labels):
     return {
         "labels": _in_every_row(labels, logits),
         "probabilities": probabilities,
-        "is_given": probabilities > _THRESHOLD,
+        "is_given": probabilities > THRESHOLD,
     }
 
 

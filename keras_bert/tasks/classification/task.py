@@ -9,56 +9,24 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.base import Answered, Encoded, TextTask
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification import examples as classification
 from keras_bert.tasks.classification import report
+from keras_bert.tasks.classification.answers import (
+    THRESHOLD,
+    LabelAnswer,
+    LabelsAnswer,
+    ScoreAnswer,
+    classification_answers,
+)
 from keras_bert.tasks.classification.examples import TextExamples
-from keras_bert.tasks.classification.rows import encode_texts, encode_windows
 from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
-from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.label_names import label_name, label_names
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
-# With several labels, each label whose probability exceeds this is predicted.
-_THRESHOLD = 0.5
 _SMALLEST_PROBABILITY = np.finfo(np.float64).tiny
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelAnswer:
-    """The predicted label of a text.
-
-    Attributes:
-        label: the most probable label.
-        probability: the probability of `label`.
-        probabilities: label -> probability, in the order of the model's labels.
-    """
-
-    label: str
-    probability: float
-    probabilities: dict[str, float] = dataclasses.field(repr=False)
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelsAnswer:
-    """The predicted labels of a text, any number of them.
-
-    Attributes:
-        labels: the labels with a probability above 0.5, the most probable first.
-        probabilities: label -> probability, independent of each other, in the order of the model's labels.
-    """
-
-    labels: tuple[str, ...]
-    probabilities: dict[str, float]
-
-
-@dataclasses.dataclass(frozen=True)
-class ScoreAnswer:
-    """The predicted score of a text."""
-
-    score: float
 
 
 class ClassificationTask(TextTask):
@@ -84,61 +52,44 @@ class ClassificationTask(TextTask):
         labels = None if y is None else self._kind.as_labels(as_list(y, "labels"), self.model.labels)
         return TextExamples(texts, second_texts, labels, weights=sample_weight)
 
-    def encode(self, examples: TextExamples, max_seq_length: int | None = None) -> Encoded:
-        length = self.checked_length(max_seq_length)
-        if self.model.doc_stride and examples.second_texts is None:
-            return self._encode_windows(examples, length)
-
-        def encode(part: slice):
-            second_texts = examples.second_texts and examples.second_texts[part]
-            return encode_texts(examples.texts[part], second_texts, self.tokenizer, length)
-
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
-        rows, is_cut = encode_in_parts(encode, len(examples), padding)
-        num_cut = int(np.concatenate(is_cut).sum())
-        labels = None if examples.labels is None else self._kind.label_ids(examples, self.model.labels)
-        note = f"{examples.source}: {num_cut} of {len(examples)} texts were cut to {length} tokens"
-        return Encoded(self._with_labels(rows, labels, examples.weights), [note] if num_cut else [])
-
-    def _encode_windows(self, examples: TextExamples, length: int) -> Encoded:
-        """Encodes texts as overlapping windows. In training, each window has the label of its text."""
-
-        def encode(part: slice):
-            rows, texts = encode_windows(examples.texts[part], self.tokenizer, length, self.model.doc_stride)
-            return rows, texts + part.start
-
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
-        rows, texts = encode_in_parts(encode, len(examples), padding)
-        texts = np.concatenate(texts)
+    def rows(self, examples: TextExamples, max_seq_length: int | None = None) -> ExampleRows:
+        """As `TextTask.rows`. In training, each window of a text has the label of the text."""
+        stride = self.model.doc_stride
+        rows, is_cut, texts = self.text_rows(examples.texts, examples.second_texts, max_seq_length, doc_stride=stride)
         labels = None if examples.labels is None else self._kind.label_ids(examples, self.model.labels)[texts]
         weights = None if examples.weights is None else np.asarray(examples.weights, np.float32)[texts]
-        return Encoded(self._with_labels(rows, labels, weights), windows=texts)
+        rows = self._with_labels(rows, labels, weights)
+        if stride and examples.second_texts is None:
+            return ExampleRows(rows, windows=texts)
+        return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, max_seq_length))
 
-    def answers(self, examples: TextExamples, encoded: Encoded, outputs: np.ndarray) -> list:
-        return self._kind.answers(encoded.outputs_of_examples(outputs), self.model.labels)
+    def answers(self, examples: TextExamples, example_rows: ExampleRows, outputs: np.ndarray) -> list:
+        return classification_answers(
+            example_rows.outputs_of_examples(outputs), self.model.labels, self.model.problem_type
+        )
 
-    def logits_and_labels(self, examples: TextExamples, encoded: Encoded, outputs) -> tuple:
+    def logits_and_labels(self, examples: TextExamples, example_rows: ExampleRows, outputs) -> tuple:
         if self.model.problem_type == "regression":
             return None, None
-        gold = encoded.rows.labels.get(features.LABEL_IDS)
-        if gold is not None and encoded.windows is not None:
-            gold = gold[np.unique(encoded.windows, return_index=True)[1]]
-        return encoded.outputs_of_examples(outputs), gold
+        gold = example_rows.rows.labels.get(features.LABEL_IDS)
+        if gold is not None and example_rows.windows is not None:
+            gold = gold[np.unique(example_rows.windows, return_index=True)[1]]
+        return example_rows.outputs_of_examples(outputs), gold
 
     def explained_rows(
-        self, examples: TextExamples, encoded: Encoded, outputs, targets: Sequence
+        self, examples: TextExamples, example_rows: ExampleRows, outputs, targets: Sequence
     ) -> list[ExplainedRow]:
         """Explains the logit of a label, by default of the most probable one, or a score."""
-        of_examples, labels = encoded.outputs_of_examples(outputs), self.model.labels
-        windows = range(len(examples)) if encoded.windows is None else encoded.windows.tolist()
-        lengths, rows, before = np.diff(encoded.rows.splits), [], {}
+        of_examples, labels = example_rows.outputs_of_examples(outputs), self.model.labels
+        windows = range(len(examples)) if example_rows.windows is None else example_rows.windows.tolist()
+        lengths, rows, before = np.diff(example_rows.rows.splits), [], {}
         for row, example in enumerate(windows):
             texts = tuple(column[example] for column in (examples.texts, examples.second_texts) if column is not None)
             best = 0 if self.model.problem_type == "regression" else int(of_examples[example].argmax())
             number = best if targets[example] is None else number_of(targets[example], labels, "label")
             first = before.get(example, 0)
             before[example] = first + (self.model.doc_stride or 0)
-            pieces = pieces_of_row(self.row_ids(encoded, row), texts, self.tokenizer, [first] * len(texts))
+            pieces = pieces_of_row(self.row_ids(example_rows, row), texts, self.tokenizer, [first] * len(texts))
             weight = lengths[row] / lengths[np.array(windows) == example].sum()
             columns = () if pools_all_tokens(self.model) else (0,)
             rows.append(ExplainedRow(example, row, labels[number], (number,), columns, texts, pieces, float(weight)))
@@ -227,16 +178,6 @@ class _SingleLabel:
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return np.array(classification.label_ids(examples, labels), np.int32)
 
-    def answers(self, logits: np.ndarray, labels: Sequence[str]) -> list[LabelAnswer]:
-        logits = logits.astype(np.float64)
-        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-        rows = (exponentials / exponentials.sum(axis=1, keepdims=True)).tolist()
-        best = logits.argmax(axis=1).tolist()
-        return [
-            LabelAnswer(labels[number], row[number], dict(zip(labels, row, strict=True)))
-            for number, row in zip(best, rows, strict=True)
-        ]
-
     def scores(self, examples: TextExamples, answers: Sequence[LabelAnswer], labels: Sequence[str]):
         gold = self.label_ids(examples, labels)
         ids = {label: number for number, label in enumerate(labels)}
@@ -256,21 +197,12 @@ class _SeveralLabels:
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return classification.multi_hot_labels(examples.labels, labels, examples.source).astype(np.float32)
 
-    def answers(self, logits: np.ndarray, labels: Sequence[str]) -> list[LabelsAnswer]:
-        rows = (1 / (1 + np.exp(-logits.astype(np.float64)))).tolist()
-        result = []
-        for row in rows:
-            probabilities = dict(zip(labels, row, strict=True))
-            given = sorted((label for label in labels if probabilities[label] > _THRESHOLD), key=probabilities.get)
-            result.append(LabelsAnswer(tuple(reversed(given)), probabilities))
-        return result
-
     def scores(self, examples: TextExamples, answers: Sequence[LabelsAnswer], labels: Sequence[str]):
         gold = self.label_ids(examples, labels).astype(np.int64)
         probabilities = probabilities_of(answers)
         of_gold = np.where(gold == 1, probabilities, 1 - probabilities)
         loss = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean()
-        scores = multi_label_scores(gold, (probabilities > _THRESHOLD).astype(np.int64))
+        scores = multi_label_scores(gold, (probabilities > THRESHOLD).astype(np.int64))
         return {**scores, "loss": float(loss)}
 
     def cells(self, answers: Sequence[LabelsAnswer]) -> tuple[list[str], list[list]]:
@@ -288,9 +220,6 @@ class _Score:
 
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return classification.checked_scores(examples.labels, examples.source)
-
-    def answers(self, outputs: np.ndarray, labels: Sequence[str]) -> list[ScoreAnswer]:
-        return [ScoreAnswer(score) for score in outputs[:, 0].tolist()]
 
     def scores(self, examples: TextExamples, answers: Sequence[ScoreAnswer], labels: Sequence[str]):
         scores = regression_scores(examples.labels, [answer.score for answer in answers])

@@ -1,7 +1,11 @@
 """What a loaded export of a `SentenceEncoder` can do beside answering texts."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
+from keras_bert import registry
 from keras_bert.models.prompts import Prompts
 
 
@@ -12,8 +16,25 @@ class LoadedSentenceEncoder(Prompts):
         super().__init__(folder, engine)
         self.check_prompts()
 
-    def encode(self, texts, **options) -> np.ndarray:
-        """Returns the vectors of texts, float32 `[texts, D]`; the options are those of `sentence_embeddings`."""
-        from keras_bert.embeddings.text_vectors import sentence_embeddings
-
-        return sentence_embeddings(self, texts, **options)
+    def encode(
+        self,
+        texts: Any,
+        *,
+        normalize: bool | None = None,
+        prompt: str | None = None,
+        dimensions: int | None = None,
+        batch_size: int = 32,
+        max_seq_length: int | None = None,
+        on_progress: Callable[[int], None] = lambda num_texts: None,
+    ) -> np.ndarray:
+        """Returns the vectors of texts, float32 `[texts, D]`; the arguments are those of `SentenceEncoder.encode`."""
+        return registry.convenience("make vectors of texts").sentence_embeddings(
+            self,
+            texts,
+            normalize=normalize,
+            prompt=prompt,
+            dimensions=dimensions,
+            batch_size=batch_size,
+            max_seq_length=max_seq_length,
+            on_progress=on_progress,
+        )

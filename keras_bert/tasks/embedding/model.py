@@ -1,10 +1,11 @@
 """`SentenceEncoder`: one vector for each text, and its training on pairs, triplets, scores or labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras import ops
 
+from keras_bert import registry
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import POOLINGS, SENTENCE_POOLING, BertConfig
 from keras_bert.layers.text_pooling import TextPooling
@@ -70,6 +71,7 @@ class SentenceEncoder(Prompts, TaskModel):
     uses_pooler = False
     can_be_static = True
     loss_names = ("embedding_loss",)
+    metrics_refusal = "SentenceEncoder has no metrics in training. Its scores are those of evaluate(texts)."
     earlier_arguments = {"keeps_order": False}
 
     def __init__(
@@ -146,43 +148,98 @@ class SentenceEncoder(Prompts, TaskModel):
         """
         return self.sentence_head.finish(ops.cast(self.encoder.mean_vectors(ids), self._logits_dtype))
 
-    def encode(self, texts: Any, **options: Any) -> Any:
-        """Returns the vectors of texts, float32 `[texts, D]`; the options are those of `sentence_embeddings`."""
-        from keras_bert.embeddings.text_vectors import sentence_embeddings
-
-        return sentence_embeddings(self, texts, **options)
-
-    def compile(self, optimizer: Any, loss: EmbeddingLoss | str | None = None, **kwargs: Any) -> None:
-        """Configures training.
+    def encode(
+        self,
+        texts: Any,
+        *,
+        normalize: bool | None = None,
+        prompt: str | None = None,
+        dimensions: int | None = None,
+        batch_size: int = 32,
+        max_seq_length: int | None = None,
+        on_progress: Callable[[int], None] = lambda num_texts: None,
+    ) -> Any:
+        """Returns the vectors of texts, float32 `[texts, D]`.
 
         Args:
-            optimizer: a Keras optimizer.
-            loss: an `EmbeddingLoss`, or its name in `embedding_losses.LOSSES`. None keeps the loss that was chosen
-                before; without one, the examples select it, see the class.
-            **kwargs: as for `TaskModel.compile`. `gradient_accumulation_steps` is the number of parts in which each
-                batch is computed.
+            texts: strings; a single one is a list of one.
+            normalize: whether to divide each vector by its length; None for what the model does.
+            prompt: the name of the prompt that is put before each text; "" for none, None for the model's default.
+            dimensions: the number of first components to keep, for models that were trained with `Matryoshka`; None for
+                all.
+            batch_size: texts computed at once.
+            max_seq_length: longer texts are cut to this many tokens; None for the length of the model.
+            on_progress: called after each batch with the number of texts in it.
 
         Raises:
-            InputError: the loss is unknown, or Keras metrics are given: they would see one part of a batch only.
+            InputError: the model has no vocabulary or no such prompt, or a number is out of range.
         """
-        if kwargs.get("metrics") or kwargs.get("weighted_metrics"):
-            raise InputError("SentenceEncoder has no metrics in training. Leave metrics out, and call evaluate(texts).")
+        return registry.convenience("make vectors of texts").sentence_embeddings(
+            self,
+            texts,
+            normalize=normalize,
+            prompt=prompt,
+            dimensions=dimensions,
+            batch_size=batch_size,
+            max_seq_length=max_seq_length,
+            on_progress=on_progress,
+        )
+
+    def _set_loss(self, loss: Any, loss_weights: Any) -> None:
+        super()._set_loss(None, loss_weights)
         self.loss_choice = as_loss(loss) or self.loss_choice
-        super().compile(optimizer, **kwargs)
 
     def get_compile_config(self) -> dict[str, Any]:
         # A loss is chosen anew for each training.
         return {name: value for name, value in (super().get_compile_config() or {}).items() if name != "loss"}
 
-    def fit(self, x: Any = None, *args: Any, loss: EmbeddingLoss | str | None = None, **kwargs: Any) -> Any:
-        """Trains on texts or on features; `loss` is as for `compile`, the other arguments are those of `TaskModel.fit`.
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+        *,
+        max_seq_length: int | None = None,
+        seed: int = 12345,
+        skip_missing: bool = False,
+        loss: EmbeddingLoss | str | None = None,
+        **unknown: Any,
+    ) -> Any:
+        """Trains on texts or on features. Arguments that are not listed are those of `TaskModel.fit`.
 
         Features are `[B, C, S]`. Beside them the dictionary may hold `label_ids`, `[B]`: scores or the numbers of
         labels; and `text_numbers`, int `[B, C]`, which are equal for equal texts.
+
+        Args:
+            x, y: texts, pairs, triplets, scores and labels as in the description of the class; or features.
+            loss: as for `compile`.
+
+        Raises:
+            InputError: as `TaskModel.fit`, or the loss is unknown.
         """
         if loss is not None:
             self.loss_choice = as_loss(loss)
-        return super().fit(x, *args, **kwargs)
+        arguments = {"x": x, "y": y, "batch_size": batch_size, "epochs": epochs, "verbose": verbose}
+        arguments |= {"callbacks": callbacks, "validation_split": validation_split, "validation_data": validation_data}
+        arguments |= {"shuffle": shuffle, "class_weight": class_weight, "sample_weight": sample_weight}
+        arguments |= {"initial_epoch": initial_epoch, "steps_per_epoch": steps_per_epoch}
+        arguments |= {"validation_steps": validation_steps, "validation_batch_size": validation_batch_size}
+        arguments["validation_freq"] = validation_freq
+        options = {"max_seq_length": max_seq_length, "seed": seed, "skip_missing": skip_missing}
+        return self._fit(arguments, options, unknown)
 
     @property
     def embedding_loss(self) -> EmbeddingLoss:

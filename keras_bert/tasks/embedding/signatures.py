@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from keras_bert.config.poolings import check_pooling
 from keras_bert.program.errors import InputError
+from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
@@ -32,6 +33,8 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`.
 
     Output: `embedding`, float32 `[B, H]`, as `text_vectors.sentence_embeddings` computes it.
+
+    `raw_outputs` has the inputs of `tokens`, and returns the vectors as `outputs`.
 
     `embed` is the same as `serving_default`. `score` takes `text` and `text_b` and returns the cosine `score`, float32
     `[B]`.
@@ -83,7 +86,7 @@ def sentence_signatures(model, tokenizer, options: SignatureOptions) -> dict:
 
 
 def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize: bool, prompt: str = "") -> dict:
-    """Returns the signatures `serving_default`, `embed`, `tokens` and `score`.
+    """Returns the signatures `serving_default`, `embed`, `tokens`, `raw_outputs` and `score`.
 
     Args:
         vectors_of: ids, mask and segment numbers, int32 `[B, S]` -> float32 `[B, size]`.
@@ -130,6 +133,9 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
         "serving_default": of_text,
         "embed": of_text,
         "tokens": tokens_signature(embed, options.max_seq_length, options.text_pairs),
+        RAW_OUTPUTS: tokens_signature(
+            lambda *rows: {"outputs": run(*rows)}, options.max_seq_length, options.text_pairs
+        ),
         "score": score,
     }
 

@@ -1,5 +1,6 @@
 """Pairs, triplets, scored pairs and labelled texts, for `SentenceEncoder`."""
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 
@@ -8,9 +9,8 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.base import Answered, Encoded, TextTask
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification.report import write_regression_report
-from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES, TEXTS, SentenceExamples
 from keras_bert.tasks.embedding.scores import (
     cosines_of_pairs,
@@ -19,7 +19,6 @@ from keras_bert.tasks.embedding.scores import (
     pair_scores,
     similarity_scores,
 )
-from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
@@ -75,25 +74,18 @@ class EmbeddingTask(TextTask):
         if isinstance(inner, InBatchNegatives) and len(set(examples.columns[0])) < 2:
             raise InputError(f"{examples.source}: in-batch negatives need two different anchors or more. Received: one")
 
-    def encode(self, examples: SentenceExamples, max_seq_length: int | None = None) -> Encoded:
-        longest = self.model.max_seq_length if max_seq_length is None else max_seq_length
-        length, num_columns = self.checked_length(longest), len(examples.columns)
+    def rows(self, examples: SentenceExamples, max_seq_length: int | None = None) -> ExampleRows:
+        length = self.checked_length(self.model.max_seq_length if max_seq_length is None else max_seq_length)
         prefixes = self._prefixes(examples)
-
-        def encode(part: slice):
-            columns = zip(prefixes, examples.columns, strict=True)
-            by_column = [[prefix + text for text in column[part]] for prefix, column in columns]
-            texts = [text for row in zip(*by_column, strict=True) for text in row]
-            return encode_texts(texts, None, self.tokenizer, length)
-
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
-        rows, is_cut = encode_in_parts(encode, len(examples), padding, num_columns)
-        num_texts, num_cut = num_columns * len(examples), int(np.concatenate(is_cut).sum())
-        notes = [f"{examples.source}: {num_cut} of {num_texts} texts were cut to {length} tokens"] if num_cut else []
+        lists = zip(*examples.columns, strict=True)
+        texts = (prefix + text for texts in lists for prefix, text in zip(prefixes, texts, strict=True))
+        rows, is_cut, _ = self.text_rows(texts, None, length)
+        rows = dataclasses.replace(rows, rows_per_example=len(examples.columns))
+        notes = self._notes_of_cuts(examples, is_cut, length)
         equal = sum(len(set(texts)) < len(texts) for texts in zip(*examples.columns, strict=True))
         if examples.kind == PAIRS and equal:
             notes.append(f"{examples.source}: in {equal} of {len(examples)} examples two texts are equal")
-        return Encoded(self._with_labels(rows, self._labels(examples), examples.weights), notes)
+        return ExampleRows(self._with_labels(rows, self._labels(examples), examples.weights), notes)
 
     def _with_labels(self, rows, labels, weights):
         return super()._with_labels(rows, None, weights).with_labels(**labels)
@@ -113,7 +105,7 @@ class EmbeddingTask(TextTask):
             return [prompt()] * len(examples.columns)
         return [prompt(prompt_for("query")), *[prompt(prompt_for("document"))] * (len(examples.columns) - 1)]
 
-    def answers(self, examples: SentenceExamples, encoded: Encoded, outputs: np.ndarray) -> np.ndarray:
+    def answers(self, examples: SentenceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> np.ndarray:
         """Returns the vectors, float32 `[N, D]`, or `[N, C, D]` for C columns."""
         return outputs
 

@@ -11,7 +11,7 @@ from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tokenized_texts import tokenize_texts
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """The place of a token: the characters `start:end` of text number `text`, in the word `word_start:word_end`."""
 
     text: int
@@ -34,7 +34,6 @@ class ExplainedRow:
         texts: the texts of the example.
         pieces: the place of each token of the row; None for [CLS] and [SEP].
         weight: the share of the row in the output of the example.
-        masked: the columns of all [MASK] tokens, for a model that predicts them.
     """
 
     example: int
@@ -43,9 +42,8 @@ class ExplainedRow:
     outputs: tuple[int, ...]
     columns: tuple[int, ...]
     texts: tuple[str, ...]
-    pieces: Sequence[Piece | None]
+    pieces: Sequence[TextPiece | None]
     weight: float = 1.0
-    masked: tuple[int, ...] = ()
 
 
 def pieces_of_row(ids: np.ndarray, texts: Sequence[str], tokenizer, first_tokens: Sequence[int] = ()) -> list:
@@ -74,19 +72,19 @@ def pieces_of_row(ids: np.ndarray, texts: Sequence[str], tokenizer, first_tokens
 
 
 def pieces_of_masked_row(ids: np.ndarray, text: str, tokenizer) -> list:
-    """As `pieces_of_row`, for a row of `encode_masked_texts`: a text with literal [MASK] tokens."""
+    """As `pieces_of_row`, for a row of `masked_rows`: a text with literal [MASK] tokens."""
     mask, start, pieces = tokenizer.vocabulary.special_tokens.mask, 0, []
     for number, part in enumerate(text.split(mask)):
         if number:
             end = start + len(mask)
-            pieces.append(Piece(0, start, end, start, end))
+            pieces.append(TextPiece(0, start, end, start, end))
             start = end
-        pieces += [Piece(0, *(start + place for place in piece[1:])) for piece in _places(part, 0, tokenizer)]
+        pieces += [TextPiece(0, *(start + place for place in piece[1:])) for piece in _places(part, 0, tokenizer)]
         start += len(part)
     return [None, *pieces[: len(ids) - 2], None]
 
 
-def _places(text: str, number: int, tokenizer) -> list[Piece]:
+def _places(text: str, number: int, tokenizer) -> list[TextPiece]:
     tokens, vocabulary = tokenize_texts([text], tokenizer), tokenizer.vocabulary
     spans = list(zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True))
     words = []
@@ -97,7 +95,7 @@ def _places(text: str, number: int, tokenizer) -> list[Piece]:
             words.append(words[-1])
         else:
             words.append([start + len(text[start:end]) - len(text[start:end].lstrip()), end])
-    return [Piece(number, *span, *word) for span, word in zip(spans, words, strict=True)]
+    return [TextPiece(number, *span, *word) for span, word in zip(spans, words, strict=True)]
 
 
 def number_of(value, names: Sequence[str], kind: str) -> int:

@@ -12,7 +12,7 @@ from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.explanation.attributions import QUADRATURES, quadrature
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
-from keras_bert.tasks.fitting import batch_size_of, option_names, text_task
+from keras_bert.tasks.fitting import batch_size_of, text_task
 from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tokenization.user_inputs import as_list
 
@@ -70,12 +70,8 @@ class Explanation:
 
 
 def explain_texts(model, x, targets=None, **options) -> list[Explanation]:
-    """Explains a model's answers to texts: `x` is as for `predict`, the rest as for `explain_examples`."""
+    """Explains a model's answers to texts; the arguments are those of `TaskModel.explain`."""
     require_tensorflow("Explaining")
-    unknown = [name for name in options if name not in option_names(explain_examples)]
-    if unknown:
-        names = ", ".join(option_names(explain_examples))
-        raise InputError(f"explain has no option {unknown[0]}. It has: {names}.")
     return explain_examples(model, complete_examples(text_task(model), x), targets, **options)
 
 
@@ -91,29 +87,7 @@ def explain_examples(
     batch_size: int | None = None,
     max_seq_length: int | None = None,
 ) -> list[Explanation]:
-    """Explains a model's answers to examples.
-
-    Args:
-        examples: examples of the model's task.
-        targets: what to explain, one for each example, or a single string or number for all; None, for an example or
-            for all, is the model's answer. A label for a classifier; a pair (number of the word, tag) for a tagger; a
-            pair (start, end) of characters of the context, or "" for no answer, for question answering; the number of a
-            choice; a word in place of the first [MASK] of a text.
-        method: `integrated_gradients`, or `attention_rollout`, which says where attention comes from: it is the same
-            for all labels.
-        steps: the points of the integral.
-        quadrature: `gausslegendre` or `riemann_trapezoid`, as in captum.
-        baseline: tokens are compared with the embedding of `pad` or of `mask`. [CLS] and [SEP] stay.
-        batch_size: texts that are predicted at once.
-        max_seq_length: as for `predict`.
-
-    Returns:
-        An `Explanation` for each example.
-
-    Raises:
-        InputError: the model does not answer on texts, its encoder does not allow the method, or an option or a target
-            is not valid.
-    """
+    """Explains a model's answers to examples of its task; the other arguments are those of `TaskModel.explain`."""
     _check(model, method, steps, quadrature)
     if not len(examples):
         raise InputError("There is nothing to explain: no text.")
@@ -123,6 +97,7 @@ def explain_examples(
     if len(targets) != len(examples):
         raise InputError(f"There are {len(examples)} examples but {len(targets)} targets.")
     chosen, rows = task.rows_to_explain(examples, targets, max_seq_length, batch_size_of(batch_size))
+    rows = dataclasses.replace(rows, rows_per_example=1, labels={})
     explainer = _Explainer(model, method, steps, quadrature, baseline)
     parts = [[] for _ in range(len(examples))]
     for row in chosen:
@@ -177,15 +152,13 @@ class _Explainer:
         self._compute = traced(model, ("explanation", method), functools.partial(compute, model), signature)
 
     def explain(self, row: ExplainedRow, rows: TokenRows) -> _RowScores:
-        tokens = slice(rows.splits[row.row], rows.splits[row.row + 1])
-        ids = rows.tokens[features.INPUT_IDS][tokens]
-        inputs = {features.INPUT_MASK: np.ones_like(ids)} | {name: found[tokens] for name, found in rows.tokens.items()}
-        inputs[features.MASKED_LM_POSITIONS] = np.array(row.masked)
-        inputs = {name: inputs[name][None].astype(np.int32) for name in self._model.feature_names}
+        batch = rows.batch(np.array([row.row]))
+        inputs = {name: batch[name] for name in self._model.feature_names}
+        ids = inputs[features.INPUT_IDS][0]
         if self._method == "attention_rollout":
             columns = row.columns or range(len(ids))
             return _RowScores(ids, self._compute(inputs, np.array([columns], np.int32)).numpy()[0])
-        baseline = self._baseline_of(ids[None].astype(np.int32), self._model.vocabulary, self._baseline).numpy()
+        baseline = self._baseline_of(ids[None], self._model.vocabulary, self._baseline).numpy()
         selected = np.array([row.outputs], np.int32)
         at_once = max(1, _TOKENS_AT_ONCE // len(ids))
         scores, outputs = np.zeros(len(ids)), []

@@ -14,9 +14,10 @@ MASKED_LM = Task(
         settings={"top_k": Setting(None, is_none_or(is_count))},
         in_graph=lambda model, options: {"top_k": options.top_k},
         options=("top_k",),
+        served_answers="keras_bert.tasks.masked_lm.answers.served_answers",
         methods="keras_bert.tasks.masked_lm.loaded.LoadedMaskedLM",
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.masked_lm",
+    onnx="keras_bert.tasks.masked_lm.onnx.masked_lm",
     hub_task="fill-mask",
     example='model.predict(["a [MASK]"])',
 )

@@ -1,8 +1,7 @@
-"""What a loaded export of a `MaskedLM` can do beside answering texts: limits of SavedModels, and evaluation."""
+"""What a loaded export of a `MaskedLM` can do beside answering texts: limits of earlier SavedModels, and evaluation."""
 
 from collections.abc import Mapping
-
-import numpy as np
+from typing import Any
 
 from keras_bert.program.errors import InputError
 
@@ -10,32 +9,72 @@ from keras_bert.program.errors import InputError
 class LoadedMaskedLM:
     """Methods of loaded exports of a `MaskedLM`, or of the masked-LM part of a `BertPretrainer`."""
 
-    def predict(self, x, *args, **options) -> list:
-        """Returns the most probable tokens for each mask of texts; the options are those of `fill_masks`.
+    def __init__(self, folder, engine):
+        super().__init__(folder, engine)
+        # SavedModels of earlier versions answer with the probabilities of their `top_k` tokens only.
+        self._has_all_tokens = getattr(engine, "has_raw_outputs", True)
 
-        A SavedModel has the probabilities of its `top_k` tokens only: it takes neither `targets` nor a larger `top_k`.
+    def _on_texts(self) -> Any:
+        from keras_bert.tasks.masked_lm import task
+
+        return task
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        *,
+        max_seq_length: int | None = None,
+        top_k: int | None = None,
+        targets: Any = None,
+        joint: bool = False,
+        **unknown: Any,
+    ) -> list:
+        """Returns a `FilledText` with the most probable tokens for each [MASK] of a text.
+
+        SavedModels of earlier versions have the probabilities of their `top_k` tokens only.
+
+        Args:
+            x: texts with [MASK].
+            batch_size: texts computed at once, 32 by default.
+            verbose: is ignored.
+            max_seq_length: longer texts are cut to this many tokens; None for the length of the export.
+            top_k: the number of tokens for each mask; None for that of the SavedModel, or 5.
+            targets, joint: as for `fill_masks`.
+            **unknown: refused.
         """
-        from keras_bert.tasks.masked_lm import task
+        if not self._has_all_tokens and (targets is not None or (top_k or 0) > self.top_k):
+            raise InputError(
+                f"This SavedModel was exported with top_k={self.top_k} by an earlier version and has no probabilities "
+                "of other tokens. Export the model again."
+            )
+        options = {"top_k": (self.top_k or 5) if top_k is None else top_k, "targets": targets, "joint": joint}
+        arguments = {"batch_size": batch_size, "verbose": verbose, "max_seq_length": max_seq_length}
+        return self._predict(x, {**arguments, **options}, unknown)
 
-        self._check_texts(x)
-        if self.top_k is not None:
-            options = {"top_k": self.top_k, **options}
-            if "targets" in options or options["top_k"] > self.top_k:
-                raise InputError(
-                    f"This SavedModel was exported with top_k={self.top_k} and has no probabilities of other tokens. "
-                    "Export the model with a larger top_k, or for LiteRT or ONNX."
-                )
-        return task.predict_texts(self, x, *args, **{"max_seq_length": self.max_seq_length, **options})
-
-    def evaluate(self, x, *args, **options) -> dict[str, float]:
-        """Returns loss, masked_lm_accuracy and perplexity on texts that are masked at random."""
-        from keras_bert.tasks.masked_lm import task
-
-        self._check_texts(x)
-        if self.top_k is not None:
-            raise InputError("A SavedModel has the probabilities of few tokens only. Export for LiteRT or ONNX.")
-        return task.evaluate_texts(self, x, *args, **{"max_seq_length": self.max_seq_length, **options})
-
-    def predict_on_batch(self, batch: Mapping[str, np.ndarray]):
-        """Returns the outputs for a batch of features."""
-        return self.engine.run(batch)
+    def evaluate(
+        self,
+        x: Any,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        *,
+        sample_weight: Any = None,
+        callbacks: Any = None,
+        return_dict: bool = True,
+        max_seq_length: int | None = None,
+        skip_missing: bool = False,
+        masking: Mapping[str, object] | None = None,
+        seed: int = 12345,
+        **unknown: Any,
+    ) -> dict[str, float] | list[float]:
+        """Returns loss, masked_lm_accuracy and perplexity on texts; the arguments are those of `MaskedLM.evaluate`."""
+        if not self._has_all_tokens:
+            raise InputError(
+                "This SavedModel of an earlier version has the probabilities of few tokens only. Export it again."
+            )
+        arguments = {"y": y, "batch_size": batch_size, "verbose": verbose, "sample_weight": sample_weight}
+        arguments |= {"callbacks": callbacks, "return_dict": return_dict, "skip_missing": skip_missing}
+        arguments |= {"masking": masking, "seed": seed, "max_seq_length": max_seq_length}
+        return self._evaluate(x, arguments, unknown)

@@ -6,55 +6,16 @@ from typing import Any
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tasks.masked_lm.answers import FilledText, filled_text
 from keras_bert.tasks.masked_lm.mask_scoring import (
     check_masked_lm,
-    checked_length,
     checked_texts,
     python_tokenizer,
     score_masks,
 )
-from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, encode_masked_texts, put_tokens, target_ids
-
-
-@dataclasses.dataclass(frozen=True)
-class Fill:
-    """A predicted token for one mask.
-
-    Attributes:
-        token: the token as in the vocabulary; with `##` it continues the word before it.
-        token_id: the id of the token.
-        score: the probability of the token among all tokens of the vocabulary.
-        text: the text with this token in place of the mask; other masks are unchanged.
-    """
-
-    token: str
-    token_id: int
-    score: float
-    text: str
-
-
-@dataclasses.dataclass(frozen=True)
-class FilledMask:
-    """The predictions for one mask: `start` is the character where [MASK] begins; `fills` start with the likeliest."""
-
-    start: int
-    fills: tuple[Fill, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class FilledText:
-    """A text, the predictions for its masks in order, and the text with the likeliest token at each mask."""
-
-    text: str
-    masks: tuple[FilledMask, ...]
-    filled_text: str
-
-    def __str__(self) -> str:
-        lines = [
-            f"  [MASK] {number}:  " + "   ".join(f"{fill.token} {fill.score:.4f}" for fill in mask.fills)
-            for number, mask in enumerate(self.masks, start=1)
-        ]
-        return "\n".join([self.filled_text, *lines])
+from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, masked_rows, target_ids
+from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
 
 
 def fill_masks(
@@ -101,7 +62,7 @@ def fill_masks(
         candidates = np.arange(model.config.vocab_size)
         if not 1 <= top_k <= len(model.vocabulary):
             raise InputError(f"top_k must be between 1 and the vocabulary's {len(model.vocabulary)}. Received: {top_k}")
-    rows = encode_masked_texts(texts, tokenizer, checked_length(model, max_seq_length))
+    rows = masked_rows(texts, tokenizer_of(model), checked_length(model.config, max_seq_length))
 
     def best(log_probabilities: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Returns, for each mask, the best ids and their probabilities."""
@@ -114,7 +75,7 @@ def fill_masks(
     else:
         positions = [row.positions for row in rows]
         found = score_masks(model, [row.ids for row in rows], positions, lambda _, scores: best(scores), batch_size)
-    return [_filled_text(text, row, masks, tokenizer) for text, row, masks in zip(texts, rows, found, strict=True)]
+    return [filled_text(text, row, masks, tokenizer) for text, row, masks in zip(texts, rows, found, strict=True)]
 
 
 def _fill_the_surest_first(model, rows: list[MaskedRow], best, batch_size: int) -> list[list]:
@@ -132,18 +93,6 @@ def _fill_the_surest_first(model, rows: list[MaskedRow], best, batch_size: int) 
             found[number][mask] = answer[place]
             ids[number][rows[number].positions[mask]] = answer[place][0][0]
     return found
-
-
-def _filled_text(text: str, row: MaskedRow, masks, tokenizer) -> FilledText:
-    filled = []
-    for number, (ids, scores) in enumerate(masks):
-        fills = []
-        for token_id, score in zip(ids.tolist(), scores.tolist(), strict=True):
-            placed = [token_id if place == number else None for place in range(len(masks))]
-            fills.append(Fill(tokenizer.tokens[token_id], token_id, score, put_tokens(text, placed, tokenizer)))
-        filled.append(FilledMask(row.starts[number], tuple(fills)))
-    best = put_tokens(text, [mask.fills[0].token_id for mask in filled], tokenizer)
-    return FilledText(text, tuple(filled), best)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,22 +133,20 @@ def pseudo_perplexity(
     """
     check_masked_lm(model)
     texts = checked_texts(texts)
-    tokenizer, vocabulary = python_tokenizer(model), model.vocabulary
-    longest = checked_length(model, max_seq_length)
-    sums, counts, num_cut = np.zeros(len(texts)), np.zeros(len(texts), np.int64), 0
-    for number, text in enumerate(texts):
-        tokens = tokenizer.encode(text)
-        if not tokens:
-            raise InputError(f"Text {number + 1} has no tokens, so it has no likelihood. Received: {text!r}")
-        num_cut += len(tokens) > longest - 2
-        row = np.array([vocabulary.cls_id, *tokens[: longest - 2], vocabulary.sep_id], np.int32)
-        rows = np.repeat(row[None], len(row) - 2, axis=0)
+    length, mask_id = checked_length(model.config, max_seq_length), model.vocabulary.mask_id
+    rows, is_cut, _ = text_rows(texts, None, tokenizer_of(model), length)
+    sums, counts = np.zeros(len(texts)), rows.lengths - 2
+    if not counts.all():
+        number = int(counts.argmin())
+        raise InputError(f"Text {number + 1} has no tokens, so it has no likelihood. Received: {texts[number]!r}")
+    for number, row in enumerate(np.split(rows.tokens[features.INPUT_IDS], rows.splits[1:-1])):
         columns = np.arange(1, len(row) - 1)
-        rows[columns - 1, columns] = vocabulary.mask_id
+        masked = np.repeat(row[None], len(columns), axis=0)
+        masked[columns - 1, columns] = mask_id
 
         def of_the_token(place: int, scores: np.ndarray, row=row):
             return scores[0, row[place + 1]]
 
-        found = score_masks(model, list(rows), list(columns[:, None]), of_the_token, batch_size)
-        sums[number], counts[number] = np.sum(found, dtype=np.float64), len(found)
-    return PseudoPerplexity(float(np.exp(-sums.sum() / counts.sum())), sums, counts, num_cut)
+        found = score_masks(model, list(masked), list(columns[:, None]), of_the_token, batch_size)
+        sums[number] = np.sum(found, dtype=np.float64)
+    return PseudoPerplexity(float(np.exp(-sums.sum() / counts.sum())), sums, counts, int(is_cut.sum()))

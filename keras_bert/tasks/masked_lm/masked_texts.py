@@ -1,4 +1,4 @@
-"""Encodes texts with literal [MASK] tokens, and replaces [MASK] by predicted tokens.
+"""Makes token rows of texts with literal [MASK] tokens, and replaces [MASK] by predicted tokens.
 
 Here [MASK] means the mask token of the vocabulary, which may have another name, such as <mask>.
 """
@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.tokenizer import SpecialTokens
+from keras_bert.tasks.text_rows import token_lists
+from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 from keras_bert.tokenization.user_inputs import as_texts
 
 _NO_SPACE_BEFORE = re.compile(r" (?=[.,;:!?%)\]}…。、，！？；：）])")
@@ -36,12 +37,12 @@ class MaskedRow:
     starts: tuple[int, ...]
 
 
-def encode_masked_texts(texts: Sequence[str], tokenizer, max_seq_length: int) -> list[MaskedRow]:
-    """Encodes each text as a row [CLS] text [SEP]; every literal [MASK] becomes the mask token.
+def masked_rows(texts: Sequence[str], tokenizer, max_seq_length: int) -> list[MaskedRow]:
+    """Makes a row [CLS] text [SEP] of each text; every literal [MASK] becomes the mask token.
 
     Args:
         texts: N strings, each with one [MASK] or more.
-        tokenizer: a `Tokenizer`.
+        tokenizer: a `GraphForm` or a `PythonForm`.
         max_seq_length: maximum tokens in a row. Longer texts are cut at their end.
 
     Raises:
@@ -50,31 +51,41 @@ def encode_masked_texts(texts: Sequence[str], tokenizer, max_seq_length: int) ->
     Example:
         "the [MASK] fox" -> ids of [CLS] the [MASK] fox [SEP], positions [2], starts (4,)
     """
-    return [_encode(number, text, tokenizer, max_seq_length) for number, text in enumerate(texts, start=1)]
+    special_tokens = tokenizer.vocabulary.special_tokens
+    mask = special_tokens.mask
+    parts = [text.split(mask) for text in texts]
+    for number, (text, its_parts) in enumerate(zip(texts, parts, strict=True), start=1):
+        if len(its_parts) == 1:
+            raise InputError(f"Text {number} has no {mask}, so there is nothing to fill in. Received: {_shown(text)}")
+    stripped = [[*(before_mask(part, special_tokens) for part in before), last] for *before, last in parts]
+    ids = iter(token_lists((part for its_parts in stripped for part in its_parts), tokenizer.tokenize).to_list())
+    rows = []
+    for number, (text, its_parts) in enumerate(zip(texts, parts, strict=True), start=1):
+        row, positions = _joined([next(ids) for _ in its_parts], tokenizer.vocabulary)
+        _check_positions(number, text, row, positions, mask, max_seq_length)
+        row = [*row[: max_seq_length - 1], tokenizer.vocabulary.sep_id]
+        starts = np.cumsum([len(part) + len(mask) for part in its_parts[:-1]]) - len(mask)
+        rows.append(MaskedRow(np.array(row, np.int32), np.array(positions, np.int32), tuple(starts.tolist())))
+    return rows
 
 
-def _encode(number: int, text: str, tokenizer, max_seq_length: int) -> MaskedRow:
-    vocabulary = tokenizer.vocabulary
-    mask = vocabulary.special_tokens.mask
-    parts = text.split(mask)
-    if len(parts) == 1:
-        raise InputError(f"Text {number} has no {mask}, so there is nothing to fill in. Received: {_shown(text)}")
-    ids, positions = [vocabulary.cls_id], []
-    for part_number, part in enumerate(parts):
-        if part_number:
-            positions.append(len(ids))
-            ids.append(vocabulary.mask_id)
-        is_before_mask = part_number < len(parts) - 1
-        ids += tokenizer.encode(before_mask(part, vocabulary.special_tokens) if is_before_mask else part)
-    if positions[-1] > max_seq_length - 2:
+def _joined(parts: Sequence[list[int]], vocabulary: TokenTable) -> tuple[list[int], list[int]]:
+    """Returns [CLS] and the ids of the parts with a mask between each two, and the columns of the masks."""
+    ids, positions = [vocabulary.cls_id, *parts[0]], []
+    for part in parts[1:]:
+        positions.append(len(ids))
+        ids += [vocabulary.mask_id, *part]
+    return ids, positions
+
+
+def _check_positions(number: int, text: str, ids, positions: list[int], mask: str, max_seq_length: int) -> None:
+    beyond = next((count for count, at in enumerate(positions, 1) if at > max_seq_length - 2), None)
+    if beyond is not None:
         raise InputError(
             f"Text {number} is too long: it has {len(ids) + 1} tokens, of which {max_seq_length} are read, and "
-            f"{mask} number {next(n for n, at in enumerate(positions, 1) if at > max_seq_length - 2)} lies beyond "
-            f"them. Shorten the text before it, or give a larger max_seq_length. Received: {_shown(text)}"
+            f"{mask} number {beyond} lies beyond them. Shorten the text before it, or give a larger max_seq_length. "
+            f"Received: {_shown(text)}"
         )
-    ids = [*ids[: max_seq_length - 1], vocabulary.sep_id]
-    starts = np.cumsum([len(part) + len(mask) for part in parts[:-1]]) - len(mask)
-    return MaskedRow(np.array(ids, np.int32), np.array(positions, np.int32), tuple(starts.tolist()))
 
 
 def before_mask(text: str, special_tokens: SpecialTokens) -> str:

@@ -1,5 +1,6 @@
 """`MaskedLM`: the encoder with the masked-LM head."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from keras import ops
@@ -10,9 +11,7 @@ from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import TaskModel, example_weights
-from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tokenization.user_inputs import holds_texts
 
 
 def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead | QueryHead:
@@ -73,6 +72,10 @@ class MaskedLM(TaskModel):
     metric_names = ("masked_lm_accuracy",)
     uses_pooler = False
     kind = "MaskedLM"
+    metrics_refusal = (
+        "MaskedLM reports loss, masked_lm_accuracy and perplexity; Keras' metrics cannot see its labels, which are "
+        "among the features."
+    )
 
     def __init__(self, config: BertConfig, *, tables_of: Any = None, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -93,37 +96,117 @@ class MaskedLM(TaskModel):
         table = ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         return {"masked_lm_logits": self.masked_lm_head(masked["sequence_output"], table)}
 
-    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
-        if metrics is not None or weighted_metrics is not None:
-            raise InputError(
-                "MaskedLM reports loss, masked_lm_accuracy and perplexity; Keras' metrics cannot see its labels, "
-                "which are among the features. Call compile(optimizer=...) without metrics."
-            )
-        super().compile(optimizer, **kwargs)
+    def _on_texts(self) -> Any:
+        from keras_bert.tasks.masked_lm import task
 
-    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Trains on features, or on texts, which get new random masks in every batch; see `tasks/masked_lm/task.py`."""
-        if holds_texts(x):
-            from keras_bert.tasks.masked_lm import task as masked_lm
+        return task
 
-            return masked_lm.fit_texts(self, x, *args, **kwargs)
-        return super().fit(x, *args, **kwargs)
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+        *,
+        max_seq_length: int | None = None,
+        seed: int = 12345,
+        skip_missing: bool = False,
+        masking: Mapping[str, object] | None = None,
+        **unknown: Any,
+    ) -> Any:
+        """Trains on features, or on texts, which get new random masks in every batch.
 
-    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Returns loss, masked_lm_accuracy and perplexity on features or on texts."""
-        if holds_texts(x):
-            from keras_bert.tasks.masked_lm import task as masked_lm
+        Arguments that are not listed are those of `TaskModel.fit`.
 
-            return masked_lm.evaluate_texts(self, x, *args, **kwargs)
-        return super().evaluate(x, *args, **kwargs)
+        Args:
+            x: strings in any container, a finite data set of strings, or features. Longer texts than a row are split
+                into several rows.
+            y, class_weight, sample_weight: None on texts.
+            epochs: passes over the texts, each with other masks, or numbers of `steps_per_epoch` updates.
+            validation_data: texts, evaluated after each epoch with the same masks; or data as for `keras.Model.fit`.
+            seed: texts only. The seed of the order and of the masks.
+            masking: texts only. Name -> value: `masked_lm_prob` (0.15), `do_whole_word_mask`, `max_ngram_size`, ...
 
-    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """Returns logits for features, or the most probable tokens for each [MASK] of texts, see `fill_masks`."""
-        if holds_texts(x):
-            from keras_bert.tasks.masked_lm import task as masked_lm
+        Raises:
+            InputError: labels are given, a text is not a string, no text has a token, or an option is unknown.
+        """
+        arguments = {"x": x, "y": y, "batch_size": batch_size, "epochs": epochs, "verbose": verbose}
+        arguments |= {"callbacks": callbacks, "validation_split": validation_split, "validation_data": validation_data}
+        arguments |= {"shuffle": shuffle, "class_weight": class_weight, "sample_weight": sample_weight}
+        arguments |= {"initial_epoch": initial_epoch, "steps_per_epoch": steps_per_epoch}
+        arguments |= {"validation_steps": validation_steps, "validation_batch_size": validation_batch_size}
+        arguments["validation_freq"] = validation_freq
+        options = {"max_seq_length": max_seq_length, "seed": seed, "skip_missing": skip_missing}
+        return self._fit(arguments, {**options, "masking": masking}, unknown)
 
-            return masked_lm.predict_texts(self, x, *args, **kwargs)
-        return super().predict(x, *args, **kwargs)
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool | None = None,
+        *,
+        max_seq_length: int | None = None,
+        skip_missing: bool = False,
+        masking: Mapping[str, object] | None = None,
+        seed: int = 12345,
+        **unknown: Any,
+    ) -> Any:
+        """Returns loss, masked_lm_accuracy and perplexity on features, or on texts that are masked at random.
+
+        The perplexity is exp(loss), over the masked tokens given all others. It depends on the share of masked tokens;
+        `pseudo_perplexity` masks one token at a time instead. Arguments that are not listed are those of
+        `TaskModel.evaluate`.
+
+        Args:
+            y, sample_weight: None on texts.
+            masking, seed: as for `fit`.
+        """
+        arguments = {"x": x, "y": y, "batch_size": batch_size, "verbose": verbose, "sample_weight": sample_weight}
+        arguments |= {"callbacks": callbacks}
+        options = {"max_seq_length": max_seq_length, "skip_missing": skip_missing, "masking": masking, "seed": seed}
+        return self._evaluate(arguments, steps, return_dict, options, unknown)
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+        *,
+        max_seq_length: int | None = None,
+        top_k: int = 5,
+        targets: Any = None,
+        joint: bool = False,
+        **unknown: Any,
+    ) -> Any:
+        """Returns logits for features, or a `FilledText` with the most probable tokens for each [MASK] of a text.
+
+        Arguments that are not listed are those of `TaskModel.predict`. `callbacks` are for features only.
+
+        Args:
+            top_k, targets, joint: texts only; as for `fill_masks`.
+        """
+        arguments = {"x": x, "batch_size": batch_size, "verbose": verbose, "callbacks": callbacks}
+        options = {"max_seq_length": max_seq_length, "top_k": top_k, "targets": targets, "joint": joint}
+        return self._predict(arguments, steps, options, unknown)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         # The epsilon is Google's.

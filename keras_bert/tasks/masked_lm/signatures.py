@@ -4,13 +4,16 @@ import tensorflow as tf
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import compute_in_groups
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
     SignatureOptions,
     check_room,
+    cut,
     model_inputs,
     packer,
+    signature,
     text_signature,
     tokens_signature,
 )
@@ -33,6 +36,9 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     probable first, as in the vocabulary; their `probabilities`, float32 `[B, M, top_k]`; and `positions`, int32 `[B,
     M]`, the column of each mask in its row, where [CLS] is 0. Unused entries are "", 0 and -1. Masks that are cut off,
     because the text is longer than the model, have no entry.
+
+    `raw_outputs` takes also `masked_lm_positions`, int32 `[B, M]`, the columns of masks, and returns
+    `masked_lm_logits`, float32 `[B, M, V]`, the logits of all tokens there.
     """
     vocabulary = model.vocabulary
     check_room(options, 1, model.vocabulary)
@@ -41,29 +47,45 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
             f"top_k must be between 1 and the vocabulary's {model.config.vocab_size}. Received: {options.top_k}"
         )
 
-    def best_tokens(input_ids, input_mask, segment_ids, positions):
-        """Returns probabilities and ids of the most probable tokens, float32 and int32 `[r, M, top_k]`."""
+    @tf.function(input_signature=[IDS, IDS, IDS, IDS], autograph=False)
+    def logits_of(input_ids, input_mask, segment_ids, positions):
+        """Returns the logits of all tokens at `positions`, float32 `[r, M, V]`."""
         inputs = model_inputs(input_ids, input_mask, segment_ids)
         inputs[features.MASKED_LM_POSITIONS] = tf.maximum(positions, 0)
-        logits = model(inputs, training=False)["masked_lm_logits"]  # [r, M, V]
-        return tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), options.top_k)
+        return tf.cast(model(inputs, training=False)["masked_lm_logits"], tf.float32)
+
+    def best_tokens(*rows):
+        """Returns probabilities and ids of the most probable tokens, float32 and int32 `[r, M, top_k]`."""
+        return tf.math.top_k(tf.nn.softmax(logits_of(*rows)), options.top_k)
 
     # The logits of a mask take as much memory as this many tokens in a layer.
     mask_tokens = -(-model.config.vocab_size // model.config.intermediate_size)
     found = [tf.TensorSpec([None, None, options.top_k], dtype) for dtype in (tf.float32, tf.int32)]
 
+    def in_groups(compute, rows, outputs):
+        row_tokens = tf.shape(rows[0])[1] + mask_tokens * tf.shape(rows[3])[1]
+        return compute_in_groups(compute, rows, row_tokens, outputs)
+
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def fill(input_ids, input_mask, segment_ids):
         positions = mask_positions(input_ids, input_mask, vocabulary.mask_id)  # [B, M]
-        row_tokens = tf.shape(input_ids)[1] + mask_tokens * tf.shape(positions)[1]
-        rows = [input_ids, input_mask, segment_ids, positions]
-        probabilities, ids = compute_in_groups(best_tokens, rows, row_tokens, found)
+        probabilities, ids = in_groups(best_tokens, [input_ids, input_mask, segment_ids, positions], found)
         is_mask = positions[:, :, tf.newaxis] >= 0
         return {
             "tokens": tf.where(is_mask, tf.gather(tf.constant(vocabulary.tokens), ids), ""),
             "probabilities": tf.where(is_mask, probabilities, 0.0),
             "positions": positions,
         }
+
+    # The shapes of the others are checked against the first: ids and positions have the batch in common only.
+    @signature(
+        lengths=([None], tf.int32), input_ids=([None, None], tf.int32), masked_lm_positions=([None, None], tf.int32)
+    )
+    def raw_outputs(lengths, input_ids, masked_lm_positions):
+        rows = cut(input_ids, tf.zeros_like(input_ids), lengths, options.max_seq_length)
+        outputs = [tf.TensorSpec([None, None, model.config.vocab_size], tf.float32)]
+        [logits] = in_groups(lambda *group: [logits_of(*group)], [*rows, masked_lm_positions], outputs)
+        return {"masked_lm_logits": logits}
 
     def tokenize(text):
         return tokenize_with_masks(tokenizer, text)
@@ -75,5 +97,6 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     return {
         "serving_default": text_signature(pack, tokenize, fill, text_pairs=False),
         "tokens": tokens_signature(fill, options.max_seq_length, text_pairs=False),
+        RAW_OUTPUTS: raw_outputs,
         "tokenize": tokenize_signature(with_offsets, vocabulary, options.max_seq_length),
     }

@@ -10,31 +10,24 @@ from keras_bert.program.number_checks import check_numbers
 from keras_bert.records import features
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
-from keras_bert.records.token_rows import RowBatches, TokenRows
-from keras_bert.tasks.base import Encoded, TextTask
-from keras_bert.tasks.encoding import parts_of
+from keras_bert.records.segment_rows import cut_overlapping, join_segments
+from keras_bert.records.token_rows import MaskedRows, RowBatches, TokenRows
+from keras_bert.tasks.base import ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
-from keras_bert.tasks.fitting import (
-    FIT_OPTIONS,
-    as_returned,
-    batch_size_of,
-    check_options,
-    num_steps,
-    option_names,
-    text_task,
-)
+from keras_bert.tasks.fitting import as_returned, batch_size_of, num_steps, text_task
 from keras_bert.tasks.held_out import first_held_out
-from keras_bert.tasks.masked_lm.mask_filling import FilledText, fill_masks
+from keras_bert.tasks.masked_lm.answers import FilledText
+from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 from keras_bert.tasks.masked_lm.mask_scoring import (
     check_masked_lm,
-    checked_length,
     log_softmax,
     python_tokenizer,
     score_masks,
 )
-from keras_bert.tasks.masked_lm.masked_texts import encode_masked_texts, target_ids
+from keras_bert.tasks.masked_lm.masked_texts import masked_rows, target_ids
 from keras_bert.tasks.missing_examples import complete_examples
-from keras_bert.tasks.prediction import Calls
+from keras_bert.tasks.prediction import Calls, forward_function
+from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.user_inputs import as_texts, collect
 
@@ -54,37 +47,26 @@ class MaskedLMTask(TextTask):
             raise InputError("A masked language model is trained on texts alone: give neither labels nor weights.")
         return as_texts(x)
 
-    def encode(self, examples: list[str], max_seq_length: int | None = None) -> Encoded:
-        length = self.checked_length(max_seq_length)
-        if length < 3:
-            raise InputError(f"max_seq_length must be at least 3. Received: {length}")
-        vocabulary, room = self.tokenizer.vocabulary, length - 2
-        rows: list[np.ndarray] = []
-        num_cut = num_empty = 0
-        for part in parts_of(len(examples)):
-            for ids in TokenLists.of(self.tokenizer.tokenize(examples[part])).to_list():
-                num_cut += len(ids) > room
-                num_empty += not ids
-                for start in range(0, len(ids), room):
-                    rows.append(np.array([vocabulary.cls_id, *ids[start : start + room], vocabulary.sep_id], np.int32))
-        if not rows:
+    def rows(self, examples: list[str], max_seq_length: int | None = None) -> ExampleRows:
+        length, vocabulary = self.checked_length(max_seq_length), self.tokenizer.vocabulary
+        room = length - vocabulary.special_tokens.num_special(1)
+        ids, lengths = token_lists(examples, self.tokenizer.tokenize)
+        num_cut, num_empty = int((lengths > room).sum()), int((lengths == 0).sum())
+        if num_empty == len(examples):
             raise InputError(
                 f"At least one text must have a token to mask. Received: {len(examples)} texts without tokens."
             )
+        parts, _ = cut_overlapping(TokenLists(ids, lengths[lengths > 0]), room, room)
+        rows, _ = join_segments([parts], length, vocabulary)
         notes = [f"{num_cut} of {len(examples)} texts are longer than {length} tokens and were split into several rows"]
         notes += [f"{num_empty} of {len(examples)} texts are empty and are left out"]
-        ids = np.concatenate(rows)
-        splits = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
-        tokens = {features.INPUT_IDS: ids, features.SEGMENT_IDS: np.zeros_like(ids)}
-        padding = {features.INPUT_IDS: vocabulary.pad_id}
-        found = TokenRows(tokens, splits, padding=padding)
-        return Encoded(found, [note for note, count in zip(notes, (num_cut, num_empty), strict=True) if count])
+        return ExampleRows(rows, [note for note, count in zip(notes, (num_cut, num_empty), strict=True) if count])
 
     def rows_to_explain(self, examples: list[str], targets, max_seq_length, batch_size):
         """Explains the logit of a token in place of the first [MASK] of each text; by default of the likeliest."""
         check_masked_lm(self.model)
         tokenizer = python_tokenizer(self.model)
-        masked = encode_masked_texts(examples, tokenizer, checked_length(self.model, max_seq_length))
+        masked = masked_rows(examples, self.tokenizer, self.checked_length(max_seq_length))
         ids, columns = [row.ids for row in masked], [row.positions for row in masked]
         tokens = score_masks(self.model, ids, columns, lambda _, scores: int(scores[0].argmax()), batch_size)
         explained = []
@@ -92,10 +74,8 @@ class MaskedLMTask(TextTask):
             token = tokens[number] if target is None else int(target_ids([target], tokenizer)[0])
             pieces = pieces_of_masked_row(row.ids, examples[number], self.tokenizer)
             place = (number, number, tokenizer.tokens[token], (token,), (int(row.positions[0]),))
-            explained.append(ExplainedRow(*place, (examples[number],), pieces, masked=tuple(row.positions.tolist())))
-        splits = np.concatenate([[0], np.cumsum([len(row) for row in ids], dtype=np.int64)])
-        ids = np.concatenate(ids)
-        return explained, TokenRows({features.INPUT_IDS: ids, features.SEGMENT_IDS: np.zeros_like(ids)}, splits)
+            explained.append(ExplainedRow(*place, (examples[number],), pieces))
+        return explained, MaskedRows.of(ids, columns, self.tokenizer.vocabulary.pad_id)
 
     def batches(
         self,
@@ -161,26 +141,14 @@ def fit_texts(
     steps_per_epoch: int | None = None,
     seed: int = 12345,
     skip_missing: bool = False,
-    **kwargs,
+    class_weight=None,
+    sample_weight=None,
+    **keras_options,
 ):
-    """Trains a `MaskedLM` on texts. A model that was not compiled gets an `AdamW` for this call, as in `fitting`.
-
-    Args:
-        x: N strings, in any container that `fit_texts` of the other tasks takes, or a finite data set of strings.
-        batch_size: rows per update, 32 by default.
-        epochs: passes over the texts, each with other masks, or numbers of `steps_per_epoch` updates.
-        max_seq_length: longer texts are split into several rows; by default the number of the model's positions.
-        masking: name -> value: `masked_lm_prob` (0.15), `do_whole_word_mask`, `max_ngram_size`, ...
-        validation_data: texts, evaluated after each epoch with the same masks; or data as for `keras.Model.fit`.
-        seed: the seed of the order and of the masks.
-        validation_split, validation_batch_size, steps_per_epoch, skip_missing, **kwargs: as in `fitting.fit_texts`.
-
-    Raises:
-        InputError: labels are given, a text is not a string, no text has a token, or an option is unknown.
-    """
+    """Trains a `MaskedLM` on texts. The arguments are those of its `fit`; `keras.Model.fit` gets `keras_options`."""
     from keras_bert.tasks.recipe import compile_for_texts
 
-    check_options(fit_texts, kwargs, FIT_OPTIONS)
+    _refuse_weights(class_weight, sample_weight)
     batch_size, task = batch_size_of(batch_size), text_task(model)
     texts, held_out = _texts(task, x, y, skip_missing), None
     if validation_split and validation_data is None:
@@ -188,14 +156,15 @@ def fit_texts(
         texts, held_out = texts[:first], texts[first:]
     elif validation_data is not None and not isinstance(validation_data, Mapping):
         held_out = _texts(task, validation_data, None, skip_missing)
-    rows = task.encode(texts, max_seq_length).print_notes(sys.stderr).rows
+    rows = task.rows(texts, max_seq_length).print_notes(sys.stderr).rows
     if held_out is not None:
-        held_out = task.encode(held_out, max_seq_length).print_notes(sys.stderr).rows
+        held_out = task.rows(held_out, max_seq_length).print_notes(sys.stderr).rows
         validation_data = _dataset(task, held_out, validation_batch_size or batch_size, masking, seed)
     steps_per_epoch = num_steps(steps_per_epoch, len(RowBatches(rows, batch_size)))
-    compile_for_texts(model, steps_per_epoch, epochs, kwargs.get("initial_epoch", 0))
+    compile_for_texts(model, steps_per_epoch, epochs, keras_options.get("initial_epoch", 0))
     dataset = _dataset(task, rows, batch_size, masking, seed, shuffle=shuffle, repeat=True)
-    return model.fit(dataset, epochs=epochs, steps_per_epoch=steps_per_epoch, validation_data=validation_data, **kwargs)
+    keras_options |= {"steps_per_epoch": steps_per_epoch, "validation_data": validation_data}
+    return model.fit(dataset, epochs=epochs, **keras_options)
 
 
 def evaluate_texts(
@@ -210,26 +179,23 @@ def evaluate_texts(
     skip_missing: bool = False,
     verbose="auto",
     callbacks=None,
+    sample_weight=None,
     return_dict: bool = True,
-    **kwargs,
 ) -> dict[str, float] | list[float]:
     """Returns `loss`, `masked_lm_accuracy` and `perplexity` on texts, masked at random by `seed`.
 
-    The arguments are those of `fit_texts` and `fitting.evaluate_texts`. `verbose` is ignored.
-
-    The perplexity is exp(loss), over the masked tokens given all others. It depends on the share of masked tokens;
-    `pseudo_perplexity` masks one token at a time instead.
+    The arguments are those of `MaskedLM.evaluate`. `verbose` is ignored.
     """
     check_masked_lm(model)
-    check_options(evaluate_texts, kwargs)
+    _refuse_weights(sample_weight)
     task = text_task(model)
-    rows = task.encode(_texts(task, x, y, skip_missing), max_seq_length).print_notes(sys.stderr).rows
+    rows = task.rows(_texts(task, x, y, skip_missing), max_seq_length).print_notes(sys.stderr).rows
     total = right = weight = 0.0
-    calls = Calls(model, callbacks, "test")
+    calls, forward = Calls(model, callbacks, "test"), forward_function(model)
     calls.begin()
     for number, batch in enumerate(task.batches(rows, batch_size_of(batch_size), masking, seed)):
         calls.batch_begin(number)
-        outputs = model.predict_on_batch({name: batch[name] for name in model.feature_names})
+        outputs = forward(batch)
         logits = np.asarray(outputs["masked_lm_logits"], np.float32)
         check_numbers(logits, "row of a batch")
         scores = log_softmax(logits)
@@ -244,12 +210,22 @@ def evaluate_texts(
     return as_returned(scores, return_dict)
 
 
-def predict_texts(model, x, batch_size: int | None = None, *, verbose="auto", **options) -> list[FilledText]:
-    """Returns the most probable tokens for each [MASK] of texts; `options` are those of `fill_masks`. `verbose` is
-    ignored."""
-    check_options(predict_texts, options, option_names(fill_masks))
+def predict_texts(
+    model, x, batch_size: int | None = None, *, verbose="auto", callbacks=None, **options
+) -> list[FilledText]:
+    """Returns the most probable tokens for each [MASK] of texts; `options` are those of `fill_masks`.
+
+    `verbose` is ignored.
+    """
+    if callbacks is not None:
+        raise InputError("predict on texts with [MASK] has no batches for callbacks. Leave callbacks out.")
     texts = collect(x, 0)[0] if hasattr(x, "element_spec") else x
     return fill_masks(model, texts, batch_size=batch_size_of(batch_size), **options)
+
+
+def _refuse_weights(*weights) -> None:
+    if any(one is not None for one in weights):
+        raise InputError("Texts of a masked language model have no weights. Leave class_weight and sample_weight out.")
 
 
 def _texts(task: MaskedLMTask, x, y=None, skip_missing: bool = False) -> list[str]:

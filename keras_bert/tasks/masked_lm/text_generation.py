@@ -13,12 +13,12 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.masked_lm.mask_scoring import (
     check_masked_lm,
-    checked_length,
     checked_texts,
     python_tokenizer,
     score_masks,
 )
 from keras_bert.tasks.masked_lm.masked_texts import join_tokens
+from keras_bert.tasks.text_rows import checked_length, token_lists, tokenizer_of
 
 ORDERS = ("left_to_right", "most_confident", "random", "mask_predict")
 
@@ -117,13 +117,15 @@ class _Writer:
     def __init__(self, model, prompts: list[str], options: GenerationOptions, batch_size: int):
         self.model, self.prompts, self.options, self.batch_size = model, prompts, options, batch_size
         self.vocabulary = model.vocabulary
-        self.tokenizer, longest = python_tokenizer(model), checked_length(model, None)
+        self.tokenizer, longest = python_tokenizer(model), checked_length(model.config, None)
         mask = self.vocabulary.special_tokens.mask
         self.rows, self.first_columns = [], []
         for number, prompt in enumerate(prompts, start=1):
             if mask in prompt:
                 raise InputError(f"Prompt {number} must not have a {mask}. Use fill_masks to fill masks inside a text.")
-            ids = [self.vocabulary.cls_id, *self.tokenizer.encode(prompt)]
+        tokens = token_lists(prompts, tokenizer_of(model).tokenize).to_list()
+        for number, ids_of_prompt in enumerate(tokens, start=1):
+            ids = [self.vocabulary.cls_id, *ids_of_prompt]
             if len(ids) + options.length + 1 > longest:
                 raise InputError(
                     f"Prompt {number} has {len(ids) - 1} tokens. With {options.length} more, [CLS] and [SEP] it "

@@ -11,8 +11,9 @@ MULTIPLE_CHOICE = Task(
         signatures="keras_bert.tasks.multiple_choice.signatures.multiple_choice_signatures",
         outputs=lambda model: {"": ("batch", "choices")},
         options=("explain",),
+        served_answers="keras_bert.tasks.multiple_choice.answers.served_answers",
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.multiple_choice",
+    onnx="keras_bert.tasks.multiple_choice.onnx.multiple_choice",
     hub_task="multiple-choice",
     example='model.predict((["a prompt"], [["a choice", "another choice"]]))',
 )

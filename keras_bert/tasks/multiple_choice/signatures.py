@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
@@ -17,6 +18,11 @@ from keras_bert.serving.graph.signature_inputs import (
 from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
 
 _IS_CHOICE = tf.TensorSpec([None, None], tf.bool)
+_OF_TOKENS = {
+    "input_ids": ([None, None, None], tf.int32),
+    "segment_ids": ([None, None, None], tf.int32),
+    "lengths": ([None, None], tf.int32),
+}
 
 
 def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> dict:
@@ -29,8 +35,9 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
 
     Outputs: `choice`, int32 `[B]`, the number of the most probable choice, -1 if there is none; `text`, strings `[B]`,
     the choice itself (for texts only); its `probability`, float32 `[B]`; and `probabilities`, float32 `[B, C]`, 0 for
-    choices that do not count. With `options.explain` also `explain`, for `prompt` and `choices`; its texts are the
-    prompt and the most probable choice.
+    choices that do not count. `raw_outputs` has the inputs of `tokens`, and returns the logits, `outputs`, float32
+    `[B, C]`. With `options.explain` also `explain`, for `prompt` and `choices`; its texts are the prompt and the most
+    probable choice.
     """
     check_pairs(model)
     check_room(options, 2, model.vocabulary)
@@ -40,11 +47,14 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
         choices = [row[:, tf.newaxis] for row in rows]
         return tf.cast(model(model_inputs(*choices), training=False), tf.float32)
 
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def run(*rows):
+        return run_rows(logits_of, rows, 1)
+
     @tf.function(input_signature=[IDS, IDS, IDS, _IS_CHOICE], autograph=False)
     def choose(input_ids, input_mask, segment_ids, is_choice):
         """Answers questions from the rows of their choices, int32 `[B * C, S]`; `is_choice` is bool `[B, C]`."""
-        logits = run_rows(logits_of, [input_ids, input_mask, segment_ids], 1)
-        logits = tf.reshape(logits, tf.shape(is_choice))
+        logits = tf.reshape(run(input_ids, input_mask, segment_ids), tf.shape(is_choice))
         logits = tf.where(is_choice, logits, logits.dtype.min)
         probabilities = tf.where(is_choice, tf.nn.softmax(logits), 0.0)
         has_choice = tf.reduce_any(is_choice, axis=1)
@@ -70,17 +80,21 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
         number = tf.where(answer["choice"] < 0, shape[1], answer["choice"])
         return {**answer, "text": tf.gather(texts, number, batch_dims=1)}
 
-    @signature(
-        input_ids=([None, None, None], tf.int32),
-        segment_ids=([None, None, None], tf.int32),
-        lengths=([None, None], tf.int32),
-    )
-    def choose_tokens(input_ids, segment_ids, lengths):
+    def flat_rows(input_ids, segment_ids, lengths):
         shape = tf.shape(input_ids)
         flat = [tf.reshape(value, [shape[0] * shape[1], shape[2]]) for value in (input_ids, segment_ids)]
-        rows = cut(*flat, tf.reshape(lengths, [-1]), options.max_seq_length)
-        is_real = tf.sequence_mask(lengths, shape[2]) & (input_ids != model.vocabulary.cls_id)
+        return cut(*flat, tf.reshape(lengths, [-1]), options.max_seq_length)
+
+    @signature(**_OF_TOKENS)
+    def choose_tokens(input_ids, segment_ids, lengths):
+        rows = flat_rows(input_ids, segment_ids, lengths)
+        is_real = tf.sequence_mask(lengths, tf.shape(input_ids)[2]) & (input_ids != model.vocabulary.cls_id)
         return choose(*rows, tf.reduce_any(is_real, axis=2))
+
+    @signature(**_OF_TOKENS)
+    def raw_outputs(input_ids, segment_ids, lengths):
+        logits = run(*flat_rows(input_ids, segment_ids, lengths))
+        return {"outputs": tf.reshape(logits, tf.shape(lengths))}
 
     @signature(prompt=([None], tf.string), choices=([None, None], tf.string))
     def explain(prompt, choices):
@@ -90,7 +104,7 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
         return explain_rows(model, ExplainedRows(*rows_and_offsets, outputs, chosen["text"]))
 
     explained = {"explain": explain} if options.explain else {}
-    return {"serving_default": choose_text, "tokens": choose_tokens, **explained}
+    return {"serving_default": choose_text, "tokens": choose_tokens, RAW_OUTPUTS: raw_outputs, **explained}
 
 
 def _counted(choices):

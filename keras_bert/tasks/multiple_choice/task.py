@@ -7,32 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.records import features
-from keras_bert.tasks.base import Answered, Encoded, TextTask
-from keras_bert.tasks.encoding import encode_in_parts
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
+from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer, choice_answers
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert.tasks.multiple_choice.report import write_choice_report
-from keras_bert.tasks.multiple_choice.rows import encode_choices
+from keras_bert.tasks.multiple_choice.rows import choice_rows
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
-
-
-@dataclasses.dataclass(frozen=True)
-class ChoiceAnswer:
-    """The predicted choice of an example.
-
-    Attributes:
-        choice: the number of the choice, from 0.
-        text: the text of the choice.
-        probability: the probability of `choice`.
-        probabilities: the probabilities of all choices.
-    """
-
-    choice: int
-    text: str
-    probability: float
-    probabilities: tuple[float, ...] = dataclasses.field(repr=False)
 
 
 class MultipleChoiceTask(TextTask):
@@ -61,35 +43,21 @@ class MultipleChoiceTask(TextTask):
         ]
         return ChoiceExamples(as_texts(x[0], "prompt"), choices, answers, weights=sample_weight)
 
-    def encode(self, examples: ChoiceExamples, max_seq_length: int | None = None) -> Encoded:
+    def rows(self, examples: ChoiceExamples, max_seq_length: int | None = None) -> ExampleRows:
         length = self.checked_length(max_seq_length)
-
-        def encode(part: slice):
-            prompts, choices = examples.prompts[part], examples.choices[part]
-            batch, is_cut = encode_choices(prompts, choices, self.tokenizer, length)
-            return {name: values.reshape(-1, length) for name, values in batch.items()}, is_cut
-
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
-        rows, is_cut = encode_in_parts(encode, len(examples), padding, examples.num_choices)
-        num_cut = int(np.concatenate(is_cut).sum())
+        rows, is_cut = choice_rows(examples.prompts, examples.choices, self.tokenizer, length)
         labels = None if examples.answers is None else np.asarray(examples.answers, np.int32)
-        note = f"{examples.source}: {num_cut} of {len(examples)} examples have a row that was cut to {length} tokens"
-        return Encoded(self._with_labels(rows, labels, examples.weights), [note] if num_cut else [])
+        rows = self._with_labels(rows, labels, examples.weights)
+        return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, length, "examples have a row that was"))
 
-    def answers(self, examples: ChoiceExamples, encoded: Encoded, outputs: np.ndarray) -> list[ChoiceAnswer]:
-        exponentials = np.exp(outputs.astype(np.float64) - outputs.max(axis=1, keepdims=True))
-        probabilities = (exponentials / exponentials.sum(axis=1, keepdims=True)).tolist()
-        best = outputs.argmax(axis=1).tolist()
-        return [
-            ChoiceAnswer(number, choices[number], row[number], tuple(row))
-            for number, choices, row in zip(best, examples.choices, probabilities, strict=True)
-        ]
+    def answers(self, examples: ChoiceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> list[ChoiceAnswer]:
+        return choice_answers(outputs, examples.choices)
 
-    def logits_and_labels(self, examples: ChoiceExamples, encoded: Encoded, outputs) -> tuple:
+    def logits_and_labels(self, examples: ChoiceExamples, example_rows: ExampleRows, outputs) -> tuple:
         return outputs, None if examples.answers is None else np.asarray(examples.answers)
 
     def explained_rows(
-        self, examples: ChoiceExamples, encoded: Encoded, outputs, targets: Sequence
+        self, examples: ChoiceExamples, example_rows: ExampleRows, outputs, targets: Sequence
     ) -> list[ExplainedRow]:
         """Explains the logit of a choice, by default of the most probable one. The texts are prompt and choice."""
         rows = []
@@ -99,7 +67,7 @@ class MultipleChoiceTask(TextTask):
                 int(outputs[number].argmax()) if target is None else number_of(target, range(len(choices)), "choice")
             )
             row, texts = number * examples.num_choices + choice, (prompt, choices[choice])
-            pieces = pieces_of_row(self.row_ids(encoded, row), texts, self.tokenizer)
+            pieces = pieces_of_row(self.row_ids(example_rows, row), texts, self.tokenizer)
             columns = () if pools_all_tokens(self.model) else (0,)
             rows.append(ExplainedRow(number, row, choices[choice], (0,), columns, texts, pieces))
         return rows

@@ -7,9 +7,9 @@ from typing import Any
 from keras import ops, random
 
 from keras_bert.config import BertConfig
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers.token_replacement import draw_tokens, put_tokens
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.task_model import TaskModel
@@ -81,6 +81,10 @@ class ElectraPretrainer(TaskModel):
     uses_pooler = False
     counts_weights = True
     loss_names = ("masked_lm_loss", "disc_loss")
+    metrics_refusal = (
+        "ElectraPretrainer reports the metrics of its generator and discriminator; Keras' metrics cannot see its "
+        "labels."
+    )
     metric_names = (
         "masked_lm_accuracy",
         "sampled_masked_lm_accuracy",
@@ -177,14 +181,6 @@ class ElectraPretrainer(TaskModel):
             "disc_logits": self.discriminator({**inputs, features.INPUT_IDS: replaced}, training=training),
             "is_replaced": ops.cast(ops.not_equal(original, replaced), "int32"),
         }
-
-    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
-        if metrics is not None or weighted_metrics is not None:
-            raise InputError(
-                "ElectraPretrainer reports the metrics of its generator and discriminator; Keras' metrics cannot see "
-                "its labels. Call compile(optimizer=...) without metrics."
-            )
-        super().compile(optimizer, **kwargs)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         generator_terms = self.generator.loss_terms(x, None, y_pred, sample_weight)

@@ -6,7 +6,7 @@ from keras_bert.checkpoints.checkpoint import GENERATOR, MASKED_LM, NEXT_SENTENC
 from keras_bert.registry import Task
 from keras_bert.tasks.masked_lm.entry import MASKED_LM as MASKED_LM_TASK
 
-_ONNX = "keras_bert.serving.portable.onnx_heads"
+_ONNX = "keras_bert.tasks.pretraining.onnx"
 
 BERT_PRETRAINER = Task(
     model="keras_bert.tasks.pretraining.pretrainer.BertPretrainer",

@@ -90,16 +90,30 @@ class BertPretrainer(TaskModel):
             **memory,
         }
 
+    @property
+    def metrics_refusal(self) -> str:
+        """Why `compile` takes no metrics of Keras."""
+        names = ", ".join((*self.loss_names, *self.metric_names))
+        return f"BertPretrainer reports {names}; Keras' metrics cannot see its labels, which are among the features."
+
     def compile(
         self,
         optimizer: Any,
+        loss: Any = None,
+        loss_weights: Any = None,
         metrics: Any = None,
         weighted_metrics: Any = None,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
+        jit_compile: bool | str = "auto",
+        auto_scale_loss: bool = True,
+        *,
+        gradient_accumulation_steps: int = 1,
+        gradient_checkpointing: bool = False,
         mem_len: int = 0,
         num_streams: int = 0,
-        **kwargs: Any,
     ) -> None:
-        """Configures training; see `TaskModel.compile`.
+        """Configures training. Arguments that are not listed are those of `TaskModel.compile`.
 
         Args:
             mem_len: above 0, the tokens before a row that it attends to while an XLNet is trained. They are those that
@@ -110,12 +124,19 @@ class BertPretrainer(TaskModel):
         Raises:
             InputError: metrics are given, or a memory where there can be none.
         """
-        if metrics is not None or weighted_metrics is not None:
-            raise InputError(
-                f"BertPretrainer reports {', '.join((*self.loss_names, *self.metric_names))}; Keras' metrics cannot "
-                "see its labels, which are among the features. Call compile(optimizer=...) without metrics."
-            )
-        super().compile(optimizer, **kwargs)
+        super().compile(
+            optimizer=optimizer,
+            loss=loss,
+            loss_weights=loss_weights,
+            metrics=metrics,
+            weighted_metrics=weighted_metrics,
+            run_eagerly=run_eagerly,
+            steps_per_execution=steps_per_execution,
+            jit_compile=jit_compile,
+            auto_scale_loss=auto_scale_loss,
+            gradient_accumulation_steps=gradient_accumulation_steps,
+            gradient_checkpointing=gradient_checkpointing,
+        )
         if not mem_len:
             self.stream_memory = None
             return

@@ -46,6 +46,7 @@ class ReplacedTokenDetector(TaskModel):
     uses_pooler = False
     loss_names = ("replaced_token_loss",)
     metric_names = ("accuracy",)
+    metrics_refusal = "ReplacedTokenDetector reports loss and accuracy; Keras' metrics would count padding."
 
     def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -65,14 +66,6 @@ class ReplacedTokenDetector(TaskModel):
     def call(self, inputs: Any, training: bool = False) -> Any:
         tokens = self.encoder(inputs, training=training)["sequence_output"]
         return ops.cast(self.replaced_token_head(tokens), self._logits_dtype)
-
-    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
-        if metrics is not None or weighted_metrics is not None:
-            raise InputError(
-                "ReplacedTokenDetector reports loss and accuracy; Keras' metrics would count padding. "
-                "Call compile(optimizer=...) without metrics."
-            )
-        super().compile(optimizer, **kwargs)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return [binary_cross_entropy_term("replaced_token_loss", *self._labels(x, y, y_pred, sample_weight))]

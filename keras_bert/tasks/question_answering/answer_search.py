@@ -1,6 +1,6 @@
-"""Finds the best answers from two logits per token, as a TensorFlow graph: `find_answers` of `answer_spans.py`.
+"""Finds the best answers from two logits per token, as a TensorFlow graph.
 
-Scores are float64, and equal scores are ordered, as they are there.
+This is `find_answers` of `tasks/question_answering/answers.py`: scores are float64, and equal scores have its order.
 """
 
 from typing import NamedTuple

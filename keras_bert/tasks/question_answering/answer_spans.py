@@ -1,7 +1,6 @@
-"""Converts start and end logits to answers: spans of the context with probabilities, offsets and an n-best list.
+"""Finds the best spans of contexts from start and end logits.
 
-Answers are selected as in google-research/bert `run_squad.py` (`write_predictions`), for many windows at once. The text
-of an answer is the part of the context that its tokens come from.
+They are selected as in google-research/bert `run_squad.py` (`write_predictions`), for many windows at once.
 """
 
 import dataclasses
@@ -17,61 +16,6 @@ from keras_bert.tasks.question_answering.rows import Windows
 _WINDOWS_AT_ONCE = 1024
 # The null score difference of a context without tokens. Finite, since JSON has no infinity.
 NOTHING_TO_SAY = 1e6
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Candidate:
-    """One of the best answers to a question.
-
-    Attributes:
-        text: `context[start:end]`; empty for "there is no answer".
-        start, end: the first character in the context and the one after the last; None for "there is no answer".
-        probability: the probability among the candidates of the question.
-        start_logit, end_logit: the logits of the first and the last token. Their sum is the score.
-    """
-
-    text: str
-    start: int | None
-    end: int | None
-    probability: float
-    start_logit: float
-    end_logit: float
-
-
-@dataclasses.dataclass(frozen=True)
-class FoundAnswer:
-    """The answer of a model to a question.
-
-    Attributes:
-        text: `context[start:end]`; empty when there is no answer.
-        start, end: the first character in the context and the one after the last; None when there is no answer.
-        probability: the probability of this answer among `nbest`.
-        null_score_difference: the score of no answer minus that of the best answer. If it exceeds the threshold, there
-            is no answer. None from a model that always answers.
-        nbest: the best candidates, the best first.
-    """
-
-    text: str
-    start: int | None
-    end: int | None
-    probability: float
-    null_score_difference: float | None = None
-    nbest: tuple[Candidate, ...] = dataclasses.field(default=(), repr=False)
-
-    @property
-    def has_answer(self) -> bool:
-        return self.text != ""
-
-    @property
-    def best_text(self) -> str:
-        """The text of the best candidate that is not empty, regardless of the threshold."""
-        return next((candidate.text for candidate in self.nbest if candidate.text), "")
-
-    def with_threshold(self, null_threshold: float) -> "FoundAnswer":
-        """Returns the answer for another threshold. The model must be one that may give no answer."""
-        text = self.best_text if self.null_score_difference <= null_threshold else ""
-        chosen = next(candidate for candidate in self.nbest if candidate.text == text)
-        return dataclasses.replace(self, text=text, start=chosen.start, end=chosen.end, probability=chosen.probability)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,28 +46,20 @@ class AnswerOptions:
             raise InputError("The threshold for no answer must be a number. Received: NaN")
 
 
-def find_answers(
+# (text, start character, end character, start logit, end logit)
+Span = tuple[str, int | None, int | None, float, float]
+
+
+def best_spans(
     windows: Windows,
     contexts: Sequence[str],
     start_logits: np.ndarray,
     end_logits: np.ndarray,
     options: AnswerOptions,
-) -> list[FoundAnswer]:
-    """Returns the answers to Q questions.
+) -> Iterator[tuple[list[Span], tuple[float, float]]]:
+    """Yields for each question the best spans with different texts, the best first, and the two logits of no answer.
 
-    The candidates of a window are combinations of its best starts and ends. They lie inside the context, have at most
-    `max_answer_length` tokens, and begin at a token that no other window shows with more context. The candidates of all
-    windows of a question compete; candidates with the same text count as one. If no combination is valid, all valid
-    spans are searched for the best one.
-
-    Args:
-        windows: W windows with T tokens in total.
-        contexts: Q strings.
-        start_logits, end_logits: float (T,), aligned with `windows.ids`.
-        options: how answers are selected.
-
-    Raises:
-        InputError: a logit is not a finite number.
+    The arguments are those of `find_answers` in `answers.py`.
     """
     for logits in (start_logits, end_logits):
         if not np.isfinite(logits).all():
@@ -132,7 +68,6 @@ def find_answers(
                 "learning rate?"
             )
     window_splits = np.searchsorted(windows.question, np.arange(len(windows.context_of) + 1))
-    found = []
     first = 0
     while first < len(contexts):
         stop = int(np.searchsorted(window_splits, window_splits[first] + _WINDOWS_AT_ONCE, side="right")) - 1
@@ -143,13 +78,8 @@ def find_answers(
         for number in range(first, stop):
             spans = _distinct(_best_first(candidates, batch, number - first), contexts[number], options)
             spans = spans or _distinct(_exhaustive(batch, number - first, options), contexts[number], options)
-            found.append(_answer(spans, nulls[number - first], options))
+            yield spans, nulls[number - first]
         first = stop
-    return found
-
-
-# (text, start character, end character, start logit, end logit)
-_Span = tuple[str, int | None, int | None, float, float]
 
 
 class _Batch:
@@ -165,7 +95,7 @@ class _Batch:
         context = windows.context_of[windows.question[part]]
         self.first_place = windows.contexts.splits[context] + windows.first_token[part] - self.first_column
         self.token_starts, self.token_ends = windows.contexts.starts, windows.contexts.ends
-        row_splits = windows.splits[part.start : part.stop + 1]
+        row_splits = windows.rows.splits[part.start : part.stop + 1]
         self.logits = [_padded(logits, row_splits) for logits in (start_logits, end_logits)]
         token = np.arange(self.logits[0].shape[1]) - self.first_column[:, None]
         # A question without tokens ([CLS] [SEP] context) has no answer.
@@ -251,7 +181,7 @@ def _spelt_out(batch: _Batch, window: np.ndarray, start: np.ndarray, end: np.nda
     )
 
 
-def _distinct(candidates: Iterator[tuple], context: str, options: AnswerOptions) -> list[_Span]:
+def _distinct(candidates: Iterator[tuple], context: str, options: AnswerOptions) -> list[Span]:
     """Returns the best candidates with different texts."""
     spans, seen = [], set()
     for start, end, start_logit, end_logit in candidates:
@@ -269,31 +199,3 @@ def _null_scores(batch: _Batch) -> list[tuple[float, float]]:
     starts, ends = (logits[:, 0] for logits in batch.logits)
     lowest = np.lexsort((starts + ends, batch.question))[batch.splits[:-1]]
     return list(zip(starts[lowest].tolist(), ends[lowest].tolist(), strict=True))
-
-
-def _answer(spans: list[_Span], null: tuple[float, float], options: AnswerOptions) -> FoundAnswer:
-    best = spans[0] if spans else None
-    if options.null_threshold is None:
-        nbest = _with_probabilities(spans)
-        chosen = nbest[0] if nbest else Candidate("", None, None, 1.0, 0.0, 0.0)
-        return FoundAnswer(chosen.text, chosen.start, chosen.end, chosen.probability, None, nbest)
-    entries = sorted([*spans, ("", None, None, *null)], key=lambda span: -(span[3] + span[4]))[: options.n_best_size]
-    # The n-best list always includes the best span and "no answer".
-    entries += [
-        span for span in (best, ("", None, None, *null)) if span and span[0] not in {text for text, *_ in entries}
-    ]
-    nbest = _with_probabilities(entries)
-    difference = null[0] + null[1] - best[3] - best[4] if best else NOTHING_TO_SAY
-    return FoundAnswer("", None, None, 0.0, difference, nbest).with_threshold(options.null_threshold)
-
-
-def _with_probabilities(spans: list[_Span]) -> tuple[Candidate, ...]:
-    """Returns candidates with probabilities: the softmax over these scores only, as in google-research/bert."""
-    scores = [start_logit + end_logit for *_, start_logit, end_logit in spans]
-    highest = max(scores, default=0.0)
-    exponentials = [math.exp(score - highest) for score in scores]
-    total = sum(exponentials)
-    return tuple(
-        Candidate(text, start, end, value / total, start_logit, end_logit)
-        for (text, start, end, start_logit, end_logit), value in zip(spans, exponentials, strict=True)
-    )

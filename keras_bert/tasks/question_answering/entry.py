@@ -17,8 +17,10 @@ SPAN_CLASSIFIER = Task(
             "max_query_length": Setting(64, is_count),
         },
         options=("explain",),
+        served_answers="keras_bert.tasks.question_answering.answers.served_answers",
+        methods="keras_bert.tasks.question_answering.loaded.LoadedSpanClassifier",
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.span_classifier",
+    onnx="keras_bert.tasks.question_answering.onnx.span_classifier",
     hub_task="question-answering",
     example='model.predict((["a question"], ["a text that has the answer"]))',
 )

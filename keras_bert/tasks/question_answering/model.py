@@ -67,6 +67,10 @@ class SpanClassifier(CalibratedModel):
     loss_names = ("span_loss",)
     logits_layer = "span_classifier"
     metric_names = ("start_accuracy", "end_accuracy")
+    metrics_refusal = (
+        "SpanClassifier reports loss, start_accuracy, end_accuracy; Keras' metrics cannot see labels that are among "
+        "the features."
+    )
 
     def __init__(
         self,
@@ -106,13 +110,33 @@ class SpanClassifier(CalibratedModel):
         logits = ops.where(is_token, logits, ops.cast(PADDING_LOGIT, logits.dtype))
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
-    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
-        if metrics is not None or weighted_metrics is not None:
-            raise InputError(
-                f"SpanClassifier reports loss, {', '.join(self.metric_names)}; Keras' metrics cannot "
-                "see labels that are among the features. Call compile(optimizer=...) without metrics."
-            )
-        super().compile(optimizer, **kwargs)
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+        *,
+        max_seq_length: int | None = None,
+        n_best_size: int = 20,
+        max_answer_length: int = 30,
+        null_threshold: float | None = None,
+        **unknown: Any,
+    ) -> Any:
+        """Returns logits for features, or a `FoundAnswer` for each question of `(questions, contexts)`.
+
+        Arguments that are not listed are those of `TaskModel.predict`.
+
+        Args:
+            n_best_size: texts only. The number of candidates for each question.
+            max_answer_length: texts only. The largest number of tokens in an answer.
+            null_threshold: texts only. There is no answer if the score of the empty answer exceeds that of the best
+                other one by more than this number. None for the model's own.
+        """
+        arguments = {"x": x, "batch_size": batch_size, "verbose": verbose, "callbacks": callbacks}
+        options = {"n_best_size": n_best_size, "max_answer_length": max_answer_length, "null_threshold": null_threshold}
+        return self._predict(arguments, steps, {"max_seq_length": max_seq_length, **options}, unknown)
 
     def divide_logits(self, temperature: float) -> None:
         super().divide_logits(temperature)

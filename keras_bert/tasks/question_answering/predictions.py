@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 
 from keras_bert.program.atomic_output import atomic_file
-from keras_bert.tasks.question_answering.answer_spans import FoundAnswer
+from keras_bert.tasks.question_answering.answers import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
 from keras_bert.tasks.question_answering.scores import score_question
 

@@ -1,4 +1,4 @@
-"""Encodes questions and contexts as windows.
+"""Makes windows of questions and contexts.
 
 A window is a row [CLS] question [SEP] part of the context [SEP]. A context that is too long for one window is cut into
 several overlapping windows. Tokens and windows are those of google-research/bert `run_squad.py`. The tokenizer's
@@ -12,11 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.records import features
+from keras_bert.records.segment_rows import TokenRanges, cut_overlapping, join_segments
+from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tasks.tokenized_texts import TokenizedTexts, tokenize_texts
-
-# The number of windows whose tokens are copied together; it limits the memory for indices.
-_RANGES_AT_ONCE = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,11 +62,10 @@ class WindowOptions:
 class Windows:
     """The windows of Q questions, in the order of the questions.
 
-    There are W windows with T tokens in total. Context tokens are numbered from 0 in each context.
+    There are W windows. Context tokens are numbered from 0 in each context.
 
     Attributes:
-        ids: int32 (T,), the concatenated rows, with special tokens and without padding.
-        splits: int64 (W + 1,). Row w is `ids[splits[w]:splits[w + 1]]`.
+        rows: the W token rows.
         question: int (W,), the number of each window's question.
         first_token, num_tokens: int (W,), the first context token of each window, and their number.
         first_column: int (W,), the column of `first_token` in the row.
@@ -75,11 +73,9 @@ class Windows:
         contexts: the tokens of the distinct contexts.
         num_cut_questions: number of questions that were cut.
         options: how the contexts were cut.
-        pad_id: the id of padding.
     """
 
-    ids: np.ndarray
-    splits: np.ndarray
+    rows: TokenRows
     question: np.ndarray
     first_token: np.ndarray
     num_tokens: np.ndarray
@@ -88,31 +84,6 @@ class Windows:
     contexts: TokenizedTexts
     num_cut_questions: int
     options: WindowOptions
-    pad_id: int
-
-    @functools.cached_property
-    def segment_ids(self) -> np.ndarray:
-        """int32 (T,): 0 for [CLS] question [SEP], 1 for context [SEP]."""
-        return (self.columns >= np.repeat(self.first_column, np.diff(self.splits))).astype(np.int32)
-
-    @functools.cached_property
-    def columns(self) -> np.ndarray:
-        """int32 (T,): the column of each token in its row."""
-        lengths = np.diff(self.splits)
-        return np.arange(len(self.ids), dtype=np.int32) - np.repeat(self.splits[:-1].astype(np.int32), lengths)
-
-    @functools.cached_property
-    def rows(self) -> dict[str, np.ndarray]:
-        """The rows with padding: `input_ids`, `input_mask`, `segment_ids`, int64 (W, options.max_seq_length)."""
-        is_real = np.arange(self.options.max_seq_length) < np.diff(self.splits)[:, None]
-        rows = {
-            features.INPUT_IDS: np.full(is_real.shape, self.pad_id, np.int64),
-            features.INPUT_MASK: is_real.astype(np.int64),
-            features.SEGMENT_IDS: np.zeros(is_real.shape, np.int64),
-        }
-        rows[features.INPUT_IDS][is_real] = self.ids
-        rows[features.SEGMENT_IDS][is_real] = self.segment_ids
-        return rows
 
     def __len__(self):
         return len(self.question)
@@ -192,54 +163,24 @@ def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, o
     number_of = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
     context_of = np.array([number_of[context] for context in contexts], np.int64)
     tokens = tokenize_texts(list(number_of), tokenizer)
-    asked = tokenize_texts(questions, tokenizer)
-    num_cut = int((asked.lengths > options.max_query_length).sum())
+    asked = token_lists(questions, tokenizer.tokenize)
     asked_lengths = np.minimum(asked.lengths, options.max_query_length)
 
     room = options.max_seq_length - asked_lengths - options.num_special
-    step = np.minimum(room, options.doc_stride)
-    lengths = tokens.lengths[context_of]
-    num_windows = 1 + np.maximum(0, -(-(lengths - room) // step))
-    question = np.repeat(np.arange(len(context_of)), num_windows)
-    number = np.arange(len(question)) - np.repeat(np.cumsum(num_windows) - num_windows, num_windows)
-    first_token = number * step[question]
-    num_tokens = np.minimum(lengths[question] - first_token, room[question])
-    first_column = asked_lengths[question] + options.num_special - 1
-
-    vocabulary = tokenizer.vocabulary
-    splits = np.concatenate([[0], np.cumsum(first_column + num_tokens + 1)])
-    ids = np.full(splits[-1], vocabulary.sep_id, np.int32)
-    ids[splits[:-1]] = vocabulary.cls_id
-    _copy_ranges(ids, splits[:-1] + 1, asked.ids, asked.splits[question], asked_lengths[question])
-    _copy_ranges(
-        ids, splits[:-1] + first_column, tokens.ids, tokens.splits[context_of[question]] + first_token, num_tokens
+    begins = tokens.splits[context_of]
+    parts, question = cut_overlapping(
+        TokenRanges(tokens.ids, begins, tokens.lengths[context_of]), room, options.doc_stride
     )
+    asked_in_rows = TokenRanges(asked.values, asked.firsts[question], asked_lengths[question])
+    rows, _ = join_segments([asked_in_rows, parts], options.max_seq_length, tokenizer.vocabulary)
     return Windows(
-        ids,
-        splits,
+        rows,
         question,
-        first_token,
-        num_tokens,
-        first_column,
+        parts.firsts - begins[question],
+        parts.lengths,
+        asked_in_rows.lengths + options.num_special - 1,
         context_of,
         tokens,
-        num_cut,
+        int((asked.lengths > options.max_query_length).sum()),
         options,
-        vocabulary.pad_id,
     )
-
-
-def _copy_ranges(target: np.ndarray, target_firsts, source: np.ndarray, source_firsts, lengths) -> None:
-    """Copies ranges of a flat array: for each n, `lengths[n]` values from `source_firsts[n]` to `target_firsts[n]`.
-
-    Example:
-        target [0, 0, 0, 0, 0], target_firsts [3, 0], source [7, 8, 9], source_firsts [1, 0], lengths [2, 1]
-        -> target [7, 0, 0, 8, 9]
-    """
-    for first in range(0, len(lengths), _RANGES_AT_ONCE):
-        part = slice(first, first + _RANGES_AT_ONCE)
-        counts = lengths[part]
-        inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        target[np.repeat(target_firsts[part], counts) + inside] = source[
-            np.repeat(source_firsts[part], counts) + inside
-        ]

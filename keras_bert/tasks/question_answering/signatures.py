@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import padded_rows, run_ragged_rows, run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
@@ -33,8 +34,9 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
     float32 `[B]`; there is no answer if it exceeds the model's threshold. An empty question or context has no answer.
 
     `tokens` takes `input_ids` and `segment_ids`, int32 `[B, S]`, one window per row, and `lengths`, int32 `[B]`. It
-    returns `start_logits` and `end_logits`, float32 `[B, S]`, which are far below all others for padding. With
-    `options.explain` also `explain`, for `question` and `context`: it explains the answer, see `explain_rows`.
+    returns `start_logits` and `end_logits`, float32 `[B, S]`, which are far below all others for padding. `raw_outputs`
+    is the same. With `options.explain` also `explain`, for `question` and `context`: it explains the answer, see
+    `explain_rows`.
     """
     check_pairs(model)
     check_room(options, 2, model.vocabulary)
@@ -88,7 +90,7 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
         return {"start_logits": padded[:, :, 0], "end_logits": padded[:, :, 1]}
 
     explained = {"explain": explain} if options.explain else {}
-    return {"serving_default": answer, "tokens": token_logits, **explained}
+    return {"serving_default": answer, "tokens": token_logits, RAW_OUTPUTS: token_logits, **explained}
 
 
 def _explained_columns(windows: GraphWindows, tokens: ContextTokens, logits, answers: dict):

@@ -8,11 +8,11 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.base import ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row
 from keras_bert.tasks.question_answering.answer_locations import locate_answers
-from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, FoundAnswer, find_answers
+from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
+from keras_bert.tasks.question_answering.answers import FoundAnswer, find_answers
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples
 from keras_bert.tasks.question_answering.rows import WindowOptions, Windows, make_windows
 from keras_bert.tasks.question_answering.scores import normalized_answer, squad_scores
@@ -23,8 +23,8 @@ _NO_ANSWER = -1e9
 
 
 @dataclasses.dataclass(frozen=True)
-class EncodedQuestions(Encoded):
-    """Encoded questions: a row for each window."""
+class QuestionRows(ExampleRows):
+    """The rows of questions: a row for each window."""
 
     windows: Windows | None = None
 
@@ -62,17 +62,15 @@ class QuestionAnsweringTask(TextTask):
         if examples.answers is not None and self.model.null_threshold is None and not all(examples.answers):
             self.model.null_threshold = 0.0
 
-    def encode(self, examples: QuestionExamples, max_seq_length: int | None = None) -> EncodedQuestions:
+    def rows(self, examples: QuestionExamples, max_seq_length: int | None = None) -> QuestionRows:
         options = WindowOptions.of_model(self.model, self.checked_length(max_seq_length))
         windows = make_windows(examples.questions, examples.contexts, self.tokenizer, options)
         notes = _length_notes(examples, windows, options)
-        tokens = {features.INPUT_IDS: windows.ids, features.SEGMENT_IDS: windows.segment_ids}
-        rows = TokenRows(tokens, windows.splits, padding={features.INPUT_IDS: windows.pad_id})
         if examples.answers is None:
-            return EncodedQuestions(rows, notes, windows)
+            return QuestionRows(windows.rows, notes, windows)
         located = locate_answers(examples, windows)
         weights = np.ones(len(examples), np.float32) if examples.weights is None else np.asarray(examples.weights)
-        rows = rows.with_labels(
+        rows = windows.rows.with_labels(
             **{
                 features.START_POSITIONS: located.starts.astype(np.int32),
                 features.END_POSITIONS: located.ends.astype(np.int32),
@@ -80,12 +78,12 @@ class QuestionAnsweringTask(TextTask):
                 features.IS_REAL_EXAMPLE: located.is_known[windows.question].astype(np.int32),
             }
         )
-        return EncodedQuestions(rows, [*notes, *located.notes], windows)
+        return QuestionRows(rows, [*notes, *located.notes], windows)
 
     def answers(
         self,
         examples: QuestionExamples,
-        encoded: EncodedQuestions,
+        example_rows: QuestionRows,
         outputs: Mapping[str, np.ndarray],
         *,
         n_best_size: int = 20,
@@ -96,12 +94,12 @@ class QuestionAnsweringTask(TextTask):
         threshold = self.model.null_threshold if null_threshold is None else null_threshold
         options = AnswerOptions(n_best_size, max_answer_length, threshold)
         logits = (outputs["start_logits"], outputs["end_logits"])
-        return find_answers(encoded.windows, examples.contexts, *logits, options)
+        return find_answers(example_rows.windows, examples.contexts, *logits, options)
 
-    def logits_and_labels(self, examples: QuestionExamples, encoded: EncodedQuestions, outputs) -> tuple:
+    def logits_and_labels(self, examples: QuestionExamples, example_rows: QuestionRows, outputs) -> tuple:
         """Returns the scores of the n best answers to each question, and the number of the best right one among them,
         -1 without one. Answers are right by the rules of SQuAD's exact match."""
-        answers = self.answers(examples, encoded, outputs)
+        answers = self.answers(examples, example_rows, outputs)
         scores = np.full((len(answers), max(1, *(len(answer.nbest) for answer in answers))), _NO_ANSWER)
         for row, answer in zip(scores, answers, strict=True):
             row[: len(answer.nbest)] = [candidate.start_logit + candidate.end_logit for candidate in answer.nbest]
@@ -114,18 +112,18 @@ class QuestionAnsweringTask(TextTask):
         return scores, np.array(gold)
 
     def explained_rows(
-        self, examples: QuestionExamples, encoded: EncodedQuestions, outputs, targets: Sequence
+        self, examples: QuestionExamples, example_rows: QuestionRows, outputs, targets: Sequence
     ) -> list[ExplainedRow]:
         """Explains the sum of the start logit and the end logit of an answer, by default of the model's, in the window
         where this sum is greatest. Without an answer, it is that of [CLS] where it is least."""
-        windows, answers = encoded.windows, self.answers(examples, encoded, outputs)
+        windows, answers = example_rows.windows, self.answers(examples, example_rows, outputs)
         spans = [
             _span_of(target, answer, context)
             for target, answer, context in zip(targets, answers, examples.contexts, strict=True)
         ]
         starts, ends = windows.positions(spans)
         logits = [
-            outputs[name][windows.splits[:-1] + columns]
+            outputs[name][windows.rows.splits[:-1] + columns]
             for name, columns in (("start_logits", starts), ("end_logits", ends))
         ]
         rows = []
@@ -135,7 +133,7 @@ class QuestionAnsweringTask(TextTask):
                 raise InputError(f"The target of question {number + 1}, {span}, is not in a window of the context.")
             totals = np.where(has_it, np.sum(logits, axis=0) * (1 if span else -1), -np.inf)
             row = int(totals.argmax())
-            ids, texts = self.row_ids(encoded, row), (examples.questions[number], examples.contexts[number])
+            ids, texts = self.row_ids(example_rows, row), (examples.questions[number], examples.contexts[number])
             pieces = pieces_of_row(ids, texts, self.tokenizer, [0, int(windows.first_token[row])])
             start, end = int(starts[row]), int(ends[row])
             target = texts[1][slice(*span)] if span else "no answer"

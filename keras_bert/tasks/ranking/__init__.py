@@ -3,6 +3,7 @@
 entry.py        what checkpoints and exports must know of the task
 model.py        CrossEncoder: a score for a query and a text
 signatures.py   the signatures of its SavedModels
+answers.py      ranked texts
 task.py         the task for `CrossEncoder`
 loaded.py       further methods of its loaded exports
 start.py        how such a model starts from a checkpoint of another kind

@@ -17,9 +17,10 @@ CROSS_ENCODER = Task(
         settings={"activation": Setting("linear", lambda value: value in SCORE_ACTIVATIONS), **PROMPTS},
         in_graph=lambda model, options: {"activation": "linear", **prompt_of(options)},
         options=("text_pairs", "explain", "prompt"),
+        served_answers="keras_bert.tasks.classification.answers.served_answers",
         methods="keras_bert.tasks.ranking.loaded.LoadedCrossEncoder",
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.classifier",
+    onnx="keras_bert.tasks.classification.onnx.classifier",
     hub_task="text-ranking",
     example='model.rank("a query", ["a text", "another text"])',
 )

@@ -1,33 +1,23 @@
 """Queries and texts, for `CrossEncoder`."""
 
+import dataclasses
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.program.errors import InputError
-from keras_bert.records import features
-from keras_bert.tasks.base import Answered, Encoded, TextTask
-from keras_bert.tasks.classification.rows import encode_texts
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES, SentenceExamples
 from keras_bert.tasks.embedding.scores import TiedRanking, mean_scores
 from keras_bert.tasks.embedding.task import examples_of_columns, forget_traces
-from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
+from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
-
-
-class RankedText(NamedTuple):
-    """A text of a ranking: its number among the given texts from 0, the text, and its score."""
-
-    number: int
-    text: str
-    score: float
 
 
 class RankingTask(TextTask):
@@ -59,39 +49,35 @@ class RankingTask(TextTask):
         self.main_score = "spearman" if examples.kind == SCORES else "mrr@10"
         forget_traces(self.model)
 
-    def encode(
+    def rows(
         self, examples: SentenceExamples, max_seq_length: int | None = None, prompt: str | None = None
-    ) -> Encoded:
+    ) -> ExampleRows:
         length, num_texts = self.checked_length(max_seq_length or self.model.max_seq_length), len(examples.columns) - 1
         prefix = self.model.prompt(prompt)
-
-        def encode(part: slice):
-            rows = list(zip(*(column[part] for column in examples.columns), strict=True))
-            queries = [prefix + query for query, *texts in rows for _ in texts]
-            return encode_texts(queries, [text for _, *texts in rows for text in texts], self.tokenizer, length)
-
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
-        rows, is_cut = encode_in_parts(encode, len(examples), padding, num_texts)
-        num_cut = int(np.concatenate(is_cut).sum())
-        note = f"{examples.source}: {num_cut} of {num_texts * len(examples)} rows were cut to {length} tokens"
+        queries = (prefix + query for query in examples.columns[0] for _ in range(num_texts))
+        texts = (text for _, *texts in zip(*examples.columns, strict=True) for text in texts)
+        rows, is_cut, _ = self.text_rows(queries, texts, length)
+        rows = dataclasses.replace(rows, rows_per_example=num_texts)
         # Training on lists has no labels: the first text is the relevant one.
         relevances = np.zeros(len(examples)) if examples.scores is None else examples.scores
         rows = self._with_labels(rows, np.asarray(relevances, np.float32), examples.weights)
-        return Encoded(rows, [note] if num_cut else [])
+        return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, length, "rows were"))
 
-    def answers(self, examples: SentenceExamples, encoded: Encoded, outputs: np.ndarray) -> np.ndarray:
+    def answers(self, examples: SentenceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> np.ndarray:
         """Returns the scores, float32 `[N]`, or `[N, C]` for C texts per query."""
         scores = SCORE_ACTIVATIONS[self.model.activation](outputs)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def explained_rows(self, examples: SentenceExamples, encoded: Encoded, outputs, targets) -> list[ExplainedRow]:
+    def explained_rows(
+        self, examples: SentenceExamples, example_rows: ExampleRows, outputs, targets
+    ) -> list[ExplainedRow]:
         """Explains the output of each pair (query, text)."""
         if len(examples.columns) != 2:
             raise InputError(f"explain takes (queries, texts). Received: {len(examples.columns)} columns.")
         rows, prefix = [], self.model.prompt()
         for number, (query, text) in enumerate(zip(*examples.columns, strict=True)):
             texts = (prefix + query, text)
-            pieces = pieces_of_row(self.row_ids(encoded, number), texts, self.tokenizer)
+            pieces = pieces_of_row(self.row_ids(example_rows, number), texts, self.tokenizer)
             columns = () if pools_all_tokens(self.model) else (0,)
             rows.append(ExplainedRow(number, number, "score", (0,), columns, texts, pieces))
         return rows
@@ -133,7 +119,6 @@ def rank(
     task = text_task(model)
     texts = list(examples_of_columns((texts,), None).columns[0])
     examples = SentenceExamples([[query] * len(texts), texts], source="the query and its texts")
-    rows = task.encode(examples, prompt=prompt).print_notes().rows
+    rows = task.rows(examples, prompt=prompt).print_notes().rows
     scores = task.answers(examples, None, predict_rows(model, rows, batch_size))
-    order = np.argsort(-scores, kind="stable")[:top_k].tolist()
-    return [RankedText(number, texts[number], float(scores[number])) for number in order]
+    return ranked_texts(scores, texts, top_k)

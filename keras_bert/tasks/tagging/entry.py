@@ -13,8 +13,9 @@ TOKEN_CLASSIFIER = Task(
         outputs=lambda model: {"": ("batch", "length", len(model.labels))},
         settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
         options=("explain",),
+        served_answers="keras_bert.tasks.tagging.answers.served_answers",
     ),
-    onnx="keras_bert.serving.portable.onnx_heads.token_classifier",
+    onnx="keras_bert.tasks.tagging.onnx.token_classifier",
     hub_task="token-classification",
     example='model.predict(["a text"])',
 )

@@ -1,4 +1,4 @@
-"""Makes token rows from words, in the graph: the rows of `encode_sentences` in `tasks/tagging/rows.py`."""
+"""Makes token rows from words, in the graph: the rows of `tagged_rows` in `tasks/tagging/rows.py`."""
 
 import tensorflow as tf
 

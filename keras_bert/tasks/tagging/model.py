@@ -61,6 +61,7 @@ class TokenClassifier(CalibratedModel):
     loss_names = ("token_classification_loss",)
     logits_layer = "token_classifier"
     metric_names = ("accuracy",)
+    metrics_refusal = "TokenClassifier reports loss and accuracy; Keras' metrics would count tokens that have no label."
 
     def __init__(self, config: BertConfig, labels: Sequence[str], doc_stride: int | None = None, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -96,14 +97,6 @@ class TokenClassifier(CalibratedModel):
     def _logits(self, tokens, training):
         tokens = self.encoder.token_features(tokens, training=training)
         return self.token_classifier(self.dropout(tokens, training=training))
-
-    def compile(self, optimizer: Any, metrics: Any = None, weighted_metrics: Any = None, **kwargs: Any) -> None:
-        if metrics is not None or weighted_metrics is not None:
-            raise InputError(
-                "TokenClassifier reports loss and accuracy; Keras' metrics would count tokens that have no label. "
-                "Call compile(optimizer=...) without metrics."
-            )
-        super().compile(optimizer, **kwargs)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return [cross_entropy_term("token_classification_loss", y_pred, *self._labels(x, y, sample_weight))]

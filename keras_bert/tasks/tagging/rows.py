@@ -1,29 +1,33 @@
-"""Encodes words with tags as token rows.
+"""Makes token rows of words with tags.
 
 The first piece of a word has the label of its tag. The other pieces, [CLS], [SEP] and padding have the label -1 and are
 ignored, as in TF Model Garden. So do words of overlapping rows, except in one row each.
 """
 
 import bisect
+import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.tokenized_texts import take_ranges
+from keras_bert.records.segment_rows import TokenRanges, join_segments
+from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tokenization.token_lists import TokenLists
 
 
-def encode_sentences(
+def tagged_rows(
     words: Sequence[Sequence[str]],
     tags: Sequence[Sequence[int]] | None,
     tokenizer,
     max_seq_length: int,
     first_sentence_id: int = 0,
     doc_stride: int | None = None,
-) -> tuple[dict[str, np.ndarray], Counter]:
-    """Encodes sentences as rows [CLS] pieces [SEP]. A sentence that is too long is cut between words into several rows.
+) -> tuple[TokenRows, Counter]:
+    """Makes rows [CLS] pieces [SEP] of sentences. A sentence that is too long is cut between words into several rows.
 
     With a `doc_stride` these rows overlap. Each word has its label in one row only: the one with the most context, see
     `rows_with_most_context`.
@@ -41,60 +45,56 @@ def encode_sentences(
             has more; None cuts into rows that do not overlap.
 
     Returns:
-        dict of `input_ids`, `input_mask`, `segment_ids`, `label_ids`, int64 (rows, max_seq_length), `sentence_id` and
-        `sub_sentence_id`, int64 (rows, 1); and a `Counter` of `cut_sentences` and `unknown_words`.
+        rows of `input_ids`, `segment_ids` and `label_ids`, with the labels `sentence_id` and `sub_sentence_id`, int64
+        (rows, 1); and a `Counter` of `cut_sentences` and `unknown_words`.
 
     Raises:
-        ValueError: `max_seq_length` is below 3.
+        InputError: `max_seq_length` is below 3.
 
     Reference: TF Model Garden `tagging_data_lib.py`.
     """
     room = max_seq_length - 2
     if room < 1:
-        raise ValueError(f"max_seq_length must be at least 3. Received: {max_seq_length}")
+        raise InputError(f"max_seq_length must be at least 3. Received: {max_seq_length}")
     pieces, piece_splits, num_unknown = pieces_of_words(
-        [word for sentence in words for word in sentence], tokenizer, room
+        (word for sentence in words for word in sentence), tokenizer, room
     )
     labels = np.zeros(len(piece_splits) - 1, np.int64)
     if tags is not None:
         labels[:] = [tag for sentence in tags for tag in sentence]
 
-    rows = _rows(np.cumsum([0, *map(len, words)]), piece_splits, room, min(doc_stride or room, room))
-    sentence_ids, sub_sentence_ids, first_words, stop_words = np.array(rows, np.int64).T
+    parts = _rows(np.cumsum([0, *map(len, words)]), piece_splits, room, min(doc_stride or room, room))
+    sentence_ids, sub_sentence_ids, first_words, stop_words = np.array(parts, np.int64).T
     firsts = piece_splits[first_words]
     lengths = piece_splits[stop_words] - firsts
-    column = np.arange(max_seq_length)
-    is_piece = (column >= 1) & (column <= lengths[:, None])
-    vocabulary = tokenizer.vocabulary
-    ids = np.where(is_piece, take_ranges(pieces, firsts, is_piece, np.ones_like(lengths)), vocabulary.pad_id)
-    ids[:, 0] = vocabulary.cls_id
-    ids[np.arange(len(ids)), lengths + 1] = vocabulary.sep_id
-    label_ids = np.full_like(ids, features.NO_LABEL)
+    rows, _ = join_segments([TokenRanges(pieces, firsts, lengths)], max_seq_length, tokenizer.vocabulary)
+    label_ids = np.full(rows.splits[-1], features.NO_LABEL, np.int32)
     best_rows = rows_with_most_context(first_words, stop_words, piece_splits)
-    label_ids[best_rows, piece_splits[:-1] - firsts[best_rows] + 1] = labels
-    batch = {
-        features.INPUT_IDS: ids,
-        features.INPUT_MASK: (column <= lengths[:, None] + 1).astype(np.int64),
-        features.SEGMENT_IDS: np.zeros_like(ids),
-        features.LABEL_IDS: label_ids,
-        features.SENTENCE_ID: first_sentence_id + sentence_ids[:, None],
-        features.SUB_SENTENCE_ID: sub_sentence_ids[:, None],
-    }
-    return batch, Counter(cut_sentences=len(set(sentence_ids[sub_sentence_ids > 0])), unknown_words=num_unknown)
+    label_ids[rows.splits[best_rows] + piece_splits[:-1] - firsts[best_rows] + 1] = labels
+    rows = dataclasses.replace(
+        rows,
+        tokens={**rows.tokens, features.LABEL_IDS: label_ids},
+        labels={
+            features.SENTENCE_ID: first_sentence_id + sentence_ids[:, None],
+            features.SUB_SENTENCE_ID: sub_sentence_ids[:, None],
+        },
+        padding={**rows.padding, features.LABEL_IDS: features.NO_LABEL},
+    )
+    return rows, Counter(cut_sentences=len(set(sentence_ids[sub_sentence_ids > 0])), unknown_words=num_unknown)
 
 
-def pieces_of_words(words: list[str], tokenizer, room: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Returns the pieces of all words, int64 (pieces,), their splits by word, (words + 1,), and the number of words
+def pieces_of_words(words: Iterable[str], tokenizer, room: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Returns the pieces of all words, int32 (pieces,), their splits by word, (words + 1,), and the number of words
     that became [UNK] because they have no pieces or too many."""
-    ids, lengths = TokenLists.of(tokenizer.tokenize_words(words))
-    ids = ids.astype(np.int64)
+    found = token_lists(words, tokenizer.tokenize_words)
+    ids, lengths = found
     is_replaced = (lengths == 0) | (lengths > room)
     if not is_replaced.any():
-        return ids, np.concatenate([[0], np.cumsum(lengths)]), 0
+        return ids, found.splits, 0
     new_lengths = np.where(is_replaced, 1, lengths)
-    pieces = np.full(new_lengths.sum(), tokenizer.vocabulary.unk_id, np.int64)
+    pieces = np.full(new_lengths.sum(), tokenizer.vocabulary.unk_id, np.int32)
     pieces[~np.repeat(is_replaced, new_lengths)] = ids[~np.repeat(is_replaced, lengths)]
-    return pieces, np.concatenate([[0], np.cumsum(new_lengths)]), int(is_replaced.sum())
+    return pieces, TokenLists(pieces, new_lengths).splits, int(is_replaced.sum())
 
 
 def _rows(word_splits: np.ndarray, piece_splits: np.ndarray, room: int, stride: int) -> list[tuple[int, int, int, int]]:

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import padded_rows, run_ragged_rows, run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
@@ -39,7 +40,8 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     `ends` (words), and `entity_probabilities`, `[B, E]`.
 
     `tokens` takes `input_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`. It returns `tag_probabilities`, float32
-    `[B, S, L]`, 0 for padding, and `labels`, strings `[B, L]`, the same in every row.
+    `[B, S, L]`, 0 for padding, and `labels`, strings `[B, L]`, the same in every row. `raw_outputs` takes these inputs
+    too, and returns `outputs`, float32 `[B, S, L]`: logits, which are the least for labels that no word may get.
 
     With `options.explain` also `explain`. It takes `text`, and `word`, int32 `[B]`: the number of the word of each text
     whose tag is explained, or -1 for the word that `model.explain(texts)` chooses. It returns what `explain_rows` does,
@@ -59,7 +61,7 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     return {
         "serving_default": _of_texts(tag),
         "words": _of_words(tag),
-        "tokens": _of_tokens(logits_of, model.labels, options.max_seq_length),
+        **_of_tokens(logits_of, model.labels, options.max_seq_length),
         **({"explain": _explain_signature(model, tag)} if options.explain else {}),
     }
 
@@ -163,19 +165,31 @@ def _of_words(tag):
     return tag_words
 
 
-def _of_tokens(logits_of, labels, max_seq_length: int):
+def _of_tokens(logits_of, labels, max_seq_length: int) -> dict:
+    """Returns the signatures `tokens` and `raw_outputs`."""
+
+    @tf.function(input_signature=[IDS, tf.TensorSpec([None], tf.int32)], autograph=False)
+    def padded_logits(input_ids, lengths):
+        """Returns logits, float32 `[B, S, L]`, 0 beyond the rows; and whether a token is in its row, `[B, S, 1]`."""
+        rows = cut(input_ids, tf.zeros_like(input_ids), lengths, max_seq_length)
+        logits = run_rows(logits_of, rows, None, len(labels))
+        missing = tf.maximum(tf.shape(input_ids)[1] - tf.shape(logits)[1], 0)
+        padding = [[0, 0], [0, missing]]
+        return tf.pad(logits, [*padding, [0, 0]]), tf.pad(tf.cast(rows[1], tf.bool), padding)[:, :, tf.newaxis]
+
     @signature(input_ids=([None, None], tf.int32), lengths=([None], tf.int32))
     def tag_tokens(input_ids, lengths):
-        rows = cut(input_ids, tf.zeros_like(input_ids), lengths, max_seq_length)
-        is_real = tf.cast(rows[1], tf.bool)[:, :, tf.newaxis]
-        probabilities = tf.where(is_real, tf.nn.softmax(run_rows(logits_of, rows, None, len(labels))), 0.0)
-        missing = tf.maximum(tf.shape(input_ids)[1] - tf.shape(probabilities)[1], 0)
+        logits, is_real = padded_logits(input_ids, lengths)
         return {
-            "tag_probabilities": tf.pad(probabilities, [[0, 0], [0, missing], [0, 0]]),
+            "tag_probabilities": tf.where(is_real, tf.nn.softmax(logits), 0.0),
             "labels": tf.tile([labels], [tf.shape(input_ids)[0], 1]),
         }
 
-    return tag_tokens
+    @signature(input_ids=([None, None], tf.int32), lengths=([None], tf.int32))
+    def raw_outputs(input_ids, lengths):
+        return {"outputs": padded_logits(input_ids, lengths)[0]}
+
+    return {"tokens": tag_tokens, RAW_OUTPUTS: raw_outputs}
 
 
 def _explain_signature(model, tag):

@@ -10,63 +10,24 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.base import Answered, Encoded, TextTask
-from keras_bert.tasks.encoding import encode_in_parts
-from keras_bert.tasks.explanation.explained_rows import ExplainedRow, Piece, number_of
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
+from keras_bert.tasks.explanation.explained_rows import ExplainedRow, TextPiece, number_of
 from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tagging import examples as tagging
 from keras_bert.tasks.tagging import tag_schemes
+from keras_bert.tasks.tagging.answers import TagsAnswer, tag_answers
 from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.report import write_tag_report
-from keras_bert.tasks.tagging.rows import encode_sentences, pieces_of_words
+from keras_bert.tasks.tagging.rows import pieces_of_words, tagged_rows
 from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.user_inputs import as_list, checked_text, iterate_column
 
 
 @dataclasses.dataclass(frozen=True)
-class EntityAnswer:
-    """An entity in a text.
-
-    Attributes:
-        type: such as "PER".
-        start, end: the characters `start:end` of a plain string, or the words `start:end` of a list of words.
-        text: `string[start:end]`, or the words joined by spaces.
-        probability: the probability that a word is in an entity of this type, averaged over the entity's words.
-    """
-
-    type: str
-    start: int
-    end: int
-    text: str
-    probability: float
-
-
-@dataclasses.dataclass(frozen=True)
-class TagsAnswer:
-    """The predicted tags of one text.
-
-    Attributes:
-        entities: the entities in order; empty if the tags mark no entities.
-        words: the words of the text.
-        tags: a tag for each word. An invalid sequence of most probable tags is corrected as conlleval reads it: an
-            entity that begins with I- gets B-.
-        probabilities: the probability of the most probable tag of each word.
-        log_probabilities: float32 (words, labels), in the order of the model's labels; -inf for labels that no word may
-            get, such as [CLS].
-    """
-
-    entities: tuple[EntityAnswer, ...]
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    probabilities: tuple[float, ...] = dataclasses.field(repr=False)
-    log_probabilities: np.ndarray = dataclasses.field(repr=False, compare=False)
-
-
-@dataclasses.dataclass(frozen=True)
-class EncodedSentences(Encoded):
-    """Encoded sentences, and the positions of their words among the tokens.
+class SentenceRows(ExampleRows):
+    """The rows of sentences, and the positions of their words among the tokens.
 
     Attributes:
         first_tokens: int64 (words of all sentences,), the index of each word's first token.
@@ -116,64 +77,43 @@ class TaggingTask(TextTask):
         tags = [self._named(number, values) for number, values in enumerate(as_list(y, "tags"), start=1)]
         return TaggedSentences(given, tags, weights=sample_weight)
 
-    def encode(self, examples: TaggedSentences, max_seq_length: int | None = None) -> EncodedSentences:
+    def rows(self, examples: TaggedSentences, max_seq_length: int | None = None) -> SentenceRows:
         length = self.checked_length(max_seq_length)
-        if length < 3:
-            raise InputError(f"max_seq_length must be 3 or more: a word between [CLS] and [SEP]. Received: {length}")
-        tags = None
-        if examples.tags is not None:
-            tags = tagging.label_ids(examples, self.labels)
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id, features.LABEL_IDS: features.NO_LABEL}
-        counts = Counter()
-
-        def encode(part: slice):
-            batch, found = encode_sentences(
-                examples.words[part], tags and tags[part], self.tokenizer, length, part.start, self.model.doc_stride
-            )
-            counts.update(found)
-            return batch, batch[features.SENTENCE_ID][:, 0]
-
-        rows, row_sentences = encode_in_parts(encode, len(examples), padding)
+        tags = None if examples.tags is None else tagging.label_ids(examples, self.labels)
+        rows, counts = tagged_rows(examples.words, tags, self.tokenizer, length, doc_stride=self.model.doc_stride)
+        sentences = rows.labels[features.SENTENCE_ID][:, 0]
+        rows = dataclasses.replace(rows, labels={})
         first_tokens = np.flatnonzero(rows.tokens[features.LABEL_IDS] != features.NO_LABEL)
         if tags is not None:
             weights = np.ones(len(examples)) if examples.weights is None else np.asarray(examples.weights)
-            weights = weights[np.concatenate(row_sentences)].astype(np.float32)
-            rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: weights})
+            rows = self._with_labels(rows, None, weights[sentences])
         word_splits = np.cumsum([0, *map(len, examples.words)])
         notes = _notes(examples, counts, length, self.model.doc_stride is not None)
-        return EncodedSentences(rows, notes, first_tokens, word_splits, length)
+        return SentenceRows(rows, notes, first_tokens, word_splits, length)
 
-    def answers(self, examples: TaggedSentences, encoded: EncodedSentences, outputs: np.ndarray) -> list[TagsAnswer]:
-        logits = outputs[encoded.first_tokens].astype(np.float64)
-        logits[:, ~np.array(self.labels.is_answer)] = -np.inf
-        logits -= logits.max(axis=1, keepdims=True)
-        log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        splits = encoded.word_splits
-        return [
-            self._answer(examples, number, log_probabilities[splits[number] : splits[number + 1]])
-            for number in range(len(examples))
-        ]
+    def answers(self, examples: TaggedSentences, example_rows: SentenceRows, outputs: np.ndarray) -> list[TagsAnswer]:
+        return tag_answers(outputs[example_rows.first_tokens], example_rows.word_splits, examples, self.labels)
 
-    def logits_and_labels(self, examples: TaggedSentences, encoded: EncodedSentences, outputs) -> tuple:
+    def logits_and_labels(self, examples: TaggedSentences, example_rows: SentenceRows, outputs) -> tuple:
         """Returns the logits and tags of all words, without the labels that no word may get."""
         is_answer = np.array(self.labels.is_answer)
-        gold = (np.cumsum(is_answer) - 1)[encoded.rows.tokens[features.LABEL_IDS][encoded.first_tokens]]
-        return outputs[encoded.first_tokens][:, is_answer], None if examples.tags is None else gold
+        gold = (np.cumsum(is_answer) - 1)[example_rows.rows.tokens[features.LABEL_IDS][example_rows.first_tokens]]
+        return outputs[example_rows.first_tokens][:, is_answer], None if examples.tags is None else gold
 
     def explained_rows(
-        self, examples: TaggedSentences, encoded: EncodedSentences, outputs, targets: Sequence
+        self, examples: TaggedSentences, example_rows: SentenceRows, outputs, targets: Sequence
     ) -> list[ExplainedRow]:
         """Explains the logit of the tag of one word, at its first piece. By default it is the first word of the most
         probable entity, or the word with the most probable tag if there is none."""
-        answers, rows = self.answers(examples, encoded, outputs), []
+        answers, rows = self.answers(examples, example_rows, outputs), []
         for number, answer in enumerate(answers):
             target, words = targets[number], examples.words[number]
             word, tag = self._surest(examples, number, answer) if target is None else _word_and_tag(target, words)
             label = number_of(tag, self.model.labels, "tag")
-            token = int(encoded.first_tokens[encoded.word_splits[number] + word])
-            row = int(np.searchsorted(encoded.rows.splits, token, "right")) - 1
-            column, ids = token - int(encoded.rows.splits[row]), self.row_ids(encoded, row)
-            pieces = self._pieces(examples, number, word, column, len(ids), encoded.length)
+            token = int(example_rows.first_tokens[example_rows.word_splits[number] + word])
+            row = int(np.searchsorted(example_rows.rows.splits, token, "right")) - 1
+            column, ids = token - int(example_rows.rows.splits[row]), self.row_ids(example_rows, row)
+            pieces = self._pieces(examples, number, word, column, len(ids), example_rows.length)
             text = _text_of(examples, number)
             name = f"{self.model.labels[label]}: {words[word]}"
             index = column * len(self.model.labels) + label
@@ -199,7 +139,7 @@ class TaggingTask(TextTask):
         first = int(splits[word]) - (column - 1)
         word_of_piece = np.repeat(np.arange(len(words)), np.diff(splits))[first : first + length - 2]
         spans = _spans_of(examples, number)
-        return [None, *(Piece(0, *spans[word], *spans[word]) for word in word_of_piece.tolist()), None]
+        return [None, *(TextPiece(0, *spans[word], *spans[word]) for word in word_of_piece.tolist()), None]
 
     def scores(
         self, examples: TaggedSentences, answers: Sequence[TagsAnswer], is_worst: bool = False
@@ -254,27 +194,6 @@ class TaggingTask(TextTask):
         columns = "words, predicted tags" if examples.tags is None else "words, tags of the file, predicted tags"
         print(f"{path}: the columns are {columns}")
 
-    def _answer(self, examples: TaggedSentences, number: int, log_probabilities: np.ndarray) -> TagsAnswer:
-        labels, words = self.labels.names, examples.words[number]
-        tags = [labels[best] for best in log_probabilities.argmax(axis=1)]
-        entities = ()
-        if self.labels.answer_scheme is not None:
-            found = tag_schemes.read_entities(tags)
-            tags = tag_schemes.write_tags(found, len(tags), self.labels.answer_scheme)
-            text = examples.texts and examples.texts[number]
-            spans = examples.spans[number] if text is not None else None
-            probabilities = np.exp(log_probabilities)
-            entities = tuple(
-                _entity(entity, words, text, spans, probabilities[entity.start : entity.end, self._columns(entity)])
-                for entity in found
-            )
-        best = np.exp(log_probabilities.max(axis=1)).tolist()
-        return TagsAnswer(entities, tuple(words), tuple(tags), tuple(best), log_probabilities.astype(np.float32))
-
-    def _columns(self, entity: tag_schemes.Entity) -> list[int]:
-        """Returns the indices of all labels of the entity's type."""
-        return [number for number, label in enumerate(self.labels.names) if label[2:] == entity.type]
-
     def _named(self, number: int, tags) -> list[str]:
         if not isinstance(tags, list):
             raise InputError(f"The tags of sentence {number} must be a list. Received: {tags!r:.100}")
@@ -324,17 +243,6 @@ def _unlabelled(given: list, weights) -> TaggedSentences:
         texts.append(text if its_spans else None)
         spans.append(its_spans)
     return TaggedSentences(words, source="the texts", weights=weights, texts=texts, spans=spans)
-
-
-def _entity(
-    entity: tag_schemes.Entity, words: Sequence[str], text: str | None, spans, probabilities: np.ndarray
-) -> EntityAnswer:
-    probability = float(probabilities.sum(axis=1).mean())
-    if text is None:
-        joined = " ".join(words[entity.start : entity.end])
-        return EntityAnswer(entity.type, entity.start, entity.end, joined, probability)
-    start, end = spans[entity.start][0], spans[entity.end - 1][1]
-    return EntityAnswer(entity.type, start, end, text[start:end], probability)
 
 
 def _notes(examples: TaggedSentences, counts: Counter, length: int, overlap: bool) -> list[str]:

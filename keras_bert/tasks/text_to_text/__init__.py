@@ -6,6 +6,7 @@ beam_search.py   greedy and beam search
 signatures.py    the signatures of its SavedModels
 examples.py      checked examples
 scores.py        BLEU and ROUGE
+answers.py       written texts, from the outputs of a model or of a server
 task.py          the task for `TextToText`
 start.py         how such a model starts from a checkpoint of another kind
 """

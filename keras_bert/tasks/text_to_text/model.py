@@ -5,10 +5,10 @@ from typing import Any
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers.choosing import formulas_for
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.decoder import CrossAttentions, Decoder, DecoderLayers
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoders import encoder_class, make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term, smoothed_cross_entropy_term
 from keras_bert.models.task_model import TaskModel, example_weights
@@ -103,6 +103,43 @@ class TextToText(TaskModel):
         source = self.encoder(inputs, training=training)["sequence_output"]
         read = ops.cast(inputs[features.TARGET_IDS], "int32")[:, :-1]
         return self._logits(self._decoder().vectors(read, source, inputs[features.INPUT_MASK], training=training))
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+        *,
+        max_seq_length: int | None = None,
+        num_beams: int = 4,
+        max_new_tokens: int | None = None,
+        min_new_tokens: int = 0,
+        length_penalty: float = 1.0,
+        num_answers: int = 1,
+        **unknown: Any,
+    ) -> Any:
+        """Returns logits for features, or a `WrittenText` for each source.
+
+        Arguments that are not listed are those of `TaskModel.predict`.
+
+        Args:
+            num_beams, min_new_tokens, length_penalty, num_answers: texts only; see `SearchOptions`.
+            max_new_tokens: texts only. The largest number of tokens in a target, [SEP] included. None for 64, or all
+                positions of a shorter model.
+
+        Raises:
+            InputError: as `TaskModel.predict`, or a number is out of range.
+        """
+        arguments = {"x": x, "batch_size": batch_size, "verbose": verbose, "callbacks": callbacks}
+        options: dict[str, Any] = {
+            "num_beams": num_beams,
+            "max_new_tokens": max_new_tokens,
+            "min_new_tokens": min_new_tokens,
+        }
+        options |= {"length_penalty": length_penalty, "num_answers": num_answers}
+        return self._predict(arguments, steps, {"max_seq_length": max_seq_length, **options}, unknown)
 
     def generate(self, inputs: Any, options: SearchOptions) -> Found:
         """Returns the best targets for sources and their scores; see `tasks/text_to_text/beam_search.py`.

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
+from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
@@ -25,6 +26,9 @@ def text_to_text_signatures(model, tokenizer, options: SignatureOptions) -> dict
     Outputs: `written`, strings `[B]`, the best text, and its `score`, float32 `[B]`; and `target_ids`, int32
     `[B, max_new_tokens]`. With `num_answers` above 1, also `alternatives`, strings `[B, num_answers]`, the best first,
     and their `alternative_scores`. The options of the search are fixed in the export.
+
+    `raw_outputs` has the inputs of `tokens`, and returns all texts and scores: `texts`, strings `[B, num_answers]`, and
+    `scores`, float32 `[B, num_answers]`.
     """
     if isinstance(model, EightBitModel):
         raise InputError("A TextToText is exported without 8 bits. Leave out weights and compute.")
@@ -44,19 +48,30 @@ def text_to_text_signatures(model, tokenizer, options: SignatureOptions) -> dict
     pieces = tf.constant(model.vocabulary.tokens)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
-    def write(input_ids, input_mask, segment_ids):
+    def search_texts(input_ids, input_mask, segment_ids):
+        """Returns texts and scores, `[B, num_answers]`, and ids, int32 `[B, num_answers, max_new_tokens]`."""
         found = model.generate(model_inputs(input_ids, input_mask, segment_ids), search)
         texts = tf.reshape(
             _text_of(tf.reshape(found.ids, [-1, search.max_new_tokens]), pieces, model.vocabulary),
             tf.shape(found.scores),
         )
-        best = {"written": texts[:, 0], "score": found.scores[:, 0], "target_ids": found.ids[:, 0]}
-        return best if search.num_answers == 1 else best | {"alternatives": texts, "alternative_scores": found.scores}
+        return texts, found.scores, found.ids
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def write(*rows):
+        texts, scores, ids = search_texts(*rows)
+        best = {"written": texts[:, 0], "score": scores[:, 0], "target_ids": ids[:, 0]}
+        return best if search.num_answers == 1 else best | {"alternatives": texts, "alternative_scores": scores}
+
+    def raw_outputs(*rows):
+        texts, scores, _ = search_texts(*rows)
+        return {"texts": texts, "scores": scores}
 
     pack = packer(model.vocabulary, options.max_seq_length)
     return {
         "serving_default": text_signature(pack, tokenizer.tokenize, write, text_pairs=False),
         "tokens": tokens_signature(write, options.max_seq_length, text_pairs=False),
+        RAW_OUTPUTS: tokens_signature(raw_outputs, options.max_seq_length, text_pairs=False),
     }
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert import registry
+from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.client.errors import DeadlineExceeded, ServingError
 from keras_bert.tf_serving.client.model_choice import newest_available, not_available, only_output
 from keras_bert.tf_serving.client.model_info import ModelMetadata, ModelVersion
@@ -51,10 +53,36 @@ class Asking:
             InputError: the inputs cannot be sent.
             ServingError: the server did not answer the request.
         """
-        answer = join_rows(await self._ask("predict", signature_name, inputs))
-        if None in answer:  # TF Serving's JSON does not name the output of a signature that has only one.
-            answer = {await self._name_of_only_output(signature_name): answer[None]}
-        return answer
+        parts = await self._ask("predict", signature_name, inputs)
+        if None in parts[0]:  # TF Serving's JSON does not name the output of a signature that has only one.
+            name = await self._name_of_only_output(signature_name)
+            parts = [{name: part[None]} for part in parts]
+        return join_rows(parts)
+
+    async def answers(self, /, signature_name: str = "serving_default", **inputs: Any) -> Any:
+        """Returns the answers of a model that `export_for_serving` wrote, as objects.
+
+        They are those of `predict(texts)` of the model: a `LabelAnswer`, `TagsAnswer`, `FoundAnswer`, ... for each row,
+        or an array of vectors. A field that the server's outputs do not give is None or empty; the class says which.
+        Places in texts count characters.
+
+        Args:
+            signature_name, **inputs: as in `predict`; a signature with the outputs of `serving_default`.
+
+        Raises:
+            InputError: the outputs of the signature are not answers; or as `predict`.
+            ServingError: as `predict`.
+        """
+        outputs = await self.predict(signature_name, **inputs)
+        # JSON has no types: this restores the float32 of exported models.
+        outputs = {name: values.astype("f4") if values.dtype == "f8" else values for name, values in outputs.items()}
+        found = registry.served_answers(outputs, as_arrays(inputs))
+        if found is None:
+            raise InputError(
+                f"The signature {signature_name} does not give the answers of an exported model. Its outputs: "
+                f"{', '.join(sorted(outputs))}. Expected, for example: label, labels, probabilities. Call predict."
+            )
+        return found
 
     async def classify(self, /, signature_name: str = "classify", **features: Any) -> dict[str, np.ndarray]:
         """Returns "classes", strings [B, L], and "scores", float [B, L], from TF Serving's Classify.

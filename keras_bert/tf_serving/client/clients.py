@@ -44,6 +44,7 @@ class BlockingClient:
         self._asking = Asking(*arguments)
 
     predict = _blocking(Asking.predict)
+    answers = _blocking(Asking.answers)
     classify = _blocking(Asking.classify)
     regress = _blocking(Asking.regress)
     metadata = _blocking(Asking.metadata)

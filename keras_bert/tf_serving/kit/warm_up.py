@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import framed_record
-from keras_bert.tf_serving.ask import load_text_operations
 from keras_bert.tf_serving.kit.sample_requests import as_arrays, as_example, made_up_inputs, made_up_row
+from keras_bert.tf_serving.loading import load_text_operations
 from keras_bert.tf_serving.saved_model_check.operations import check_compiled
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles, read_saved_model
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE
 from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE
-from keras_bert.tf_serving.server.loaded_model import LoadedModel
+from keras_bert.tf_serving.server.loaded_model import ServedModel
 from keras_bert.tf_serving.server.status import StatusError
 from keras_bert.tf_serving.server.warm_up import run_log
 
@@ -73,7 +73,7 @@ def write_warm_up(
 def replay(version_folder: str, logs: Sequence) -> None:
     """Runs every request in the SavedModel. Raises `InputError` with the number and error of one that fails."""
     load_text_operations()
-    model = LoadedModel(version_folder)
+    model = ServedModel(version_folder)
     try:
         for number, log in enumerate(logs, start=1):
             try:

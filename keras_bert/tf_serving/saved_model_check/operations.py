@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from keras_bert.program.errors import InputError
 from keras_bert.program.private_interfaces import private
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
-from keras_bert.tf_serving.saved_model_check.report import ERROR, WARNING, Finding, error
+from keras_bert.tf_serving.saved_model_check.report import ERROR, WARNING, Finding, error, warning
 from keras_bert.tf_serving.saved_model_check.served_operations import (
     FOREST_PREFIX,
     NEWER_THAN_2_12,
@@ -75,7 +75,11 @@ def _linked(operation: str, where: str, minors: list[int]) -> Iterator[Finding]:
     elif operation in NEWER_THAN_2_12 or operation in NEWER_THAN_2_20:
         newest_without = 20 if operation in NEWER_THAN_2_20 else 12
         lacking = [minor for minor in minors if minor <= newest_without]
+        unsure = [minor for minor in minors if newest_without < minor < 20]
         remedy = "use older operations"
+        if unsure:
+            happens = f"It was added after TensorFlow 2.12: TensorFlow Serving {_span(unsure)} may lack it. {fails}"
+            yield warning("newer-operation", where, happens, "use older operations, or try it in your server.")
     elif operation.startswith(FOREST_PREFIX) or find_operation(operation) is not None:
         return
     else:

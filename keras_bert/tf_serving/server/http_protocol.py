@@ -18,7 +18,7 @@ _MAX_HEADER_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """The answer to an HTTP request; `headers` are those besides the type and the length of the body."""
 
     status: int
@@ -27,7 +27,7 @@ class Answer:
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-async def send_answer(scope, send, answer: Answer) -> None:
+async def send_answer(scope, send, answer: HttpAnswer) -> None:
     """Sends an answer with the `send` of an ASGI application; to HEAD without its body."""
     headers = {"content-type": answer.content_type, "content-length": str(len(answer.body)), **answer.headers}
     encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
@@ -130,7 +130,7 @@ class LoopbackHosts:
             "localhost, 127.0.0.1 and [::1]. Use one of these names, let a proxy send one, or start the server with "
             "--host."
         )
-        await send_answer(scope, send, Answer(403, body))
+        await send_answer(scope, send, HttpAnswer(403, body))
 
 
 def _host_name(host: str) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Arrays, Signature
-from keras_bert.tf_serving.server.model_store import ModelStore, ModelVersion
+from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Arrays, ServedSignature
+from keras_bert.tf_serving.server.model_store import ModelStore, ServedVersion
 from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire.strings import string_array
@@ -69,13 +69,13 @@ class Inference:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def find(self, spec: ModelSpec) -> ModelVersion:
+    def find(self, spec: ModelSpec) -> ServedVersion:
         """Returns the version that a request names. Raises `StatusError` if there is none."""
         return self.store.find(spec.name, spec.version, spec.label)
 
     async def predict(
         self,
-        version: ModelVersion,
+        version: ServedVersion,
         signature_name: str,
         inputs: Mapping[str, np.ndarray],
         timeout_seconds: float | None = None,
@@ -111,7 +111,7 @@ class Inference:
                 Code.DEADLINE_EXCEEDED, f"Timed out: the answer took longer than {max(limit, 0):g} seconds."
             ) from None
 
-    async def _run(self, version: ModelVersion, signature: Signature, inputs: Arrays) -> Arrays:
+    async def _run(self, version: ServedVersion, signature: ServedSignature, inputs: Arrays) -> Arrays:
         async def compute(inputs: Arrays) -> Arrays:
             return await self._compute(version, signature.name, inputs)
 
@@ -121,7 +121,7 @@ class Inference:
             version.joiners[signature.name] = self._options.join(compute)
         return await version.joiners[signature.name].run(inputs)
 
-    async def _compute(self, version: ModelVersion, signature_name: str, inputs: Arrays) -> Arrays:
+    async def _compute(self, version: ServedVersion, signature_name: str, inputs: Arrays) -> Arrays:
         # A thread cannot be stopped, so the version must stay until the thread has ended.
         version.acquire()
         work = self._threads.submit(version.model.run, signature_name, inputs)
@@ -137,7 +137,7 @@ class Inference:
 
     async def classify(
         self,
-        version: ModelVersion,
+        version: ServedVersion,
         signature_name: str,
         examples: Sequence[bytes],
     ) -> list[list[tuple[bytes, float]]]:
@@ -163,7 +163,7 @@ class Inference:
 
     async def regress(
         self,
-        version: ModelVersion,
+        version: ServedVersion,
         signature_name: str,
         examples: Sequence[bytes],
     ) -> list[float]:
@@ -182,7 +182,7 @@ class Inference:
             )
         return output.ravel().tolist()
 
-    def status(self, spec: ModelSpec) -> list[ModelVersion]:
+    def status(self, spec: ModelSpec) -> list[ServedVersion]:
         """Returns the named version, or else all current and former versions, the highest first.
 
         Raises:
@@ -199,7 +199,9 @@ class Inference:
         return versions
 
 
-def _example_inputs(version: ModelVersion, name: str, examples: Sequence[bytes], api: str, outputs: set[str]) -> Arrays:
+def _example_inputs(
+    version: ServedVersion, name: str, examples: Sequence[bytes], api: str, outputs: set[str]
+) -> Arrays:
     """Returns the inputs of a signature for Classify or Regress, which has some of these outputs and no others."""
     if name not in version.model.signatures:
         raise invalid_argument("No signature was found with the name: ", name)

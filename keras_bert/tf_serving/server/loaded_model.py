@@ -34,7 +34,7 @@ class TensorSpec:
         return bool(self.shape) and self.shape[0] is None
 
 
-class Signature:
+class ServedSignature:
     """A signature of a model: its inputs, outputs, and default values of inputs."""
 
     def __init__(self, name: str, definition):
@@ -77,14 +77,14 @@ class Signature:
         return {**self.defaults, **inputs}
 
 
-class LoadedModel:
+class ServedModel:
     """A SavedModel in its own session.
 
     Args:
         folder: the SavedModel.
 
     Attributes:
-        signatures: name -> `Signature`.
+        signatures: name -> `ServedSignature`.
 
     Raises:
         StatusError: it cannot be loaded; the code is TensorFlow's, or NOT_FOUND, DATA_LOSS or INTERNAL.
@@ -106,7 +106,7 @@ class LoadedModel:
             with _without_deprecation_notices():
                 definition = tf.compat.v1.saved_model.load(self._session, _TAGS, folder)
             self.signatures = {
-                name: Signature(name, signature)
+                name: ServedSignature(name, signature)
                 for name, signature in sorted(definition.signature_def.items())
                 if not name.startswith("__saved_model")
             }
@@ -136,7 +136,7 @@ class LoadedModel:
         """Returns output -> array. Strings are object arrays of bytes. Several threads may call it at once.
 
         Args:
-            inputs: the result of `Signature.checked`.
+            inputs: the result of `ServedSignature.checked`.
 
         Raises:
             StatusError: with TensorFlow's code.

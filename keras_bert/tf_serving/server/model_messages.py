@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from keras_bert.tf_serving.server.model_store import ModelVersion
+from keras_bert.tf_serving.server.model_store import ServedVersion
 from keras_bert.tf_serving.wire import messages
 
 
-def metadata_body(version: ModelVersion) -> bytes:
+def metadata_body(version: ServedVersion) -> bytes:
     """Returns the body of the answer to GET .../metadata of an available version."""
     signatures = messages.SignatureDefMap()
     for name, signature in version.model.signatures.items():
@@ -17,7 +17,7 @@ def metadata_body(version: ModelVersion) -> bytes:
     return f'{{\n"model_spec":{_json(spec)}\n,\n"metadata": {metadata}\n}}\n'.encode()
 
 
-def status_body(versions: Iterable[ModelVersion]) -> bytes:
+def status_body(versions: Iterable[ServedVersion]) -> bytes:
     """Returns the body of the answer to GET /v1/models/NAME."""
     response = messages.GetModelStatusResponse()
     for version in versions:

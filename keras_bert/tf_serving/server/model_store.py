@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from keras_bert.tf_serving.server.loaded_model import LoadedModel
+from keras_bert.tf_serving.server.loaded_model import ServedModel
 from keras_bert.tf_serving.server.model_config import ModelConfig
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 
@@ -20,13 +20,13 @@ START, LOADING, AVAILABLE, UNLOADING, END = "START", "LOADING", "AVAILABLE", "UN
 _MAX_VERSION = 2**63
 
 
-class ModelVersion:
+class ServedVersion:
     """A version of a model.
 
     Attributes:
         state: START, LOADING, AVAILABLE, UNLOADING or END.
         error: the reason why it could not be loaded.
-        model: the `LoadedModel` while the version is available.
+        model: the `ServedModel` while the version is available.
         joiners: signature -> what joins its requests; used by `Inference`.
     """
 
@@ -34,7 +34,7 @@ class ModelVersion:
         self.name, self.number, self.folder = name, number, folder
         self.state = START
         self.error: StatusError | None = None
-        self.model: LoadedModel | None = None
+        self.model: ServedModel | None = None
         self.joiners = {}
         self._num_users = 0
         self._unused = asyncio.Event()
@@ -69,7 +69,7 @@ class ModelVersion:
         files, moment = self._tried
         return time.monotonic() - moment >= retry_seconds or files != _files_of(self.folder)
 
-    async def load(self, load: Callable[[str], LoadedModel]) -> None:
+    async def load(self, load: Callable[[str], ServedModel]) -> None:
         """Loads it in a thread. Errors are stored in `error`."""
         self.state = LOADING
         files = await asyncio.to_thread(_files_of, self.folder)
@@ -103,7 +103,7 @@ class ModelStore:
     Args:
         configs: the models.
         retry_seconds: the time after which a version that failed to load is tried again even if its files are the same.
-        load: function from folder to `LoadedModel`; raises `StatusError`.
+        load: function from folder to `ServedModel`; raises `StatusError`.
         allow_labels_for_unavailable: whether a label may name an unavailable version.
     """
 
@@ -112,13 +112,13 @@ class ModelStore:
         configs: Sequence[ModelConfig],
         *,
         retry_seconds: float = 60,
-        load: Callable[[str], LoadedModel] = LoadedModel,
+        load: Callable[[str], ServedModel] = ServedModel,
         allow_labels_for_unavailable: bool = False,
     ):
         self.configs = {config.name: config for config in configs}
         self.allow_labels_for_unavailable = allow_labels_for_unavailable
         self._load, self._retry_seconds = load, retry_seconds
-        self._versions: dict[str, dict[int, ModelVersion]] = {config.name: {} for config in configs}
+        self._versions: dict[str, dict[int, ServedVersion]] = {config.name: {} for config in configs}
         self._tasks: set[asyncio.Task] = set()
         self._complaints: dict[str, str] = {}
 
@@ -133,11 +133,11 @@ class ModelStore:
         loaded = {name: [v.number for v in self.versions(name) if v.state == AVAILABLE] for name in names}
         return {"models": names, "versions": loaded}
 
-    def versions(self, name: str) -> list[ModelVersion]:
+    def versions(self, name: str) -> list[ServedVersion]:
         """Returns all current and former versions of a model, the highest first."""
         return [version for _, version in sorted(self._versions.get(name, {}).items(), reverse=True)]
 
-    def find(self, name: str, number: int | None = None, label: str | None = None) -> ModelVersion:
+    def find(self, name: str, number: int | None = None, label: str | None = None) -> ServedVersion:
         """Returns the version that a request names; without number and label, the highest available one.
 
         Raises:
@@ -247,14 +247,14 @@ class ModelStore:
     def _aspire(self, name: str, aspired: dict[int, str]) -> None:
         versions = self._versions[name]
         for number, folder in aspired.items():
-            version = versions.setdefault(number, ModelVersion(name, number, folder))
+            version = versions.setdefault(number, ServedVersion(name, number, folder))
             version.folder = folder
             if version.should_be_tried(self._retry_seconds):
                 version.state = LOADING
                 self._begin(self._load_and_drop_others(version))
         self._drop(name, aspired)
 
-    async def _load_and_drop_others(self, version: ModelVersion) -> None:
+    async def _load_and_drop_others(self, version: ServedVersion) -> None:
         await version.load(self._load)
         if version.state == AVAILABLE and version.name in self.configs:
             found = await asyncio.to_thread(self._found, self.configs[version.name])

@@ -12,8 +12,8 @@ import numpy as np
 from keras_bert.tf_serving.server.inference import Inference, ModelSpec
 from keras_bert.tf_serving.server.json_tensors import bytes_of, decimals
 from keras_bert.tf_serving.server.json_text import parse_object, quoted, shown
-from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, LoadedModel, Signature
-from keras_bert.tf_serving.server.model_store import ModelVersion
+from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, ServedModel, ServedSignature
+from keras_bert.tf_serving.server.model_store import ServedVersion
 from keras_bert.tf_serving.server.status import Code, StatusError
 from keras_bert.tf_serving.wire.strings import string_array
 
@@ -80,7 +80,7 @@ async def answer_embeddings(inference: Inference, body: bytes, timeout_seconds: 
         return await _answer(inference, version, request, timeout_seconds)
 
 
-async def _answer(inference: Inference, version: ModelVersion, request: _Request, timeout_seconds: float) -> bytes:
+async def _answer(inference: Inference, version: ServedVersion, request: _Request, timeout_seconds: float) -> bytes:
     text = _text_input(version)
     _check_dimensions(request.dimensions, version.model.signatures[DEFAULT_SIGNATURE].outputs[_EMBEDDING].shape)
     end = time.monotonic() + timeout_seconds
@@ -137,7 +137,7 @@ def _received(value) -> str:
     return f"Received: {'nothing' if value is None else shown(value)}"
 
 
-def _find(inference: Inference, model: str) -> ModelVersion:
+def _find(inference: Inference, model: str) -> ServedVersion:
     try:
         return inference.find(ModelSpec(model))
     except StatusError as error:
@@ -147,7 +147,7 @@ def _find(inference: Inference, model: str) -> ModelVersion:
         raise EmbeddingsError(message, "model", code=Code.NOT_FOUND, openai_code="model_not_found") from None
 
 
-def _text_input(version: ModelVersion) -> str:
+def _text_input(version: ServedVersion) -> str:
     """Returns the name of the input that takes the texts. Raises unless the default signature gives embeddings."""
     signature = version.model.signatures.get(DEFAULT_SIGNATURE)
     if signature is None:
@@ -160,20 +160,20 @@ def _text_input(version: ModelVersion) -> str:
     return text
 
 
-def _only_text_input(signature: Signature) -> str | None:
+def _only_text_input(signature: ServedSignature) -> str | None:
     if len(signature.inputs) != 1:
         return None
     ((name, spec),) = signature.inputs.items()
     return name if spec.dtype == "string" and spec.shape in (None, (None,)) else None
 
 
-def _tokenize_input(model: LoadedModel) -> str | None:
+def _tokenize_input(model: ServedModel) -> str | None:
     """Returns the input of the signature that counts tokens, None if the model has none."""
     signature = model.signatures.get(_TOKENIZE)
     return _only_text_input(signature) if signature and _LENGTHS in signature.outputs else None
 
 
-def _no_embeddings(version: ModelVersion, reason: str) -> EmbeddingsError:
+def _no_embeddings(version: ServedVersion, reason: str) -> EmbeddingsError:
     return EmbeddingsError(f"The model {quoted(version.name)} gives no embeddings: {reason}.", "model")
 
 

@@ -8,13 +8,13 @@ import re
 import urllib.parse
 from collections.abc import AsyncIterator
 
-from keras_bert.tf_serving.server.http_protocol import PLAIN_TEXT, Answer, send_answer
+from keras_bert.tf_serving.server.http_protocol import PLAIN_TEXT, HttpAnswer, send_answer
 from keras_bert.tf_serving.server.inference import Inference, ModelSpec, signature_or_default
 from keras_bert.tf_serving.server.json_examples import classification_body, examples_from_request, regression_body
 from keras_bert.tf_serving.server.json_tensors import arrays_from_request, response_body
 from keras_bert.tf_serving.server.json_text import error_body, parse_object, shown
 from keras_bert.tf_serving.server.model_messages import metadata_body, status_body
-from keras_bert.tf_serving.server.model_store import ModelVersion
+from keras_bert.tf_serving.server.model_store import ServedVersion
 from keras_bert.tf_serving.server.openai_embeddings import EMBEDDINGS_PATH, answer_embeddings, openai_error_body
 from keras_bert.tf_serving.server.page import PAGE_HEADERS, page_html
 from keras_bert.tf_serving.server.server_options import ServerOptions
@@ -67,29 +67,29 @@ class RestApp:
             answer = self._look_around(scope["method"], scope["path"])
         await send_answer(scope, send, answer)
 
-    def _look_around(self, method: str, path: str) -> Answer:
+    def _look_around(self, method: str, path: str) -> HttpAnswer:
         """Returns the page, a health check or the names of the models."""
         if method not in ("GET", "HEAD"):
-            return Answer(
+            return HttpAnswer(
                 405, error_body(f"{path} answers GET only. Received: {method}"), headers={"allow": "GET, HEAD"}
             )
         if path == "/":
-            return Answer(200, page_html(), "text/html; charset=utf-8", PAGE_HEADERS)
+            return HttpAnswer(200, page_html(), "text/html; charset=utf-8", PAGE_HEADERS)
         if path == "/models":
-            return Answer(200, json.dumps(self._inference.store.listing()).encode())
+            return HttpAnswer(200, json.dumps(self._inference.store.listing()).encode())
         if path in ("/healthz", "/healthz/live"):
-            return Answer(200, b"ok\n", PLAIN_TEXT)
+            return HttpAnswer(200, b"ok\n", PLAIN_TEXT)
         if path == "/healthz/ready":
             if self._inference.store.is_ready:
-                return Answer(200, b"ready\n", PLAIN_TEXT)
-            return Answer(503, b"not every model is loaded\n", PLAIN_TEXT)
-        return Answer(404, error_body(f"Not found: {path}"))
+                return HttpAnswer(200, b"ready\n", PLAIN_TEXT)
+            return HttpAnswer(503, b"not every model is loaded\n", PLAIN_TEXT)
+        return HttpAnswer(404, error_body(f"Not found: {path}"))
 
-    async def _api(self, scope, receive) -> Answer:
+    async def _api(self, scope, receive) -> HttpAnswer:
         """Returns the answer of the API below /v1/, in any case."""
         headers = {}
         try:
-            return Answer(200, await self._answer(scope, receive))
+            return HttpAnswer(200, await self._answer(scope, receive))
         except RefusedBody as failure:
             status, error, headers = failure.http_status, failure, {"connection": "close"}
         except StatusError as failure:
@@ -99,7 +99,7 @@ class RestApp:
             status, error = 500, StatusError(Code.INTERNAL, "Internal error; the server's log says more.")
         is_openai = _path(scope) == EMBEDDINGS_PATH
         body = openai_error_body(status, error) if is_openai else error_body(error.message)
-        return Answer(status, body, headers=headers)
+        return HttpAnswer(status, body, headers=headers)
 
     async def _answer(self, scope, receive) -> bytes:
         if scope["method"] != "POST":  # its body is not read
@@ -151,7 +151,7 @@ class RestApp:
                 return classification_body(await self._inference.classify(version, signature_name, examples))
             return regression_body(await self._inference.regress(version, signature_name, examples))
 
-    async def _predict(self, version: ModelVersion, signature_name: str, request: dict, size: int) -> bytes:
+    async def _predict(self, version: ServedVersion, signature_name: str, request: dict, size: int) -> bytes:
         signature = version.model.signatures.get(signature_name)
         if signature is None:
             raise invalid_argument('Serving signature name: "', signature_name, '" not found in signature def')

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 import uvicorn
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.ask import load_text_operations
+from keras_bert.tf_serving.loading import load_text_operations
 from keras_bert.tf_serving.server.http_protocol import ImpatientProtocol, LoopbackHosts, RestServer, is_loopback
 from keras_bert.tf_serving.server.inference import Inference
 from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs

@@ -5,20 +5,20 @@ import os
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records
 from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE
-from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Arrays, LoadedModel
+from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Arrays, ServedModel
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.strings import string_array
 from keras_bert.tf_serving.wire.tensors import tensor_proto_to_array
 
 
-def load_and_warm_up(folder: str) -> LoadedModel:
+def load_and_warm_up(folder: str) -> ServedModel:
     """Loads a SavedModel and runs the requests of its warm-up file, if it has one.
 
     Raises:
         StatusError: the model cannot be loaded, or a warm-up request fails.
     """
-    model = LoadedModel(folder)
+    model = ServedModel(folder)
     try:
         replay(model)
     except BaseException:
@@ -27,7 +27,7 @@ def load_and_warm_up(folder: str) -> LoadedModel:
     return model
 
 
-def replay(model: LoadedModel) -> int:
+def replay(model: ServedModel) -> int:
     """Runs the requests of the model's warm-up file, and returns their number.
 
     Raises:
@@ -47,7 +47,7 @@ def replay(model: LoadedModel) -> int:
     return count
 
 
-def run_log(model: LoadedModel, log) -> None:
+def run_log(model: ServedModel, log) -> None:
     """Runs the request of a `PredictionLog`. Raises `StatusError` if it fails."""
     kind = log.WhichOneof("log_type")
     if kind == "predict_log":
@@ -94,7 +94,7 @@ def _inputs(request) -> Arrays:
     return {"inputs": string_array([context + example.SerializeToString() for example in examples.examples])}
 
 
-def _ask(model: LoadedModel, model_spec, inputs: Arrays) -> None:
+def _ask(model: ServedModel, model_spec, inputs: Arrays) -> None:
     name = model_spec.signature_name or DEFAULT_SIGNATURE
     if name not in model.signatures:
         raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')

@@ -1,16 +1,16 @@
 """`BertEncoder`: token ids in, one vector for each token and one for each row out."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import position_ids, without_left_padding
 from keras_bert.layers.transformer_block import TransformerBlock
+from keras_bert.models.bert_layers import in_order, make_block, make_embeddings
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import (
     ATTENTION_SCORES,
@@ -125,42 +125,3 @@ class BertEncoder(Encoder):
     def embed(self, tokens: Any, training: bool) -> Any:
         positions = tokens.positions + self.config.position_offset if self.config.position_offset else tokens.positions
         return self.embeddings(tokens.ids, positions, tokens.segments, training=training, token_vectors=tokens.vectors)
-
-
-def make_embeddings(config: BertConfig, dtype: Any, tables_of: Any = None) -> BertEmbeddings:
-    """Returns the embeddings of a config, not yet built."""
-    return BertEmbeddings(
-        vocab_size=config.vocab_size,
-        hidden_size=config.embedding_size,
-        max_positions=config.max_position_embeddings,
-        num_segments=config.type_vocab_size,
-        dropout=config.hidden_dropout_prob,
-        layer_norm_epsilon=config.layer_norm_eps,
-        initializer_range=config.initializer_range,
-        projected_size=config.hidden_size if config.embedding_projection else None,
-        tables_of=tables_of,
-        dtype=dtype,
-        name="embeddings",
-    )
-
-
-def make_block(config: BertConfig, dtype: Any, name: str, block_class: Callable = TransformerBlock) -> Any:
-    """Returns a block of a config, not yet built."""
-    return block_class(
-        num_heads=config.num_attention_heads,
-        intermediate_size=config.intermediate_size,
-        activation=config.hidden_act,
-        dropout=config.hidden_dropout_prob,
-        attention_dropout=config.attention_probs_dropout_prob,
-        layer_norm_epsilon=config.layer_norm_eps,
-        initializer_range=config.initializer_range,
-        dtype=dtype,
-        name=name,
-    )
-
-
-def in_order(blocks: list, config: BertConfig) -> list:
-    """Returns blocks in the order of computation. If layers share weights (ALBERT), blocks are repeated."""
-    layers_of_a_group = config.num_hidden_layers // (config.num_hidden_groups or config.num_hidden_layers)
-    groups = [blocks[first : first + config.inner_group_num] for first in range(0, len(blocks), config.inner_group_num)]
-    return [block for group in groups for _ in range(layers_of_a_group) for block in group]

@@ -1,129 +1,23 @@
-"""Tiny exported models of every kind, and questions for all their signatures, for tests in several runtimes.
+"""Questions for all signatures of the models in tiny_models.py, for tests in several runtimes.
 
 Questions are plain lists of numbers and strings, so that they can be sent as JSON; invalid UTF-8 becomes surrogates.
 """
 
 import dataclasses
 import json
-import pathlib
 
-import keras
 import numpy as np
 import tensorflow as tf
-
-from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
-from keras_bert.serving import export
-from keras_bert.tasks.classification.model import SequenceClassifier
-from keras_bert.tasks.embedding.model import SentenceEncoder
-from keras_bert.tasks.multiple_choice.model import MultipleChoice
-from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
-from keras_bert.tasks.question_answering.model import SpanClassifier
-from keras_bert.tasks.tagging.model import TokenClassifier
-from keras_bert.tokenization.vocabulary import Vocabulary
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-# Every lower-case word can be cut into pieces, so texts differ in their tokens like real texts.
-VOCABULARY = Vocabulary(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
-    + ["the", "of", "and", "##ing", "##ed", "##er", "##tion", "fox", "中", "文", "и", "##и", "м", *".,:;!?()[]'\"-/@#"]
-)
-# With large initial weights, answers differ from text to text.
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=48,
-    initializer_range=0.4,
-)
-# News, code, a table, other scripts, accents, composed and decomposed, an emoji, control characters, too long a text.
-TEXTS = [
-    "The council of the city voted on Tuesday, 7 to 2, and the mayor signed at 10:45.",
-    "for (i = 0; i < n; i++) total += price[i];  // sum",
-    "Größe\tñandú\u00a0Ångström e\u0301te\u0301 ﬁnd",
-    "中文和 English 混在一起。 Москва и мир, العربية, עברית",
-    "\u200bzero\u0000width 👩‍🚀 http://example.org/?q=1#x",
-    "fox " * 100,
-    "x" * 300,
-    "the",
-    "",
-]
-SECOND_TEXTS = ["and the fox", "is it?", "中", "ok", "A " * 60, "fox", "walking", "of", "tested"]
-MASKED_TEXTS = ["the [MASK] fox [MASK].", "[MASK]", "no mask of it", "a" + " b" * 60 + " [MASK]", "中[MASK]文"]
-CHOICES = [["the fox", "and so on", "中文"], ["a", "walked " * 30, "?"], ["one", "two", "three"]]
+from tiny_models import CHOICES, MASKED_TEXTS, SECOND_TEXTS, TEXTS
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A model by name, one of its signatures, and the inputs by name."""
+    """A SavedModel by its name in `tiny_models.SAVED_MODELS`, one of its signatures, and the inputs by name."""
 
     model: str
     signature: str
     inputs: dict
-
-
-def make_models() -> dict:
-    """Returns name -> (model, options of its export)."""
-    keras.utils.set_random_seed(1)
-    config = CONFIG.replace(num_hidden_layers=1)
-    single = SequenceClassifier(config, labels=["animal", "none", "größer"])
-    models = {
-        "single": (single, {}),
-        "several": (
-            SequenceClassifier(config, labels=["a", "b"], problem_type="multi_label"),
-            {"text_pairs": True},
-        ),
-        "score": (SequenceClassifier(config, problem_type="regression"), {"max_seq_length": 20}),
-        "choice": (MultipleChoice(config), {}),
-        "masked": (BertPretrainer(config), {"top_k": 3}),
-        "encoder": (BertEncoder(config), {}),
-        "sentence": (
-            SentenceEncoder(config, pooling=["cls", "max"], dense=[{"units": 5}], prompts={"query": "the fox "}),
-            {},
-        ),
-        "int8": (single, {"weights": "int8"}),
-        "bfloat16": (single, {"dtype": "bfloat16"}),
-        "tagger": (TokenClassifier(config, ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), {}),
-        "answerer": (SpanClassifier(config, null_threshold=0.0, doc_stride=8, max_query_length=10), {}),
-    }
-    for model, _ in models.values():
-        model.vocabulary = VOCABULARY
-    return models
-
-
-class Exports(dict):
-    """Name -> folder of the SavedModel. A model is exported when its name is first looked up.
-
-    Args:
-        models: what `make_models` returns.
-        folder: the folder of the exports.
-    """
-
-    def __init__(self, models: dict, folder):
-        super().__init__()
-        self._models, self._folder = models, pathlib.Path(folder)
-
-    def __missing__(self, name: str) -> str:
-        model, options = self._models[name]
-        self[name] = model.export_for_serving(self._folder / name, **options)
-        return self[name]
-
-
-def made_signatures(model, options):
-    """Returns the signatures of a model as functions of their named inputs, without an export."""
-    options, tokenizer = (
-        export._checked_options(model, options),
-        export.make_tokenizer(model.vocabulary, model.config.do_lower_case),
-    )
-    made = export.all_signatures(model, tokenizer, options)
-    return {name: by_name(function) for name, function in made.items()}
-
-
-def by_name(function):
-    """Lets a signature take its inputs by their names in exports."""
-    return lambda **inputs: function(*(inputs[spec.name] for spec in function.input_signature))
 
 
 def example(**features: list[str]) -> str:

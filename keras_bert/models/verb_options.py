@@ -1,0 +1,34 @@
+"""Checks the options of `fit`, `evaluate`, `predict` and `explain`. Some are for texts only, others for features."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from keras_bert.program.errors import InputError
+
+
+def option_names(verb: Callable) -> list[str]:
+    """Returns the names of a function's optional arguments."""
+    parameters = inspect.signature(verb).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.default is not parameter.empty]
+
+
+def check_options(
+    verb: Callable, where: str = "", refused: Mapping[str, Any] | None = None, unknown: Iterable[str] = ()
+) -> None:
+    """Raises `InputError` for the first option that is unknown, or that has no effect.
+
+    Args:
+        verb: a function or a bound method, such as `model.fit`.
+        where: when the verb has other options than its signature says: "on texts" or "on features".
+        refused: options of the signature that have no effect there, name -> value. Their defaults are accepted.
+        unknown: names that are not in the signature.
+    """
+    refused, parameters = refused or {}, inspect.signature(verb).parameters
+    # By identity, because arrays cannot be compared with a default.
+    given = [name for name, value in refused.items() if value is not parameters[name].default]
+    wrong = next(iter([*unknown, *given]), None)
+    if wrong is not None:
+        names = ", ".join(name for name in option_names(verb) if name not in refused)
+        place = f" {where}" if where else ""
+        raise InputError(f"{verb.__name__}{place} has no option {wrong}. It has: {names}.")

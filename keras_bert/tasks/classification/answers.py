@@ -1,0 +1,122 @@
+"""The answers of `SequenceClassifier`: a label, several labels, or scores."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from keras_bert.tasks.served_values import named_numbers, rows_of, text_of
+
+# With several labels, each label whose probability exceeds this is predicted.
+THRESHOLD = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelAnswer:
+    """The predicted label of a text.
+
+    Attributes:
+        label: the most probable label.
+        probability: the probability of `label`.
+        probabilities: label -> probability, in the order of the model's labels.
+    """
+
+    label: str
+    probability: float
+    probabilities: dict[str, float] = dataclasses.field(repr=False)
+
+    def readable(self, asked: Mapping | None = None) -> str:
+        """Returns a line for each label, the most probable first."""
+        return _lines(_likeliest_first(self.probabilities))
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelsAnswer:
+    """The predicted labels of a text, any number of them.
+
+    Attributes:
+        labels: the labels with a probability above 0.5, the most probable first.
+        probabilities: label -> probability, independent of each other, in the order of the model's labels.
+    """
+
+    labels: tuple[str, ...]
+    probabilities: dict[str, float]
+
+    def readable(self, asked: Mapping | None = None) -> str:
+        """Returns a line with the predicted labels, and a line for each label, the most probable first."""
+        return f"  {', '.join(self.labels) or '(no label)'}\n{_lines(_likeliest_first(self.probabilities))}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreAnswer:
+    """The predicted score of a text.
+
+    Attributes:
+        score: the first score.
+        scores: label -> score, for models with several scores. A server calls an only score "score".
+    """
+
+    score: float
+    scores: dict[str, float] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+
+    def readable(self, asked: Mapping | None = None) -> str:
+        """Returns a line for each score."""
+        return _lines(self.scores or {"score": self.score})
+
+
+def classification_answers(outputs: np.ndarray, labels: Sequence[str], problem_type: str) -> list:
+    """Returns an answer for each text.
+
+    Args:
+        outputs: float `[N, labels]`, the outputs of the model: logits, or scores for `regression`.
+        problem_type: `classification`, `multi_label` or `regression`.
+    """
+    if problem_type == "regression":
+        return [ScoreAnswer(row[0], dict(zip(labels, row, strict=True))) for row in outputs.tolist()]
+    logits = outputs.astype(np.float64)
+    if problem_type == "multi_label":
+        rows = (1 / (1 + np.exp(-logits))).tolist()
+        return [_labels_answer(dict(zip(labels, row, strict=True)), np.array(row) > THRESHOLD) for row in rows]
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    rows = (exponentials / exponentials.sum(axis=1, keepdims=True)).tolist()
+    best = logits.argmax(axis=1).tolist()
+    return [
+        LabelAnswer(labels[number], row[number], dict(zip(labels, row, strict=True)))
+        for number, row in zip(best, rows, strict=True)
+    ]
+
+
+def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list | None:
+    """Returns the answers in the outputs of a served classifier; None if the outputs are those of another task."""
+    if outputs.keys() >= {"labels", "probabilities", "is_given"}:
+        return [
+            _labels_answer(named_numbers(row["labels"], row["probabilities"]), row["is_given"])
+            for row in rows_of(outputs)
+        ]
+    if outputs.keys() >= {"label", "probability", "labels", "probabilities"}:
+        return [
+            LabelAnswer(
+                text_of(row["label"]), float(row["probability"]), named_numbers(row["labels"], row["probabilities"])
+            )
+            for row in rows_of(outputs)
+        ]
+    if outputs.keys() == {"labels", "scores"}:
+        found = [named_numbers(row["labels"], row["scores"]) for row in rows_of(outputs)]
+        return [ScoreAnswer(next(iter(row.values())), row) for row in found]
+    if outputs.keys() == {"score"}:
+        return [ScoreAnswer(float(score), {"score": float(score)}) for score in outputs["score"]]
+    return None
+
+
+def _labels_answer(probabilities: dict[str, float], is_given: Iterable) -> LabelsAnswer:
+    given = [label for label, is_one in zip(probabilities, is_given, strict=True) if is_one]
+    return LabelsAnswer(tuple(reversed(sorted(given, key=lambda label: probabilities[label]))), probabilities)
+
+
+def _likeliest_first(probabilities: dict[str, float]) -> dict[str, float]:
+    return dict(sorted(probabilities.items(), key=lambda item: -item[1]))
+
+
+def _lines(numbers: Mapping[str, float]) -> str:
+    width = max(map(len, numbers))
+    return "\n".join(f"  {name:<{width}}  {number:.4f}" for name, number in numbers.items())

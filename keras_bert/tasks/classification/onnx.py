@@ -1,0 +1,17 @@
+"""Classifiers as ONNX operations; see `Task.onnx` in `registry.py`."""
+
+from keras_bert.serving.graph.onnx_encoders import onnx_encoder
+from keras_bert.serving.graph.onnx_heads import BATCH, OUTPUT, inputs_of
+from keras_bert.serving.graph.onnx_layers import dense
+from keras_bert.tasks.embedding.onnx import text_vectors
+
+
+def classifier(graph, model):
+    encoder = onnx_encoder(graph, model.encoder, inputs_of(model))
+    logits = dense(graph, model.classifier, encoder.pooled_at()[0], exact=True)
+    return {OUTPUT: (logits, [BATCH, len(model.labels)])}
+
+
+def sentence_classifier(graph, model):
+    vectors = text_vectors(graph, model)
+    return {OUTPUT: (dense(graph, model.classifier, vectors, exact=True), [BATCH, len(model.labels)])}

@@ -1,0 +1,51 @@
+"""Values in the outputs of served models: texts as `str`, and places in texts as characters.
+
+Servers give strings as bytes or `str`, and count bytes. Texts need not be UTF-8: then U+FFFD stands for wrong bytes.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+
+def rows_of(outputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """Returns the outputs of each row, by name.
+
+    >>> rows_of({"a": [1, 2], "b": [["x"], ["y"]]})
+    [{'a': 1, 'b': ['x']}, {'a': 2, 'b': ['y']}]
+    """
+    return [dict(zip(outputs, values, strict=True)) for values in zip(*outputs.values(), strict=True)]
+
+
+def text_of(value: str | bytes) -> str:
+    """Returns a string as `str` that is valid Unicode.
+
+    >>> text_of(b"caf\\xc3\\xa9"), text_of(b"\\xff")
+    ('café', '\ufffd')
+    """
+    return _bytes_of(value).decode("utf-8", "replace")
+
+
+def named_numbers(names: Iterable, numbers: Iterable) -> dict[str, float]:
+    """Returns the numbers by name: [b"no", b"yes"], [0.25, 0.75] -> {"no": 0.25, "yes": 0.75}."""
+    return {text_of(name): float(number) for name, number in zip(names, numbers, strict=True)}
+
+
+def characters_of(text: str | bytes, starts: Iterable[int], ends: Iterable[int]) -> list[tuple[int, int]]:
+    """Returns the characters `start:end` for each pair of byte offsets.
+
+    >>> characters_of("Zoë is", [0, 5], [4, 7])
+    [(0, 3), (4, 6)]
+    """
+    data = _bytes_of(text)
+
+    def character(offset) -> int:
+        return len(data[: int(offset)].decode("utf-8", "replace"))
+
+    return [(character(start), character(end)) for start, end in zip(starts, ends, strict=True)]
+
+
+def _bytes_of(value: str | bytes) -> bytes:
+    # Python decodes invalid UTF-8 of command lines as surrogates.
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")

@@ -1,0 +1,194 @@
+"""The answers of `TokenClassifier`: the entities of a text, or the tags of its words."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_bert.program.printing import printable
+from keras_bert.tasks.served_values import characters_of, rows_of, text_of
+from keras_bert.tasks.tagging import tag_schemes
+from keras_bert.tasks.tagging.examples import TaggedSentences
+from keras_bert.tasks.tagging.tag_schemes import TagLabels
+
+
+@dataclasses.dataclass(frozen=True)
+class EntityAnswer:
+    """An entity in a text.
+
+    Attributes:
+        type: such as "PER".
+        start, end: the characters `start:end` of a plain string, or the words `start:end` of a list of words.
+        text: `string[start:end]`, or the words joined by spaces.
+        probability: the probability that a word is in an entity of this type, averaged over the entity's words.
+    """
+
+    type: str
+    start: int
+    end: int
+    text: str
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TagsAnswer:
+    """The predicted tags of one text.
+
+    A server that answers about the entities of plain strings gives `entities` only: the other fields are empty or None.
+
+    Attributes:
+        entities: the entities in order; empty if the tags mark no entities.
+        words: the words of the text.
+        tags: a tag for each word. An invalid sequence of most probable tags is corrected as conlleval reads it: an
+            entity that begins with I- gets B-.
+        probabilities: the probability of the most probable tag of each word.
+        log_probabilities: float32 (words, labels), in the order of the model's labels; -inf for labels that no word may
+            get, such as [CLS]. None from a server.
+    """
+
+    entities: tuple[EntityAnswer, ...]
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    probabilities: tuple[float, ...] = dataclasses.field(repr=False)
+    log_probabilities: np.ndarray | None = dataclasses.field(repr=False, compare=False)
+
+    def readable(self, asked: Mapping | None = None) -> str:
+        """Returns a line for each entity, or, if the tags mark no entities, for each word.
+
+        Args:
+            asked: with "text", this text comes first, with the entities or the tags in brackets.
+        """
+        text = text_of(asked["text"]) if asked and "text" in asked else None
+        parts = self.entities or self._tagged_words(text)
+        if not parts:
+            return "  (nothing found)"
+        widths = [max(len(getattr(part, name)) for part in parts) for name in ("text", "type")]
+        lines = [
+            f"  {part.text:<{widths[0]}}  {part.type:<{widths[1]}}  {part.probability:.4f}  {part.start}-{part.end}"
+            for part in parts
+        ]
+        return "\n".join(lines if text is None else [f"  {_marked(text, parts)}", *lines])
+
+    def _tagged_words(self, text: str | None) -> list[EntityAnswer]:
+        """Returns the words with their tags as types: the characters of a text, or the numbers of the words."""
+        parts, end = [], 0
+        for number, found in enumerate(zip(self.words, self.tags, self.probabilities, strict=True)):
+            word, tag, probability = found
+            start = number if text is None else max(text.find(word, end), end)
+            end = start + (1 if text is None else len(word))
+            parts.append(EntityAnswer(tag, start, end, word, probability))
+        return parts
+
+
+def tag_answers(
+    logits: np.ndarray, word_splits: np.ndarray, sentences: TaggedSentences, labels: TagLabels
+) -> list[TagsAnswer]:
+    """Returns an answer for each sentence.
+
+    Args:
+        logits: float `[W, labels]`, the outputs of the model for the first token of each word.
+        word_splits: int `[N + 1]`. The words of sentence n are at `word_splits[n]:word_splits[n + 1]`.
+        sentences: the N sentences.
+        labels: the labels of the model.
+    """
+    logits = logits.astype(np.float64)
+    logits[:, ~np.array(labels.is_answer)] = -np.inf
+    logits -= logits.max(axis=1, keepdims=True)
+    log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return [
+        _answer(sentences, number, log_probabilities[word_splits[number] : word_splits[number + 1]], labels)
+        for number in range(len(sentences))
+    ]
+
+
+def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list[TagsAnswer] | None:
+    """Returns the answers in the outputs of a served tagger; None if the outputs are those of another task.
+
+    Args:
+        outputs: the outputs of the signature `serving_default`, or of `words`.
+        inputs: of `serving_default`, `text`, whose characters the answers count; of `words`, `words` and `num_words`.
+    """
+    if outputs.keys() >= {"tags", "probabilities"} and "words" in inputs:
+        return [_of_words(row, *asked) for row, *asked in zip(rows_of(outputs), *_words_of(inputs), strict=True)]
+    if outputs.keys() >= {"words", "tags", "probabilities"}:
+        return [_of_tags(row) for row in rows_of(outputs)]
+    if outputs.keys() >= {"entities", "types", "starts", "ends", "probabilities"} and "text" in inputs:
+        rows = zip(rows_of(outputs), inputs["text"], strict=True)
+        return [TagsAnswer(_served_entities(row, row["probabilities"], text), (), (), (), None) for row, text in rows]
+    return None
+
+
+def _answer(sentences: TaggedSentences, number: int, log_probabilities: np.ndarray, labels: TagLabels) -> TagsAnswer:
+    words = sentences.words[number]
+    tags = [labels.names[best] for best in log_probabilities.argmax(axis=1)]
+    entities: tuple = ()
+    if labels.answer_scheme is not None:
+        found = tag_schemes.read_entities(tags)
+        tags = tag_schemes.write_tags(found, len(tags), labels.answer_scheme)
+        text = sentences.texts[number] if sentences.texts else None
+        spans = sentences.spans[number] if sentences.spans and text is not None else None
+        probabilities = np.exp(log_probabilities)
+        entities = tuple(
+            _entity(one, words, text, spans, probabilities[one.start : one.end, _columns(one, labels)]) for one in found
+        )
+    best = np.exp(log_probabilities.max(axis=1)).tolist()
+    return TagsAnswer(entities, tuple(words), tuple(tags), tuple(best), log_probabilities.astype(np.float32))
+
+
+def _columns(entity: tag_schemes.Entity, labels: TagLabels) -> list[int]:
+    """Returns the indices of all labels of the entity's type."""
+    return [number for number, label in enumerate(labels.names) if label[2:] == entity.type]
+
+
+def _entity(
+    entity: tag_schemes.Entity, words: Sequence[str], text: str | None, spans, probabilities: np.ndarray
+) -> EntityAnswer:
+    probability = float(probabilities.sum(axis=1).mean())
+    if text is None:
+        joined = " ".join(words[entity.start : entity.end])
+        return EntityAnswer(entity.type, entity.start, entity.end, joined, probability)
+    start, end = spans[entity.start][0], spans[entity.end - 1][1]
+    return EntityAnswer(entity.type, start, end, text[start:end], probability)
+
+
+def _words_of(inputs: Mapping) -> tuple[list, list]:
+    """Returns the words of each sentence, and their number."""
+    return list(inputs["words"]), list(map(int, inputs["num_words"]))
+
+
+def _of_words(row: Mapping[str, Any], words: Sequence, count: int) -> TagsAnswer:
+    entities = _served_entities(row, row["entity_probabilities"]) if "entities" in row else ()
+    tags, probabilities = row["tags"][:count], row["probabilities"][:count]
+    return TagsAnswer(entities, *_tuples(words[:count], tags, probabilities), None)
+
+
+def _of_tags(row: Mapping[str, Any]) -> TagsAnswer:
+    count = int((np.asarray(row["starts"]) >= 0).sum())
+    return TagsAnswer((), *_tuples(*(row[name][:count] for name in ("words", "tags", "probabilities"))), None)
+
+
+def _tuples(words, tags, probabilities) -> tuple[tuple, tuple, tuple]:
+    return tuple(map(text_of, words)), tuple(map(text_of, tags)), tuple(map(float, probabilities))
+
+
+def _served_entities(row: Mapping[str, Any], probabilities, text: str | bytes | None = None) -> tuple:
+    """Returns the entities of a row: of a text, whose bytes the server counted, or of words."""
+    count = int((np.asarray(row["starts"]) >= 0).sum())
+    starts, ends = (list(map(int, row[name][:count])) for name in ("starts", "ends"))
+    places = list(zip(starts, ends, strict=True)) if text is None else characters_of(text, starts, ends)
+    return tuple(
+        EntityAnswer(text_of(kind), start, end, text_of(name), float(probability))
+        for kind, (start, end), name, probability in zip(
+            row["types"][:count], places, row["entities"][:count], probabilities[:count], strict=True
+        )
+    )
+
+
+def _marked(text: str, entities: Sequence[EntityAnswer]) -> str:
+    """Returns a text with its entities in brackets: "in Paris" -> "in [Paris LOC]"."""
+    parts, done = [], 0
+    for entity in entities:
+        parts += [printable(text[done : entity.start]), f"[{printable(text[entity.start : entity.end])} {entity.type}]"]
+        done = entity.end
+    return "".join([*parts, printable(text[done:])])

@@ -1,0 +1,121 @@
+"""Texts -> `TokenRows`: the one way in which texts are tokenised, cut, and joined to rows."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.records.segment_rows import cut_overlapping, join_segments
+from keras_bert.records.token_rows import TokenRows
+from keras_bert.tokenization.kinds import python_tokenizer
+from keras_bert.tokenization.token_lists import FastForm, TokenLists
+from keras_bert.tokenization.tokenizer import TokenTable
+
+# The number of rows whose texts are tokenised at once.
+ROWS_AT_ONCE = 1024
+# The size of the cache of tokenizers: a run creates several models with one vocabulary.
+_MOST_TOKENIZERS = 4
+_tokenizers: dict[tuple[str, bool], FastForm] = {}
+
+
+class TextRows(NamedTuple):
+    """The rows of N texts, or of N pairs of texts.
+
+    Attributes:
+        rows: R token rows.
+        is_cut: bool `(R,)`, true for rows that are shorter than their texts.
+        texts: int64 `(R,)`, the number of the text of each row, in ascending order.
+    """
+
+    rows: TokenRows
+    is_cut: np.ndarray
+    texts: np.ndarray
+
+
+def text_rows(
+    texts: Iterable[str],
+    second_texts: Iterable[str] | None,
+    tokenizer,
+    max_seq_length: int,
+    doc_stride: int | None = None,
+) -> TextRows:
+    """Makes rows [CLS] a [SEP] of texts, or [CLS] a [SEP] b [SEP] of pairs.
+
+    Args:
+        texts: N strings.
+        second_texts: N strings, or None.
+        tokenizer: a `GraphForm` or a `PythonForm`.
+        max_seq_length: the largest number of tokens in a row. Longer rows are cut, see `join_segments`.
+        doc_stride: single texts that are too long become several rows instead, which begin this many tokens apart.
+
+    Raises:
+        InputError: `max_seq_length` leaves no room for special tokens.
+    """
+    vocabulary = tokenizer.vocabulary
+    segments: list = [token_lists(column, tokenizer.tokenize) for column in (texts, second_texts) if column is not None]
+    numbers = np.arange(len(segments[0].lengths))
+    if doc_stride and second_texts is None:
+        room = max_seq_length - vocabulary.special_tokens.num_special(1)
+        windows, numbers = cut_overlapping(segments[0], room, doc_stride)
+        segments = [windows]
+    return TextRows(*join_segments(segments, max_seq_length, vocabulary), numbers)
+
+
+def token_lists(texts: Iterable[str], tokenize: Callable[[list[str]], Any]) -> TokenLists:
+    """Returns the tokens of any number of texts; `tokenize` is a method of a `GraphForm` or a `PythonForm`."""
+    texts = iter(texts)
+    parts = iter(lambda: list(itertools.islice(texts, ROWS_AT_ONCE)), [])
+    return TokenLists.concatenate([TokenLists.of(tokenize(part)) for part in parts])
+
+
+def parts_of(num_examples: int, rows_per_example: int = 1, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
+    """Yields slices that cover all examples in order, each of at most `rows_at_once` rows.
+
+    Example:
+        >>> list(parts_of(5, rows_at_once=2))
+        [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    at_once = max(1, rows_at_once // rows_per_example)
+    for first in range(0, num_examples, at_once):
+        yield slice(first, min(first + at_once, num_examples))
+
+
+def tokenizer_of(model) -> Any:
+    """Returns the tokenizer of a model; all models with the same vocabulary share it.
+
+    The attribute `tokenizer` of a model is used instead: exports that are loaded for prediction without TensorFlow
+    bring a `PythonForm`.
+
+    Raises:
+        InputError: the model has no vocabulary.
+    """
+    if model.vocabulary is None:
+        raise InputError(
+            "The model has no vocabulary. Texts need the vocabulary of the model: load it with from_pretrained, or set "
+            "model.vocabulary = load_vocabulary(path)."
+        )
+    return getattr(model, "tokenizer", None) or _shared_tokenizer(model.vocabulary, model.config.do_lower_case)
+
+
+def _shared_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> FastForm:
+    key = (vocabulary.sha256, do_lower_case)
+    if key not in _tokenizers:
+        while len(_tokenizers) >= _MOST_TOKENIZERS:
+            del _tokenizers[next(iter(_tokenizers))]
+        _tokenizers[key] = FastForm(python_tokenizer(vocabulary, do_lower_case))
+    return _tokenizers[key]
+
+
+def checked_length(config, max_seq_length: int | None) -> int:
+    """Returns the largest number of tokens in a row: `max_seq_length`, or the number of the model's positions.
+
+    Raises:
+        InputError: the model has fewer positions, or there is no room for a token between [CLS] and [SEP].
+    """
+    longest = config.max_sequence_length if max_seq_length is None else max_seq_length
+    config.check_sequence_length(longest)
+    if longest < 3:
+        raise InputError(f"max_seq_length must be at least 3. Received: {longest}")
+    return longest

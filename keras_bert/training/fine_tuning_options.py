@@ -1,0 +1,129 @@
+"""The options of a fine-tuning run. Nothing here imports TensorFlow, so that `--help` is quick."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import documented, option
+from keras_bert.training.distillation import Distillation
+from keras_bert.training.run_options import RunOptions
+
+
+def class_weights(given: Sequence[str]) -> dict[str, float] | str:
+    """Reads --class_weights: "balanced", or a list of `label=weight`.
+
+    >>> class_weights(["good=1", "bad=2.5"])
+    {'good': 1.0, 'bad': 2.5}
+    """
+    if list(given) == ["balanced"]:
+        return "balanced"
+    pairs = [entry.rpartition("=") for entry in given]
+    try:
+        weights = {label: float(weight) for label, _, weight in pairs}
+    except ValueError:
+        weights = {}
+    if not weights or not all(weights):
+        raise InputError(f"--class_weights must be balanced or label=weight,... Received: {','.join(given)}")
+    return weights
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class FineTuningOptions(RunOptions):
+    """The options of a fine-tuning run, for every task; see also `RunOptions`.
+
+    Attributes:
+        distillation: the teacher of a classifier and what it teaches; None for training on labels only.
+
+    Raises:
+        InputError: a number is out of range, or two options contradict each other.
+    """
+
+    max_seq_length: int | None = option(
+        None,
+        "The largest number of tokens in a row; batches are only as long as needed. Default: 128, for question "
+        "answering 384, or all positions of a shorter model.",
+    )
+    num_train_epochs: float = option(3.0, "Passes over the training examples.")
+    warmup_proportion: float = option(0.1, "The share of the training in which the learning rate rises.")
+    keep_best: bool = option(False, "Evaluate on the dev examples while training, and keep the best model.")
+    eval_steps: int = option(0, "Updates between these evaluations (default: one epoch).")
+    patience: int = option(
+        0, "Stop after this many evaluations without improvement; 0: never.", flag="early_stopping_patience"
+    )
+    main_score: str | None = option(None, "The score that determines the best model (default: that of the task).")
+    class_weight: Mapping[str, float] | str | None = option(
+        None,
+        "balanced: all classes have the same total weight; or label=weight,label=weight with 1 for other labels.",
+        flag="class_weights",
+        read=class_weights,
+    )
+    layer_decay: float = option(1.0, "The factor of the learning rate from a layer to the layer below.")
+    freeze_embeddings: bool = option(False, "Do not train the embeddings.")
+    freeze_layers: int = option(0, "Do not train the embeddings and this many of the first layers.")
+    freeze_encoder: bool = option(False, "Train the head only, not the encoder.")
+    lora_rank: int = option(0, "The rank of LoRA, usually 4 to 16; 0: no LoRA.")
+    lora_alpha: float | None = option(None, "LoRA is scaled by lora_alpha / lora_rank (default: 1).")
+    lora_parts: Sequence[str] = option(("attention",), "The parts with LoRA: attention, feed_forward or both.")
+    distillation: Distillation | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.train_batch_size < 1 or self.num_train_epochs <= 0 or not 0 <= self.warmup_proportion <= 1:
+            raise InputError(
+                "train_batch_size must be at least 1, num_train_epochs more than 0 and warmup_proportion between 0 and "
+                f"1. Received: {self.train_batch_size}, {self.num_train_epochs}, {self.warmup_proportion}"
+            )
+        if (self.patience or self.eval_steps) and not self.keep_best:
+            raise InputError("eval_steps and patience need keep_best. Add keep_best or leave them out.")
+        if self.lora_rank and (self.freeze_embeddings or self.freeze_layers or self.freeze_encoder):
+            raise InputError("LoRA freezes the encoder already. Leave out either lora_rank or the freeze options.")
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the options that must not change when the run is resumed."""
+        changeable = (
+            "save_checkpoints_steps",
+            "keep_checkpoint_max",
+            "steps_per_execution",
+            "gradient_accumulation_steps",
+            "gradient_checkpointing",
+            "track",
+            "distillation",
+            "optimizer",
+        )
+        settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in changeable}
+        distillation = self.distillation and self.distillation.settings()
+        return settings | {"distillation": distillation} | self.optimizer.settings()
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class QuestionAnsweringOptions:
+    """The options for questions and contexts. None stands for the model's own value."""
+
+    version_2_with_negative: bool = option(False, "Whether some questions have no answer, as in SQuAD 2.0.")
+    null_threshold: float | None = option(
+        None,
+        "No answer is given if its score exceeds the best answer's by more than this. Default: that of the model, at "
+        "first 0.0.",
+        flag="null_score_diff_threshold",
+    )
+    doc_stride: int | None = option(
+        None, "Tokens between the starts of two windows. Default: that of the model, initially 128."
+    )
+    max_query_length: int | None = option(
+        None, "Longer questions are cut to this many tokens. Default: that of the model, initially 64."
+    )
+    n_best_size: int = option(20, "The number of answers in nbest_predictions.json.")
+    max_answer_length: int = option(30, "The largest number of tokens in an answer.")
+
+    def model_arguments(self) -> dict[str, Any]:
+        """Returns the options that the model's constructor takes."""
+        threshold = 0.0 if self.version_2_with_negative and self.null_threshold is None else self.null_threshold
+        values = {
+            "null_threshold": threshold,
+            "doc_stride": self.doc_stride,
+            "max_query_length": self.max_query_length,
+        }
+        return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,49 @@
+"""The options that all training runs have. Nothing here imports TensorFlow, so that `--help` is quick."""
+
+import dataclasses
+
+from keras_bert.program.option_flags import documented, option
+from keras_bert.training.optimizer_choice import OptimizerChoice
+from keras_bert.training.seeds import check_seed
+from keras_bert.training.trackers import check_trackers
+
+KEEP_CHECKPOINT_MAX = 2  # the newest checkpoint, and one more in case the newest is damaged
+
+
+@documented
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of every training run.
+
+    Attributes:
+        optimizer: the optimiser, its learning rates, and the averaging of weights.
+
+    Raises:
+        InputError: the seed is out of range, or a tracker is unknown.
+    """
+
+    train_batch_size: int = option(32, "Examples per update.")
+    learning_rate: float = option(5e-5, "The highest learning rate.")
+    seed: int = option(
+        12345, "Seed of the new weights, the dropout, the masks and the order of the examples.", flag="random_seed"
+    )
+    save_checkpoints_steps: int = option(1000, "The number of updates between two checkpoints.")
+    keep_checkpoint_max: int = option(KEEP_CHECKPOINT_MAX, "The number of newest checkpoints to keep; 0: all.")
+    steps_per_execution: int = option(
+        1, "Updates between returns to Python (steps_per_execution of Keras).", flag="iterations_per_loop"
+    )
+    gradient_accumulation_steps: int = option(
+        1, "Compute a batch in this many parts, which needs the memory of one part."
+    )
+    gradient_checkpointing: bool = option(
+        False,
+        "Store only the inputs of each layer, and recompute the rest in the backward pass: less memory, more time.",
+    )
+    track: tuple[str, ...] = option(
+        (), "Also send the training metrics to these trackers: tensorboard, wandb, mlflow, trackio."
+    )
+    optimizer: OptimizerChoice = OptimizerChoice()
+
+    def __post_init__(self):
+        check_seed(self.seed)
+        check_trackers(self.track)

@@ -1,0 +1,109 @@
+"""An option is declared once: a field of a dataclass makes its flag."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+from absl import flags
+
+from data_prep.pretraining.pretraining_records import PretrainingOptions
+from keras_bert.program import option_flags
+from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import (
+    define_option_flags,
+    documented,
+    flag_values,
+    option,
+    options_of_flags,
+    same_option,
+    whole_numbers,
+)
+from keras_bert.records.masked_positions import MaskingOptions
+from keras_bert.training.fine_tuning_options import FineTuningOptions, class_weights
+
+
+@dataclasses.dataclass(frozen=True)
+class Butter:
+    salted: bool = option(False, "Whether it is salted.")
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class Bread:
+    """A slice."""
+
+    thickness: int = option(2, "In centimetres.", lower_bound=1)
+    kind: str = option("rye", "Its flour.", choices=("rye", "wheat"))
+    holes: Sequence[int] | None = option(None, "Where they are.", flag="hole_places", read=whole_numbers("hole_places"))
+    butter: Butter = Butter()
+    eaten_by: str = "nobody"
+
+
+@pytest.fixture
+def values(monkeypatch):
+    """Fresh flags, as in a process of their own."""
+    values = flags.FlagValues()
+    for name in ("boolean", "integer", "float", "string"):
+        kind = {"boolean": bool, "integer": int, "float": float, "string": str}[name]
+        define = getattr(flags, f"DEFINE_{name}")
+        monkeypatch.setitem(
+            option_flags._DEFINE, kind, lambda *args, define=define, **rest: define(*args, flag_values=values, **rest)
+        )
+    for name in ("DEFINE_enum", "DEFINE_list"):
+        define = getattr(flags, name)
+        monkeypatch.setattr(flags, name, lambda *args, define=define: define(*args, flag_values=values))
+    monkeypatch.setattr(option_flags, "FLAGS", values)
+    return values
+
+
+def test_the_fields_make_the_flags_and_the_flags_the_fields(values):
+    define_option_flags(Bread)
+    assert sorted(values) == ["hole_places", "kind", "salted", "thickness"]
+    values(["command", "--salted", "--hole_places=1,3", "--thickness=4"])
+    assert options_of_flags(Bread, eaten_by="me") == Bread(4, "rye", [1, 3], Butter(True), "me")
+
+
+def test_without_flags_the_options_have_their_defaults(values):
+    define_option_flags(Bread)
+    values(["command"])
+    assert options_of_flags(Bread) == Bread()
+
+
+@pytest.mark.parametrize("wrong", ["--thickness=0", "--kind=oat"])
+def test_values_out_of_range_are_refused(values, wrong):
+    define_option_flags(Bread)
+    with pytest.raises(flags.Error):
+        values(["command", wrong])
+
+
+def test_a_list_of_words_is_no_list_of_numbers(values):
+    define_option_flags(Bread)
+    values(["command", "--hole_places=left"])
+    with pytest.raises(InputError, match="--hole_places must be whole numbers separated by commas. Received: left"):
+        options_of_flags(Bread)
+
+
+def test_with_a_purpose_nothing_is_given_by_default(values):
+    define_option_flags(Bread, suffix="_of_guests", purpose="Guests: ", but=("holes", "butter"))
+    values(["command", "--thickness_of_guests=3"])
+    assert values["kind_of_guests"].help.endswith("Guests: Its flour. Default: rye.")
+    found = flag_values(Bread, suffix="_of_guests", but=("holes", "butter"))
+    assert {name: value for name, value in found.items() if value is not None} == {"thickness": 3}
+
+
+def test_the_help_texts_are_in_the_docstring():
+    assert Bread.__doc__.startswith("A slice.\n")
+    assert "    thickness: In centimetres." in Bread.__doc__
+    assert "train_batch_size: Examples per update." in FineTuningOptions.__doc__
+
+
+def test_an_option_of_two_dataclasses_is_declared_once():
+    shared = same_option(MaskingOptions, "masked_lm_prob")
+    assert shared.default == PretrainingOptions().masked_lm_prob
+    assert shared.metadata == PretrainingOptions.__dataclass_fields__["masked_lm_prob"].metadata
+
+
+@pytest.mark.parametrize("given", [["good"], ["=1"], ["good=much"]])
+def test_class_weights_that_cannot_be_read(given):
+    with pytest.raises(InputError, match="--class_weights must be balanced or label=weight"):
+        class_weights(given)

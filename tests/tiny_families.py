@@ -1,0 +1,116 @@
+"""BERT's relatives, tiny: a tokenizer and a config of every family.
+
+The tokenizers know the words "the", "a", "fox", "dog" and "who".
+"""
+
+import keras
+import tensorflow as tf
+import tiny
+from keras_bert.families import FAMILIES
+
+from keras_bert import BertConfig, BytePairTokenizer, Vocabulary
+from keras_bert.encoders.bert.encoder import BertEncoder
+from keras_bert.models.encoders import make_encoder
+from keras_bert.tokenization.byte_pair import byte_alphabet
+from keras_bert.tokenization.sentence_piece import XLNET_SPECIAL_TOKENS, SentencePieceTokenizer
+from keras_bert.tokenization.sentence_piece_model import (
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    USER_DEFINED,
+    Piece,
+    SentencePieceModel,
+)
+from keras_bert.tokenization.tokenizer import MODERN_BERT_SPECIAL_TOKENS
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+MERGES = [tuple(pair.split()) for pair in ("t h", "th e", "Ġ the", "f o", "fo x", "Ġ fox", "d o", "do g", "Ġ dog")]
+TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
+LABELS = ["fox", "dog", "fox", "dog"]
+# Fields that let small models have windows, blocks and bottlenecks.
+SMALL_PARTS = {
+    "modernbert": {"local_attention": 4},
+    # Without LayerNorm, a few updates are too few for weights that start at 0.02.
+    "mobilebert": {
+        "embedding_size": 8,
+        "intra_bottleneck_size": 8,
+        "num_feedforward_networks": 2,
+        "initializer_range": 0.1,
+    },
+    "longformer": {"attention_window": 4},
+    "big_bird": {"block_size": 1, "num_random_blocks": 1},
+}
+
+
+def byte_pairs(**settings) -> BytePairTokenizer:
+    tokens = [*SPECIAL, *byte_alphabet(), *(left + right for left, right in MERGES)]
+    return BytePairTokenizer({token: number for number, token in enumerate(tokens)}, MERGES, **settings)
+
+
+def modern_byte_pairs() -> BytePairTokenizer:
+    """A tokenizer of ModernBERT's form: NFC, and two runs of spaces as tokens."""
+    joined = [left + right for left, right in MERGES]
+    tokens = [*byte_alphabet(), *joined, "   ", "  ", *MODERN_BERT_SPECIAL_TOKENS.names]
+    ids = {token: number for number, token in enumerate(tokens)}
+    return BytePairTokenizer(ids, MERGES, MODERN_BERT_SPECIAL_TOKENS, normalizes=True, added_tokens=("   ", "  "))
+
+
+def word_pieces() -> Vocabulary:
+    return tiny.vocabulary("the a fox dog , ##es who ?")
+
+
+def sentence_pieces(controls=("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"), **settings) -> SentencePieceTokenizer:
+    """A model with whole words, some characters, and the symbol "," of its own."""
+    words = ["the", "a", "fox", "dog", "who"]
+    pieces = [(name, UNKNOWN if name == "<unk>" else CONTROL) for name in controls]
+    pieces += [(",", USER_DEFINED), *((f"▁{word}", NORMAL) for word in words), ("▁", NORMAL)]
+    pieces += [(character, NORMAL) for character in "abcdefghijklmnopqrstuvwxyz?'"]
+    scored = [Piece(text, -float(number), kind) for number, (text, kind) in enumerate(pieces)]
+    return SentencePieceTokenizer(SentencePieceModel(tuple(scored), b"").to_bytes(), **settings)
+
+
+def xlnet_pieces() -> SentencePieceTokenizer:
+    """A tokenizer of XLNet's form: capitals stay, and padding is not token 0."""
+    settings = {"special_tokens": XLNET_SPECIAL_TOKENS, "do_lower_case": False, "keep_accents": False}
+    return sentence_pieces(("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"), **settings)
+
+
+VOCABULARIES = {
+    "roberta": byte_pairs(),
+    "albert": sentence_pieces(),
+    "distilbert": word_pieces(),
+    "electra": word_pieces(),
+    "mobilebert": word_pieces(),
+    "modernbert": modern_byte_pairs(),
+    "longformer": byte_pairs(),
+    "big_bird": sentence_pieces(do_lower_case=False),
+    "xlnet": xlnet_pieces(),
+}
+
+IDS = dict(VOCABULARIES["roberta"].ids)
+
+
+def config_of(family: str, **values) -> BertConfig:
+    """Returns a config with the defaults of the family, its fields in `SMALL_PARTS`, and these values."""
+    parts = SMALL_PARTS.get(family, {})
+    return BertConfig.from_dict({**FAMILIES[family].defaults, **parts, **values, "model_type": family})
+
+
+def config(family: str, **changes) -> BertConfig:
+    """Returns the config of a family for its vocabulary: two layers of 16 numbers, 40 positions."""
+    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    shape |= {"vocab_size": len(VOCABULARIES[family]), "max_position_embeddings": 40, "initializer_range": 0.3}
+    return config_of(family, **{**shape, **changes})
+
+
+def new(model_class, family: str, **arguments):
+    """Returns a model of the family with its vocabulary and random weights."""
+    keras.utils.set_random_seed(1)
+    model = (make_encoder if model_class is BertEncoder else model_class)(config(family), **arguments)
+    model.vocabulary = VOCABULARIES[family]
+    return model
+
+
+def exported(model, folder, **options):
+    """Returns the signatures of an export, by name."""
+    return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures
