@@ -32,7 +32,8 @@ class ScaledEncoder(BertEncoder):
 def scaled(monkeypatch):
     """A family of its own, which `ScaledEncoder` computes."""
     family = registry.Family(config=f"{__name__}.ScaledConfig", encoder=f"{__name__}.ScaledEncoder")
-    monkeypatch.setitem(registry.FAMILIES, "scaled", family)
+    monkeypatch.setattr(registry, "FAMILIES", dict(registry.FAMILIES))
+    registry.register_family("scaled", family)
     return BertConfig.from_dict({**CONFIG.to_dict(), "model_type": "scaled", "output_scale": 3})
 
 
