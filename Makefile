@@ -1,5 +1,5 @@
 # make quickstart   raw text -> vocabulary -> records -> BERT -> classifier -> SavedModel -> an answer (about 6 minutes)
-# make test         the tests of every capability (make test TESTS=tests/test_config.py for some)
+# make test         the tests of every capability (make test TESTS=tests/config/test_config.py for some)
 # make test-all     make test with the tests of Beam, then the slow proofs (kills, several processes, every layout, ...)
 # make test-beam    the Apache Beam pipeline, in an environment of its own (.venv-beam)
 # make lint         style, Dockerfiles, and make types
@@ -73,7 +73,7 @@ $(BEAM_VENV)/installed: setup.py constraints-beam.txt $(VENV)/installed
 	@touch $@
 
 test-beam: $(BEAM_VENV)/installed
-	KERAS_BERT_BEAM_PYTHON=$(CURDIR)/$(BEAM_VENV)/bin/python $(BIN)/python -m pytest tests/test_beam_pretraining_data.py
+	KERAS_BERT_BEAM_PYTHON=$(CURDIR)/$(BEAM_VENV)/bin/python $(BIN)/python -m pytest tests/data_prep/test_beam_pretraining_data.py
 
 page-test: install
 	KERAS_BERT_PAGE_TEST=1 KERAS_BERT_PICTURES=$(CURDIR)/docs/pictures $(BIN)/python -m pytest tests/end_to_end/test_serving_page.py
@@ -107,7 +107,7 @@ three-seeds: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash benchmarks/three_seeds.sh $(OUTPUT)
 
 kill-proofs: install
-	KERAS_BERT_KILLS=10 $(BIN)/python -m pytest tests/test_distributed_pretraining.py tests/test_resumable_fit.py
+	KERAS_BERT_KILLS=10 $(BIN)/python -m pytest tests/training/test_distributed_pretraining.py tests/training/test_resumable_fit.py
 
 finetuning-quality: install
 	$(BIN)/python -m benchmarks.finetuning_quality --other_python=$(OTHER_PYTHON) --model=$(MODEL) --data=$(DATA) --output_dir=$(OUTPUT)

@@ -16,8 +16,8 @@ import pytest
 import tiny
 from family_training import new_model, outputs_before_and_after
 from numpy_bert import scatter_weights
-from test_lamb import paper_steps
-from test_optimization import NAMES, random_problem
+from optimization.test_lamb import paper_steps
+from optimization.test_optimization import NAMES, random_problem
 from tiny_families import config_of
 from tiny_models import CONFIG as TEXT_CONFIG
 from tiny_models import VOCABULARY

@@ -1,8 +1,8 @@
 """Dense layers with products of 8-bit integers, which are several times faster on processors with VNNI or AMX.
 
 They use TensorFlow's operation `_QuantizedMatMul`, which is undocumented. The following was found by comparison with
-integer arithmetic (tests/test_eight_bit_products.py). For integers x and W from -127 to 127, let r_x and r_W[n] be the
-values that 127 stands for in x and in column n of W. Then the operation returns
+integer arithmetic (tests/serving/graph/test_eight_bit_products.py). For integers x and W from -127 to 127, let r_x and
+r_W[n] be the values that 127 stands for in x and in column n of W. Then the operation returns
 
     activation(sum(x * W[:, n]) * r_x / 127 * r_W[n] / 127 + bias[n])
 

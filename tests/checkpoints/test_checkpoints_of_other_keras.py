@@ -1,0 +1,271 @@
+"""Checkpoints of KerasHub and TF Model Garden.
+
+If these libraries are available, they write the files:
+
+    KERAS_BERT_KERAS_HUB=/folder/with/keras_hub          put before the path of this Python
+    KERAS_BERT_MODEL_GARDEN_PYTHON=/path/to/python       one that has tf-models-official, which needs Keras 2
+
+Otherwise the tests write the files in the libraries' form: the names were taken from files of keras-hub 0.32 and
+tf-models-official 2.20.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+from places import TESTS
+from tiny_checkpoints import CONFIG, VOCABULARY, assert_same_tensors, random_checkpoint
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.formats import read_checkpoint
+from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.encoders.bert.encoder import BertEncoder
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+
+HEADS, HEAD_SIZE, WIDTH = CONFIG.num_attention_heads, CONFIG.head_size, CONFIG.hidden_size
+SCRIPT = (TESTS / "parity") / "keras_checkpoints.py"
+
+
+def apart(name, array):
+    """Splits the axis of the heads, as in Keras' MultiHeadAttention."""
+    kind, part = name.split("/")[-2:]
+    if "/attention/" not in name:
+        return array
+    if kind == "output_dense":
+        return array.reshape(HEADS, HEAD_SIZE, WIDTH) if part == "kernel" else array
+    return array.reshape(WIDTH, HEADS, HEAD_SIZE) if part == "kernel" else array.reshape(HEADS, HEAD_SIZE)
+
+
+# KerasHub.
+
+KERAS_HUB_LAYERS = {
+    "attention/query": "_self_attention_layer/query_dense",
+    "attention/key": "_self_attention_layer/key_dense",
+    "attention/value": "_self_attention_layer/value_dense",
+    "attention/output_dense": "_self_attention_layer/output_dense",
+    "attention_layer_norm": "_self_attention_layer_norm",
+    "intermediate_dense": "_feedforward_intermediate_dense",
+    "output_dense": "_feedforward_output_dense",
+    "output_layer_norm": "_feedforward_layer_norm",
+}
+KERAS_HUB_NAMES = {
+    "encoder/embeddings/token_embeddings": "reversible_embedding/vars/0",
+    "encoder/embeddings/position_embeddings": "position_embedding/vars/0",
+    "encoder/embeddings/segment_embeddings": "embedding/vars/0",
+    "encoder/embeddings/layer_norm": "layer_normalization",
+    "encoder/pooler/dense": "dense",
+    "masked_lm_head/dense": "masked_lm_head/_intermediate_dense",
+    "masked_lm_head/layer_norm": "masked_lm_head/_intermediate_layer_norm",
+    "masked_lm_head/output_bias": "masked_lm_head/vars/0",
+    "classifier": "dense",
+}
+
+
+def keras_hub_name(name):
+    if name in KERAS_HUB_NAMES:
+        return f"layers/{KERAS_HUB_NAMES[name]}"
+    module, _, part = name.rpartition("/")
+    number = {"kernel": 0, "gamma": 0, "bias": 1, "beta": 1}[part]
+    if module in KERAS_HUB_NAMES:
+        return f"layers/{KERAS_HUB_NAMES[module]}/vars/{number}"
+    _, layer, rest = module.split("/", 2)
+    index = layer.removeprefix("layer_")
+    layer = "transformer_encoder" + ("" if index == "0" else f"_{index}")
+    return f"layers/{layer}/{KERAS_HUB_LAYERS[rest]}/vars/{number}"
+
+
+def write_preset(folder, checkpoint, task=None, lowercase=True):
+    (folder / "assets" / "tokenizer").mkdir(parents=True)
+    VOCABULARY.save(folder / "assets" / "tokenizer" / "vocabulary.txt")
+    config = checkpoint.config
+    sizes = {
+        "vocabulary_size": config.vocab_size,
+        "num_layers": config.num_hidden_layers,
+        "num_heads": config.num_attention_heads,
+        "hidden_dim": config.hidden_size,
+        "intermediate_dim": config.intermediate_size,
+        "dropout": 0.1,
+        "max_sequence_length": config.max_position_embeddings,
+        "num_segments": config.type_vocab_size,
+    }
+    (folder / "config.json").write_text(json.dumps({"class_name": "BertBackbone", "config": sizes}))
+    (folder / "tokenizer.json").write_text(
+        json.dumps({"class_name": "BertTokenizer", "config": {"lowercase": lowercase, "strip_accents": lowercase}})
+    )
+    files = {"model.weights.h5": True} | ({"task.weights.h5": False} if task else {})
+    for file_name, is_encoder in files.items():
+        with h5py.File(folder / file_name, "w") as file:
+            for name, tensor in checkpoint.tensors.items():
+                if name.startswith("encoder/") == is_encoder:
+                    file[keras_hub_name(name)] = apart(name, tensor.read())
+            if not is_encoder:
+                file["optimizer/vars/0"] = np.float32(0)
+    if task:
+        (folder / "task.json").write_text(json.dumps({"class_name": task}))
+
+
+def test_a_keras_hub_backbone_is_read_whole(tmp_path, capsys):
+    checkpoint = random_checkpoint()
+    write_preset(tmp_path / "preset", checkpoint)
+    found = read_checkpoint(tmp_path / "preset")
+    assert_same_tensors(checkpoint, found)
+    assert found.config == CONFIG
+    assert found.vocabulary == VOCABULARY
+    BertEncoder.from_pretrained(tmp_path / "preset")
+    assert "(KerasHub BertBackbone): loaded are: encoder\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("task", "head", "labels", "model_class"),
+    [
+        ("BertMaskedLM", form.MASKED_LM, None, MaskedLM),
+        ("BertTextClassifier", form.CLASSIFIER, ("LABEL_0", "LABEL_1", "LABEL_2"), SequenceClassifier),
+    ],
+)
+def test_a_keras_hub_task_brings_its_head(task, head, labels, model_class, tmp_path, capsys):
+    checkpoint = random_checkpoint(head, labels=labels)
+    write_preset(tmp_path / "preset", checkpoint, task, lowercase=False)
+    found = read_checkpoint(tmp_path / "preset")
+    assert_same_tensors(checkpoint, found)
+    assert found.labels == labels
+    assert not found.config.do_lower_case
+    assert type(from_pretrained(None, tmp_path / "preset")) is model_class
+
+
+def test_a_preset_of_another_model_is_refused(tmp_path):
+    write_preset(tmp_path / "preset", random_checkpoint())
+    (tmp_path / "preset" / "config.json").write_text(json.dumps({"class_name": "GPT2Backbone"}))
+    with pytest.raises(InputError, match="the preset is a 'GPT2Backbone', which is not of BERT's family"):
+        read_checkpoint(tmp_path / "preset")
+
+
+def run_script(python, arguments, **environment):
+    command = [python, str(SCRIPT), *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
+    assert result.returncode == 0, result.stderr[-3000:]
+
+
+def features_in(folder):
+    generator = np.random.default_rng(0)
+    mask = (np.arange(9) < np.array([[9], [4], [7]])).astype("int32")
+    features = {
+        "input_ids": generator.integers(0, CONFIG.vocab_size, mask.shape).astype("int32"),
+        "input_mask": mask,
+        "segment_ids": (generator.integers(0, 2, mask.shape) * mask).astype("int32"),
+    }
+    np.savez(folder / "features.npz", **features)
+    return features
+
+
+def assert_close(ours, theirs, features):
+    real = features["input_mask"] == 1
+    for name in theirs.files:
+        one, other = np.asarray(ours[name]), theirs[name]
+        one, other = (one[real], other[real]) if one.shape[:2] == real.shape else (one, other)
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+        print(f"largest difference of {name}: {np.abs(one - other).max():.1e}")  # pytest -rP shows it
+
+
+def test_keras_hub_itself_computes_the_same(tmp_path):
+    path = os.environ.get("KERAS_BERT_KERAS_HUB")
+    if not path:
+        pytest.skip("KERAS_BERT_KERAS_HUB does not name a folder with keras_hub")
+    features = features_in(tmp_path)
+    run_script(sys.executable, ["keras_hub", tmp_path], PYTHONPATH=path)
+    assert_close(
+        BertEncoder.from_pretrained(tmp_path / "encoder")(features), np.load(tmp_path / "encoder.npz"), features
+    )
+    classifier = SequenceClassifier.from_pretrained(tmp_path / "classifier")
+    assert_close({"logits": classifier(features)}, np.load(tmp_path / "classifier.npz"), features)
+    found = read_checkpoint(tmp_path / "masked_lm")
+    assert found.heads == (form.MASKED_LM,)
+    assert found.ignored == ()
+
+
+# TF Model Garden.
+
+MODEL_GARDEN_LAYERS = {
+    "attention/query": ("_attention_layer/_query_dense", "self_attention/query"),
+    "attention/key": ("_attention_layer/_key_dense", "self_attention/key"),
+    "attention/value": ("_attention_layer/_value_dense", "self_attention/value"),
+    "attention/output_dense": ("_attention_layer/_output_dense", "self_attention/attention_output"),
+    "attention_layer_norm": ("_attention_layer_norm", "self_attention_layer_norm"),
+    "intermediate_dense": ("_intermediate_dense", "intermediate"),
+    "output_dense": ("_output_dense", "output"),
+    "output_layer_norm": ("_output_layer_norm", "output_layer_norm"),
+}
+MODEL_GARDEN_NAMES = {
+    "encoder/embeddings/token_embeddings": ("_embedding_layer/embeddings", "word_embeddings/embeddings"),
+    "encoder/embeddings/position_embeddings": ("_position_embedding_layer/embeddings", "position_embedding/embeddings"),
+    "encoder/embeddings/segment_embeddings": ("_type_embedding_layer/embeddings", "type_embeddings/embeddings"),
+    "encoder/embeddings/layer_norm": ("_embedding_norm_layer", "embeddings/layer_norm"),
+    "encoder/pooler/dense": ("_pooler_layer", "pooler_transform"),
+}
+
+
+def write_model_garden(prefix, checkpoint):
+    """Writes tf.train.Checkpoint(encoder=...), with the objects and the variables' names of BertEncoderV2."""
+    root = tf.train.Checkpoint()
+    for name, tensor in checkpoint.tensors.items():
+        module, _, part = name.rpartition("/")
+        if name in MODEL_GARDEN_NAMES:
+            place, own_name = MODEL_GARDEN_NAMES[name]
+        elif module in MODEL_GARDEN_NAMES:
+            place, own_name = (f"{item}/{part}" for item in MODEL_GARDEN_NAMES[module])
+        else:
+            _, layer, rest = module.split("/", 2)
+            place, own_name = MODEL_GARDEN_LAYERS[rest]
+            place = f"_transformer_layers/{layer.removeprefix('layer_')}/{place}/{part}"
+            own_name = f"transformer/{layer}/{own_name}/{part}"
+        owner = root
+        *parents, last = ["encoder", *place.split("/")]
+        for parent in parents:
+            if parent not in owner._trackable_children():
+                owner._track_trackable(tf.train.Checkpoint(), parent)
+            owner = owner._trackable_children()[parent]
+        variable = tf.Variable(apart(name, tensor.read()), name=f"bert_encoder/{own_name}")
+        owner._track_trackable(variable, last)
+    root.save(str(prefix))
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_a_model_garden_encoder_is_read_whole(with_config, tmp_path, capsys):
+    checkpoint = random_checkpoint()
+    write_model_garden(tmp_path / "bert_model.ckpt", checkpoint)
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    if with_config:
+        CONFIG.save(tmp_path / "bert_config.json")
+    found = read_checkpoint(tmp_path)
+    assert_same_tensors(checkpoint, found)
+    assert found.ignored == ()
+    assert found.config == CONFIG
+    BertEncoder.from_pretrained(tmp_path)
+    assert "(TF Model Garden): loaded are: encoder\n" in capsys.readouterr().out
+
+
+def test_model_garden_itself_computes_the_same(tmp_path):
+    python = os.environ.get("KERAS_BERT_MODEL_GARDEN_PYTHON")
+    if not python:
+        pytest.skip("KERAS_BERT_MODEL_GARDEN_PYTHON does not name a Python with tf-models-official")
+    features = features_in(tmp_path)
+    run_script(python, ["model_garden", tmp_path], TF_USE_LEGACY_KERAS="1")
+    for name in ("encoder", "encoder_v2"):
+        ours = BertEncoder.from_pretrained(tmp_path / name)(features)
+        assert_close(ours, np.load(tmp_path / f"{name}.npz"), features)
+    classifier = SequenceClassifier.from_pretrained(tmp_path / "classifier", labels=["no", "yes", "maybe"])
+    assert_close({"logits": classifier(features)}, np.load(tmp_path / "classifier.npz"), features)
+    pretrainer = BertPretrainer.from_pretrained(tmp_path / "pretrainer")
+    outputs = pretrainer({**features, "masked_lm_positions": np.tile(np.array([[1, 3]], "int32"), (3, 1))})
+    assert_close(outputs, np.load(tmp_path / "pretrainer.npz"), features)
+    assert read_checkpoint(tmp_path / "tagger").heads == (form.TOKEN_CLASSIFIER,)
+    assert read_checkpoint(tmp_path / "span").heads == (form.SPAN_CLASSIFIER,)
+    for name in ("encoder", "encoder_v2", "classifier", "pretrainer", "tagger", "span"):
+        assert read_checkpoint(tmp_path / name).ignored == ()

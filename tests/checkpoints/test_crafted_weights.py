@@ -1,0 +1,266 @@
+"""Malicious files of weights, which would fill the memory when they are read, are rejected with one clear line."""
+
+import io
+import json
+import struct
+import zipfile
+
+import h5py
+import keras
+import numpy as np
+import pytest
+from checkpoints.test_crafted_checkpoints import changed_json, entry, safetensors
+from tiny_checkpoints import random_checkpoint
+from tiny_models import make_model
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints import pretrained
+from keras_bert.checkpoints.checkpoint import StoredTensor
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.keras_weights_file import read_keras_weights
+from keras_bert.checkpoints.safetensors_file import read_safetensors
+from keras_bert.checkpoints.tensorflow_checkpoint import _table, read_tensorflow_checkpoint, write_tensorflow_checkpoint
+from keras_bert.checkpoints.torch_file import read_torch_file
+from keras_bert.program.errors import InputError
+from keras_bert.program.stored_numbers import write_varint
+from keras_bert.program.variables_index import read_index
+from keras_bert.records import index
+from keras_bert.training.run_folder import read_arrays
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A model folder with a small classifier."""
+    write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=("no", "yes")), tmp_path / "model", "keras_bert")
+    return tmp_path / "model"
+
+
+# Tensors that lie over each other, and settings that ask for more than the files have
+
+
+def test_tensors_of_a_weights_file_that_lie_over_each_other_are_refused(tmp_path):
+    path = tmp_path / "model.weights.h5"
+    with h5py.File(path, "w") as file:
+        for number in range(3):
+            file[f"kernel_{number}"] = np.full(50_000, number, "f4")
+        offsets = [file[f"kernel_{number}"].id.get_offset() for number in range(3)]
+    content = path.read_bytes()
+    for offset in offsets[1:]:
+        content = content.replace(struct.pack("<Q", offset), struct.pack("<Q", offsets[0]))
+    path.write_bytes(content[: offsets[0] + 200_000])
+    with pytest.raises(InputError, match="model.weights.h5 is damaged"):
+        read_keras_weights(path)
+
+
+def test_tensors_of_a_tensorflow_checkpoint_that_lie_over_each_other_are_refused(tmp_path):
+    from tensorflow.core.protobuf import tensor_bundle_pb2
+
+    prefix = str(tmp_path / "model.ckpt")
+    write_tensorflow_checkpoint(prefix, {"x": StoredTensor.of(np.zeros(100, "float32"))})
+    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1, size=400)
+    entry.shape.dim.add(size=100)
+    header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString())
+    names = [b"a", b"b"]
+    with open(f"{prefix}.index", "wb") as file:
+        file.write(_table([header, *((name, entry.SerializeToString()) for name in names)]))
+    with pytest.raises(InputError, match="its tensors have 800 bytes in all, but only 400 are stored"):
+        read_tensorflow_checkpoint(prefix)
+
+
+def test_tensors_of_a_torch_file_that_lie_over_each_other_are_refused(tmp_path):
+    path = tmp_path / "pytorch_model.bin"
+    write_torch_zip(path, {f"layer.{number}.weight": (100,) for number in range(20)}, b"\0" * 400)
+    assert read_torch_file(write_torch_zip(path, dict.fromkeys("ab", (100,)), b"\0" * 400))["b"].shape == (100,)
+    write_torch_zip(path, {f"layer.{number}.weight": (25_000,) for number in range(20)}, b"\0" * 100_000)
+    with pytest.raises(InputError, match="its tensors have 2,000,000 bytes in all"):
+        read_torch_file(path)
+
+
+def write_torch_zip(path, shapes, data):
+    """Writes a file of torch whose tensors share one storage."""
+    steps = [b"\x80\x02}("]
+    for name, shape in shapes.items():
+        count = struct.pack("<I", shape[0])
+        storage = b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0" + b"0X\x03\0\0\0cpuJ" + count + b"tQ"
+        steps.append(b"X" + struct.pack("<I", len(name)) + name.encode() + b"ctorch._utils\n_rebuild_tensor_v2\n(")
+        steps.append(storage + b"K\0(J" + count + b"t(K\x01t\x89Nt" + b"R")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", b"".join(steps) + b"u.")
+        archive.writestr("archive/data/0", data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (lambda entry: [(b"a" * 4000 + b"%06d" % n, entry, 4000 if n else 0) for n in range(2000)], "it would grow"),
+        (lambda entry: [(b"%06d" % n, entry, 0) for n in range(100_001)], "it would grow"),
+        (lambda entry: [(b"a", entry * 40_000, 0)], "it would grow"),
+    ],
+)
+def test_an_index_that_grows_when_it_is_read_is_refused(files, message, tmp_path):
+    """A name of 4,000 bytes takes few bytes in the file, because it is stored as its difference from the one before."""
+    from tensorflow.core.protobuf import tensor_bundle_pb2
+
+    header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(), 0)
+    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1).SerializeToString()
+    path = tmp_path / "model.ckpt.index"
+    path.write_bytes(shared_table([header, *files(entry)]))
+    with pytest.raises(InputError, match=f"model.ckpt.index is damaged .*{message}"):
+        read_index(path)
+
+
+def test_an_index_that_lists_one_empty_block_many_times_is_refused(tmp_path):
+    block = struct.pack("<2I", 0, 1)
+    handle = write_varint(0) + write_varint(len(block))
+    content = block + b"\0" * 5
+    index = shared_block([(b"%d" % number, handle, 0) for number in range(9)])
+    place = write_varint(len(content)) + write_varint(len(index))
+    footer = (b"\0\0" + place).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
+    (tmp_path / "model.ckpt.index").write_bytes(content + index + b"\0" * 5 + footer)
+    with pytest.raises(InputError, match="its blocks are not in order"):
+        read_index(tmp_path / "model.ckpt.index")
+
+
+def shared_table(entries):
+    """A table in one block, whose entries are (name, value, number of bytes shared with the name before)."""
+    block = shared_block(entries)
+    content = block + b"\0" * 5
+    index = shared_block([(entries[-1][0], write_varint(0) + write_varint(len(block)), 0)])
+    place = write_varint(len(content)) + write_varint(len(index))
+    return content + index + b"\0" * 5 + (b"\0\0" + place).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
+
+
+def shared_block(entries):
+    block = bytearray()
+    for name, value, shared in entries:
+        block += write_varint(shared) + write_varint(len(name) - shared) + write_varint(len(value))
+        block += name[shared:] + value
+    return bytes(block) + struct.pack("<2I", 0, 1)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"num_hidden_layers": 9000, "num_hidden_groups": 9000, "inner_group_num": 90}, {"cutoffs": [1] * 15}]
+)
+def test_a_config_whose_names_alone_would_fill_the_memory_is_refused(changes, folder):
+    if "cutoffs" in changes:
+        shape = {"model_type": "transfo-xl", "vocab_size": 2**30, "hidden_size": 2**30, "embedding_size": 2**30}
+        changes = {**shape, "type_vocab_size": 0, "cutoffs": list(range(1, 16)), "div_val": 4, "intermediate_size": 8}
+    changed_json(folder / "bert_config.json", **changes)
+    with pytest.raises(InputError, match="blocks at most|at most 8 cutoffs"):
+        read_checkpoint(folder)
+
+
+def test_labels_of_a_folder_without_weights_for_them_do_not_fill_the_memory(folder):
+
+    with h5py.File(folder / "model.weights.h5", "a") as file:
+        del file["classifier"]
+    entry = json.loads((folder / "bert_config.json").read_text())["keras_bert"]
+    labels = [f"{number:x}" for number in range(700_000)]
+    changed_json(folder / "bert_config.json", keras_bert={**entry, "labels": labels})
+    with pytest.raises(InputError, match="its settings require [0-9,]+ numbers for classifier, which its files do not"):
+        pretrained.from_pretrained(None, folder)
+
+
+def test_a_safetensors_shape_of_very_many_axes_is_refused_at_once(tmp_path):
+    file = safetensors(tmp_path / "model.safetensors", {"a": entry([10**9] * 100_000, 0, 8)}, b"\0" * 8)
+    with pytest.raises(InputError, match="a tensor has 100000 axes"):
+        read_safetensors(file)
+
+
+def test_compressed_arrays_of_a_run_are_refused_before_they_expand(tmp_path):
+    names = {name: np.zeros(1) for name in ("paths", "stamps", "counts", "places")}
+    np.savez_compressed(tmp_path / "state.npz", **names)
+    with pytest.raises(ValueError, match="it is compressed"):
+        read_arrays(tmp_path / "state.npz")
+    names |= {
+        "paths": np.array(["a"]),
+        "stamps": np.zeros((1, 2)),
+        "counts": np.ones(1, int),
+        "places": np.zeros(1, int),
+    }
+    np.savez_compressed(tmp_path / "index.npz", **names)
+    assert index._read(tmp_path / "index.npz", ["a"], [(0, 0)]) is None
+
+
+# Keras' own files
+
+
+@pytest.fixture(scope="module")
+def keras_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("keras") / "model.keras"
+    make_model("classifier").save(path)
+    return path
+
+
+def rewritten(source, path, change=lambda name, data: data, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w", compression) as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+    return path
+
+
+def with_config(arguments=None, **config):
+    def change(name, data):
+        if name != "config.json":
+            return data
+        values = json.loads(data)
+        values["config"] |= arguments or {}
+        values["config"]["config"] |= config
+        return json.dumps(values).encode()
+
+    return change
+
+
+def with_dataset(name, data):
+    if name != "model.weights.h5":
+        return data
+    content = io.BytesIO(data)
+    with h5py.File(content, "a") as file:
+        del file["classifier/vars/0"]
+        file.create_dataset("classifier/vars/0", (30_000, 30_000), "f4", chunks=(1, 1000))
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (with_config(vocab_size=10**7), "its config describes a model with 160,005,552 bytes of weights or more"),
+        (with_config(num_hidden_layers=9000, num_hidden_groups=9000), "its config describes a model with"),
+        (with_config({"labels": [str(number) for number in range(20_000)]}), "its config describes a model with"),
+        (with_dataset, r"classifier/vars/0 has the shape \[30000, 30000\], but is not stored as Keras does it"),
+        (lambda name, data: data[:200] if name.endswith(".h5") else data, "model.weights.h5 is damaged"),
+    ],
+)
+def test_a_keras_file_that_needs_more_memory_than_it_has_bytes_is_refused(change, message, keras_file, tmp_path):
+    path = rewritten(keras_file, tmp_path / "model.keras", change)
+    with pytest.raises(InputError, match=f"^[^\n]*model.keras: [^\n]*{message}[^\n]*$"):
+        keras.models.load_model(path)
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path / "folder.parts")
+    with pytest.raises(InputError, match=f"^[^\n]*folder.parts[^\n]*{message}[^\n]*$"):
+        keras.models.load_model(tmp_path / "folder.parts")
+
+
+def test_a_compressed_keras_file_is_refused(keras_file, tmp_path):
+    path = rewritten(keras_file, tmp_path / "model.keras", compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(InputError, match="model.keras: .* is compressed, which Keras never does"):
+        keras.models.load_model(path)
+
+
+def test_a_weights_file_that_expands_is_refused_by_load_weights(keras_file, tmp_path):
+    model = make_model("classifier")
+    path = rewritten(keras_file, tmp_path / "model.keras", with_dataset)
+    with zipfile.ZipFile(path) as archive:
+        archive.extract("model.weights.h5", tmp_path)
+    for file in (path, tmp_path / "model.weights.h5"):
+        with pytest.raises(InputError, match=r"classifier/vars/0 has the shape \[30000, 30000\], but is not stored"):
+            model.load_weights(file)
+    model.load_weights(keras_file)
+
+
+def test_a_keras_file_of_a_network_around_a_model_is_read(tmp_path):
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in make_model("classifier").feature_names}
+    joined = keras.Model(inputs, keras.layers.Dense(1)(make_model("classifier")(inputs)))
+    joined.save(tmp_path / "joined.keras")
+    assert len(keras.models.load_model(tmp_path / "joined.keras").weights) == len(joined.weights)

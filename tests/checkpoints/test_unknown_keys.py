@@ -1,0 +1,333 @@
+"""Every reader of a foreign folder refuses an unknown key by its name, in each of its JSON files."""
+
+import json
+import shutil
+
+import pytest
+from checkpoints.test_keras_hub_preset import checkpoint_of
+from tiny_checkpoints import CONFIG, VOCABULARY
+from tiny_families import config_of
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.hugging_face_keys import known_keys
+from keras_bert.checkpoints.hugging_face_tokenizer import read_other_tokenizer
+from keras_bert.config import BertConfig
+from keras_bert.encoders.transformer_xl.files import _KNOWN as TRANSFORMER_XL_KEYS
+from keras_bert.encoders.transformer_xl.model import TransformerXL
+from keras_bert.program.errors import InputError
+from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, family
+from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.ranking.model import CrossEncoder
+from keras_bert.tasks.text_to_text.model import TextToText
+from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
+from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS
+
+
+def save(model, folder, format, vocabulary=VOCABULARY):
+    model.save_pretrained(folder, vocabulary, format=format)
+
+
+def sentence_encoder(folder, format="huggingface"):
+    model = SentenceEncoder(CONFIG, dense=[{"units": 3}], prompts={"query": "the "})
+    save(model, folder, format)
+    (folder / "3_Normalize" / "config.json").write_text("{}")
+
+
+def text_embedder(folder):
+    save(SentenceEncoder(CONFIG), folder, "keras_hub")
+
+
+def static_model(folder):
+    save(SentenceEncoder(BertConfig.static(len(VOCABULARY), 6), dense=[{"units": 3}]), folder, "huggingface")
+
+
+def language_model(folder, format):
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8, "mem_len": 4}
+    config = config_of("transfo-xl", vocab_size=4, embedding_size=8, **shape)
+    save(TransformerXL(config), folder, format, StreamVocabulary(["<unk>", "<eos>", "a", "b"], "words"))
+
+
+def written(format, family="bert", *heads):
+    return lambda folder: write_checkpoint(checkpoint_of(family, *heads), folder, format)
+
+
+FOLDERS = {
+    "transformers": (
+        written("huggingface"),
+        [
+            *("config.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json"),
+            *("tokenizer.json:model", "tokenizer.json:normalizer", "tokenizer.json:pre_tokenizer"),
+            *("tokenizer.json:post_processor", "tokenizer.json:added_tokens"),
+        ],
+    ),
+    "albert": (written("huggingface", "albert"), ["config.json"]),
+    "sentence-transformers": (
+        sentence_encoder,
+        [
+            *("config.json", "modules.json", "1_Pooling/config.json", "2_Dense/config.json", "3_Normalize/config.json"),
+            *("sentence_bert_config.json", "config_sentence_transformers.json"),
+        ],
+    ),
+    "cross-encoder": (
+        lambda folder: save(CrossEncoder(CONFIG), folder, "huggingface"),
+        [
+            *("config.json", "config.json:sentence_transformers", "modules.json", "sentence_bert_config.json"),
+            "config_sentence_transformers.json",
+        ],
+    ),
+    "static embedding": (
+        static_model, ["modules.json", "1_Dense/config.json", "config_sentence_transformers.json"],
+    ),
+    "encoder-decoder": (
+        lambda folder: save(TextToText(CONFIG), folder, "huggingface"),
+        ["config.json", "config.json:encoder", "config.json:decoder"],
+    ),
+    "transformer-xl": (lambda folder: language_model(folder, "huggingface"), ["config.json"]),
+    "official transformer-xl": (lambda folder: language_model(folder, "google"), ["config.json"]),
+    "google": (written("google"), ["bert_config.json"]),
+    "google albert": (written("google", "albert"), ["albert_config.json"]),
+    "google electra": (written("google", "electra"), ["electra_config.json"]),
+    "keras_hub": (
+        written("keras_hub", "bert", form.CLASSIFIER),
+        [
+            *("config.json", "config.json:config", "tokenizer.json", "tokenizer.json:config", "task.json"),
+            *("task.json:config", "task.json:config.preprocessor.config"),
+        ],
+    ),
+    "keras_hub embedder": (text_embedder, ["task.json:config"]),
+    "keras_hub roberta": (written("keras_hub", "roberta"), ["config.json:config", "tokenizer.json:config"]),
+}  # fmt: skip
+
+
+def byte_pair(folder):
+    names = [*byte_alphabet(), *BERT_SPECIAL_TOKENS.names, "  "]
+    ids = {token: number for number, token in enumerate(names)}
+    BytePairTokenizer(ids, [], BERT_SPECIAL_TOKENS, normalizes=True, added_tokens=("  ",)).save(folder)
+
+
+def unigram(folder):
+    pieces = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "▁a", "▁", "a"]
+    steps = [{"type": kind} for kind in ("NFKD", "StripAccents", "Lowercase")]
+    values = {
+        "added_tokens": [{"id": 1, "content": "<unk>", "special": True}],
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+        "model": {"type": "Unigram", "unk_id": 1, "vocab": [[piece, -1.0] for piece in pieces]},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "AlbertTokenizer"}))
+
+
+@pytest.mark.parametrize(
+    ("write", "kind", "place"),
+    [
+        *((byte_pair, BYTE_PAIR, place) for place in ("model", "pre_tokenizer", "post_processor", "added_tokens")),
+        *((unigram, SENTENCE_PIECE, place) for place in ("model", "pre_tokenizer", "post_processor", "added_tokens")),
+        (unigram, SENTENCE_PIECE, "normalizer.normalizers"),
+        *((write, kind, "") for write, kind in ((byte_pair, BYTE_PAIR), (unigram, SENTENCE_PIECE))),
+        *((write, kind, None) for write, kind in ((byte_pair, BYTE_PAIR), (unigram, SENTENCE_PIECE))),
+    ],
+)
+def test_an_unknown_key_of_a_tokenizer_is_refused_by_name(write, kind, place, tmp_path):
+    write(tmp_path)
+    size = len(read_other_tokenizer(tmp_path, kind, 262 if kind == BYTE_PAIR else 8)[0])
+    file = tmp_path / ("tokenizer_config.json" if place is None else "tokenizer.json")
+    with_new_setting(file, place or "")
+    with pytest.raises(InputError, match="settings that keras_bert does not know .*'new_setting'=7"):
+        read_other_tokenizer(tmp_path, kind, size)
+
+
+@pytest.mark.parametrize("change", [{"prepend_scheme": "never"}, {"replacement": "_"}, {"add_prefix_space": False}])
+def test_a_splitter_that_cuts_otherwise_is_refused(change, tmp_path):
+    unigram(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    values = json.loads(file.read_text())
+    values["pre_tokenizer"] |= change
+    file.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=f"{next(iter(change))} is .* which would change the results"):
+        read_other_tokenizer(tmp_path, SENTENCE_PIECE, 8)
+
+
+def with_new_setting(file, part):
+    values = inner = json.loads(file.read_text())
+    for name in filter(None, part.split(".")):
+        inner = inner[name]
+    (inner[0] if isinstance(inner, list) else inner)["new_setting"] = 7
+    file.write_text(json.dumps(values))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Returns the folder of a kind, which is written once."""
+    made = {}
+
+    def folder_of(kind):
+        if kind not in made:
+            made[kind] = tmp_path_factory.mktemp("folders") / "folder"
+            FOLDERS[kind][0](made[kind])
+            read_checkpoint(made[kind])
+        return made[kind]
+
+    return folder_of
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"), [(kind, place) for kind, (_, places) in FOLDERS.items() for place in places]
+)
+def test_an_unknown_key_is_refused_by_name(kind, place, folders, tmp_path):
+    folder = shutil.copytree(folders(kind), tmp_path / "folder")
+    file, _, part = place.partition(":")
+    with_new_setting(folder / file, part)
+    with pytest.raises(InputError, match="settings that keras_bert does not know .*'new_setting'=7"):
+        read_checkpoint(folder)
+
+
+def test_unknown_keys_of_a_file_that_a_static_model_does_not_need_are_noted(tmp_path):
+    static_model(tmp_path / "folder")
+    (tmp_path / "folder" / "config.json").write_text('{"apply_pca": 256, "new_setting": 7}')
+    assert read_checkpoint(tmp_path / "folder").remarks[-1].endswith("not used: 'new_setting'=7")
+
+
+def test_settings_for_writing_texts_are_noted(tmp_path):
+    save(TextToText(CONFIG), tmp_path / "folder", "huggingface")
+    file = tmp_path / "folder" / "generation_config.json"
+    values = json.loads(file.read_text())
+    file.write_text(json.dumps(values | {"num_beams": 4, "transformers_version": "5.0"}))
+    found = read_checkpoint(tmp_path / "folder").remarks
+    assert "the folder has settings that are not used: 'num_beams'=4" in found
+    file.write_text(json.dumps(values | {"decoder_start_token_id": 5}))
+    with pytest.raises(InputError, match="texts begin with the token 5 .* Only .CLS., 2, and .SEP., 3, are supported"):
+        read_checkpoint(tmp_path / "folder")
+
+
+BASE = {
+    "_name_or_path": "a/b", "architectures": ["XModel"], "attention_probs_dropout_prob": 0.1, "bos_token_id": 0,
+    "classifier_dropout": None, "eos_token_id": 2, "finetuning_task": "ner", "gradient_checkpointing": False,
+    "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "id2label": {"0": "O"}, "initializer_range": 0.02,
+    "intermediate_size": 3072, "is_decoder": False, "label2id": {"O": 0}, "layer_norm_eps": 1e-12, "max_length": 128,
+    "model_type": "bert", "num_attention_heads": 12, "num_labels": 2, "output_past": True, "padding": "max_length",
+    "position_embedding_type": "absolute", "problem_type": "single_label_classification", "pruned_heads": {},
+    "torch_dtype": "float32", "torchscript": False, "transformers_version": "4.40.0", "use_cache": True,
+    "type_vocab_size": 2, "use_bfloat16": False, "vocab_size": 30522, "tokenizer_class": "BertTokenizer",
+}  # fmt: skip
+# Keys of published files beside these.
+PUBLISHED = {
+    "multilingual bert": ("bert", {
+        "directionality": "bidi", "pooler_fc_size": 768, "pooler_num_attention_heads": 12, "pooler_num_fc_layers": 3,
+        "pooler_size_per_head": 128, "pooler_type": "first_token_transform", "_num_labels": 9,
+    }),
+    "tiny bert": ("bert", {"cell": {}, "emb_size": 312, "pre_trained": "", "structure": [], "training": ""}),
+    "ms-marco": ("bert", {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}),
+    "squad2": ("roberta", {"language": "english", "name": "Roberta"}),
+    "albert v1": ("albert", {
+        "classifier_dropout_prob": 0.1, "down_scale_factor": 1, "embedding_size": 128, "gap_size": 0,
+        "inner_group_num": 1, "layers_to_keep": [], "net_structure_type": 0, "num_hidden_groups": 1,
+        "num_memory_blocks": 0,
+    }),
+    "distilbert": ("distilbert", {
+        "activation": "gelu", "attention_dropout": 0.1, "dim": 768, "dropout": 0.1, "hidden_dim": 3072, "n_heads": 12,
+        "n_layers": 6, "qa_dropout": 0.1, "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": False,
+        "tie_weights_": True,
+    }),
+    "electra": ("electra", {
+        "embedding_size": 128, "summary_activation": "gelu", "summary_last_dropout": 0.1, "summary_type": "first",
+        "summary_use_proj": True,
+    }),
+    "longformer": ("longformer", {
+        "attention_mode": "longformer", "attention_window": [512] * 12, "ignore_attention_mask": False,
+        "sep_token_id": 2,
+    }),
+    "bigbird": ("big_bird", {
+        "attention_type": "block_sparse", "block_size": 64, "num_random_blocks": 3, "rescale_embeddings": False,
+        "sep_token_id": 66, "use_bias": True,
+    }),
+    "mobilebert": ("mobilebert", {
+        "classifier_activation": False, "embedding_size": 128, "intra_bottleneck_size": 128,
+        "key_query_shared_bottleneck": True, "normalization_type": "no_norm", "num_feedforward_networks": 4,
+        "trigram_input": True, "true_hidden_size": 128, "use_bottleneck": True, "use_bottleneck_attention": False,
+    }),
+    "xlnet": ("xlnet", {
+        "attn_type": "bi", "bi_data": False, "clamp_len": -1, "d_head": 64, "d_inner": 3072, "d_model": 768,
+        "dropout": 0.1, "end_n_top": 5, "ff_activation": "gelu", "mem_len": None, "n_head": 12, "n_layer": 12,
+        "reuse_len": None, "same_length": False, "start_n_top": 5, "summary_activation": "tanh",
+        "summary_last_dropout": 0.1, "summary_type": "last", "summary_use_proj": True, "untie_r": True,
+        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 250}},
+    }),
+    "modernbert": ("modernbert", {
+        "attention_bias": False, "attention_dropout": 0.0, "classifier_activation": "gelu", "classifier_bias": False,
+        "classifier_pooling": "mean", "cls_token_id": 50281, "decoder_bias": True, "deterministic_flash_attn": False,
+        "embedding_dropout": 0.0, "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0,
+        "hidden_activation": "gelu", "initializer_cutoff_factor": 2.0, "local_attention": 128,
+        "local_rope_theta": 10000.0, "mlp_bias": False, "mlp_dropout": 0.0, "norm_bias": False, "norm_eps": 1e-05,
+        "reference_compile": None, "repad_logits_with_grad": False, "sep_token_id": 50282,
+        "sparse_pred_ignore_index": -100, "sparse_prediction": False,
+    }),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_keys_of_published_files_are_known(name):
+    model_type, values = PUBLISHED[name]
+    known_keys(family(model_type)).check({**BASE, **values}, "config.json")
+
+
+def test_the_keys_of_the_published_transformer_xl_are_known():
+    values = {
+        "adaptive": True, "attn_type": 0, "clamp_len": 1000, "cutoffs": [20000], "d_embed": 1024, "d_head": 64,
+        "d_inner": 4096, "d_model": 1024, "div_val": 4, "dropatt": 0.0, "dropout": 0.1, "ext_len": 0, "init": "normal",
+        "init_range": 0.01, "init_std": 0.02, "layer_norm_epsilon": 1e-05, "mem_len": 1600, "n_head": 16,
+        "n_layer": 18, "pre_lnorm": False, "proj_init_std": 0.01, "same_length": True, "sample_softmax": -1,
+        "task_specific_params": {}, "tgt_len": 128, "tie_projs": [False], "tie_weight": True, "untie_r": True,
+        "vocab_size": 267735, "eos_token_id": 0, "architectures": ["TransfoXLLMHeadModel"],
+    }  # fmt: skip
+    TRANSFORMER_XL_KEYS.check(values, "config.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"quantization_config": {"bits": 4}}, "quantization_config is .*: its weights are quantised"),
+        ({"auto_map": {"AutoModel": "modeling.X"}}, "auto_map is .*: the model is computed by code in its folder"),
+        ({"pruned_heads": {"0": [1]}}, "pruned_heads is "),
+        ({"tokenizer_class": "BertJapaneseTokenizer"}, "tokenizer_class is 'BertJapaneseTokenizer'"),
+        ({"problem_type": "ranking"}, "problem_type is 'ranking'"),
+        ({"adapters": {"adapters": {"a": 1}}}, "adapters is "),
+    ],
+)
+def test_settings_that_change_the_results_are_refused(changes, message, folders, tmp_path):
+    folder = shutil.copytree(folders("transformers"), tmp_path / "folder")
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(values | changes))
+    with pytest.raises(InputError, match=message):
+        read_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"summary_type": "mean"}, "summary_type is 'mean', .* Only 'first'"),
+        ({"summary_use_proj": False}, "summary_use_proj is False"),
+        ({"summary_activation": None}, "summary_activation is None. Supported: gelu"),
+    ],
+)
+def test_the_summary_of_an_electra_counts_for_multiple_choice_only(changes, message, tmp_path):
+    for head in (form.MULTIPLE_CHOICE, form.CLASSIFIER):
+        folder = tmp_path / head
+        write_checkpoint(
+            checkpoint_of("electra", head, hidden_act="gelu_erf", pooler_act="gelu_erf"), folder, "huggingface"
+        )
+        values = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(values | changes))
+    read_checkpoint(tmp_path / form.CLASSIFIER)
+    with pytest.raises(InputError, match=message):
+        read_checkpoint(tmp_path / form.MULTIPLE_CHOICE)
+
+
+def test_the_activation_of_an_electra_for_multiple_choice_is_kept(tmp_path):
+    checkpoint = checkpoint_of("electra", form.MULTIPLE_CHOICE, pooler_act="relu")
+    write_checkpoint(checkpoint, tmp_path / "folder", "huggingface")
+    assert json.loads((tmp_path / "folder" / "config.json").read_text())["summary_activation"] == "relu"
+    assert read_checkpoint(tmp_path / "folder").config.pooler_act == "relu"

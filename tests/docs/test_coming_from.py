@@ -1,0 +1,94 @@
+"""The page for people who come from another BERT: its snippets run, and its commands and flags exist."""
+
+import re
+
+import pytest
+from places import DOCS, PROJECT
+from tiny_checkpoints import random_checkpoint
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.models.trainable_parts import lora_layers
+from keras_bert.optimization import AdamW, WarmupLinearDecay, WarmupTrapezoid
+
+PAGE = (DOCS / "coming_from.md").read_text("utf-8")
+CHECKPOINTS = (DOCS / "checkpoints.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_snippets_run_one_after_the_other(eagerly, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), "bert-base-uncased", "huggingface")
+    write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), "uncased_L-12_H-768_A-12", "google")
+    write_checkpoint(random_checkpoint(form.MASKED_LM), "bert_tiny_en_uncased", "google")
+    write_checkpoint(random_checkpoint(), "all-MiniLM-L6-v2", "huggingface")
+    names = {}
+    for program in re.findall(r"```python\n(.*?)```", PAGE, re.S):
+        exec(compile(program, "coming_from.md", "exec"), names)
+    assert names["last_hidden_state"].shape == (1, 6, 8)
+    assert read_checkpoint("for-transformers").labels == ("quick", "brown")
+    assert read_checkpoint("for-google").heads == (form.MASKED_LM, form.NEXT_SENTENCE)
+    printed = capsys.readouterr().out
+    assert "[2, 5, 6, 3, 7, 8, 3] [0, 0, 0, 0, 1, 1, 1]" in printed
+    assert "(6, 2, 8)" in printed
+    assert "['the', 'quickfox']" in printed  # a new token
+    assert lora_layers(names["classifier"])
+    assert (tmp_path / "for-sentence-transformers" / "modules.json").exists()
+
+
+def test_the_first_snippets_of_the_page_of_checkpoints_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("uncased_L-12_H-768_A-12", "path/to/folder", "all-MiniLM-L6-v2"):
+        write_checkpoint(random_checkpoint(), folder, "google")
+    first, *others = re.findall(r"```python\n(.*?)```", CHECKPOINTS, re.S)
+    (second,) = [block for block in others if "similarities" in block]
+    exec(compile(first.replace("hf://sentence-transformers/", ""), "checkpoints.md", "exec"), {})
+    names = {}
+    exec(compile(second, "checkpoints.md", "exec"), names)
+    assert names["similarities"].shape == (3, 3)
+    assert (tmp_path / "elsewhere" / "model.safetensors").exists()
+
+
+def test_the_commands_that_the_page_names_exist():
+    for package, name in re.findall(r"python -m (data_prep|run_scripts)\.(\w+)", PAGE + CHECKPOINTS):
+        assert (PROJECT / package / f"{name}.py").exists()
+
+
+def optimizer_beside(call, **numbers):
+    """The optimizer that the page names in the row of another library's call."""
+    cell = call if "`" in call else f"`{call}`"
+    (named,) = re.findall(rf"^\| {re.escape(cell)} \| `(AdamW\(.*?\))`;", PAGE, re.M)
+    return eval(
+        named, {"AdamW": AdamW, "WarmupLinearDecay": WarmupLinearDecay, "WarmupTrapezoid": WarmupTrapezoid}, numbers
+    )
+
+
+def constants_of(optimizer):
+    return optimizer.weight_decay, optimizer.epsilon, optimizer.global_clipnorm, optimizer.bias_correction
+
+
+def test_create_optimizer_of_transformers_has_our_arguments_beside_it():
+    ours = optimizer_beside("create_optimizer(lr, steps, warmup)", lr=2e-5, steps=50, warmup=10)
+    assert constants_of(ours) == (0.0, 1e-8, None, True)
+    # transformers 4, optimization_tf.py: `WarmUp` around a `PolynomialDecay` that counts from the end of the warm-up.
+    theirs = [2e-5 * step / 10 if step < 10 else 2e-5 * (1 - min(step - 10, 40) / 40) for step in range(60)]
+    assert [float(ours._learning_rate(step)) for step in range(60)] == pytest.approx(theirs, rel=1e-5, abs=1e-12)
+
+
+def test_the_trainer_of_transformers_has_our_arguments_beside_it():
+    call = "TrainingArguments(lr, warmup_steps=warmup)"
+    ours = optimizer_beside(f"the optimizer of `{call}`", lr=2e-5, steps=50, warmup=10)
+    # transformers 5.23, TrainingArguments: weight_decay 0, adam_epsilon 1e-8, max_grad_norm 1.
+    assert constants_of(ours) == (0.0, 1e-8, 1.0, True)
+    # `get_linear_schedule_with_warmup`.
+    theirs = [2e-5 * step / 10 if step < 10 else 2e-5 * max(0, 50 - step) / 40 for step in range(60)]
+    assert [float(ours._learning_rate(step)) for step in range(60)] == pytest.approx(theirs, rel=1e-5, abs=1e-12)
+
+
+def test_adam_warmup_of_keras_bert_has_our_arguments_beside_it():
+    numbers = {"lr": 1e-4, "decay_steps": 50, "warmup_steps": 10}
+    ours = optimizer_beside("AdamWarmup(decay_steps, warmup_steps, lr=lr)", **numbers)
+    assert constants_of(ours) == (0.0, 1e-7, None, True)
+    # keras-bert 0.89, optimizers/warmup_v2.py: it keeps the peak for one more step after the warm-up.
+    theirs = [1e-4 * step / 10 if step < 10 else 1e-4 * (1 - min(step, 50) / 50) for step in range(60)]
+    assert [float(ours._learning_rate(step)) for step in range(60)] == pytest.approx(theirs, rel=1e-5, abs=1e-12)

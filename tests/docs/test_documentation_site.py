@@ -1,0 +1,19 @@
+"""The documentation site: its reference has every public name, and its lists have every page."""
+
+import re
+
+from places import DOCS
+
+import keras_bert
+
+
+def test_the_reference_has_every_public_name():
+    pages = "\n".join(page.read_text("utf-8") for page in (DOCS / "api").glob("*.md"))
+    described = set(re.findall(r"^\.\. auto(?:class|function):: \S+\.(\w+)$", pages, re.M))
+    assert set(keras_bert.__all__) - described == {"__version__"}
+
+
+def test_the_site_lists_every_page():
+    lists = re.findall(r"```{toctree}\n(.*?)```", (DOCS / "index.md").read_text("utf-8"), re.S)
+    listed = {line for one in lists for line in one.splitlines() if line and not line.startswith(":")}
+    assert listed == {*(page.stem for page in DOCS.glob("*.md")), "api/index"} - {"index"}

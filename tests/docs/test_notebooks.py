@@ -1,0 +1,102 @@
+"""The notebooks are stored without outputs, are short, and run from the first cell to the last."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from places import PROJECT
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
+
+from data_prep.text.corpus import read_documents
+from data_prep.text.near_duplicates import TextIndex
+from run_scripts.documentation_corpus import mask_names
+
+NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*.ipynb"))
+
+
+def cells(path, kind):
+    book = json.loads(path.read_text("utf-8"))
+    assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
+    return [cell for cell in book["cells"] if cell["cell_type"] == kind]
+
+
+def run(name, folder) -> str:
+    """Runs the cells in a new process, in an empty folder, and returns what they print."""
+    # They are plain Python, so no kernel is needed. With -c, as in a kernel, there is no file to import again.
+    program = "\n".join("".join(cell["source"]) for cell in cells(PROJECT / "notebooks" / f"{name}.ipynb", "code"))
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    return result.stdout
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_stored_without_outputs_and_its_cells_are_short(path):
+    for cell in cells(path, "code"):
+        assert cell["outputs"] == []
+        assert cell["execution_count"] is None
+        source = "".join(cell["source"])
+        assert len(source.splitlines()) <= 15
+        compile(source, path.name, "exec")  # no %magic and no !command, which plain Python cannot run
+    ids = [cell["id"] for kind in ("code", "markdown") for cell in cells(path, kind)]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_pages_and_names_that_a_notebook_mentions_exist(path):
+    text = "".join("".join(cell["source"]) for cell in cells(path, "markdown"))
+    for name in re.findall(r"`((?:docs/)?\w+\.(?:md|ipynb))`", text):
+        assert (PROJECT / name).exists() or (PROJECT / "notebooks" / name).exists(), name
+
+
+@pytest.fixture(scope="module")
+def classification(tmp_path_factory):
+    """What the notebook on classification prints, and its folder."""
+    folder = tmp_path_factory.mktemp("classification")
+    return run("classify_your_texts", folder), folder / "my_classifier"
+
+
+@pytest.mark.slow
+def test_the_notebook_on_classification_beats_guessing(classification):
+    printed, folder = classification
+    assert float(re.search(r"accuracy: (0\.\d+)\n", printed)[1]) > 0.4
+    assert (folder / "model" / "vocab.txt").exists()
+
+
+@pytest.mark.slow
+def test_the_packages_on_this_machine_give_the_notebook_real_data(classification):
+    folder = classification[1] / "text"
+    assert os.path.getsize(folder / "corpus.txt") > 5_000_000
+    splits = [(folder / f"{split}.tsv").read_text("utf-8").splitlines()[1:] for split in ("train", "test")]
+    train, test = ([line.split("\t") for line in lines] for lines in splits)
+    assert (len(train), len(test)) == (1600, 400)
+    # The task is neither impossible nor solved by single words.
+    words = make_pipeline(CountVectorizer(binary=True), MultinomialNB()).fit(*zip(*train, strict=True))
+    assert 0.4 < words.score(*zip(*test, strict=True)) < 0.8
+    corpus = [text for document in read_documents(str(folder / "corpus.txt")) for text in document]
+    index = TextIndex(text for text, _ in test)
+    assert max(index.largest_overlap(mask_names(text)) for text in corpus) <= 0.5
+
+
+@pytest.mark.slow
+def test_the_notebook_on_search_learns_to_find_the_other_half(tmp_path):
+    before, after = re.search(
+        r"recall@10 before: (\d\.\d+), after: (\d\.\d+)\n", run("search_your_documents", tmp_path)
+    ).groups()
+    assert float(after) > float(before) + 0.1
+
+
+@pytest.mark.slow
+def test_the_notebook_on_pretraining_lowers_the_loss(tmp_path):
+    printed = run("pretrain_on_your_corpus", tmp_path)
+    losses = [float(loss) for loss in re.search(r"loss of masked tokens: \[(.*)\]", printed)[1].split(",")]
+    assert len(losses) == 4
+    assert losses[-1] < losses[0] - 0.4
+    assert "[MASK] 1:  " in printed

@@ -1,0 +1,65 @@
+"""docs/question_answering.md is correct: its programs and commands run unchanged."""
+
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+import tiny
+from places import DOCS
+
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.question_answering.model import SpanClassifier
+
+PAGE = (DOCS / "question_answering.md").read_text("utf-8")
+WORDS = ["ada", "alan", "wrote", "it", "in", "london", "paris", "who", "where", "when", "did", "write", ".", "?"]
+
+RUN_ALL = """
+import importlib, json, sys
+from absl import flags
+for arguments in json.loads(sys.argv[1]):
+    flags.FLAGS.remove_flag_values(list(flags.FLAGS))
+    sys.argv = arguments
+    importlib.import_module(arguments[0]).command()
+"""
+
+
+@pytest.mark.slow
+def test_the_programs_and_commands_of_the_page_run(tmp_path, monkeypatch, capsys):
+    vocabulary = tiny.vocabulary(*WORDS)
+    config = tiny.config(vocabulary, hidden_size=8, max_position_embeddings=384)
+    monkeypatch.chdir(tmp_path)
+    BertPretrainer(config).save_pretrained("my_bert", vocabulary)
+    capsys.readouterr()
+    answers, threshold = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    assert max(len([line for line in program.splitlines() if line]) for program in (answers, threshold)) <= 10
+    exec(compile(answers, "question_answering.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()[-2:]
+    assert [re.fullmatch(r"(.+) \d+ \d+ [01]\.\d+", line) is not None for line in printed] == [True, True]
+    exec(compile(threshold, "question_answering.md", "exec"), names := {})
+    saved = SpanClassifier.from_pretrained("answers_or_none")
+    assert saved.null_threshold == names["scores"]["best_f1_thresh"]
+
+    (block,) = re.findall(r"```\n\$ cat train\.json\n(.*?)```", PAGE, re.S)
+    content, *commands = re.sub(r"\\\n", " ", block).split("$ python -m ")
+    pathlib.Path("train.json").write_text(content, "utf-8")
+    program = [sys.executable, "-c", RUN_ALL, json.dumps([shlex.split(command) for command in commands])]
+    result = subprocess.run(program, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    named = set(re.findall(r"^\| `([\w./]+)`", PAGE.partition("| file in `output_dir` |")[2], re.M))
+    assert {path for path in named if not pathlib.Path("squad", path).exists()} == set()
+    assert '"HasAns_total": 1' in result.stdout
+    assert '"best_f1_thresh"' in result.stdout
+
+
+def test_the_flags_that_the_page_names_exist():
+    program = "import run_scripts.{} as c; from absl import flags; c.define_flags(); print(*flags.FLAGS)"
+    named = set(re.findall(r"--(\w+)", PAGE))
+    assert len(named) > 12
+    for command in ("run_squad", "evaluate_squad"):
+        arguments = [sys.executable, "-c", program.format(command)]
+        named -= set(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout.split())
+    assert named == {"help"}

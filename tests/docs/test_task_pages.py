@@ -1,0 +1,78 @@
+"""docs/tagging.md and docs/multiple_choice.md are correct: their scripts run unchanged, and their flags exist."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+import tiny
+from places import DOCS
+
+from data_prep.create_finetuning_data import create_finetuning_data
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.tagging.model import TokenClassifier
+
+VOCABULARY = tiny.vocabulary(*tiny.pieces(), *".,'")
+CONFIG = tiny.config(VOCABULARY, hidden_size=8, max_position_embeddings=128)
+
+
+@pytest.fixture
+def my_bert(tmp_path, monkeypatch):
+    """The checkpoint that the pages start from, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    BertPretrainer(CONFIG).save_pretrained("my_bert", VOCABULARY)
+
+
+def programs(page):
+    found = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text("utf-8"), re.S)
+    assert all(len([line for line in program.splitlines() if line]) <= 10 for program in found)
+    return found
+
+
+def run(program, page):
+    exec(compile(program, page, "exec"), names := {})
+    return names
+
+
+def test_scripts_of_tagging_run(eagerly, my_bert, capsys):
+    in_memory, from_files = programs("tagging.md")
+    names = run(in_memory, "tagging.md")
+    assert TokenClassifier.from_pretrained("my_tagger").labels == names["model"].labels
+    for name in ("train.conll", "dev.conll"):
+        pathlib.Path(name).write_text("Ada B-PER\nwrote O\n\nto O\nLondon B-LOC\n")
+    capsys.readouterr()
+    names = run(from_files, "tagging.md")
+    assert names["model"].labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    table = capsys.readouterr().out.splitlines()[-4:]
+    assert [line.split()[0] for line in table] == ["LOC", "PER", "micro", "macro"]
+
+
+@pytest.mark.slow
+def test_scripts_of_multiple_choice_run(my_bert, capsys):
+    in_memory, from_records = programs("multiple_choice.md")
+    run(in_memory, "multiple_choice.md")
+    shown = capsys.readouterr().out.splitlines()
+    assert sum(bool(re.match(r"[012] (blue|a |seven|made|green)", line)) for line in shown) == 2
+    assert type(MultipleChoice.from_pretrained("my_chooser")) is MultipleChoice
+    pathlib.Path("train.jsonl").write_text('{"text": "the sky is", "choices": ["blue", "red"], "label": 0}\n')
+    VOCABULARY.save("vocab.txt")
+    from data_prep.finetuning.finetuning_task import FinetuningOptions
+
+    options = FinetuningOptions(choice_columns=("choices",))
+    create_finetuning_data("multiple_choice", {"train": "train.jsonl"}, "vocab.txt", "records", options=options)
+    names = run(from_records.replace("steps_per_epoch=100", "steps_per_epoch=2"), "multiple_choice.md")
+    assert len(names["model"].history.history["loss"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("page", "command"), [("tagging.md", "run_ner"), ("multiple_choice.md", "run_multiple_choice")]
+)
+def test_flags_that_a_page_names_exist(page, command):
+    program = [sys.executable, "-m", f"run_scripts.{command}", "--help"]
+    shown = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    flags = set(re.findall(r"--([a-z_]+)", (DOCS / page).read_text("utf-8"))) - {"task"}
+    assert len(flags) > 8
+    missing = [flag for flag in flags if not re.search(rf"^  --{flag.removeprefix('no')}\b", shown, re.M)]
+    assert not missing

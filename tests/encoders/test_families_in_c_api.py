@@ -1,0 +1,45 @@
+"""Exports of a RoBERTa, a ModernBERT and an ALBERT answer texts in TensorFlow's C API as in Python.
+
+Of a family, only the tokenizer needs operations of its own. So two tasks are enough: one reads ids, the other offsets
+too. `test_export_in_c_api.py` has all tasks of a BERT, `test_families_on_texts.py` those of every family in Python.
+"""
+
+import json
+
+import pytest
+import signature_questions
+import tensorflow as tf
+from serving.test_export_in_c_api import serve, text_libraries
+from signature_questions import Question
+from tiny_families import TEXTS, new
+
+from keras_bert import SequenceClassifier, SpanClassifier
+
+OTHERS = ["the dog?", "", "fox, fox!", "Größe 中 \udcff"]
+
+
+QUESTIONS = [
+    Question("classifier", "serving_default", {"text": [*TEXTS, *OTHERS], "text_b": [*OTHERS, *TEXTS]}),
+    Question("answerer", "serving_default", {"question": OTHERS, "context": [text * 9 for text in TEXTS]}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "operations"), [("roberta", []), ("modernbert", []), ("albert", ["_sentencepiece_tokenizer"])]
+)
+def test_answers_of_two_tasks(family, operations, tmp_path):
+    classifier, answerer = new(SequenceClassifier, family, labels=["dog", "fox"]), new(SpanClassifier, family)
+    folders = {
+        "classifier": classifier.export_for_serving(tmp_path / "classifier", text_pairs=True),
+        "answerer": answerer.export_for_serving(tmp_path / "answerer"),
+    }
+    result = serve(QUESTIONS, folders, text_libraries(*operations))
+    assert result.returncode == 0, result.stderr
+    result = json.loads(result.stdout)
+    assert not result["tensorflow"]
+    for question, answer in zip(QUESTIONS, result["answers"], strict=True):
+        loaded = tf.saved_model.load(folders[question.model])
+        expected = loaded.signatures["serving_default"](**signature_questions.as_tensors(question.inputs))
+        expected = signature_questions.as_lists({name: value.numpy() for name, value in expected.items()})
+        signature_questions.assert_same(answer, expected, 1e-5)

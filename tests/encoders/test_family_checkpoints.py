@@ -1,0 +1,537 @@
+"""Files of RoBERTa, ALBERT, DistilBERT and ELECTRA as transformers, Google's TensorFlow 1 code and KerasHub write them.
+
+The names are spelt out here, apart from the tables that read them. `family_golden/` has weights under the names of
+TensorFlow 1, inputs and outputs, recorded from google-research/albert and google-research/electra.
+"""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from encoders.test_families import small_config
+from places import TESTS
+from tiny_checkpoints import assert_same_tensors, random_checkpoint
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.checkpoint import StoredTensor
+from keras_bert.checkpoints.conversion import convert_checkpoint
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.checkpoints.safetensors_file import read_safetensors
+from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
+from keras_bert.config import BertConfig
+from keras_bert.encoders.bert.encoder import BertEncoder
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.multiple_choice.model import MultipleChoice
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
+
+GOLDEN = TESTS / "family_golden"
+FAMILIES = ("roberta", "albert", "distilbert", "electra")
+VOCAB, WIDTH, INNER, LAYERS, POSITIONS, NARROW = 30, 8, 16, 4, 12, 4
+
+
+# transformers.
+
+
+def dense(name, inputs, outputs):
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+
+def layer_norm(name, width):
+    return {f"{name}.weight": (width,), f"{name}.bias": (width,)}
+
+
+def block(layer, query, key, value, output, after_attention, inner, outer, last):
+    shapes = {}
+    for part in (query, key, value, output):
+        shapes |= dense(f"{layer}.{part}", WIDTH, WIDTH)
+    shapes |= layer_norm(f"{layer}.{after_attention}", WIDTH) | layer_norm(f"{layer}.{last}", WIDTH)
+    return shapes | dense(f"{layer}.{inner}", WIDTH, INNER) | dense(f"{layer}.{outer}", INNER, WIDTH)
+
+
+def bert_block(layer):
+    attention = [f"attention.self.{part}" for part in ("query", "key", "value")]
+    others = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense")
+    return block(layer, *attention, *others, "output.LayerNorm")
+
+
+def albert_block(layer):
+    attention = [f"attention.{part}" for part in ("query", "key", "value", "dense", "LayerNorm")]
+    return block(layer, *attention, "ffn", "ffn_output", "full_layer_layer_norm")
+
+
+def distilbert_block(layer):
+    attention = [f"attention.{part}_lin" for part in ("q", "k", "v", "out")]
+    return block(layer, *attention, "sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm")
+
+
+def embeddings(prefix, width, segments):
+    table = {"word_embeddings": VOCAB, "position_embeddings": POSITIONS, "token_type_embeddings": segments}
+    shapes = {f"{prefix}.embeddings.{name}.weight": (rows, width) for name, rows in table.items() if rows}
+    return shapes | layer_norm(f"{prefix}.embeddings.LayerNorm", width)
+
+
+def masked_lm(transform, norm, bias, width):
+    return dense(transform, WIDTH, width) | layer_norm(norm, width) | {bias: (VOCAB,)}
+
+
+def roberta():
+    shapes = embeddings("roberta", WIDTH, 1)
+    for number in range(LAYERS):
+        shapes |= bert_block(f"roberta.encoder.layer.{number}")
+    return shapes
+
+
+def albert():
+    shapes = embeddings("albert", NARROW, 2)
+    shapes |= dense("albert.encoder.embedding_hidden_mapping_in", NARROW, WIDTH) | dense("albert.pooler", WIDTH, WIDTH)
+    for group in range(2):
+        shapes |= albert_block(f"albert.encoder.albert_layer_groups.{group}.albert_layers.0")
+    return shapes
+
+
+def distilbert():
+    shapes = embeddings("distilbert", WIDTH, 0)
+    for number in range(LAYERS):
+        shapes |= distilbert_block(f"distilbert.transformer.layer.{number}")
+    return shapes
+
+
+def electra():
+    shapes = embeddings("electra", NARROW, 2) | dense("electra.embeddings_project", NARROW, WIDTH)
+    for number in range(LAYERS):
+        shapes |= bert_block(f"electra.encoder.layer.{number}")
+    return shapes
+
+
+SIZES = {
+    "vocab_size": VOCAB,
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 2,
+    "intermediate_size": INNER,
+    "max_position_embeddings": POSITIONS,
+}
+HUGGING_FACE_CONFIGS = {
+    "roberta": {**SIZES, "type_vocab_size": 1, "pad_token_id": 1, "layer_norm_eps": 1e-5},
+    "albert": {**SIZES, "embedding_size": NARROW, "num_hidden_groups": 2},
+    "distilbert": {
+        "vocab_size": VOCAB,
+        "dim": WIDTH,
+        "n_layers": LAYERS,
+        "n_heads": 2,
+        "hidden_dim": INNER,
+        "max_position_embeddings": POSITIONS,
+    },
+    "electra": {**SIZES, "embedding_size": NARROW},
+}
+# Class of transformers -> family, the weights of its head, our class.
+HUGGING_FACE_MODELS = {
+    "RobertaModel": ("roberta", roberta() | dense("roberta.pooler.dense", WIDTH, WIDTH), BertEncoder),
+    "RobertaForMaskedLM": (
+        "roberta",
+        roberta() | masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", WIDTH),
+        MaskedLM,
+    ),
+    "RobertaForSequenceClassification": (
+        "roberta",
+        roberta() | dense("classifier.dense", WIDTH, WIDTH) | dense("classifier.out_proj", WIDTH, 3),
+        SequenceClassifier,
+    ),
+    "RobertaForMultipleChoice": (
+        "roberta",
+        roberta() | dense("roberta.pooler.dense", WIDTH, WIDTH) | dense("classifier", WIDTH, 1),
+        MultipleChoice,
+    ),
+    "AlbertForPreTraining": (
+        "albert",
+        albert()
+        | masked_lm("predictions.dense", "predictions.LayerNorm", "predictions.bias", NARROW)
+        | dense("sop_classifier.classifier", WIDTH, 2),
+        BertPretrainer,
+    ),
+    "AlbertForSequenceClassification": ("albert", albert() | dense("classifier", WIDTH, 3), SequenceClassifier),
+    "DistilBertForMaskedLM": (
+        "distilbert",
+        distilbert() | masked_lm("vocab_transform", "vocab_layer_norm", "vocab_projector.bias", WIDTH),
+        MaskedLM,
+    ),
+    "DistilBertForSequenceClassification": (
+        "distilbert",
+        distilbert() | dense("pre_classifier", WIDTH, WIDTH) | dense("classifier", WIDTH, 3),
+        SequenceClassifier,
+    ),
+    "ElectraForMaskedLM": (
+        "electra",
+        electra()
+        | masked_lm("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head.bias", NARROW),
+        MaskedLM,
+    ),
+    "ElectraForPreTraining": (
+        "electra",
+        electra()
+        | dense("discriminator_predictions.dense", WIDTH, WIDTH)
+        | dense("discriminator_predictions.dense_prediction", WIDTH, 1),
+        ReplacedTokenDetector,
+    ),
+    "ElectraForSequenceClassification": (
+        "electra",
+        electra() | dense("classifier.dense", WIDTH, WIDTH) | dense("classifier.out_proj", WIDTH, 3),
+        SequenceClassifier,
+    ),
+}
+
+
+def write_hugging_face_folder(folder, class_name, **changes):
+    """Writes a folder by hand: safetensors are a length, a JSON header and the bytes of the tensors."""
+    family, shapes, _ = HUGGING_FACE_MODELS[class_name]
+    draw = np.random.default_rng(0)
+    # In a bare encoder, the names do not begin with the family's.
+    prefix = f"{family}." if class_name.endswith("Model") else ""
+    arrays = {name.removeprefix(prefix): draw.normal(0, 0.3, shape).astype("<f4") for name, shape in shapes.items()}
+    header, offset = {}, 0
+    for name, array in arrays.items():
+        header[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
+    text = json.dumps(header).encode()
+    folder.mkdir()
+    content = len(text).to_bytes(8, "little") + text + b"".join(array.tobytes() for array in arrays.values())
+    (folder / "model.safetensors").write_bytes(content)
+    config = {**HUGGING_FACE_CONFIGS[family], "architectures": [class_name], "model_type": family, **changes}
+    (folder / "config.json").write_text(json.dumps(config))
+    return arrays
+
+
+@pytest.mark.parametrize("class_name", HUGGING_FACE_MODELS)
+def test_every_tensor_of_transformers_comes_back_bit_by_bit(tmp_path, class_name):
+    arrays = write_hugging_face_folder(tmp_path / "theirs", class_name)
+    model = from_pretrained(None, tmp_path / "theirs")
+    assert type(model) is HUGGING_FACE_MODELS[class_name][2]
+    # Through a model, which also has the padding rows of the position table.
+    model.save_pretrained(tmp_path / "ours")
+    convert_checkpoint(tmp_path / "ours", tmp_path / "back", "huggingface")
+    back = read_safetensors(str(tmp_path / "back" / "model.safetensors"))
+    assert set(back) == set(arrays)
+    for name, array in arrays.items():
+        assert back[name].read().tobytes() == array.tobytes(), name
+    assert json.loads((tmp_path / "back" / "config.json").read_text())["architectures"] == [class_name]
+
+
+def test_a_roberta_counts_its_positions_from_the_padding_id(tmp_path):
+    write_hugging_face_folder(tmp_path / "theirs", "RobertaModel", pad_token_id=3)
+    assert read_checkpoint(tmp_path / "theirs").config.position_offset == 4
+
+
+def test_an_unknown_model_type_names_the_known_ones(tmp_path):
+    write_hugging_face_folder(tmp_path / "theirs", "RobertaModel", model_type="gpt2")
+    with pytest.raises(InputError, match="Use a checkpoint of: bert, roberta, albert, distilbert, electra"):
+        read_checkpoint(tmp_path / "theirs")
+
+
+def test_groups_that_do_not_divide_the_layers_are_refused(tmp_path):
+    write_hugging_face_folder(tmp_path / "theirs", "AlbertForPreTraining", num_hidden_groups=3)
+    with pytest.raises(InputError, match=r"config.json: .*num_hidden_layers must be divisible by num_hidden_groups"):
+        read_checkpoint(tmp_path / "theirs")
+
+
+@pytest.mark.parametrize("kind", ["SpanBERT", "TinyBERT"])
+def test_a_config_without_model_type_is_a_bert(tmp_path, kind):
+    # SpanBERT and TinyBERT were published with Google's keys alone; TinyBERT's have more keys, for its training.
+    config = BertConfig(**SIZES, hidden_act="gelu_erf")
+    checkpoint = random_checkpoint(form.MASKED_LM, config=config, vocabulary=None)
+    write_checkpoint(checkpoint, tmp_path / "theirs", "huggingface")
+    more = {"cell": {}, "emb_size": WIDTH, "structure": [], "pre_trained": ""} if kind == "TinyBERT" else {}
+    values = {**SIZES, "type_vocab_size": 2, "hidden_act": "gelu", "initializer_range": 0.02, **more}
+    (tmp_path / "theirs" / "config.json").write_text(json.dumps(values))
+    found = read_checkpoint(tmp_path / "theirs")
+    assert found.config == config
+    assert_same_tensors(found, checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes", "message"),
+    [
+        ("roberta", {"position_offset": 0}, r"family roberta: position_offset=0 \(fixed there: 1\)"),
+        ("electra", {"num_hidden_groups": 2}, r"num_hidden_groups=2 \(fixed there: 4\)"),
+        ("albert", {"pooler_act": "relu"}, r"pooler_act=relu \(fixed there: tanh\)"),
+        (
+            "albert with two groups of two blocks",
+            {"embedding_projection": False},
+            r"embedding_projection=False \(fixed there: True\)",
+        ),
+        ("electra", {"type_vocab_size": 0}, r"type_vocab_size=0 \(fixed there: 1\)"),
+    ],
+)
+def test_what_transformers_would_compute_otherwise_is_not_written(tmp_path, variant, changes, message):
+    checkpoint = random_checkpoint(config=small_config(variant).replace(**changes), vocabulary=None)
+    with pytest.raises(InputError, match=f"transformers cannot compute this model .*{message}"):
+        write_checkpoint(checkpoint, tmp_path / "written", "huggingface")
+    assert not (tmp_path / "written").exists()
+
+
+# TensorFlow 1.
+
+
+def write_golden(folder, family, **changes):
+    recorded = np.load(GOLDEN / f"{family}.npz")
+    folder.mkdir()
+    variables = {name[2:]: StoredTensor.of(recorded[name]) for name in recorded.files if name.startswith("w/")}
+    write_tensorflow_checkpoint(str(folder / "model.ckpt-best"), variables)
+    sizes = {**SIZES, "vocab_size": 50, "embedding_size": 8, "hidden_size": 16, "num_attention_heads": 4}
+    sizes |= {"intermediate_size": 32, "type_vocab_size": 2, "hidden_act": "gelu"}
+    if family == "albert":
+        sizes |= {"num_hidden_layers": 4, "num_hidden_groups": 2, "inner_group_num": 1, "net_structure_type": 0}
+    else:
+        sizes |= {"num_hidden_layers": 2}
+    (folder / f"{family}_config.json").write_text(json.dumps({**sizes, **changes}))
+    return recorded
+
+
+@pytest.mark.parametrize("family", ["albert", "electra"])
+def test_files_of_google_compute_what_was_recorded_there(tmp_path, family):
+    recorded = write_golden(tmp_path / "google", family)
+    features = dict(
+        zip(("input_ids", "input_mask", "segment_ids"), map(recorded.get, ("ids", "mask", "seg")), strict=True)
+    )
+    outputs = BertEncoder.from_pretrained(tmp_path / "google")(features)
+    real = recorded["mask"] > 0
+    np.testing.assert_allclose(np.asarray(outputs["sequence_output"])[real], recorded["seq"][real], rtol=0, atol=1e-5)
+    if family == "albert":
+        np.testing.assert_allclose(np.asarray(outputs["pooled_output"]), recorded["pooled"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["albert", "electra"])
+def test_the_stored_goldens_are_those_of_the_shared_data(shared_data, family):
+    shared = np.load(shared_data("family", "golden", f"{family}_golden.npz"))
+    stored = np.load(GOLDEN / f"{family}.npz")
+    assert set(shared.files) == set(stored.files)
+    assert all(np.array_equal(shared[name], stored[name]) for name in shared.files)
+
+
+@pytest.mark.parametrize("family", ["albert", "electra"])
+def test_every_variable_of_google_comes_back_bit_by_bit(tmp_path, family):
+    from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint
+
+    recorded = write_golden(tmp_path / "google", family)
+    convert_checkpoint(tmp_path / "google", tmp_path / "ours", do_lower_case=True)
+    convert_checkpoint(tmp_path / "ours", tmp_path / "back", "google")
+    assert (tmp_path / "back" / f"{family}_config.json").is_file()
+    back = read_tensorflow_checkpoint(str(tmp_path / "back" / "bert_model.ckpt"))
+    assert {f"w/{name}" for name in back} == {name for name in recorded.files if name.startswith("w/")}
+    for name, tensor in back.items():
+        assert tensor.read().tobytes() == recorded[f"w/{name}"].tobytes(), name
+    # It is read as the same model: ELECTRA's GELU is exact, even if its config names another.
+    found, before = read_checkpoint(tmp_path / "back"), read_checkpoint(tmp_path / "ours")
+    assert found.config == before.config
+    assert found.config.hidden_act == {"albert": "gelu", "electra": "gelu_erf"}[family]
+    assert_same_tensors(found, before)
+
+
+@pytest.mark.parametrize(
+    ("family", "heads"),
+    [
+        ("albert", (form.MASKED_LM, form.NEXT_SENTENCE)),
+        ("albert", (form.CLASSIFIER,)),
+        ("electra", (form.MASKED_LM,)),
+        ("electra", (form.REPLACED_TOKEN,)),
+    ],
+)
+def test_heads_of_google_keep_their_numbers(tmp_path, family, heads):
+    config = small_config(family).replace(embedding_size=8)
+    labels = ("no", "yes") if form.CLASSIFIER in heads else None
+    checkpoint = random_checkpoint(
+        *heads, config=config, vocabulary=None, labels=labels, with_pooler=family == "albert"
+    )
+    write_checkpoint(checkpoint, tmp_path / "google", "google")
+    assert_same_tensors(read_checkpoint(tmp_path / "google"), checkpoint)
+
+
+def electra_variables(generator):
+    """Returns the variables of a released ELECTRA: heads of 64 columns, and a generator beside the discriminator."""
+    width, inner = 64, 96
+    shapes = {"embeddings/word_embeddings": (20, 32), "embeddings/position_embeddings": (POSITIONS, 32)}
+    shapes |= {"embeddings/token_type_embeddings": (2, 32), "embeddings/LayerNorm/beta": (32,)}
+    shapes |= {"embeddings/LayerNorm/gamma": (32,), "embeddings_project/kernel": (32, width)}
+    shapes["embeddings_project/bias"] = (width,)
+    for number in range(2):
+        layer = f"encoder/layer_{number}"
+        for part in ("attention/self/query", "attention/self/key", "attention/self/value", "attention/output/dense"):
+            shapes |= {f"{layer}/{part}/kernel": (width, width), f"{layer}/{part}/bias": (width,)}
+        for part in ("attention/output/LayerNorm", "output/LayerNorm"):
+            shapes |= {f"{layer}/{part}/beta": (width,), f"{layer}/{part}/gamma": (width,)}
+        shapes |= {f"{layer}/intermediate/dense/kernel": (width, inner), f"{layer}/intermediate/dense/bias": (inner,)}
+        shapes |= {f"{layer}/output/dense/kernel": (inner, width), f"{layer}/output/dense/bias": (width,)}
+    shapes = {f"electra/{name}": shape for name, shape in shapes.items()}
+    for name, outputs in (("dense", width), ("dense_1", 1)):
+        shapes |= {f"discriminator_predictions/{name}/kernel": (width, outputs)}
+        shapes |= {f"discriminator_predictions/{name}/bias": (outputs,)}
+    shapes |= {"generator_predictions/dense/kernel": (width, 32), "generator_predictions/dense/bias": (32,)}
+    shapes |= {"generator_predictions/LayerNorm/beta": (32,), "generator_predictions/LayerNorm/gamma": (32,)}
+    shapes |= {"generator_predictions/output_bias": (20,), "global_step": ()}
+    if generator:
+        shapes["generator/encoder/layer_0/output/dense/bias"] = (width,)
+    draw = np.random.default_rng(0)
+    return {name: StoredTensor.of(draw.normal(0, 0.1, shape).astype("float32")) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize("has_generator", [False, True])
+def test_an_electra_without_config_is_read_by_its_shapes(tmp_path, has_generator):
+    write_tensorflow_checkpoint(str(tmp_path / "electra_small"), electra_variables(has_generator))
+    found = read_checkpoint(tmp_path)
+    config = found.config
+    assert (config.model_type, config.hidden_act, config.pooler_act) == ("electra", "gelu_erf", "gelu_erf")
+    assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (2, 64, 1)
+    assert (config.embedding_size, config.intermediate_size, config.type_vocab_size) == (32, 96, 2)
+    # If the generator has an encoder of its own, the masked-LM head belongs to that.
+    heads = (form.REPLACED_TOKEN,) if has_generator else (form.MASKED_LM, form.REPLACED_TOKEN)
+    assert found.heads == heads
+    assert any("generator" in name for name in found.ignored) == has_generator
+    ids = np.array([[2, 5, 7, 3]])
+    logits = ReplacedTokenDetector.from_pretrained(tmp_path)(
+        {"input_ids": ids, "input_mask": ids > 0, "segment_ids": 0 * ids}
+    )
+    assert logits.shape == (1, 4)
+
+
+def test_an_electra_with_other_heads_needs_its_config(tmp_path):
+    write_golden(tmp_path / "google", "electra")
+    (tmp_path / "google" / "electra_config.json").unlink()
+    with pytest.raises(InputError, match="the hidden size 16 is not divisible by 64, .* Add electra_config.json"):
+        read_checkpoint(tmp_path / "google")
+
+
+def test_google_has_no_place_for_roberta_and_distilbert(tmp_path):
+    for family in ("roberta", "distilbert"):
+        checkpoint = random_checkpoint(config=small_config(family), vocabulary=None)
+        with pytest.raises(InputError, match=f"cannot hold a model of the family {family}.*huggingface"):
+            write_checkpoint(checkpoint, tmp_path / family, "google")
+
+
+# KerasHub 0.32.
+
+
+def hub_dense(name, inputs, outputs):
+    return {f"layers/{name}/vars/0": (inputs, outputs), f"layers/{name}/vars/1": (outputs,)}
+
+
+def hub_norm(name, width):
+    return {f"layers/{name}/vars/0": (width,), f"layers/{name}/vars/1": (width,)}
+
+
+def hub_blocks(count):
+    shapes = {}
+    for number in range(count):
+        layer = "transformer_encoder" + (f"_{number}" if number else "")
+        for part in ("query", "key", "value"):
+            shapes[f"layers/{layer}/_self_attention_layer/{part}_dense/vars/0"] = (WIDTH, 2, WIDTH // 2)
+            shapes[f"layers/{layer}/_self_attention_layer/{part}_dense/vars/1"] = (2, WIDTH // 2)
+        shapes[f"layers/{layer}/_self_attention_layer/output_dense/vars/0"] = (2, WIDTH // 2, WIDTH)
+        shapes[f"layers/{layer}/_self_attention_layer/output_dense/vars/1"] = (WIDTH,)
+        shapes |= hub_norm(f"{layer}/_self_attention_layer_norm", WIDTH)
+        shapes |= hub_norm(f"{layer}/_feedforward_layer_norm", WIDTH)
+        shapes |= hub_dense(f"{layer}/_feedforward_intermediate_dense", WIDTH, INNER)
+        shapes |= hub_dense(f"{layer}/_feedforward_output_dense", INNER, WIDTH)
+    return shapes
+
+
+HUB_TWO_TABLES = {
+    "layers/token_and_position_embedding/token_embedding/vars/0": (VOCAB, WIDTH),
+    "layers/token_and_position_embedding/position_embedding/vars/0": (POSITIONS, WIDTH),
+    **hub_norm("layer_normalization", WIDTH),
+}
+HUB_THREE_TABLES = {
+    "layers/reversible_embedding/vars/0": (VOCAB, NARROW),
+    "layers/position_embedding/vars/0": (POSITIONS, NARROW),
+    "layers/embedding/vars/0": (2, NARROW),
+    **hub_norm("layer_normalization", NARROW),
+    **hub_dense("dense", NARROW, WIDTH),
+    **hub_dense("dense_1", WIDTH, WIDTH),
+}
+HUB_SIZES = {
+    "vocabulary_size": VOCAB,
+    "num_layers": 2,
+    "num_heads": 2,
+    "hidden_dim": WIDTH,
+    "intermediate_dim": INNER,
+    "max_sequence_length": POSITIONS,
+}
+HUB_PRESETS = {
+    "roberta": ("RobertaBackbone", HUB_SIZES, HUB_TWO_TABLES | hub_blocks(2)),
+    "distilbert": ("DistilBertBackbone", HUB_SIZES, HUB_TWO_TABLES | hub_blocks(2)),
+    "albert": (
+        "AlbertBackbone",
+        {**HUB_SIZES, "embedding_dim": NARROW, "num_groups": 2, "num_inner_repetitions": 2, "num_segments": 2},
+        HUB_THREE_TABLES | hub_blocks(4),
+    ),
+    "electra": (
+        "ElectraBackbone",
+        {"vocab_size" if name == "vocabulary_size" else name: value for name, value in HUB_SIZES.items()}
+        | {"embedding_dim": NARROW, "num_segments": 2},
+        HUB_THREE_TABLES | hub_blocks(2),
+    ),
+}
+
+
+def write_hub_preset(folder, family, task=None, head=None):
+    class_name, sizes, shapes = HUB_PRESETS[family]
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"class_name": class_name, "config": sizes}))
+    draw = np.random.default_rng(0)
+    written = {}
+    for file_name, content in (("model.weights.h5", shapes), ("task.weights.h5", head)):
+        if content:
+            with h5py.File(folder / file_name, "w") as file:
+                for name, shape in content.items():
+                    written[file_name, name] = file[name] = draw.normal(0, 0.3, shape).astype("float32")
+    if task:
+        (folder / "task.json").write_text(json.dumps({"class_name": task}))
+    return written
+
+
+@pytest.mark.parametrize("family", HUB_PRESETS)
+def test_a_keras_hub_backbone_of_the_family_is_read_whole(tmp_path, family):
+    written = write_hub_preset(tmp_path / "preset", family)
+    found = read_checkpoint(tmp_path / "preset")
+    assert (found.config.model_type, found.ignored) == (family, ())
+    # Every number is kept; RoBERTa gets two more rows of positions and one more segment, all 0.
+    total = sum(float(np.abs(array, dtype="float64").sum()) for array in written.values())
+    ours = sum(float(np.abs(tensor.read(), dtype="float64").sum()) for tensor in found.tensors.values())
+    assert ours == pytest.approx(total, rel=1e-6)
+    if family == "roberta":
+        assert (found.config.position_offset, found.config.max_position_embeddings) == (2, POSITIONS + 2)
+        positions = found.tensors[form.POSITION_EMBEDDINGS].read()
+        assert not positions[:2].any()
+        stored = written["model.weights.h5", "layers/token_and_position_embedding/position_embedding/vars/0"]
+        assert np.array_equal(positions[2:], stored)
+    encoder = BertEncoder.from_pretrained(tmp_path / "preset")
+    ids = np.array([[2, 5, 7, 3]])
+    outputs = encoder({"input_ids": ids, "input_mask": ids > 0, "segment_ids": 0 * ids})
+    assert np.isfinite(np.asarray(outputs["sequence_output"])).all()
+
+
+@pytest.mark.parametrize("family", ["roberta", "albert", "distilbert"])
+@pytest.mark.parametrize("kind", ["MaskedLM", "TextClassifier"])
+def test_a_keras_hub_task_of_the_family_brings_its_head(tmp_path, family, kind):
+    task = HUB_PRESETS[family][0].replace("Backbone", kind)
+    width = NARROW if family == "albert" else WIDTH
+    if kind == "MaskedLM":
+        head = hub_dense("masked_lm_head/_intermediate_dense", WIDTH, width) | {
+            "layers/masked_lm_head/vars/0": (VOCAB,)
+        }
+        head |= hub_norm("masked_lm_head/_intermediate_layer_norm", width)
+    elif family == "albert":
+        head = hub_dense("dense", WIDTH, 3)
+    else:
+        head = hub_dense("dense", WIDTH, WIDTH) | hub_dense("dense_1", WIDTH, 3)
+    written = write_hub_preset(tmp_path / "preset", family, task, head)
+    found = read_checkpoint(tmp_path / "preset")
+    assert found.heads == ((form.MASKED_LM,) if kind == "MaskedLM" else (form.CLASSIFIER,))
+    assert not found.ignored
+    assert type(from_pretrained(None, tmp_path / "preset")) is (MaskedLM if kind == "MaskedLM" else SequenceClassifier)
+    if kind == "TextClassifier" and family != "albert":
+        pooler = found.tensors[f"{form.POOLER}/dense/kernel"].read()
+        assert np.array_equal(pooler, written["task.weights.h5", "layers/dense/vars/0"])

@@ -1,0 +1,290 @@
+"""The kernels have the same values and gradients as plain operations, and keep less for the backward pass."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from encoders.test_encoder import features, small_config
+
+from keras_bert.accelerate import kernels, updates
+from keras_bert.encoders.bert.encoder import BertEncoder
+from keras_bert.layers.activations import ActivatedDense, hidden_activation
+from keras_bert.layers.layer_norm import LayerNorm
+from keras_bert.layers.transformer_block import TransformerBlock
+
+
+def with_gradients(function, *inputs):
+    """Returns the outputs of a function, and the gradients of a weighted sum of them."""
+    inputs = [tf.convert_to_tensor(given) for given in inputs]
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        outputs = function(*inputs)
+    weights = np.random.default_rng(1).normal(size=outputs.shape)
+    return [outputs, *tape.gradient(outputs, inputs, output_gradients=tf.cast(weights, outputs.dtype))]
+
+
+def check_same(one, other, tolerance):
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_allclose(first, second, rtol=0, atol=tolerance)
+
+
+def plain_tanh_gelu(x):
+    return 0.5 * x * (1 + tf.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def plain_exact_gelu(x):
+    return 0.5 * x * (1 + tf.math.erf(x / np.sqrt(2)))
+
+
+@pytest.mark.parametrize(("approximate", "plain"), [(True, plain_tanh_gelu), (False, plain_exact_gelu)])
+def test_gelu(approximate, plain):
+    x = np.concatenate([np.linspace(-12, 12, 2001), [0.0]])
+    check_same(with_gradients(lambda x: kernels.gelu(x, approximate), x), with_gradients(plain, x), 1e-12)
+
+
+def every_float16():
+    values = np.arange(65536, dtype=np.uint16).view(np.float16)
+    return values[np.isfinite(values)]
+
+
+def gelu_in_float64(x, approximate):
+    """The formulas of the paper, and their derivatives."""
+    with np.errstate(over="ignore"):
+        if approximate:
+            share = 1 / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+            slope = 2 * share * (1 - share) * np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * x**2)
+        else:
+            share = np.array([math.erfc(-value / math.sqrt(2)) / 2 for value in x])
+            slope = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+    return x * share, share + x * slope
+
+
+@pytest.mark.parametrize("approximate", [True, False], ids=["tanh", "exact"])
+@pytest.mark.parametrize("where", ["in training", "elsewhere"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 0.008), ("bfloat16", 0.04)])
+def test_gelu_of_16_bits_has_values_and_gradients_from_the_smallest_number_to_the_largest(
+    dtype, tolerance, where, approximate
+):
+    plain = hidden_activation("gelu" if approximate else "gelu_erf")
+    function = (lambda x: kernels.gelu(x, approximate)) if where == "in training" else plain
+    x = tf.cast(tf.constant(every_float16(), "float32"), dtype)  # 65504 among them
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        values = function(x)
+    gradients = tape.gradient(values, x)
+    expected_values, expected_gradients = gelu_in_float64(tf.cast(x, "float64").numpy(), approximate)
+    np.testing.assert_allclose(tf.cast(values, "float64"), expected_values, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(tf.cast(gradients, "float64"), expected_gradients, rtol=0, atol=tolerance)
+
+
+def test_the_values_of_gelu_in_float16_are_those_of_keras():
+    x = tf.constant(every_float16())
+    np.testing.assert_array_equal(hidden_activation("gelu")(x), keras.ops.gelu(x, approximate=True))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_norm_of_gradients_in_16_bits_is_that_of_their_numbers(dtype):
+    # Half the sum of their squares overflows in float16, and stops growing at 256 in bfloat16.
+    gradients = [tf.cast(tf.fill([300, 100], 3.0), dtype), None, tf.cast(tf.fill([10], 500.0), dtype)]
+    expected = math.sqrt(9 * 30_000 + 250_000 * 10)
+    assert float(updates.global_norm(gradients)) == pytest.approx(expected, rel=1e-6)
+    clipped = updates.clip_by_global_norm(gradients, 100.0)
+    assert clipped[1] is None
+    np.testing.assert_allclose(clipped[0], tf.fill([300, 100], 300 / expected), rtol=1e-6)
+    np.testing.assert_allclose(clipped[2], [50_000 / expected] * 10, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_slices_in_16_bits_are_summed_in_32(dtype):
+    slices = tf.IndexedSlices(tf.ones([3000, 4], dtype), tf.zeros([3000], "int32"), tf.constant([2, 4]))
+    np.testing.assert_array_equal(updates.dense_gradient(slices), [[3000.0] * 4, [0.0] * 4])
+    assert float(updates.global_norm([slices])) == 6000.0
+
+
+def plain_layer_norm(x, gamma, beta):
+    mean, variance = tf.nn.moments(x, -1, keepdims=True)
+    return (x - mean) / tf.sqrt(variance + 1e-12) * gamma + beta
+
+
+@pytest.mark.parametrize("shape", [(7, 16), (2, 3, 16)])
+def test_layer_norm(shape):
+    generator = np.random.default_rng(0)
+    inputs = [3 + 2 * generator.normal(size=shape), generator.normal(size=16), generator.normal(size=16)]
+    ours = with_gradients(lambda *given: kernels.layer_norm(*given, 1e-12), *inputs)
+    check_same(ours, with_gradients(plain_layer_norm, *inputs), 1e-12)
+
+
+def seeded(*numbers):
+    """A seed generator that returns these two numbers next."""
+    generator = keras.random.SeedGenerator(0)
+    generator.state.assign(numbers)
+    return generator
+
+
+def test_dropout_has_the_gradient_of_its_factors():
+    values = np.random.default_rng(0).normal(size=(40, 50)) + 10
+    kept = kernels.draw_kept((40, 50), 0.25, seeded(3, 4))
+    outputs, gradient = with_gradients(lambda x: kernels.dropout(x, *kept), values)
+    weights = np.random.default_rng(1).normal(size=values.shape)
+    np.testing.assert_allclose(gradient, weights * outputs / values, rtol=0, atol=1e-12)
+    assert 0.2 < np.mean(np.asarray(outputs) == 0) < 0.3
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.999, 1 / 65536])
+def test_every_number_is_kept_with_the_same_probability(rate):
+    is_kept, scale = kernels.draw_kept((1200, 700), rate, seeded(5, 6))
+    share = round(rate * 65536) / 65536
+    dropped = 1 - np.asarray(is_kept, "float64")
+    assert scale == 1 / (1 - share)
+    # Within six standard deviations: all numbers, those of one column, and those of one row.
+    assert abs(dropped.mean() - share) < 6 * np.sqrt(share / dropped.size)
+    assert np.abs(dropped.mean(0) - share).max() < 6 * np.sqrt(share / 1200) + 6 / 1200
+    assert np.abs(dropped.mean(1) - share).max() < 6 * np.sqrt(share / 700) + 6 / 700
+
+
+def test_numbers_are_dropped_independently_of_their_neighbours_and_of_other_seeds():
+    draws = [1 - np.asarray(kernels.draw_kept((600, 700), 0.2, seeded(1, n))[0], "float64") for n in (1, 1, 2)]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    bound = 6 * 0.2 / np.sqrt(draws[0].size)
+    pairs = [(draws[0], draws[2]), (draws[0][1:], draws[0][:-1]), (draws[0][:, 1:], draws[0][:, :-1])]
+    for one, other in pairs:
+        assert abs(np.mean(one * other) - 0.04) < bound
+
+
+def plain_attention(query, key, value, bias, factors):
+    return tf.matmul(tf.nn.softmax(tf.matmul(query, key, transpose_b=True) + bias) * factors, value)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_attention(rate):
+    generator = np.random.default_rng(0)
+    query, key, value = (generator.normal(size=(2, 3, length, 4)) for length in (5, 7, 7))
+    bias = np.where(generator.random((2, 1, 5, 7)) < 0.3, -30000.0, 0.0)
+    factors, kept = np.ones((2, 3, 5, 7)), ()
+    if rate:
+        kept = kernels.draw_kept((2, 3, 5, 7), rate, seeded(7, 8))
+        factors = np.asarray(kept[0]) * kept[1]
+        assert 0 < np.mean(factors == 0) < 0.6
+    ours = with_gradients(lambda *given: kernels.attention(*given, bias, *kept), query, key, value)
+    check_same(ours, with_gradients(lambda *given: plain_attention(*given, bias, factors), query, key, value), 1e-12)
+
+
+def error(found, expected):
+    """The root mean square error relative to the root mean square of the numbers."""
+    return np.sqrt(np.mean((tf.cast(found, "float64") - expected) ** 2) / np.mean(expected**2))
+
+
+def test_attention_in_sixteen_bits_is_about_as_exact_as_that_of_plain_operations():
+    generator = np.random.default_rng(0)
+    inputs = [generator.normal(size=(2, 3, 300, 8)) for _ in range(3)]
+    bias = np.zeros((2, 1, 300, 300))
+    halves = [tf.cast(given, tf.bfloat16) for given in inputs]
+
+    def plain(query, key, value):
+        scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
+        return tf.matmul(tf.cast(tf.nn.softmax(scores), tf.bfloat16), value)
+
+    exact = with_gradients(lambda *given: plain_attention(*given, bias, 1.0), *inputs)
+    ours = with_gradients(lambda *given: kernels.attention(*given, bias), *halves)
+    for found, other, expected in zip(ours, with_gradients(plain, *halves), exact, strict=True):
+        assert found.dtype == tf.bfloat16
+        assert error(found, expected) < 1.25 * error(other, expected) < 0.02
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 3)])
+def test_cross_entropy(shape):
+    generator = np.random.default_rng(0)
+    logits, labels = 5 * generator.normal(size=(*shape, 11)), generator.integers(0, 11, shape)
+    plain = with_gradients(lambda x: tf.nn.sparse_softmax_cross_entropy_with_logits(labels, x), logits)
+    check_same(with_gradients(lambda x: kernels.cross_entropy(x, tf.constant(labels)), logits), plain, 1e-12)
+
+
+def test_cross_entropy_of_logits_far_apart():
+    logits = tf.constant([[1e4, -1e4, 0.0], [-1e4, -1e4, -1e4], [0.0, 90.0, -90.0]])
+    losses = kernels.cross_entropy(logits, tf.constant([1, 0, 1]))
+    np.testing.assert_allclose(losses, [2e4, np.log(3), 0], rtol=1e-6)
+
+
+def test_labels_outside_the_classes_are_not_accepted():
+    for label in (-1, 3):
+        with tf.device("CPU:0"), pytest.raises(tf.errors.InvalidArgumentError):  # a GPU gives NaN
+            kernels.cross_entropy(tf.zeros((2, 3)), tf.constant([0, label]))
+    with pytest.raises(ValueError, match="incompatible"):
+        kernels.cross_entropy(tf.zeros((2, 3)), tf.constant([0, 1, 2]))
+
+
+def test_argmax_returns_the_first_of_equal_numbers():
+    values = tf.constant([[1.0, 3.0, 3.0], [0.0, -0.0, -1.0]])
+    assert kernels.argmax(values).numpy().tolist() == [1, 0]
+
+
+def test_product_with_rows_has_a_gradient_of_rows():
+    generator = np.random.default_rng(0)
+    vectors, table = generator.normal(size=(3, 4)), generator.normal(size=(5, 4))
+    plain = with_gradients(lambda v, t: tf.matmul(v, tf.transpose(t)), vectors, table)
+    check_same(with_gradients(kernels.product_with_rows, vectors, table), plain, 1e-12)
+    graph = tf.function(
+        lambda v, t: tf.gradients(kernels.product_with_rows(v, t), t), autograph=False
+    ).get_concrete_function(tf.constant(vectors), tf.constant(table))
+    assert "Transpose" not in [op.type for op in graph.graph.get_operations()]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "mixed_bfloat16"])
+def test_layers_compute_the_same_in_training_and_inference(dtype):
+    hidden = np.random.default_rng(0).normal(size=(6, 8))
+    for layer in (
+        ActivatedDense(12, "gelu", dtype=dtype),
+        ActivatedDense(12, "gelu_erf", dtype=dtype),
+        LayerNorm(dtype=dtype),
+    ):
+        trained, used = layer(hidden, training=True), layer(hidden, training=False)
+        assert trained.dtype == used.dtype == layer.compute_dtype
+        tolerance = 0.05 if dtype == "mixed_bfloat16" else 1e-6
+        np.testing.assert_allclose(tf.cast(trained, "float64"), tf.cast(used, "float64"), rtol=0, atol=tolerance)
+
+
+def test_an_activated_dense_layer_is_made_again_from_its_config():
+    layer = ActivatedDense(12, "gelu_erf", name="one")
+    again = ActivatedDense.from_config(layer.get_config())
+    assert (again.units, again.activation_name, again.name) == (12, "gelu_erf", "one")
+
+
+def test_gradients_of_an_encoder_without_dropout_equal_those_of_inference():
+    config = small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    encoder = BertEncoder(config, dtype="float64")
+    inputs = features([[1, 1, 1, 0], [1, 1, 1, 1]])
+    found = []
+    for training in (True, False):
+        with tf.GradientTape() as tape:
+            outputs = encoder(inputs, training=training)
+            loss = tf.reduce_sum(outputs["sequence_output"][:, :3] ** 2) + tf.reduce_sum(outputs["pooled_output"])
+        gradients = tape.gradient(loss, [weight.value for weight in encoder.trainable_weights])
+        found.append([tf.convert_to_tensor(gradient) for gradient in gradients])
+    check_same(*found, 1e-5)  # TensorFlow's GELU rounds its constants to float32
+
+
+def test_a_layer_keeps_little_for_its_backward_pass():
+    """Guards the memory of training: counts the numbers that a block keeps from its forward to its backward pass."""
+    block = TransformerBlock(2, 64, dropout=0.1, attention_dropout=0.1)
+    block.build((None, None, 16))
+    hidden, bias = tf.ones((3, 6, 16)), tf.zeros((3, 1, 6, 6))
+
+    forward = tf.function(lambda hidden: block(hidden, bias, training=True), autograph=False)
+
+    @tf.function(autograph=False)
+    def step(hidden):
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            output = forward(hidden)
+        return tape.gradient(output, hidden)
+
+    calls = [op for op in step.get_concrete_function(hidden).graph.get_operations() if "PartitionedCall" in op.type]
+    handed_on = [(tuple(output.shape), output.dtype.name) for output in calls[0].outputs[1:]]
+    # The input of GELU, its factor h, and the output twice, once as the output of an identity.
+    assert handed_on.count(((18, 64), "float32")) == 4, handed_on
+    # The attention probabilities before and after dropout.
+    assert handed_on.count(((3, 2, 6, 6), "float32")) == 2, handed_on
+    # The masks of dropout: one byte per number.
+    assert [shape for shape, dtype in handed_on if dtype == "bool"] == [(18, 16), (3, 6, 16)], handed_on

@@ -1,0 +1,166 @@
+"""Layers that are recomputed in the backward pass give the same results as layers that keep everything."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_models
+from distributed_runs import config, pretraining_data
+from models.test_distributed_model import largest_difference, run_program
+
+from keras_bert.accelerate import tensorflow_functions
+from keras_bert.encoders.bert.encoder import BertEncoder
+from keras_bert.models import trainable_parts
+from keras_bert.models.distiller import Distiller
+from keras_bert.optimization import AdamW
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+
+
+def trained(gradient_checkpointing, steps=2, layers=1, prepare=None, dtype="float64", **arguments):
+    """Returns all variables after some steps of pre-training, including the states of the random generators."""
+    keras.utils.set_random_seed(3)
+    model = BertPretrainer(config(0.3).replace(num_hidden_layers=layers), dtype=dtype)
+    if prepare:
+        prepare(model)
+    model.compile(AdamW(1e-2), gradient_checkpointing=gradient_checkpointing, jit_compile=False, **arguments)
+    if steps:
+        model.fit(pretraining_data().take(steps), verbose=0)
+    return [np.asarray(variable) for variable in model.variables]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param({"layers": 2}, marks=pytest.mark.slow),
+        pytest.param({"gradient_accumulation_steps": 3}, marks=pytest.mark.slow),
+        {"run_eagerly": True, "steps": 1},
+        # Trains LoRA and the head only.
+        pytest.param({"prepare": lambda model: trainable_parts.enable_lora(model, 2)}, marks=pytest.mark.slow),
+    ],
+    ids=["dropout", "parts", "eager", "lora"],
+)
+def test_training_is_the_same_with_recomputed_layers(arguments):
+    kept, recomputed = (trained(choice, **arguments) for choice in (False, True))
+    assert largest_difference(kept, recomputed) <= 1e-12
+    # Training changed something, otherwise the equality would prove nothing.
+    assert largest_difference(kept, trained(False, **arguments | {"steps": 0})) > 1e-3
+
+
+@pytest.mark.slow
+def test_two_devices_compute_the_same_with_recomputed_layers(on_four_devices, tmp_path):
+    program = """
+ends = []
+for choice in (False, True):
+    with strategy.scope():
+        keras.utils.set_random_seed(3)
+        model = BertPretrainer(config(0.3), dtype="float64")
+        before = [variable.numpy() for variable in model.weights]
+        model.compile(AdamW(1e-2), gradient_checkpointing=choice, jit_compile=False)
+    model.fit(pretraining_data().take(1), verbose=0)
+    ends.append([variable.numpy() for variable in model.weights])
+differences = [max(float(np.abs(a - b).max()) for a, b in zip(*pair)) for pair in (ends, (before, ends[0]))]
+print(json.dumps(differences))
+"""
+    between_both, by_training = run_program(on_four_devices, program, tmp_path)
+    assert between_both <= 1e-12
+    assert by_training > 1e-3
+
+
+def gradients_of_encoder(gradient_checkpointing, jit_compile=False, dtype="float64", eager=False):
+    keras.utils.set_random_seed(1)
+    encoder = BertEncoder(config(0.3), dtype=dtype)
+    draw = np.random.default_rng(5)
+    for weight in encoder.trainable_variables:  # by default biases are 0 and LayerNorm multiplies by 1
+        weight.assign(np.asarray(weight) + 0.1 * draw.normal(size=weight.shape))
+    encoder.gradient_checkpointing = gradient_checkpointing
+    ids = np.arange(24, dtype="int32").reshape(2, 12) + 5
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            vectors = encoder({"input_ids": ids, "input_mask": ids // ids, "segment_ids": 0 * ids}, training=True)
+            loss = tf.reduce_sum(vectors["sequence_output"][:, 3] ** 3)
+        return tape.gradient(loss, [block.attention.key.kernel.value for block in encoder.blocks])
+
+    return (gradients if eager else tf.function(gradients, autograph=False, jit_compile=jit_compile))()
+
+
+@pytest.fixture
+def no_arithmetic_optimizer():
+    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
+    yield
+    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": True})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("eager", [True, False], ids=["eager", "graph"])
+def test_gradients_are_equal_bit_for_bit_without_graph_optimizers(eager, no_arithmetic_optimizer):
+    kept, recomputed = (gradients_of_encoder(choice, dtype="float32", eager=eager) for choice in (False, True))
+    for one, other in zip(kept, recomputed, strict=True):
+        assert np.abs(one).max() > 1e-3
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_six_updates_in_a_graph_differ_in_the_last_bits_only():
+    kept, recomputed = (trained(choice, steps=6, layers=2, dtype="float32") for choice in (False, True))
+    assert largest_difference(kept, recomputed) <= 5e-6
+
+
+@pytest.mark.slow
+def test_with_xla_gradients_are_the_same():
+    kept, recomputed = gradients_of_encoder(False, False), gradients_of_encoder(True, True)
+    assert np.abs(kept[0]).max() > 1e-3
+    assert largest_difference([x.numpy() for x in kept], [x.numpy() for x in recomputed]) <= 1e-12
+
+
+def test_the_second_computation_is_not_optimised_away():
+    def function(hidden, seeds, weights):
+        noise = tf.cast(tf.tile([seeds[0]], [4, 2]), "float32")  # [4, 4]
+        return [tf.sin(hidden @ weights[0]) * (noise @ noise)], seeds
+
+    def count_products(computed):
+        """Counts the matrix products in the code that XLA compiles for the gradients; it merges equal ones."""
+
+        @tf.function(autograph=False, jit_compile=True)
+        def gradients(hidden, seed, weight):
+            with tf.GradientTape() as tape:
+                tape.watch([hidden, weight])
+                (output,), _ = computed(hidden, [seed], [weight])
+                loss = tf.reduce_sum(output**2)
+            return tape.gradient(loss, [hidden, weight])
+
+        program = gradients.experimental_get_compiler_ir(tf.ones((4, 4)), tf.constant([1, 2]), tf.ones((4, 4)))
+        return program("optimized_hlo").count(" dot(")
+
+    assert count_products(function) == 2 + 2  # two, and two for the gradients
+    assert count_products(tensorflow_functions.recomputed(function)) == 2 + 2 + 2
+
+
+@pytest.mark.parametrize("kind", ["pretrainer", "masked_lm", "classes", "tags", "span", "choice"])
+def test_every_model_can_be_told_to_recompute(kind):
+    model, batch = tiny_models.model_and_batch(kind)
+    model.compile(AdamW(1e-3), gradient_checkpointing=True, jit_compile=False)
+    assert model.encoder.gradient_checkpointing
+    assert "gradient_checkpointing" not in str(model.get_config())
+    model.compile(AdamW(1e-3))
+    assert not model.encoder.gradient_checkpointing
+
+
+def test_a_distiller_recomputes_the_layers_of_its_student():
+    student = SequenceClassifier(config(), labels=["a", "b"])
+    Distiller(student).compile(AdamW(1e-3), gradient_checkpointing=True)
+    assert student.encoder.gradient_checkpointing
+
+
+def test_attentions_and_hidden_states_are_given_by_recomputed_layers():
+    ids = np.full((2, 5), 7, "int32")
+    outputs = []
+    for gradient_checkpointing in (False, True):
+        keras.utils.set_random_seed(1)
+        encoder = BertEncoder(config(0.3), output_attentions=True, output_hidden_states=True)
+        encoder.gradient_checkpointing = gradient_checkpointing
+        outputs.append(encoder({"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids}, training=True))
+    for name in ("sequence_output", "hidden_states", "attentions"):
+        for kept, recomputed in zip(*(tf.nest.flatten(output[name]) for output in outputs), strict=True):
+            np.testing.assert_array_equal(kept, recomputed)

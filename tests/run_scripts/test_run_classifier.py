@@ -1,0 +1,154 @@
+"""The command that trains, evaluates and applies a classifier, as a user starts it."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from classifier_command import CONFIG, VOCABULARY, from_scratch, run, write_files
+from documented_results import undocumented_keys
+
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_files(tmp_path)
+
+
+def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
+    output = folder / "out"
+    all_parts = ["--do_train", "--do_eval", "--do_predict", "--train_batch_size=4", "--num_train_epochs=2"]
+    result = run(f"--data_dir={folder}", f"--output_dir={output}", *from_scratch(folder), *all_parts)
+    assert result.returncode == 0, result.stderr
+    assert sorted(os.listdir(output)) == [
+        "checkpoints",
+        "eval_report",
+        "eval_results.txt",
+        "history.jsonl",
+        "model",
+        "run.json",
+        "test_predictions.tsv",
+        "test_results.tsv",
+    ]
+    assert "eval_majority_rate = 0.6666666666666666" in (output / "eval_results.txt").read_text()
+    assert not undocumented_keys(output / "eval_results.txt", "classification.md")
+    assert "always answering 'yes' would have 0.6667" in result.stdout
+    assert np.loadtxt(output / "test_results.tsv").shape == (18, 2)
+    assert SequenceClassifier.from_pretrained(output / "model").labels == ("no", "yes")
+
+
+def test_pairs_without_a_header_start_from_a_model_folder(folder):
+    BertPretrainer(CONFIG).save_pretrained(folder / "start", VOCABULARY)
+    rows = ["1\tthe film\tgood", "0\tgood film\tbad"] * 4
+    (folder / "pairs.tsv").write_text("\n".join(rows) + "\n")
+    columns = ["--nohas_header", "--label_column=0", "--text_column=1", "--second_text_column=2", "--max_seq_length=16"]
+    files = [f"--train_file={folder}/pairs.tsv", f"--dev_file={folder}/pairs.tsv", f"--output_dir={folder}/out"]
+    result = run(
+        *files,
+        *columns,
+        f"--init_checkpoint={folder}/start",
+        "--do_lower_case=False",
+        "--do_train",
+        "--do_eval",
+        "--num_train_epochs=9",
+    )
+    assert result.returncode == 0, result.stderr
+    assert "newly initialised are: classifier" in result.stdout
+    config = json.loads((folder / "out" / "model" / "bert_config.json").read_text())
+    assert config["do_lower_case"] is False
+    assert config["keras_bert"] == {"model": "SequenceClassifier", "labels": ["0", "1"]}
+
+
+def test_both_test_sets_of_mnli_get_an_answer_for_every_line(folder):
+    model = SequenceClassifier(CONFIG, labels=["contradiction", "entailment", "neutral"])
+    model.save_pretrained(folder / "mnli", VOCABULARY)
+    header = "index\tsentence1\tsentence2\n"
+    (folder / "test_matched.tsv").write_text(f"{header}0\tthe film\tgood\n1\t\tbad film\n")
+    (folder / "test_mismatched.tsv").write_text(f"{header}0\tthe film\tbad\n")
+    task = ["--task_name=mnli", f"--data_dir={folder}", "--do_predict", "--max_seq_length=16"]
+    result = run(*task, f"--init_checkpoint={folder}/mnli", f"--output_dir={folder}/out")
+    assert result.returncode == 0, result.stderr
+    assert sorted(os.listdir(folder / "out")) == [
+        "MNLI-m.tsv",
+        "MNLI-mm.tsv",
+        "test_mismatched_predictions.tsv",
+        "test_mismatched_results.tsv",
+        "test_predictions.tsv",
+        "test_results.tsv",
+    ]
+    lines = [line.split("\t") for line in (folder / "out" / "MNLI-m.tsv").read_text().splitlines()]
+    assert [line[0] for line in lines] == ["index", "0", "1"]
+    assert {line[1] for line in lines[1:]} <= set(model.labels)
+
+
+def test_a_label_that_training_lacks_is_found_before_training(folder):
+    (folder / "dev.tsv").write_text("text\tlabel\ngood film\tmaybe\n")
+    result = run(f"--data_dir={folder}", f"--output_dir={folder}/out", *from_scratch(folder), "--do_train", "--do_eval")
+    assert result.returncode == 1
+    assert "dev.tsv: the label 'maybe' of example 1 is unknown: it does not occur in training" in result.stderr
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("make_flags", "message"),
+    [
+        (lambda folder: [], "Nothing to do. Give --do_train, --do_eval, --do_predict"),
+        (lambda folder: ["--do_train"], "There is nothing to train on. Give --train_file or --data_dir."),
+        (lambda folder: ["--do_train", f"--train_file={folder}/none.tsv"], "There is no file"),
+        (lambda folder: ["--do_train", f"--data_dir={folder}/out"], "There is no folder"),
+        (
+            lambda folder: ["--do_train", f"--data_dir={folder}", "--keep_best"],
+            "--keep_best needs dev examples. Give --do_eval and --dev_file.",
+        ),
+        (
+            lambda folder: ["--do_train", f"--data_dir={folder}", "--grid"],
+            "A grid of runs needs training and evaluation",
+        ),
+        (lambda folder: ["--do_eval", f"--data_dir={folder}", "--teacher=large"], "--teacher is for training"),
+        (lambda folder: ["--do_train", "--task_name=SNLI"], "task_name must be a task of GLUE: CoLA, SST-2"),
+        (
+            lambda folder: ["--do_train", "--task_name=STS-B", "--problem_type=multi_label"],
+            "STS-B is a regression, not multi_label",
+        ),
+        (
+            lambda folder: ["--do_predict", "--task_name=MNLI", f"--data_dir={folder}"],
+            "--do_predict: {folder} has no test_matched.tsv.",
+        ),
+        (
+            lambda folder: ["--do_train", f"--data_dir={folder}", "--problem_type=regression"],
+            "train.tsv: line 2: the score in column 'label' must be a number. Received: 'yes'",
+        ),
+        (
+            lambda folder: ["--do_train", "--do_eval", f"--data_dir={folder}", f"--dev_file={folder}/pairs.tsv"],
+            "train.tsv has one text per row, but",
+        ),
+        (lambda folder: ["--do_train", f"--train_file={folder}/ragged.tsv"], "ragged.tsv: line 3 has 1 columns, but 2"),
+        (lambda folder: ["--do_train", f"--train_file={folder}/empty.csv"], "empty.csv: 1 of 1 rows have no value"),
+        (
+            lambda folder: ["--do_train", f"--train_file={folder}/one.jsonl"],
+            "a classifier needs examples of two labels or more. Received: ['yes']",
+        ),
+        (lambda folder: ["--do_train", f"--data_dir={folder}", "--label_column=stars"], "there is no column 'stars'"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line_and_exit_code_1(folder, make_flags, message):
+    result = run(f"--output_dir={folder}/out", *make_flags(folder))
+    assert result.returncode == 1
+    last_line = result.stderr.strip().splitlines()[-1]
+    assert last_line.startswith("error: ")
+    assert message.replace("{folder}", str(folder)) in last_line
+    assert not (folder / "out").exists()
+
+
+def test_without_an_output_folder_the_flags_are_wrong():
+    result = run("--do_train")
+    assert result.returncode == 2
+    assert "--output_dir" in result.stderr
+
+
+def test_help_lists_the_flags():
+    result = run("--help")
+    assert result.returncode == 0
+    assert "--second_text_column" in result.stdout

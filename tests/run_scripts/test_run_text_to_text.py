@@ -1,0 +1,116 @@
+"""The command that trains, evaluates and applies a model that writes texts, as a user starts it."""
+
+import os
+import re
+import signal
+import time
+
+import loaded_commands
+import pytest
+import tiny
+from places import DOCS
+from training.test_resumable_fit import assert_same_run
+
+from keras_bert import MaskedLM, TextToText
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.text_to_text import scores, task
+
+MODULE = "run_scripts.run_text_to_text"
+VOCABULARY = tiny.vocabulary("a dog runs ein hund rennt")
+LINES = ["en\tde", *["a dog runs\tein hund rennt", "a dog\tein hund"] * 4]
+
+
+def run(*flags):
+    return loaded_commands.run(MODULE, *flags)
+
+
+@pytest.fixture
+def flags(tmp_path):
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"{name}.tsv").write_text("\n".join(LINES) + "\n")
+    files = tiny.flags_from_scratch(tmp_path, VOCABULARY, tiny.config(VOCABULARY, hidden_size=8))
+    columns = ["--source_column=en", "--target_column=de", "--max_new_tokens=5", "--train_batch_size=4"]
+    return [f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out", *files, *columns]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_file_is_trained_on_evaluated_and_predicted(shared, flags, tmp_path):
+    steps = ["--do_train", "--do_eval", "--do_predict", "--num_beams=2", "--num_train_epochs=1"]
+    result = run(*flags, *steps, f"--shared={str(shared).lower()}")
+    assert result.returncode == 0, result.stderr
+    written = ["checkpoints", "eval_report", "eval_results.txt", "history.jsonl", "model", "run.json"]
+    found = sorted(os.listdir(tmp_path / "out"))
+    assert found[: len(written)] == written
+    results = (tmp_path / "out" / "eval_results.txt").read_text()
+    assert re.findall("^eval_[a-z_]+", results, re.M) == ["eval_loss", "eval_perplexity", "eval_token_accuracy"]
+    lines = (tmp_path / "out" / "test_predictions.tsv").read_text().splitlines()
+    assert lines[0] == "source\ttext\tscore"
+    assert len(lines) == len(LINES)
+    trained = TextToText.from_pretrained(tmp_path / "out" / "model")
+    assert (trained.label_smoothing, trained.shared) == (0.1, shared)
+    assert ("test_results.txt" in found) == scores.has_text_scores()
+
+
+@pytest.mark.slow
+def test_a_killed_run_ends_like_an_undisturbed_one(flags, tmp_path):
+    flags = [*flags, "--do_train", "--num_train_epochs=100", "--save_checkpoints_steps=10", "--learning_rate=1e-3"]
+    assert run(*flags).returncode == 0
+    killed = [*flags, f"--output_dir={tmp_path}/killed"]
+    command = loaded_commands.Command(MODULE, *killed)
+    while not (tmp_path / "killed" / "checkpoints" / "step-00000010").exists() and command.returncode is None:
+        time.sleep(0.01)
+    command.send_signal(signal.SIGKILL)
+    command.communicate(timeout=60)
+    assert command.returncode == -signal.SIGKILL
+    result = run(*killed)
+    assert result.returncode == 0, result.stderr
+    assert "going on from step" in result.stdout
+    assert_same_run(tmp_path / "out", tmp_path / "killed", last_step=200)
+
+
+@pytest.mark.parametrize("num_programs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_programs_of_the_page_run(num_programs, tmp_path, monkeypatch, capsys, eagerly):
+    programs = re.findall(r"```python\n(.*?)```", (DOCS / "text_to_text.md").read_text("utf-8"), re.S)
+    assert [len(program.splitlines()) for program in programs] == [9, 1]
+    monkeypatch.chdir(tmp_path)
+    MaskedLM(tiny.config(VOCABULARY, hidden_size=8, max_position_embeddings=40)).save_pretrained("my_bert", VOCABULARY)
+    if num_programs == 1:
+        monkeypatch.setattr(task, "_compiled", lambda model, names, key, function: function)
+    names = {}
+    for program in programs[:num_programs]:
+        exec(compile(program, "text_to_text.md", "exec"), names)
+    assert "token_accuracy" in capsys.readouterr().out
+    if num_programs == 2:
+        wanted = names["model"].predict(["a dog runs"], num_beams=4, max_new_tokens=40)[0]
+        assert TextToText.from_pretrained("my_translator").predict(["a dog runs"], max_new_tokens=40) == [wanted]
+        asked = loaded_commands.run(
+            "run_scripts.ask_saved_model", "--saved_model=exports/translator", "--text=a dog runs"
+        )
+        assert asked.stdout.split("\n")[:2] == ["a dog runs", f"  {wanted.text}  {wanted.score:.4f}"]
+
+
+def test_beams_below_1_are_refused_before_the_training(flags, tmp_path):
+    result = run(*flags, "--do_train", "--num_beams=0")
+    assert result.returncode != 0
+    assert "num_beams must be a whole number from 1. Received: 0" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_flags_that_the_page_names_exist():
+    shown = run("--help").stdout
+    named = set(re.findall(r"--([a-z_]+)", (DOCS / "text_to_text.md").read_text("utf-8")))
+    assert len(named) > 12
+    assert not [name for name in named if f"--{name}" not in shown and f"--[no]{name}" not in shown]
+
+
+def test_bleu_and_rouge_are_those_of_their_packages():
+    if not scores.has_text_scores():
+        with pytest.raises(InputError, match=r"Run in a clone of keras_bert: pip install '\.\[generation\]'"):
+            scores.text_scores(["a"], ["a"])
+        pytest.skip("sacrebleu and rouge-score are not installed")
+    found = scores.text_scores(["the cat sat on the mat", "a dog"], ["the cat sat on a mat", "a dog"])
+    # ROUGE-L of the first: 5 of 6 words in order.
+    assert found["rougeL"] == pytest.approx((5 / 6 + 1) / 2)
+    assert 0 < found["bleu"] < 100
+    assert scores.text_scores(["a b c d"], ["a b c d"])["bleu"] == pytest.approx(100)
+    assert "version:" in scores.bleu_signature(["a"], ["a"])

@@ -1,0 +1,112 @@
+"""The retrieval scores are those of sentence-transformers' `InformationRetrievalEvaluator`.
+
+`embedding_golden/scores.json` has its scores, recorded by parity/sentence_transformers_scores.py (version 6.2).
+"""
+
+import itertools
+import json
+import runpy
+
+import numpy as np
+import pytest
+from places import TESTS
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.scores import TiedRanking, label_scores, pair_scores, retrieval_scores
+from keras_bert.tasks.ranking.task import RankingTask
+
+GOLDEN = json.loads((TESTS / "embedding_golden" / "scores.json").read_text())
+KS = (1, 2, 3, 5)
+made_up_vectors = runpy.run_path(str(TESTS / "parity" / "sentence_transformers_scores.py"))["made_up_vectors"]
+
+
+def ranked_by_cosine(queries, documents):
+    units = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (queries, documents)]
+    return np.argsort(-units[0] @ units[1].T, axis=1, kind="stable").tolist()
+
+
+def test_scores_are_those_of_sentence_transformers():
+    queries, documents, relevant = made_up_vectors()
+    found = retrieval_scores(ranked_by_cosine(queries, documents), relevant)
+    assert set(found) == set(GOLDEN)
+    for name, score in found.items():
+        assert score == pytest.approx(GOLDEN[name], abs=1e-9), name
+        assert 0.05 < score < 0.95, f"{name} would not tell a mistake"
+
+
+def test_pairs_are_scored_as_a_search_for_the_positives_of_equal_anchors():
+    queries, documents, relevant = made_up_vectors()
+    rows = [(query, document) for query, numbers in enumerate(relevant) for document in sorted(numbers)]
+    used = sorted({document for _, document in rows})
+    vectors = np.stack([[queries[query], documents[document]] for query, document in rows])
+    found = pair_scores([[f"q{query}" for query, _ in rows], [f"d{document}" for _, document in rows]], vectors)
+    of_query = retrieval_scores(
+        ranked_by_cosine(queries[[query for query, _ in rows]], documents[used]),
+        [{used.index(document) for document in relevant[query]} for query, _ in rows],
+    )
+    assert found == pytest.approx(of_query)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_scores_of_ties_are_the_means_over_all_orders_of_tied_texts(seed):
+    rng = np.random.default_rng(seed)
+    scores, is_relevant = rng.integers(0, 3, 6).astype(float), rng.random(6) < 0.4
+    is_relevant[rng.integers(6)] = True
+    relevant = np.flatnonzero(is_relevant).tolist()
+    orders = [order for order in itertools.permutations(range(6)) if (np.diff(scores[list(order)]) <= 0).all()]
+    expected = retrieval_scores(orders, [relevant] * len(orders), KS)
+    found = TiedRanking.of_scores(scores, is_relevant).scores(len(relevant), KS)
+    assert found == pytest.approx(expected, abs=1e-12)
+    of_orders = [retrieval_scores([order], [relevant], KS) for order in orders]
+    worst = TiedRanking.of_scores(scores, is_relevant, is_worst=True).scores(len(relevant), KS)
+    assert worst == pytest.approx({name: min(one[name] for one in of_orders) for name in expected}, abs=1e-12)
+
+
+def test_ndcg_of_ties_is_that_of_scikit_learn():
+    from sklearn.metrics import ndcg_score
+
+    rng = np.random.default_rng(0)
+    scores, is_relevant = rng.integers(0, 4, (20, 30)).astype(float), rng.random((20, 30)) < 0.2
+    is_relevant[:, 0] = True
+    for row, relevant in zip(scores, is_relevant, strict=True):
+        found = TiedRanking.of_scores(row, relevant).scores(int(relevant.sum()), [1])["ndcg@10"]
+        assert found == pytest.approx(ndcg_score([relevant], [row], k=10), abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 7, 250])
+def test_equal_vectors_score_as_chance(size):
+    columns = [[f"q{number}" for number in range(size)], [f"d{number}" for number in range(size)]]
+    vectors = np.tile(np.random.default_rng(0).normal(size=384).astype(np.float32), (size, 2, 1))
+    assert pair_scores(columns, vectors)["accuracy@1"] == pytest.approx(1 / size)
+    assert pair_scores(columns, vectors)["mrr@10"] == pytest.approx(np.sum(1 / np.arange(1, min(size, 10) + 1)) / size)
+    assert pair_scores(columns, vectors, is_worst=True)["accuracy@1"] == 0
+    same = (size // 2 - 1) / (size - 1)
+    labels = [number % 2 for number in range(size - size % 2)]
+    assert label_scores(vectors[: len(labels), 0], labels)["neighbour_accuracy"] == pytest.approx(same, abs=0.1)
+    assert label_scores(vectors[: len(labels), 0], labels, is_worst=True)["neighbour_accuracy"] == 0
+
+
+def test_a_ranking_of_equal_scores_is_no_success():
+    examples = RankingTask.examples(None, (["q"] * 2, ["right"] * 2, ["a"] * 2, ["b"] * 2))
+    answers = np.array([[0.5, 0.5, 0.5], [2.0, 1.0, 2.0]], np.float32)
+    assert RankingTask.scores(None, examples, answers)["accuracy@1"] == pytest.approx((1 / 3 + 1 / 2) / 2)
+    assert RankingTask.scores(None, examples, answers, is_worst=True)["mrr@10"] == pytest.approx((1 / 3 + 1 / 2) / 2)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_vectors_that_are_no_numbers_have_no_scores(wrong):
+    vectors = np.full((2, 2, 4), wrong, np.float32)
+    with np.errstate(invalid="ignore"):
+        with pytest.raises(InputError, match="for 2 of 2 texts are not numbers, the first is text 1. The training has"):
+            pair_scores([["q", "r"], ["a", "b"]], vectors)
+        with pytest.raises(InputError, match="are not numbers"):
+            label_scores(vectors[:, 0], ["a", "a"])
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(InputError, match="must be equally many. Received: 1 and 2"):
+        retrieval_scores([[1]], [{1}, {2}])
+    with pytest.raises(InputError, match="Query 2 has no relevant document. Leave it out."):
+        retrieval_scores([[1], [2]], [{1}, set()])
+    with pytest.raises(InputError, match="needs at least two texts. Received: 1"):
+        label_scores(np.ones((1, 2)), ["a"])

@@ -1,0 +1,426 @@
+"""What every client does, over every transport and on every server.
+
+The servers are a fake with a toy model, and an exported model: REST on the development server, gRPC on a server made
+from the official tensorflow-serving-api. KERAS_BERT_MODEL_SERVER is the path of a tensorflow_model_server; without it
+the tests on that server are skipped.
+"""
+
+import concurrent.futures
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import types
+
+import numpy as np
+import pytest
+from fake_tf_serving import FakeTfServing, probabilities
+from kinds_of_clients import KINDS, make_client
+from official_serving_api import OfficialGrpcServer, SavedModel
+from places import DOCS, PROJECT
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.answers import LabelAnswer
+from keras_bert.tf_serving.client import (
+    DeadlineExceeded,
+    InvalidRequest,
+    NotFound,
+    RestClient,
+    ServingError,
+    Unavailable,
+)
+from keras_bert.tf_serving.client.model_info import Tensor
+from keras_bert.tf_serving.readable_answers import readable_answers
+
+MODEL_SERVER = os.environ.get("KERAS_BERT_MODEL_SERVER")
+TEXTS = ["a", "", "a long text", "the fox", "caf\u00e9", "NUL \0", "\u2028\U0001f600", b"\xff"]
+
+
+def as_bytes(texts) -> list[bytes]:
+    return [text if isinstance(text, bytes) else text.encode() for text in texts]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The folder of a tiny exported classifier, with version 1."""
+    from tiny_models import CONFIG, VOCABULARY
+
+    from keras_bert.tasks.classification.model import SequenceClassifier
+
+    model = SequenceClassifier(CONFIG.replace(num_hidden_layers=1), labels=["animal", "no animal"])
+    model.vocabulary = VOCABULARY
+    folder = tmp_path_factory.mktemp("served") / "toy"
+    model.export_for_serving(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def development_server(exported):
+    from keras_bert.tf_serving.server.model_config import ModelConfig
+    from keras_bert.tf_serving.server.run_server import background_server
+    from keras_bert.tf_serving.server.server_options import ServerOptions
+
+    options = ServerOptions(port=0)
+    with (
+        contextlib.closing(OfficialGrpcServer(SavedModel(exported / "1"))) as official,
+        background_server([ModelConfig("toy", str(exported))], options) as address,
+    ):
+        yield f"http://127.0.0.1:{address.port}", official.address
+
+
+@contextlib.contextmanager
+def real_server(exported):
+    # This server cannot choose a free port by itself.
+    with socket.create_server(("127.0.0.1", 0)) as rest, socket.create_server(("127.0.0.1", 0)) as grpc:
+        ports = rest.getsockname()[1], grpc.getsockname()[1]
+    command = [MODEL_SERVER, "--model_name=toy", f"--model_base_path={exported}", "--grpc_socket_path="]
+    log = exported.parent / "log"
+    with open(log, "wb") as file:
+        process = subprocess.Popen(
+            [*command, f"--rest_api_port={ports[0]}", f"--port={ports[1]}"], stdout=file, stderr=file
+        )
+        try:
+            yield f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}"
+        finally:
+            print(log.read_text("utf-8", "replace"))  # pytest shows it where a test fails
+            process.terminate()
+            process.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def running():
+    with contextlib.closing(FakeTfServing()) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running):
+    running.forget()
+    return running
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module", params=["fake", "exported", "real"])
+def place(request):
+    """A running server: its addresses, its newest version, and the model's own probabilities for texts."""
+    if request.param == "real" and not MODEL_SERVER:
+        pytest.skip("KERAS_BERT_MODEL_SERVER names no tensorflow_model_server")
+    if request.param == "fake":
+        fake = request.getfixturevalue("running")
+        fake.forget()
+        yield types.SimpleNamespace(url=fake.url, address=fake.address, version=3, probabilities=probabilities)
+        return
+    exported = request.getfixturevalue("exported")
+    model = SavedModel(exported / "1")
+
+    def direct(texts):
+        return model.predict("serving_default", {"text": np.array(texts, object)})["probabilities"]
+
+    run = real_server if request.param == "real" else development_server
+    with run(exported) as (url, address):
+        place = types.SimpleNamespace(url=url, address=address, version=1, probabilities=direct)
+        with RestClient(url, "toy") as client:
+            client.wait_until_available(timeout=120)
+        yield place
+
+
+def test_every_client_gets_the_models_own_answers_with_text_for_strings(place, kind):
+    with make_client(kind, place) as client:
+        answer = client.predict(text=TEXTS)
+    np.testing.assert_allclose(answer["probabilities"], place.probabilities(as_bytes(TEXTS)), rtol=1e-5, atol=1e-6)
+    rows, best = np.arange(len(TEXTS)), answer["probabilities"].argmax(-1)
+    assert answer["label"].tolist() == answer["labels"][rows, best].tolist()
+    assert answer["probability"].tolist() == answer["probabilities"][rows, best].tolist()
+    assert all(type(label) is str for label in answer["label"])
+    shown = readable_answers(answer, {"text": TEXTS})
+    assert all(text.strip().startswith(label) for text, label in zip(shown, answer["label"], strict=True))
+
+
+def test_many_rows_and_threads_get_their_own_answers(place, kind):
+    texts = [TEXTS[number % 5] for number in range(101)]
+    expected = place.probabilities(as_bytes(texts))
+    with make_client(kind, place, batch_size=9) as client, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        together = client.predict(text=texts)["probabilities"]
+        alone = list(pool.map(lambda text: client.predict(text=[text])["probabilities"][0], texts[:40]))
+    np.testing.assert_allclose(together, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(alone, expected[:40], rtol=1e-4, atol=1e-5)
+
+
+def test_metadata_and_status_say_what_is_served(place, kind):
+    with make_client(kind, place) as client:
+        assert client.wait_until_available(timeout=30) == place.version
+        found = client.metadata()
+        states = {version.version: (version.state, version.error_code) for version in client.status()}
+    assert (found.name, found.version) == ("toy", place.version)
+    signature = found.signatures["serving_default"]
+    assert signature.inputs == {"text": Tensor("string", (None,))}
+    assert signature.method_name == "tensorflow/serving/predict"
+    assert signature.outputs["probabilities"].dtype == "float"
+    assert states[place.version] == ("AVAILABLE", "OK")
+
+
+def test_classify_gives_the_same_as_predict(place, kind):
+    with make_client(kind, place, batch_size=4) as client:
+        predicted, classified = client.predict(text=TEXTS), client.classify(text=TEXTS)
+    assert classified["classes"].tolist() == predicted["labels"].tolist()
+    np.testing.assert_allclose(classified["scores"], predicted["probabilities"], rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_not_there_is_not_found(place, kind):
+    for model, version in (("no_such_model", None), ("toy", place.version + 1000)):
+        with make_client(kind, place, model=model, version=version) as client:
+            for ask in (lambda client: client.predict(text=["a"]), lambda client: client.metadata()):
+                with pytest.raises(NotFound):
+                    ask(client)
+
+
+def test_wrong_requests_are_refused_and_the_server_runs_on(place, kind):
+    with make_client(kind, place) as client:
+        for signature, inputs in (
+            ("no_such_signature", {"text": ["a"]}),
+            ("serving_default", {"txt": ["a"]}),
+            ("serving_default", {"text": np.array([1.5], np.float32)}),
+        ):
+            with pytest.raises(InvalidRequest):
+                client.predict(signature, **inputs)
+        assert client.predict(text=["a"])["label"].shape == (1,)
+
+
+def test_the_script_of_the_readme_prints_an_answer(place, capsys):
+    page = (PROJECT / "README.md").read_text("utf-8")
+    (script,) = [text for text in re.findall(r"```python\n(.*?)```", page, re.S) if "RestClient" in text]
+    script = script.replace("http://127.0.0.1:8501", place.url).replace('"sentiment"', '"toy"')
+    exec(compile(script, "README.md", "exec"), namespace := {})
+    namespace["client"].close()
+    label, probability = capsys.readouterr().out.strip().rsplit(" ", 1)
+    assert label in ("animal", "no animal", "short", "long")
+    assert 0.5 <= float(probability) <= 1
+
+
+def test_answers_are_the_objects_of_predict_in_python(server, kind):
+    with make_client(kind, server, batch_size=4) as client:
+        answers = client.answers(text=TEXTS)
+        with pytest.raises(InputError, match="The signature length does not give the answers .* Its outputs: length"):
+            client.answers("length", text=TEXTS)
+    for answer, row in zip(answers, probabilities(as_bytes(TEXTS)).tolist(), strict=True):
+        short, long = np.float32(row).tolist()
+        assert answer == LabelAnswer("short" if short >= long else "long", max(row), {"short": short, "long": long})
+    with make_client(kind, server) as client:
+        assert client.answers(text="a long text") == answers[2:3]
+
+
+def test_strings_that_are_not_utf_8_arrive_and_come_back_as_they_were(server, kind):
+    values = [b"\xff\0", "caf\u00e9", b"", "\udcfe", b"a\0"]
+    with make_client(kind, server) as client:
+        answer = client.predict("echo", value_bytes=values)
+        assert answer["value_bytes"].tolist() == [b"\xff\0", "caf\u00e9".encode(), b"", b"\xfe", b"a\0"]
+        assert answer["text"].tolist() == [b"\xff\0", "caf\u00e9", "", b"\xfe", "a\0"]
+
+
+def test_numbers_of_json_have_the_widths_of_json_and_grpc_has_its_own(server):
+    given = np.array([[0.1, np.nan], [np.inf, -1e30]], np.float32)
+    with make_client("rest", server) as rest, make_client("grpc", server) as grpc:
+        by_rest, by_grpc = (client.predict("add", a=given, b=np.zeros_like(given)) for client in (rest, grpc))
+    assert (by_rest["sum"].dtype, by_grpc["sum"].dtype) == (np.float64, np.float32)
+    assert by_rest["places"].dtype == by_grpc["places"].dtype == np.int64
+    assert by_rest["sum"].astype(np.float32).tobytes() == by_grpc["sum"].tobytes() == given.tobytes()
+
+
+def test_an_only_output_has_its_name(server, kind):
+    with make_client(kind, server) as client:
+        assert {name: array.tolist() for name, array in client.predict("length", text=TEXTS[:3]).items()} == {
+            "length": [1, 0, 11]
+        }
+        count = len(server.requests)
+        client.predict("length", text=["a"])
+        assert len(server.requests) == count + 1  # the name is requested once
+
+
+def test_regress_takes_rows_of_features(server, kind):
+    expected = probabilities(as_bytes(TEXTS))[:, 1]
+    with make_client(kind, server, batch_size=4) as client:
+        scores = client.regress(text=TEXTS)
+    assert scores.astype(np.float32).tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+def test_examples_on_the_wire_have_a_list_of_the_right_type_for_each_feature(server):
+    import tensorflow as tf
+
+    with make_client("grpc", server) as client:
+        client.classify(text=["a", b"\xff\0"], number=np.array([[1, 2], [3, 4]]), weight=[0.5, 1.5])
+    [(_, message, _)] = server.requests
+    _, row = message.input.example_list.examples
+    assert row == tf.train.Example(
+        features=tf.train.Features(
+            feature={
+                "text": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"\xff\0"])),
+                "number": tf.train.Feature(int64_list=tf.train.Int64List(value=[3, 4])),
+                "weight": tf.train.Feature(float_list=tf.train.FloatList(value=[1.5])),
+            }
+        )
+    )
+
+
+def test_many_rows_go_as_several_requests_and_keep_their_order(server, kind):
+    texts = ["x" * (number % 23) for number in range(1000)]
+    server.misbehave(0.1)  # the first is overtaken
+    with make_client(kind, server, batch_size=30, max_in_flight=5) as client:
+        answer = client.predict(text=texts)
+    assert len(server.requests) == 34
+    assert answer["probabilities"].astype(np.float32).tobytes() == probabilities(texts).tobytes()
+
+
+def test_several_requests_are_under_way_at_once_and_no_more_than_allowed(server, kind):
+    for in_flight, least, most in ((1, 1, 1), (4, 2, 4)):
+        server.most_at_work = 0
+        server.misbehave(*[0.05] * 8)
+        server.grpc_misbehaviour.extend([0.05] * 8)
+        with make_client(kind, server, batch_size=1, max_in_flight=in_flight) as client:
+            client.predict(text=["a"] * 8)
+        assert least <= server.most_at_work <= most
+        server.misbehaviour.clear()
+        server.grpc_misbehaviour.clear()
+
+
+def test_outputs_of_other_widths_are_filled_up_as_a_server_fills_them(server, kind):
+    with make_client(kind, server, batch_size=1) as client:
+        parts = client.predict("pieces", text=["a", "b cd e", "f g"])
+    with make_client(kind, server) as client:
+        whole = client.predict("pieces", text=["a", "b cd e", "f g"])
+    assert whole["starts"].tolist() == [[0, -1, -1], [0, 2, 5], [0, 2, -1]]
+    assert {name: array.tolist() for name, array in parts.items()} == {
+        name: array.tolist() for name, array in whole.items()
+    }
+
+
+def test_no_rows_are_asked_too(server, kind):
+    with make_client(kind, server) as client:
+        answer = client.predict(text=[])
+    assert [len(answer[name]) for name in ("label", "probability", "labels", "probabilities")] == [0, 0, 0, 0]
+
+
+def test_versions_and_labels_choose(server, kind):
+    for chosen in ({"version": 3}, {"label": "stable"}):
+        with make_client(kind, server, **chosen) as client:
+            assert client.predict(text=["a"])["label"].tolist() == ["short"]
+    for chosen in ({"version": 2}, {"label": "canary"}):
+        with make_client(kind, server, **chosen) as client, pytest.raises(NotFound):
+            client.predict(text=["a"])
+
+
+def test_names_of_models_may_hold_any_sign(server):
+    with RestClient(server.url + "/", "a/b c\u00e9", label="x y") as client, pytest.raises(NotFound):
+        client.predict(text=["a"])
+    assert server.requests[-1][1] == "/v1/models/a%2Fb%20c%C3%A9/labels/x%20y:predict"
+    below = RestClient(server.url + "/below/", "toy")
+    with below, pytest.raises(InvalidRequest, match="Malformed request: GET /below/v1/models/toy"):
+        below.status()
+
+
+def test_what_the_request_has_wrong_is_said_and_not_tried_again(server, kind):
+    with make_client(kind, server, model="other") as client, pytest.raises(NotFound) as caught:
+        client.predict(text=["a"])
+    assert caught.value.code == "NOT_FOUND"
+    assert caught.value.server_text == "Servable not found for request: Latest(other)"
+    assert "Check the name of the model" in str(caught.value)
+    with make_client(kind, server) as client:
+        with pytest.raises(InvalidRequest, match='signature.* "none" ?not found|key "none" not found'):
+            client.predict("none", text=["a"])
+        with pytest.raises(InvalidRequest, match="The signature serving_default takes .*text"):
+            client.predict(txt=["a"])
+    assert len(server.requests) == 3
+
+
+def test_every_status_has_its_error(server):
+    found = {}
+    with make_client("rest", server, retries=0) as client:
+        for status in (400, 401, 403, 404, 409, 413, 418, 429, 499, 500, 501, 503, 504):
+            server.misbehave(status)
+            with pytest.raises(ServingError) as caught:
+                client.predict(text=["a"])
+            found[status] = (caught.value.code, type(caught.value).__name__)
+            assert caught.value.http_status == status
+            assert f"HTTP {status}): told to answer {status}." in str(caught.value)
+    assert found == {
+        400: ("INVALID_ARGUMENT", "InvalidRequest"),
+        401: ("UNAUTHENTICATED", "ServingError"),
+        403: ("PERMISSION_DENIED", "ServingError"),
+        404: ("NOT_FOUND", "NotFound"),
+        409: ("ALREADY_EXISTS", "ServingError"),
+        413: ("UNKNOWN", "ServingError"),
+        418: ("UNKNOWN", "ServingError"),
+        429: ("RESOURCE_EXHAUSTED", "Unavailable"),
+        499: ("CANCELLED", "ServingError"),
+        500: ("INTERNAL", "ServingError"),
+        501: ("UNIMPLEMENTED", "ServingError"),
+        503: ("UNAVAILABLE", "Unavailable"),
+        504: ("DEADLINE_EXCEEDED", "DeadlineExceeded"),
+    }
+    with make_client("grpc", server, retries=0) as client:
+        for code, error in [
+            ("INVALID_ARGUMENT", InvalidRequest),
+            ("FAILED_PRECONDITION", InvalidRequest),
+            ("OUT_OF_RANGE", InvalidRequest),
+            ("NOT_FOUND", NotFound),
+            ("RESOURCE_EXHAUSTED", Unavailable),
+            ("UNAVAILABLE", Unavailable),
+            ("DEADLINE_EXCEEDED", DeadlineExceeded),
+            ("INTERNAL", ServingError),
+        ]:
+            server.grpc_misbehaviour.append(code)
+            with pytest.raises(ServingError, match=f"gave {code}: told to answer {code}") as caught:
+                client.predict(text=["a"])
+            assert type(caught.value) is error
+
+
+def test_answers_that_are_none_of_tf_serving_are_shown(server):
+    for body in (b"<html>", b"[1]", b'{"outputs": {"a": [[1], [1, 2]]}}', b'{"outputs": [null]}', b'{"outputs": [{}]}'):
+        server.misbehave(body)
+        with make_client("rest", server) as client:
+            with pytest.raises(ServingError, match="the answer is not one of TF Serving's API: ") as caught:
+                client.predict(text=["a"])
+            assert caught.value.code == "UNKNOWN"
+    for method, body in [("status", b"{}"), ("status", b'{"model_version_status": [1]}'), ("metadata", b"[]")]:
+        server.misbehave(body)
+        with make_client("rest", server) as client, pytest.raises(ServingError, match="not one of TF Serving's API"):
+            getattr(client, method)()
+    for verb in ("classify", "regress"):
+        for results in (b'["a", {}]', b'[[["a", 0.5], [1, 0.5]]]', b"[1" + b"0" * 400 + b"]"):
+            server.misbehave(b'{"results": ' + results + b"}")
+            with make_client("rest", server) as client, pytest.raises(ServingError, match="not one of TF Serving's"):
+                getattr(client, verb)(text=["a"])
+
+
+def test_the_error_of_a_part_says_which_rows(server, kind):
+    server.misbehave(0.05, 500)
+    server.grpc_misbehaviour.extend([0.05, "INTERNAL"])
+    client = make_client(kind, server, batch_size=10, max_in_flight=1)
+    with client, pytest.raises(ServingError, match="for rows 10 to 19: told") as caught:
+        client.predict(text=["a"] * 35)
+    assert caught.value.rows == range(10, 20)
+
+
+def test_headers_are_sent(server, kind):
+    with make_client(kind, server, headers={"X-Key": "secret"}) as client:
+        client.predict(text=["a"])
+    assert {name.lower(): value for name, value in server.requests[-1][-1].items()}["x-key"] == "secret"
+
+
+def test_the_scripts_of_the_page_run_as_they_stand(server, capsys):
+    page = (DOCS / "serving_clients.md").read_text("utf-8")
+    for script in re.findall(r"```python\n(.*?)```", page, re.S):
+        script = script.replace("http://127.0.0.1:8501", server.url).replace("127.0.0.1:8500", server.address)
+        exec(compile(script.replace('"sentiment"', '"toy"'), "serving_clients.md", "exec"), namespace := {})
+        if "client" in namespace:
+            namespace["client"].close()
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "long 0.800000012"
+    assert "serving_default ['text'] -> ['label', 'labels', 'probabilities', 'probability']" in shown
+    assert "[(2, 'END'), (3, 'AVAILABLE')]" in shown
+    assert "100 100" in shown
+    assert shown[-1].startswith("NOT_FOUND - http://127.0.0.1:")

@@ -1,0 +1,94 @@
+"""Keeping the best model does not change pre-training, and a run that is killed and resumed keeps the same model."""
+
+import pytest
+from pretraining_runs import pretrain
+from tiny_pretraining import CONFIG, VOCABULARY, write_records
+from training.test_resumable_fit import At, Killed, assert_same_run, kill, state_of
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.training.callbacks import read_history
+from keras_bert.training.pretraining import evaluate_pretrainer
+from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
+from keras_bert.training.resumable_fit import resumable_fit
+
+STEPS = 12
+RUN = {
+    "config": CONFIG,
+    "vocabulary": VOCABULARY,
+    "train_batch_size": 16,
+    "learning_rate": 0.3,  # so high that the loss rises
+    "num_train_steps": STEPS,
+    "num_warmup_steps": 12,
+    "save_checkpoints_steps": 4,
+    "seed": 7,
+}
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    return [write_records(folder / f"{name}.tfrecord", seed=seed) for seed, name in enumerate(("train", "eval"))]
+
+
+def train(path, records, **changes):
+    evaluation = PretrainingEvaluation(records[1], eval_batch_size=24)
+    return pretrain(path, records[0], **RUN, keep_best=evaluation, eval_steps=3, **changes)
+
+
+@pytest.fixture(scope="module")
+def whole(records, tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run"
+    train(path, records)
+    return path
+
+
+def evaluations(path):
+    return read_history(path / "evaluations.jsonl")
+
+
+def test_the_model_with_the_lowest_loss_is_kept(whole, records):
+    lines = evaluations(whole)
+    assert [line["step"] for line in lines] == [3, 6, 9, 12]
+    best = min(lines, key=lambda line: line["loss"])
+    assert best["step"] < STEPS
+    results = evaluate_pretrainer(whole, records[1], eval_batch_size=24)
+    assert results["global_step"] == best["step"]
+    for name in ("loss", "masked_lm_accuracy", "next_sentence_loss"):
+        assert results[name] == pytest.approx(best[name], abs=1e-6)
+    assert not (whole / "best_weights.npz").exists()
+
+
+def test_evaluating_changes_nothing_in_the_training(whole, records, tmp_path):
+    pretrain(tmp_path / "run", records[0], **RUN)
+    assert_same_run(whole, tmp_path / "run", STEPS)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_keeps_the_same_model(whole, records, tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "keras_bert.training.pretraining.resumable_fit",
+            lambda *arguments, **named: resumable_fit(*arguments, **named, extra_callbacks=[At(7, kill)]),
+        )
+        with pytest.raises(Killed):
+            train(path, records)
+    assert [line["step"] for line in evaluations(path)] == [3, 6]  # the second is after the newest checkpoint
+    train(path, records)
+    assert evaluations(path) == evaluations(whole)
+    assert_same_run(whole, path, STEPS)
+    found, expected = (BertPretrainer.from_pretrained(run / "model") for run in (path, whole))
+    for weight, other in zip(found.weights, expected.weights, strict=True):
+        assert (weight.value.numpy() == other.value.numpy()).all()
+    # After the end, the same call returns the same model.
+    again = train(path, records)
+    assert (again.weights[0].value.numpy() == expected.weights[0].value.numpy()).all()
+    assert state_of(path, STEPS)
+
+
+def test_other_records_to_evaluate_on_are_another_run(whole, records):
+    with pytest.raises(InputError, match="keep_best was"):
+        pretrain(
+            whole, records[0], **RUN, keep_best=PretrainingEvaluation(records[0], eval_batch_size=24), eval_steps=3
+        )

@@ -1,0 +1,283 @@
+"""The update options of all runs: optimiser, learning rates, averaged weights, float16."""
+
+import json
+
+import classifier_runs
+import keras
+import numpy as np
+import pytest
+from classifier_command import from_scratch, run, write_files
+from optimization.test_optimization import random_problem, to_numpy
+from pretraining_runs import pretrain
+from tiny_pretraining import CONFIG, write_records
+from training.test_fine_tuning import CONFIG as TEXT_CONFIG
+from training.test_fine_tuning import RUN as TEXT_RUN
+from training.test_fine_tuning import VOCABULARY as TEXT_VOCABULARY
+from training.test_fine_tuning import reviews
+from training.test_pretraining import RUN, assert_same_weights, train_until_killed, weights_of
+
+from keras_bert.optimization import (
+    LAMB,
+    AdamW,
+    WarmupConstant,
+    WarmupCosineDecay,
+    WarmupLinearDecay,
+    WarmupPolynomialDecay,
+    WarmupTrapezoid,
+)
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.training import pretraining
+from keras_bert.training.fine_tuning import FineTuningOptions
+from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
+from keras_bert.training.resumable_fit import resumable_fit
+from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.starting_point import StartingPoint
+
+RUN = {**RUN, "num_train_steps": 6, "save_checkpoints_steps": 2}
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    return write_records(tmp_path_factory.mktemp("records") / "train.tfrecord")
+
+
+@pytest.fixture
+def float16():
+    keras.config.set_dtype_policy("mixed_float16")
+    yield
+    keras.config.set_dtype_policy("float32")
+
+
+def state_of(run_folder, step):
+    with np.load(run_folder / "checkpoints" / f"step-{step:08d}" / "state.npz") as saved:
+        return {name: saved[name] for name in saved.files}
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ({}, WarmupLinearDecay(1e-3, 40, 5)),
+        ({"learning_rate_schedule": "polynomial"}, WarmupPolynomialDecay(1e-3, 40, 5)),
+        (
+            {"learning_rate_schedule": "polynomial", "decay_power": 0.5},
+            WarmupPolynomialDecay(1e-3, 40, 5, power=0.5),
+        ),
+        ({"learning_rate_schedule": "cosine"}, WarmupCosineDecay(1e-3, 40, 5)),
+        ({"learning_rate_schedule": "trapezoid"}, WarmupTrapezoid(1e-3, 40, 5, num_decay_steps=4)),
+        (
+            {"learning_rate_schedule": "trapezoid", "num_decay_steps": 9},
+            WarmupTrapezoid(1e-3, 40, 5, num_decay_steps=9),
+        ),
+        ({"learning_rate_schedule": "constant"}, WarmupConstant(1e-3, 40, 5)),
+    ],
+)
+def test_the_schedule_is_the_one_that_was_named(choice, expected):
+    found = OptimizerChoice(**choice).schedule(1e-3, 40, 5)
+    assert type(found) is type(expected)
+    assert found.get_config() == expected.get_config()
+
+
+def test_the_optimizer_is_the_one_that_was_named():
+    adamw = OptimizerChoice().make(0.1, beta_2=0.98, bias_correction=False, layer_decay=0.9)
+    assert type(adamw) is AdamW
+    assert (adamw.beta_2, adamw.bias_correction, adamw.layer_decay, adamw.use_ema) == (0.98, False, 0.9, False)
+    lamb = OptimizerChoice(optimizer="lamb", ema_momentum=0.9).make(0.1, beta_2=0.98)
+    assert type(lamb) is LAMB
+    assert (lamb.beta_2, lamb.use_ema, lamb.ema_momentum) == (0.98, True, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"optimizer": "sgd"}, "optimizer must be one of adamw, lamb. Received: 'sgd'"),
+        ({"learning_rate_schedule": "step"}, "learning_rate_schedule must be one of linear, .* Received: 'step'"),
+        ({"decay_power": 0.5}, "decay_power is for the learning_rate_schedule polynomial, but it is linear"),
+        ({"learning_rate_schedule": "cosine", "num_decay_steps": 3}, "num_decay_steps is for .* trapezoid"),
+        ({"ema_momentum": 1.0}, "ema_momentum must be at least 0 and below 1; .* Received: 1.0"),
+        ({"ema_momentum": -0.1}, "ema_momentum must be at least 0 and below 1"),
+    ],
+)
+def test_invalid_choices_are_refused(choice, message):
+    with pytest.raises(InputError, match=message):
+        OptimizerChoice(**choice)
+
+
+def test_layer_decay_is_for_adamw():
+    with pytest.raises(InputError, match="layer_decay is for the optimizer adamw.* Received: 0.9"):
+        OptimizerChoice(optimizer="lamb").make(0.1, layer_decay=0.9)
+
+
+class Weights:
+    """The part of a model that averaging needs."""
+
+    def __init__(self, weights, optimizer):
+        self.trainable_variables = [keras.Variable(weight, dtype="float64") for weight in weights]
+        self.optimizer = optimizer
+        optimizer.build(self.trainable_variables)
+
+    def values(self):
+        return [to_numpy(variable) for variable in self.trainable_variables]
+
+
+@pytest.mark.parametrize("make", [AdamW, LAMB])
+def test_the_average_is_that_of_the_weights_after_each_update(make):
+    import tensorflow as tf
+
+    weights, gradients = random_problem(num_steps=5)
+    model = Weights(weights, make(0.1, use_ema=True, ema_momentum=0.8))
+    step = tf.function(lambda values: model.optimizer.apply(values, model.trainable_variables))
+    averages = None
+    for step_gradients in gradients:
+        step([tf.constant(gradient) for gradient in step_gradients])
+        after = model.values()
+        # The average starts with the weights after the first update.
+        averages = after if averages is None else [0.8 * a + 0.2 * w for a, w in zip(averages, after, strict=True)]
+
+    with averaged_weights(model):
+        inside = model.values()
+    for left, right in zip(model.values(), after, strict=True):
+        np.testing.assert_array_equal(left, right)
+    take_averages(model)
+    for one, other, expected in zip(inside, model.values(), averages, strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-7)
+        np.testing.assert_array_equal(one, other)
+    assert not np.allclose(inside[0], after[0])
+
+
+@pytest.mark.parametrize(("num_train_steps", "num_decay_steps"), [(100, 10), (109, 10), (19, 1), (9, 1)])
+def test_a_trapezoid_falls_in_the_last_tenth_of_the_run_unless_told_otherwise(num_train_steps, num_decay_steps):
+    choice = OptimizerChoice(learning_rate_schedule="trapezoid")
+    assert choice.schedule(1.0, num_train_steps, 0).num_decay_steps == num_decay_steps
+    told = OptimizerChoice(learning_rate_schedule="trapezoid", num_decay_steps=3)
+    assert told.schedule(1.0, num_train_steps, 0).num_decay_steps == 3
+
+
+def test_without_averages_or_updates_the_weights_stay():
+    weights, _ = random_problem(num_steps=1)
+    for optimizer in (AdamW(0.1), LAMB(0.1, use_ema=True), keras.optimizers.LossScaleOptimizer(AdamW(use_ema=True))):
+        model = Weights(weights, optimizer)
+        take_averages(model)
+        for left, right in zip(model.values(), weights, strict=True):
+            np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.slow
+def test_a_run_ends_with_the_averaged_weights_and_a_kill_changes_nothing(records, tmp_path, monkeypatch):
+    run = {**RUN, "optimizer": OptimizerChoice("lamb", "polynomial", decay_power=0.5, ema_momentum=0.8)}
+    seen = []
+
+    class See(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append([variable.value.numpy() for variable in self.model.trainable_variables])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            pretraining, "resumable_fit", lambda *args, **named: resumable_fit(*args, **named, extra_callbacks=[See()])
+        )
+        model = pretrain(tmp_path / "whole", records, **run)
+    averages = seen[0]
+    for weights in seen[1:]:
+        averages = [0.8 * average + 0.2 * weight for average, weight in zip(averages, weights, strict=True)]
+    saved = BertPretrainer.from_pretrained(tmp_path / "whole" / "model")
+    for variable, copy, average in zip(model.trainable_variables, saved.trainable_variables, averages, strict=True):
+        np.testing.assert_allclose(variable.value.numpy(), average, atol=1e-6)
+        np.testing.assert_array_equal(variable.value.numpy(), copy.value.numpy())
+
+    train_until_killed(monkeypatch, 3, tmp_path / "killed", records, **run)
+    pretrain(tmp_path / "killed", records, **run)
+    assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
+
+    # Killed before the model folder was written: the last checkpoint has the trained weights, not the averages.
+    (tmp_path / "killed" / "model").rename(tmp_path / "lost")
+    pretrain(tmp_path / "killed", records, **run)
+    assert_same_weights(tmp_path / "lost", tmp_path / "killed" / "model")
+    with pytest.raises(InputError, match="ema_momentum was 0.8 and is now 0.9"):
+        pretrain(
+            tmp_path / "killed", records, **{**run, "optimizer": OptimizerChoice("lamb", "polynomial", 0.5, None, 0.9)}
+        )
+
+
+@pytest.mark.slow
+def test_a_run_in_float16_ends_with_the_same_weights_when_killed(records, tmp_path, monkeypatch, float16):
+    run = {**RUN, "optimizer": OptimizerChoice("lamb", ema_momentum=0.8)}
+    pretrain(tmp_path / "whole", records, **run)
+    train_until_killed(monkeypatch, 3, tmp_path / "killed", records, **run)
+    pretrain(tmp_path / "killed", records, **run)
+    assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
+    states = [state_of(tmp_path / name, 6) for name in ("whole", "killed")]
+    assert states[0].keys() == states[1].keys()
+    for name, value in states[0].items():
+        np.testing.assert_array_equal(value, states[1][name], err_msg=name)
+    keras.config.set_dtype_policy("float32")
+    assert all(weight.dtype == "float32" for weight in weights_of(tmp_path / "whole" / "model"))
+    with pytest.raises(InputError, match="dtype was 'mixed_float16' and is now 'float32'"):
+        pretrain(tmp_path / "whole", records, **run)
+
+
+def test_the_scale_of_float16_is_part_of_the_checkpoint(tmp_path, float16):
+    def compiled(scale):
+        model = BertPretrainer(CONFIG)
+        model.compile(keras.optimizers.LossScaleOptimizer(AdamW(0.1), initial_scale=scale, dynamic_growth_steps=3))
+        return model
+
+    model, run_folder = compiled(8.0), RunFolder(tmp_path / "run", {})
+    model.optimizer.build(model.trainable_variables)
+    model.optimizer.apply([keras.ops.ones(variable.shape) for variable in model.trainable_variables])
+    infinite = [keras.ops.full(variable.shape, float("inf")) for variable in model.trainable_variables]
+    model.optimizer.apply(infinite)
+    before = [to_numpy(variable) for variable in model.trainable_variables]
+    assert all(np.isfinite(value).all() for value in before)
+    model.optimizer.apply([keras.ops.ones(variable.shape) for variable in model.trainable_variables])
+    num_variables = len(model.optimizer.variables)
+    for step in (1, 2):
+        run_folder.save_checkpoint(model, step)
+    assert len(model.optimizer.variables) == num_variables
+
+    other = compiled(1.0)
+    assert run_folder.restore_checkpoint(other) == 2
+    assert (float(other.optimizer.dynamic_scale), int(other.optimizer.step_counter)) == (4.0, 1)
+    assert int(other.optimizer.iterations) == 2  # the skipped update does not count
+
+
+@pytest.mark.slow
+def test_the_averaged_weights_are_evaluated_and_kept_and_training_does_not_notice(tmp_path, capsys):
+    options = {name: value for name, value in TEXT_RUN.items() if name not in ("config", "vocabulary")}
+    options |= {"learning_rate": 1e-2, "optimizer": OptimizerChoice(ema_momentum=0.5)}
+    train, dev, start = reviews(), reviews(24, seed=1), StartingPoint(TEXT_CONFIG, TEXT_VOCABULARY)
+    watched = {"keep_best": True, "eval_steps": 4, "main_score": "matthews"}
+    classifier_runs.train_classifier(tmp_path / "kept", train, start, FineTuningOptions(**options, **watched), dev=dev)
+    assert "The averaged weights are evaluated and kept" in capsys.readouterr().out
+    classifier_runs.train_classifier(tmp_path / "plain", train, start, FineTuningOptions(**options))
+    states = [state_of(tmp_path / name, 12) for name in ("kept", "plain")]
+    for name, value in states[0].items():
+        np.testing.assert_array_equal(value, states[1][name], err_msg=name)
+
+    lines = [json.loads(line) for line in (tmp_path / "kept" / "evaluations.jsonl").read_text().splitlines()]
+    best = json.loads((tmp_path / "kept" / "best.json").read_text())
+    results = classifier_runs.evaluate_classifier(tmp_path / "kept", dev, max_seq_length=16)
+    assert results["eval_loss"] == pytest.approx(best["loss"], rel=1e-5)
+    # The last evaluation has the scores of the averages that the other run has written.
+    assert lines[-1]["step"] == 12
+    results = classifier_runs.evaluate_classifier(tmp_path / "plain", dev, max_seq_length=16)
+    assert results["eval_loss"] == pytest.approx(lines[-1]["loss"], rel=1e-5)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_files(tmp_path)
+
+
+def test_fine_tuning_commands_have_the_flags(folder):
+    flags = [f"--data_dir={folder}", *from_scratch(folder), "--do_train", "--num_train_epochs=2"]
+    flags += ["--optimizer=lamb", "--learning_rate_schedule=trapezoid", "--num_decay_steps=1"]
+    result = run(*flags, "--ema_momentum=0.5", "--precision=bfloat16", f"--output_dir={folder}/out")
+    assert result.returncode == 0, result.stderr
+    settings = json.loads((folder / "out" / "run.json").read_text())
+    found = {name: settings[name] for name in OptimizerChoice().settings()}
+    assert found == OptimizerChoice("lamb", "trapezoid", num_decay_steps=1, ema_momentum=0.5).settings()
+    assert settings["dtype"] == "mixed_bfloat16"
+    result = run(*flags, "--decay_power=0.5", f"--output_dir={folder}/other")
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith("error: decay_power is for the learning_rate_schedule polynomial")
+    assert not (folder / "other").exists()
