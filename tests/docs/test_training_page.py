@@ -24,6 +24,7 @@ from keras_bert.training.strategies import check_tf_config
 PAGE = (DOCS / "training.md").read_text("utf-8")
 SCRIPTS = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 OF_DOCKER = {"build"}  # --build-arg
+OF_XLA = {"xla_gpu_enable_triton_gemm"}
 OF_GOOGLE = {"use_tpu"}  # for command lines of google-research/bert: docs/coming_from.md has it
 OF_SLURM = {"nodes", "ntasks", "requeue", "signal", "kill"}
 
@@ -43,7 +44,7 @@ def test_the_page_names_flags_that_exist_and_all_that_commands_share():
     defined = shared | flags_of("fine_tuning_flags", "run_pretraining", "launch_workers", "distillation_flags")
     defined |= set().union(*map(flag_names, (FineTuningOptions, PretrainingRunOptions, Distillation, MaskingOptions)))
     defined |= {f"{name}_phase2" for name in flag_names(PretrainingPhase)}
-    named = set(re.findall(r"--(\w+)", PAGE)) - OF_SLURM - OF_DOCKER
+    named = set(re.findall(r"--(\w+)", PAGE)) - OF_SLURM - OF_DOCKER - OF_XLA
     assert named <= defined, f"docs/training.md names flags that there are not: {named - defined}"
     left_out = shared - named - OF_GOOGLE
     assert not left_out, f"docs/training.md leaves out {left_out}"
