@@ -24,6 +24,7 @@ _EARLIER = {
     "models.span_pretrainer": "tasks.pretraining.span_pretrainer",
     "models.electra_pretrainer": "tasks.pretraining.electra_pretrainer",
     "models.replaced_token_detector": "tasks.pretraining.replaced_token_detector",
+    "models.encoder": "encoders.bert.encoder",
     "models.long_encoder": "encoders.long.encoder",
     "models.mobile_bert_encoder": "encoders.mobile_bert.encoder",
     "models.modern_bert_encoder": "encoders.modern_bert.encoder",

@@ -90,3 +90,19 @@ def test_a_pickle_that_names_an_earlier_module_is_read():
     written = pickle.dumps(config, protocol=0)
     assert today in written
     assert pickle.loads(written.replace(today, earlier)) == config
+
+
+# The modules with the classes of models and configs that commit 975f940 had: pickles and `.keras` files name them.
+MODULES_OF_CLASSES = """
+    models.cross_encoder models.distiller models.electra_pretrainer models.encoder models.long_encoder models.masked_lm
+    models.mobile_bert_encoder models.modern_bert_encoder models.multiple_choice models.pretrainer
+    models.replaced_token_detector models.sentence_classifier models.sentence_encoder models.sequence_classifier
+    models.span_classifier models.span_pretrainer models.static_encoder models.text_to_text models.token_classifier
+    models.transformer_xl models.xlnet_encoder config.bert_config config.long_config config.mobile_bert_config
+    config.modern_bert_config config.transformer_xl_config config.xlnet_config
+"""
+
+
+@pytest.mark.parametrize("name", MODULES_OF_CLASSES.split())
+def test_modules_that_stored_files_name_can_be_imported(name):
+    importlib.import_module(f"keras_bert.{name}")
