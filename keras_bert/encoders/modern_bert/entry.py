@@ -8,7 +8,7 @@ from keras_bert.encoders.modern_bert import keys
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.registry import BYTE_PAIR, Family, size
 
-_TASKS = (form.CLASSIFIER, form.TOKEN_CLASSIFIER, form.SPAN_CLASSIFIER, form.MULTIPLE_CHOICE)
+_TASKS = (form.CLASSIFIER, "token_classifier", "span_classifier", "choice_scorer")
 _RENAMED = ("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps")
 
 
