@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from keras_bert import registry
+from keras_bert import InputError, registry
 from keras_bert.tasks.classification.answers import LabelAnswer, LabelsAnswer, ScoreAnswer, classification_answers
 from keras_bert.tasks.masked_lm.answers import Fill, FilledMask, FilledText
 from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer
@@ -176,3 +176,9 @@ def test_answers_need_neither_keras_nor_tensorflow():
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["[]", "7"]
+
+
+def test_another_threshold_needs_the_score_of_no_answer():
+    answer = FoundAnswer("a", 0, 1, 1.0, None, (Candidate("a", 0, 1, 1.0, 2.0, 3.0),))
+    with pytest.raises(InputError, match="has no null_score_difference: its model always answers"):
+        answer.with_threshold(0.5)

@@ -37,7 +37,7 @@ def test_a_signature_of_a_loaded_saved_model_takes_lists_and_returns_arrays(pair
     assert (found["probabilities"].dtype, found["probabilities"].shape) == (np.float32, (2, 2))
     assert pairs(text="the fox", text_b="")["probabilities"].shape == (1, 2)  # a single string is a list of one
     assert pairs(text=[], text_b=[])["probabilities"].shape == (0, 2)
-    with pytest.raises(InputError, match="The signature serving_default of .* cannot answer"):
+    with pytest.raises(InputError, match="The signature serving_default of .* takes text, text_b. Received: text"):
         pairs(text=["the fox"])
     with pytest.raises(InputError, match="equally many rows"):
         pairs(text=["the fox"], text_b=["a", "b"])

@@ -207,7 +207,7 @@ def test_answers_are_the_objects_of_predict_in_python(server, kind):
         answers = client.answers(text=TEXTS)
         with pytest.raises(InputError, match="The signature length does not give the answers .* Its outputs: length"):
             client.answers("length", text=TEXTS)
-    for answer, row in zip(answers, probabilities([text.encode() for text in TEXTS]).tolist(), strict=True):
+    for answer, row in zip(answers, probabilities(as_bytes(TEXTS)).tolist(), strict=True):
         short, long = np.float32(row).tolist()
         assert answer == LabelAnswer("short" if short >= long else "long", max(row), {"short": short, "long": long})
     with make_client(kind, server) as client:

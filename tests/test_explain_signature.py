@@ -89,7 +89,7 @@ def test_texts_of_any_length_are_explained_as_in_python(tmp_path):
 
 
 def test_pairs_are_explained_as_in_python(tmp_path, signatures_of):
-    model = made(SHALLOW, problem_type="regression")
+    model = made(SHALLOW, labels=["score"], problem_type="regression")
     x = (TEXTS[:3], SECOND_TEXTS[:3])
     inputs = {"text": x[0], "text_b": x[1]}
     check(model, tmp_path / "pairs", x, inputs, signatures_of=signatures_of, text_pairs=True)

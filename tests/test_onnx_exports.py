@@ -290,7 +290,7 @@ def test_the_same_model_gives_the_same_file(tmp_path):
 
 def test_models_that_the_format_cannot_hold_are_refused(tmp_path):
     config = make_model("encoder").config
-    with pytest.raises(InputError, match="ONNX files can hold these models: CrossEncoder, .*Received: Dense"):
+    with pytest.raises(InputError, match="ONNX files can hold these models: .*CrossEncoder, .*Received: Dense"):
         write_onnx(keras.layers.Dense(2), tmp_path / "model.onnx")
     with pytest.raises(InputError, match="Set output_hidden_states and output_attentions to False"):
         write_onnx(BertEncoder(config, output_attentions=True), tmp_path / "model.onnx")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 import tiny_checkpoints
 from slow_parameters import slow_except
 
@@ -15,9 +16,8 @@ from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.tasks.classification.signatures import classifier_signatures
 from keras_bert.tasks.masked_lm.graph_masks import mask_positions, tokenize_with_masks
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "fox", "##es", "[", "]", "mask"])
+VOCABULARY = tiny.vocabulary("the fox ##es [ ] mask")
 
 
 def width_teller(max_length):

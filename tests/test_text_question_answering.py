@@ -153,9 +153,9 @@ def test_a_long_context_is_read_through_windows(reader, capsys):
     assert context[who.start : who.end] == who.text == "grace"
     assert context[when.start : when.end] == when.text == "1912"
     assert "2 of 2 contexts do not fit in 32 tokens and were cut into several windows" in capsys.readouterr().err
-    rows = text_task(model).encode(text_task(model).examples((["who?"], context))).rows
+    rows = text_task(model).rows(text_task(model).examples((["who?"], context))).rows
     assert rows.lengths.max() == 32
-    short = text_task(model).encode(text_task(model).examples((["who?"], context)), 16).rows
+    short = text_task(model).rows(text_task(model).examples((["who?"], context)), 16).rows
     assert short.lengths.max() == 16
 
 

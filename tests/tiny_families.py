@@ -6,9 +6,8 @@ The tokenizers know the words "the", "a", "fox", "dog" and "who".
 import keras
 import tensorflow as tf
 import tiny
-from keras_bert.families import FAMILIES
 
-from keras_bert import BertConfig, BytePairTokenizer, Vocabulary
+from keras_bert import BertConfig, BytePairTokenizer, Vocabulary, registry
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models.encoders import make_encoder
 from keras_bert.tokenization.byte_pair import byte_alphabet
@@ -93,7 +92,7 @@ IDS = dict(VOCABULARIES["roberta"].ids)
 def config_of(family: str, **values) -> BertConfig:
     """Returns a config with the defaults of the family, its fields in `SMALL_PARTS`, and these values."""
     parts = SMALL_PARTS.get(family, {})
-    return BertConfig.from_dict({**FAMILIES[family].defaults, **parts, **values, "model_type": family})
+    return BertConfig.from_dict({**registry.family(family).defaults, **parts, **values, "model_type": family})
 
 
 def config(family: str, **changes) -> BertConfig:

@@ -24,6 +24,7 @@ from keras_bert import (
 )
 from keras_bert.models.encoders import encoder_class
 from keras_bert.serving import export
+from keras_bert.serving.graph.signature_inputs import SignatureOptions
 
 # Every lower-case word can be cut into pieces, so texts differ in their tokens like real texts.
 VOCABULARY = tiny.vocabulary(
@@ -130,7 +131,7 @@ class Exports(dict):
 
 def made_signatures(model, options):
     """Returns the signatures of a model as functions of their named inputs, without an export."""
-    options = export._checked_options(model, options)
+    options = export._checked_options(model, SignatureOptions(**options))
     tokenizer = export.make_tokenizer(model.vocabulary, model.config.do_lower_case)
     made = export.all_signatures(model, tokenizer, options)
     return {name: by_name(function) for name, function in made.items()}

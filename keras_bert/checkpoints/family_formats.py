@@ -28,7 +28,7 @@ class HuggingFace:
     Attributes:
         classes: the prefix of class names.
         prefix: the prefix of encoder weights in models with a head.
-        tokenizer_class: the class of the tokenizer, where it is not that of the kind of tokenizer; or None.
+        tokenizer_class: the class of the tokenizer; None: named after the family or the kind of tokenizer.
         poolers: head ("" is the bare encoder) -> the names of our pooler's dense layer and of its LayerNorm, if it has
             one, in models whose pooler is not in the encoder.
         outputs: head -> its output layer, where it is not that of other families.

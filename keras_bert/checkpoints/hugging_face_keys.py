@@ -70,9 +70,10 @@ _OURS = ("extra", "do_lower_case", "position_offset", "embedding_projection", "p
 
 def fixed_values() -> dict[str, tuple]:
     """Returns the keys of a `config.json` of any family that have only certain values."""
-    names = [entry.hugging_face.classes for entry in families(has=lambda entry: entry.hugging_face).values()]
+    formats = [entry.hugging_face for entry in families(has=lambda entry: entry.hugging_face).values()]
     # Each class is read by the files of its tokenizer. Others cut texts by rules that no file says.
-    classes = (*(f"{name}Tokenizer" for name in (*names, "TransfoXL", "XLMRoberta")), "PreTrainedTokenizer")
+    classes = dict.fromkeys(theirs.tokenizer_class or f"{theirs.classes}Tokenizer" for theirs in formats)
+    classes = (*classes, "TransfoXLTokenizer", "XLMRobertaTokenizer")
     return {**_FIXED, "tokenizer_class": (*classes, *(f"{name}Fast" for name in classes))}
 
 

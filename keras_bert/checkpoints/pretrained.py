@@ -41,26 +41,12 @@ def from_pretrained(
     trust_pickle: bool = False,
     **arguments,
 ):
-    """Returns a model with the weights of a checkpoint of any format.
+    """Returns a model with the weights of a checkpoint of any format; the arguments are those of
+    `BertModel.from_pretrained`.
 
     Args:
         model_class: the class of the model; `None` selects the saved class, or the one that fits the heads; `Encoder`
             selects the encoder of the checkpoint's family.
-        path: see `formats.read_checkpoint`.
-        max_position_embeddings: number of positions; the position table is cut, or extended by repeating it.
-        new_tokens: tokens to add to the vocabulary; each embedding starts as the mean of the token's current pieces.
-        keep_layers: the numbers of the layers to keep, from 0, to start a small model from a large one.
-        do_lower_case: the casing, if the files do not state it or state it wrongly.
-        trust_pickle: whether a `pytorch_model.bin` may run code.
-        **arguments: constructor arguments besides the config, such as `labels`. By default those that were saved.
-
-    Returns:
-        The model; its `vocabulary` is that of the checkpoint, or None. Unless a model folder has all weights, one
-        printed line reports which parts were loaded, newly initialised and ignored. Until new parts are trained,
-        predictions raise a warning, see `BertModel.warn_if_untrained`.
-
-    Raises:
-        InputError: the checkpoint cannot be read, or does not have the weights that the class needs.
     """
     checkpoint = formats.read_checkpoint(path, do_lower_case, trust_pickle)
     return model_of(model_class, resized(checkpoint, max_position_embeddings, new_tokens, keep_layers), **arguments)

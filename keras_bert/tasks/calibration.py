@@ -42,12 +42,7 @@ def calibrate_texts(model, texts, labels, batch_size: int | None = None, max_seq
     examples; of a question answerer, the n best answers to a question are its labels, and questions without a right one
     among them determine no temperature.
 
-    Args:
-        texts, labels: held-out examples, as for `evaluate`. The model must not have been trained on them.
-        batch_size, max_seq_length: as for `evaluate`.
-
-    Returns:
-        A `Calibration`.
+    The arguments are those of `evaluate`. Returns a `Calibration`.
 
     Raises:
         InputError: the model has no probabilities, there are no labels, or as `fit_temperature`.

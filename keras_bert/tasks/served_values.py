@@ -3,12 +3,13 @@
 Servers give strings as bytes or `str`, and count bytes. Texts need not be UTF-8: then U+FFFD stands for wrong bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 
-def rows_of(outputs: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+def rows_of(outputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     """Returns the outputs of each row, by name.
 
     >>> rows_of({"a": [1, 2], "b": [["x"], ["y"]]})
@@ -26,12 +27,12 @@ def text_of(value: str | bytes) -> str:
     return _bytes_of(value).decode("utf-8", "replace")
 
 
-def named_numbers(names: Sequence, numbers: Sequence) -> dict[str, float]:
+def named_numbers(names: Iterable, numbers: Iterable) -> dict[str, float]:
     """Returns the numbers by name: [b"no", b"yes"], [0.25, 0.75] -> {"no": 0.25, "yes": 0.75}."""
     return {text_of(name): float(number) for name, number in zip(names, numbers, strict=True)}
 
 
-def characters_of(text: str | bytes, starts: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:
+def characters_of(text: str | bytes, starts: Iterable[int], ends: Iterable[int]) -> list[tuple[int, int]]:
     """Returns the characters `start:end` for each pair of byte offsets.
 
     >>> characters_of("Zoë is", [0, 5], [4, 7])

@@ -64,6 +64,7 @@ FAMILY = Family(
     hugging_face=HuggingFace(
         classes="ModernBert",
         prefix="model",
+        tokenizer_class="PreTrainedTokenizer",
         poolers=dict.fromkeys(_TASKS, ("head.dense", "head.norm")),
         outputs=dict.fromkeys(_TASKS, "classifier"),
         pooler_act_heads=None,

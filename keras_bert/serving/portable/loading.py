@@ -5,11 +5,11 @@ import os
 from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, open_engine, read_portable
-from keras_bert.serving.portable.loaded_models import loaded_class
+from keras_bert.serving.portable.loaded_models import LoadedModel, loaded_class
 from keras_bert.tf_serving.versions import find_version_folder
 
 
-def load(path: str | os.PathLike, num_threads: int | None = None):
+def load(path: str | os.PathLike, num_threads: int | None = None) -> LoadedModel:
     """Returns the model of an export; `predict(texts)` answers like the Keras model that was exported.
 
     LiteRT and ONNX exports are run without TensorFlow and Keras: with NumPy, the tokenizer in Python, and the format's

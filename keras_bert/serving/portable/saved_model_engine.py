@@ -17,7 +17,7 @@ from keras_bert.tf_serving.loading import load_saved_model
 _decoded = np.frompyfunc(lambda text: text.decode("utf-8", "replace"), 1, 1)
 
 
-class Signature:
+class RunnableSignature:
     """A signature of a loaded SavedModel: a function of arrays or lists by name that returns arrays by name.
 
     Strings may be `str` or `bytes`; those that it returns are `bytes`.
@@ -26,11 +26,12 @@ class Signature:
         inputs, outputs: their names.
     """
 
-    def __init__(self, name: str, function: Any, as_tensor: Callable, errors: tuple[type[Exception], ...], folder: str):
-        self.inputs = tuple(function.structured_input_signature[1])
-        self.outputs = tuple(function.structured_outputs)
-        self._name, self._function, self._folder = name, function, folder
-        self._as_tensor, self._errors = as_tensor, errors
+    def __init__(self, name: str, loaded: Any, as_tensor: Callable, errors: tuple[type[Exception], ...], folder: str):
+        # A signature works only as long as the loaded object exists, so keep the object.
+        self._loaded, self._function = loaded, loaded.signatures[name]
+        self.inputs = tuple(sorted(self._function.structured_input_signature[1]))
+        self.outputs = tuple(sorted(self._function.structured_outputs))
+        self._name, self._folder, self._as_tensor, self._errors = name, folder, as_tensor, errors
 
     def __call__(self, **inputs: Any) -> dict[str, np.ndarray]:
         """Returns the outputs for N rows.
@@ -39,6 +40,11 @@ class Signature:
             InputError: the inputs are not those of the signature, or have different numbers of rows.
         """
         arrays = as_arrays(inputs)
+        if arrays.keys() != set(self.inputs):
+            raise InputError(
+                f"The signature {self._name} of {self._folder} takes {', '.join(self.inputs)}. Received: "
+                f"{', '.join(arrays)}"
+            )
         try:
             found = self._function(**{name: self._as_tensor(array) for name, array in arrays.items()})
             return {name: values.numpy() for name, values in found.items()}
@@ -57,7 +63,7 @@ class SavedModelEngine:
         vocabulary: its tokens.
 
     Attributes:
-        signatures: all signatures of the SavedModel, name -> `Signature`.
+        signatures: all signatures of the SavedModel, name -> `RunnableSignature`.
         has_raw_outputs: false for exports of earlier versions, see `outputs_of_answers`.
         feature_names: the features that the network takes.
 
@@ -70,12 +76,10 @@ class SavedModelEngine:
         import tensorflow as tf
 
         folder = os.fspath(folder)
-        # A signature works only as long as the loaded object exists, so keep the object.
-        self._loaded = load_saved_model(folder)
+        loaded = load_saved_model(folder)
         errors = (KeyError, TypeError, ValueError, tf.errors.OpError)
         self.signatures = {
-            name: Signature(name, function, tf.constant, errors, folder)
-            for name, function in self._loaded.signatures.items()
+            name: RunnableSignature(name, loaded, tf.constant, errors, folder) for name in loaded.signatures
         }
         self.has_raw_outputs = RAW_OUTPUTS in self.signatures
         network = self.signatures.get(RAW_OUTPUTS, self.signatures.get("tokens"))

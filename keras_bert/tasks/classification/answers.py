@@ -1,7 +1,7 @@
 """The answers of `SequenceClassifier`: a label, several labels, or scores."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -108,9 +108,9 @@ def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list |
     return None
 
 
-def _labels_answer(probabilities: dict[str, float], is_given: Sequence) -> LabelsAnswer:
+def _labels_answer(probabilities: dict[str, float], is_given: Iterable) -> LabelsAnswer:
     given = [label for label, is_one in zip(probabilities, is_given, strict=True) if is_one]
-    return LabelsAnswer(tuple(reversed(sorted(given, key=probabilities.get))), probabilities)
+    return LabelsAnswer(tuple(reversed(sorted(given, key=lambda label: probabilities[label]))), probabilities)
 
 
 def _likeliest_first(probabilities: dict[str, float]) -> dict[str, float]:

@@ -70,7 +70,7 @@ class Explanation:
 
 
 def explain_texts(model, x, targets=None, **options) -> list[Explanation]:
-    """Explains a model's answers to texts: `x` is as for `predict`, the rest as for `explain_examples`."""
+    """Explains a model's answers to texts; the arguments are those of `TaskModel.explain`."""
     require_tensorflow("Explaining")
     return explain_examples(model, complete_examples(text_task(model), x), targets, **options)
 
@@ -87,29 +87,7 @@ def explain_examples(
     batch_size: int | None = None,
     max_seq_length: int | None = None,
 ) -> list[Explanation]:
-    """Explains a model's answers to examples.
-
-    Args:
-        examples: examples of the model's task.
-        targets: what to explain, one for each example, or a single string or number for all; None, for an example or
-            for all, is the model's answer. A label for a classifier; a pair (number of the word, tag) for a tagger; a
-            pair (start, end) of characters of the context, or "" for no answer, for question answering; the number of a
-            choice; a word in place of the first [MASK] of a text.
-        method: `integrated_gradients`, or `attention_rollout`, which says where attention comes from: it is the same
-            for all labels.
-        steps: the points of the integral.
-        quadrature: `gausslegendre` or `riemann_trapezoid`, as in captum.
-        baseline: tokens are compared with the embedding of `pad` or of `mask`. [CLS] and [SEP] stay.
-        batch_size: texts that are predicted at once.
-        max_seq_length: as for `predict`.
-
-    Returns:
-        An `Explanation` for each example.
-
-    Raises:
-        InputError: the model does not answer on texts, its encoder does not allow the method, or an option or a target
-            is not valid.
-    """
+    """Explains a model's answers to examples of its task; the other arguments are those of `TaskModel.explain`."""
     _check(model, method, steps, quadrature)
     if not len(examples):
         raise InputError("There is nothing to explain: no text.")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.program.errors import InputError
 from keras_bert.program.printing import printable
 from keras_bert.tasks.question_answering.answer_spans import NOTHING_TO_SAY, AnswerOptions, Span, best_spans
 from keras_bert.tasks.question_answering.rows import Windows
@@ -68,7 +69,15 @@ class FoundAnswer:
         return next((candidate.text for candidate in self.nbest if candidate.text), "")
 
     def with_threshold(self, null_threshold: float) -> "FoundAnswer":
-        """Returns the answer for another threshold. The model must be one that may give no answer."""
+        """Returns the answer for another threshold.
+
+        Raises:
+            InputError: the answer is of a model that always answers.
+        """
+        if self.null_score_difference is None:
+            raise InputError(
+                "This answer has no null_score_difference: its model always answers. Leave the threshold out."
+            )
         text = self.best_text if self.null_score_difference <= null_threshold else ""
         chosen = next(candidate for candidate in self.nbest if candidate.text == text)
         return dataclasses.replace(self, text=text, start=chosen.start, end=chosen.end, probability=chosen.probability)
@@ -82,7 +91,7 @@ class FoundAnswer:
         others = [candidate for candidate in self.nbest if candidate.text != self.text]
         lines = [f"  {self.text or '(no answer)'}  {self.probability:.4f}"]
         lines += [f"    {one.text or '(no answer)'}  {one.probability:.4f}" for one in others]
-        if self.has_answer and asked and "context" in asked:
+        if self.start is not None and self.end is not None and asked and "context" in asked:
             lines.insert(0, f"  {_excerpt(text_of(asked['context']), self.start, self.end)}")
         return "\n".join(lines)
 
@@ -128,17 +137,21 @@ def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list[F
 
 def _served_answer(row: Mapping[str, Any], context: str | bytes) -> FoundAnswer:
     is_null = row.get("is_null", np.zeros(len(row["answers"]), bool))
-    places = characters_of(context, row["starts"], row["ends"])
-    columns = (row["answers"], row["starts"], places, is_null, row["probabilities"])
+    columns = (row["answers"], _places(context, row["starts"], row["ends"]), is_null, row["probabilities"])
     nbest = tuple(
-        Candidate(text_of(text), *(place if start >= 0 else (None, None)), float(probability), None, None)
-        for text, start, place, is_none, probability in zip(*columns, strict=True)
-        if start >= 0 or is_none
+        Candidate(text_of(text), start, end, float(probability), None, None)
+        for text, (start, end), is_none, probability in zip(*columns, strict=True)
+        if start is not None or is_none
     )
-    [place] = characters_of(context, [row["start"]], [row["end"]])
+    [(start, end)] = _places(context, [row["start"]], [row["end"]])
     difference = float(row["null_score_difference"]) if "null_score_difference" in row else None
-    place = place if row["start"] >= 0 else (None, None)
-    return FoundAnswer(text_of(row["answer"]), *place, float(row["probability"]), difference, nbest)
+    return FoundAnswer(text_of(row["answer"]), start, end, float(row["probability"]), difference, nbest)
+
+
+def _places(context: str | bytes, starts: Sequence[int], ends: Sequence[int]) -> list[tuple[int | None, int | None]]:
+    """Returns the characters for pairs of byte offsets; (None, None) where these are -1."""
+    places = characters_of(context, starts, ends)
+    return [place if start >= 0 else (None, None) for start, place in zip(starts, places, strict=True)]
 
 
 def _excerpt(context: str, start: int, end: int) -> str:

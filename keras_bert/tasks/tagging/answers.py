@@ -126,8 +126,8 @@ def _answer(sentences: TaggedSentences, number: int, log_probabilities: np.ndarr
     if labels.answer_scheme is not None:
         found = tag_schemes.read_entities(tags)
         tags = tag_schemes.write_tags(found, len(tags), labels.answer_scheme)
-        text = sentences.texts and sentences.texts[number]
-        spans = sentences.spans[number] if text is not None else None
+        text = sentences.texts[number] if sentences.texts else None
+        spans = sentences.spans[number] if sentences.spans and text is not None else None
         probabilities = np.exp(log_probabilities)
         entities = tuple(
             _entity(one, words, text, spans, probabilities[one.start : one.end, _columns(one, labels)]) for one in found
