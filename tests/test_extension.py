@@ -5,8 +5,12 @@ They are in `toys/`, and docs/extending.md shows them.
 
 import copy
 import json
+import os
+import pathlib
 import pickle
 import re
+import subprocess
+import sys
 import urllib.request
 
 import keras
@@ -36,6 +40,8 @@ from keras_bert.tf_serving.server.model_config import ModelConfig
 from keras_bert.tf_serving.server.run_server import background_server
 from keras_bert.tf_serving.server.server_options import ServerOptions
 
+TESTS = pathlib.Path(__file__).resolve().parent
+PAGE = (TESTS.parent / "docs" / "extending.md").read_text("utf-8")
 VOCABULARY = tiny.vocabulary("the server is down now please read this when you have time help fire lunch menu")
 URGENT, CALM = "help the server is down now", "please read this when you have time"
 TEXTS = [URGENT, CALM, "fire now", "lunch menu", "the fire is down", "read the menu"]
@@ -142,6 +148,29 @@ def test_an_exported_toy_gives_the_answers_of_the_model(model, format, tmp_path)
     assert loaded.evaluate(TEXTS, URGENCIES) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("format", ["litert", "onnx"])
+def test_an_export_of_a_toy_needs_neither_keras_nor_tensorflow(trained, format, tmp_path):
+    path = trained["distance"][0].export_for_serving(tmp_path / "export", format=format)
+    program = f"""
+import sys
+from keras_bert import registry, serving
+from toys.distance.entry import FAMILY
+from toys.urgency.entry import URGENCY
+registry.register_task("UrgencyModel", URGENCY)
+registry.register_family("distance", FAMILY)
+(answer,) = serving.load({str(path)!r}).predict([{URGENT!r}])
+print(answer.urgency, [name for name in ("keras", "tensorflow") if name in sys.modules])
+"""
+    folders = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": folders}
+    )
+    assert result.returncode == 0, result.stderr
+    urgency, loaded = result.stdout.split(maxsplit=1)
+    assert loaded == "[]\n"
+    assert float(urgency) == pytest.approx(trained["distance"][0].predict([URGENT], verbose=0)[0].urgency, abs=1e-5)
+
+
 def test_the_development_server_and_a_client_answer(model, tmp_path):
     model.export_for_serving(tmp_path / "urgency")
     expected = numbers(model.predict(TEXTS, verbose=0))
@@ -193,6 +222,28 @@ def test_the_toy_family_starts_other_tasks_and_the_toy_task(tmp_path, capsys):
     assert "urgency_head" in capsys.readouterr().out
     sharpness = started.encoder.blocks[1].attention.sharpness
     np.testing.assert_array_equal(sharpness, masked_lm.encoder.blocks[1].attention.sharpness)
+
+
+def test_other_tasks_on_the_toy_family_become_onnx_files(tmp_path):
+    model = MaskedLM(config_of("distance"))
+    model.vocabulary = VOCABULARY
+    scatter_weights(model)
+    texts = ["the [MASK] is down now", "[MASK] read this [MASK]"]  # the last block runs for these tokens only
+    loaded = serving.load(model.export_for_serving(tmp_path / "export", format="onnx"))
+    for found, expected in zip(loaded.predict(texts), model.predict(texts, verbose=0), strict=True):
+        assert [mask.fills[0].token for mask in found.masks] == [mask.fills[0].token for mask in expected.masks]
+        scores = ([fill.score for mask in one.masks for fill in mask.fills] for one in (found, expected))
+        np.testing.assert_allclose(*scores, atol=1e-5)
+
+
+def test_the_page_on_extending_shows_the_toys():
+    listings = re.findall(r"```python\n# tests/(\S+)\n(.*?)```", PAGE, re.S)
+    assert len(listings) == PAGE.count("```python\n")
+    for path, listing in listings:
+        assert listing in (TESTS / path).read_text("utf-8"), f"docs/extending.md: copy {path} again"
+    shown = {path for path, _ in listings}
+    files = {str(path.relative_to(TESTS)) for path in (TESTS / "toys").glob("*/*.py") if path.stem != "__init__"}
+    assert shown == files
 
 
 def test_wrong_urgencies_are_one_clear_error(trained):
