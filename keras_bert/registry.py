@@ -210,8 +210,11 @@ def model_paths() -> list[str]:
 
 
 def heads() -> dict[str, Head]:
-    """Returns name -> head of all tasks, in their order."""
-    return {head.name: head for entry in map(task, TASKS) for head in entry.heads}
+    """Returns name -> head of all tasks, in their order. Of several heads with one name, it is the first one."""
+    found: dict[str, Head] = {}
+    for head in (head for entry in map(task, TASKS) for head in entry.heads):
+        found.setdefault(head.name, head)
+    return found
 
 
 # Kinds of tokenizers.

@@ -28,7 +28,7 @@ from toys.urgency.model import UrgencyModel
 
 from keras_bert import BertConfig, Encoder, MaskedLM, SequenceClassifier, registry, serving
 from keras_bert.checkpoints.formats import read_checkpoint
-from keras_bert.checkpoints.model_classes import class_for
+from keras_bert.checkpoints.model_classes import class_for, find_class
 from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.pretrained import checkpoint_of
 from keras_bert.checkpoints.tensor_checks import check_tensors
@@ -129,6 +129,17 @@ def test_a_folder_of_the_toy_task_becomes_its_class_by_the_head_alone(trained, t
     checkpoint = read_checkpoint(tmp_path)
     assert checkpoint.heads == ("urgency_head",)
     assert class_for(checkpoint) == (UrgencyModel, {})
+
+
+def test_a_folder_is_read_before_the_classes_of_the_toys_are_imported(trained, tmp_path, monkeypatch):
+    trained["distance"][0].save_pretrained(tmp_path)
+    monkeypatch.delitem(sys.modules, "toys.urgency.model")
+    monkeypatch.delitem(keras.saving.get_custom_objects(), "toys>UrgencyModel")
+    checkpoint = read_checkpoint(tmp_path)
+    assert checkpoint.model_class.__name__ == "UrgencyModel"
+    assert checkpoint.model_class is not UrgencyModel  # it was imported again
+    with pytest.raises(InputError, match="'others>UrgencyModel', which is unknown. Import the module"):
+        find_class("others>UrgencyModel", "folder")
 
 
 def test_a_damaged_head_is_one_clear_error(trained, tmp_path):
@@ -246,6 +257,9 @@ def test_the_page_on_extending_shows_the_toys():
     assert shown == files
 
 
-def test_wrong_urgencies_are_one_clear_error(trained):
-    with pytest.raises(InputError, match=r"^the examples: an urgency must be from 0 to 1. Received: 7.0$"):
-        trained["bert"][0].fit(TEXTS, [7] * 6)
+@pytest.mark.parametrize("wrong", [7, "high"])
+def test_wrong_urgencies_are_one_clear_error(trained, wrong):
+    with pytest.raises(
+        InputError, match=f"^the examples: an urgency must be a number from 0 to 1. Received: {wrong!r}$"
+    ):
+        trained["bert"][0].fit(TEXTS, [wrong] * 6)

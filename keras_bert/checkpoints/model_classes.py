@@ -29,6 +29,8 @@ def find_class(name: str, where: str) -> type:
     known = {path.rsplit(".", 1)[1]: path for path in (*paths, *registry.model_paths())}
     if name in known:
         return registry.imported(known[name])
+    if (short := name.rpartition(">")[2]) in known:
+        registry.imported(known[short])  # now Keras knows the class, if it is that of a registered task or family
     model_class = keras.saving.get_registered_object(name)
     if not (isinstance(model_class, type) and issubclass(model_class, BertModel)):
         raise InputError(

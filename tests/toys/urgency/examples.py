@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
+from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.example_checks import check_examples
 from keras_bert.tasks.held_out import part_of
@@ -19,9 +20,9 @@ class UrgencyExamples:
 
     def __post_init__(self):
         check_examples(self, ("texts", "urgencies"))
-        wrong = [value for value in self.urgencies or () if not 0 <= value <= 1]
+        wrong = [value for value in self.urgencies or () if not (is_float32(value) and 0 <= value <= 1)]
         if wrong:
-            raise InputError(f"{self.source}: an urgency must be from 0 to 1. Received: {wrong[0]}")
+            raise InputError(f"{self.source}: an urgency must be a number from 0 to 1. Received: {wrong[0]!r:.100}")
 
     def __len__(self):
         return len(self.texts)

@@ -16,8 +16,7 @@ class UrgencyTask(TextTask):
     main_score = "within_a_tenth"
 
     def examples(self, x, y=None, sample_weight=None):
-        urgencies = None if y is None else [float(value) for value in as_list(y, "urgencies")]
-        return UrgencyExamples(as_texts(x), urgencies, sample_weight)
+        return UrgencyExamples(as_texts(x), None if y is None else as_list(y, "urgencies"), sample_weight)
 
     def rows(self, examples, max_seq_length=None):
         rows, is_cut, _ = self.text_rows(examples.texts, None, max_seq_length)
