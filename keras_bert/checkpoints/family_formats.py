@@ -17,6 +17,8 @@ from keras_bert.registry import heads
 
 # Sizes of `BertConfig` that the configs of some families have.
 OWN_SIZES = ("embedding_size", "num_hidden_groups", "inner_group_num")
+# A key of `HuggingFace.poolers` and `outputs`: all heads that are not there by name.
+EVERY_HEAD = "every head"
 # A remark about masked-LM heads of several families.
 HUB_EPSILON = "KerasHub computes the LayerNorm of this head with epsilon 1e-5; keras_bert uses the encoder's 1e-12"
 
@@ -78,17 +80,19 @@ class HuggingFace:
         The head must be given, since transformers calls several heads `classifier`, and the pooler of ModernBERT as
         the dense layer of its masked-LM head.
         """
-        known, head = heads(), head or ""
-        last_layer = self.outputs.get(head, known[head or form.CLASSIFIER].hugging_face_layer or "classifier")
-        pooler = dict(zip(("dense", "layer_norm"), self.poolers.get(head, self.poolers.get("", ())), strict=False))
+        known, keys = heads(), [head, EVERY_HEAD, ""] if head else [""]
+        usual = known[head or form.CLASSIFIER].hugging_face_layer or "classifier"
+        last_layer = next((self.outputs[key] for key in keys if key in self.outputs), usual)
+        parts = next((self.poolers[key] for key in keys if key in self.poolers), ())
+        pooler = dict(zip(("dense", "layer_norm"), parts, strict=False))
         rows = [] if not pooler else _dense(POOLER, pooler["dense"])
         if "layer_norm" in pooler:
             ours, theirs = f"{form.POOLER}/layer_norm", pooler["layer_norm"]
             rows += [(f"{ours}/gamma", f"{theirs}.weight"), (f"{ours}/beta", f"{theirs}.bias")]
         rows += _dense(head or form.CLASSIFIER, last_layer)
         found = [(row.ours, row.hugging_face, row.hugging_face_layout) for row in weights_of(config)]
-        for other in (other for other in known.values() if other.hugging_face_layer):
-            found += _dense(other.name, other.hugging_face_layer)
+        for entry in (entry for entry in known.values() if entry.hugging_face_layer):
+            found += _dense(entry.name, entry.hugging_face_layer)
         names = {row[1] for row in rows}
         return NameTable([*rows, *(row for row in found if row[1] and row[1] not in names)])
 
