@@ -22,7 +22,7 @@ program/        command lines, output files, error messages
 
 import importlib
 
-from keras_bert.program import earlier_modules
+from keras_bert.program import earlier_names
 
 __version__ = "0.1.0"
 
@@ -77,7 +77,7 @@ _PUBLIC = {
 
 __all__ = ["__version__", *_PUBLIC]
 
-earlier_modules.install()
+earlier_names.install()
 
 
 def __getattr__(name: str):

@@ -62,17 +62,44 @@ class Export:
 
 
 @dataclasses.dataclass(frozen=True)
+class Head:
+    """A part of checkpoints beside the encoder. With `has_labels` or `num_outputs`, it is one dense layer.
+
+    Attributes:
+        name: the name of this part in the model, with which the names of its weights begin.
+        has_labels: whether it has an output for each label of the model.
+        num_outputs: the number of its outputs, if it is always the same.
+        weights: config -> the list of its weights (`checkpoints.weight_list.Weight`), if it has several layers. Without
+            it, the weights are not checked before they are loaded.
+        hugging_face: the ends of the names of its classes in transformers. The first one is written.
+        hugging_face_layer: its name there, in families that do not say otherwise; "" is `classifier`, as most have it.
+        google: what its names in TensorFlow 1 begin with, before `output_weights` and `output_bias`; None if only
+            families name it.
+    """
+
+    name: str
+    has_labels: bool = False
+    num_outputs: int | None = None
+    weights: Callable[[Any], list] | None = None
+    hugging_face: tuple[str, ...] = ()
+    hugging_face_layer: str = ""
+    google: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Task:
     """One kind of model. Import paths are `module.name`.
 
     Attributes:
         model: import path of the model class; None for encoders, whose classes are those of the families.
-        heads: the parts of its checkpoints beside the encoder, named as the attributes of the model.
+        heads: the parts of its checkpoints beside the encoder.
         text_task: import path of its `TextTask`; None for a model that takes features only.
         start: import path of the function by which such a model starts from a checkpoint of another kind: (model class,
             checkpoint, arguments) -> (arguments, checkpoint). None if weights of equal names suffice.
         told_as: the field of a `BertCheckpoint` that has the arguments of such a model, for formats with a place for
             them.
+        is_told: says whether the value of that field is of such a model: other tasks may have the same heads.
+        only_ours: why only model folders can hold such a model, and what to do: the end of a sentence.
         export: how it is exported for serving; None if it cannot be.
         onnx: import path of the function that adds a model to an ONNX graph: (graph, model) -> name of the output ->
             (value, axes). None if LiteRT and ONNX Runtime cannot run it.
@@ -81,10 +108,12 @@ class Task:
     """
 
     model: str | None = None
-    heads: tuple[str, ...] = ()
+    heads: tuple[Head, ...] = ()
     text_task: str | None = None
     start: str | None = None
     told_as: str | None = None
+    is_told: Callable[[Any], bool] = lambda arguments: arguments is not None
+    only_ours: str = ""
     export: Export | None = None
     onnx: str | None = None
     hub_task: str | None = None
@@ -178,6 +207,14 @@ def served_answers(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any
 def model_paths() -> list[str]:
     """Returns the import paths of all model classes of tasks."""
     return [entry.model for entry in map(task, TASKS) if entry.model]
+
+
+def heads() -> dict[str, Head]:
+    """Returns name -> head of all tasks, in their order. Of several heads with one name, it is the first one."""
+    found: dict[str, Head] = {}
+    for head in (head for entry in map(task, TASKS) for head in entry.heads):
+        found.setdefault(head.name, head)
+    return found
 
 
 # Kinds of tokenizers.

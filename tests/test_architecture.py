@@ -1,12 +1,14 @@
 """The architecture as a test: who may import whom, and what each file of a task needs (docs/design.md)."""
 
 import ast
+import functools
 import io
 import pathlib
 import re
 import subprocess
 import sys
 import tokenize
+from collections.abc import Sequence
 
 import pytest
 
@@ -60,6 +62,18 @@ FAMILY_WORDS = {
     "modernbert": "modern_?bert",
     "xlnet": "xl_?net",
     "transfo-xl": "transfo(rmer)?[-_]?xl",
+}
+# The same for tasks, by folder. The models of BERT's own pre-training are excepted.
+TASK_WORDS = {
+    "classification": "SequenceClassifier|SentenceClassifier",
+    "embedding": "SentenceEncoder|sentence_encoder",
+    "masked_lm": "MaskedLM",
+    "multiple_choice": "MultipleChoice|multiple_choice|choice_scorer",
+    "pretraining": "SpanPretrainer|ElectraPretrainer|ReplacedTokenDetector",
+    "question_answering": "SpanClassifier|span_classifier|QuestionAnswering|question_answering",
+    "ranking": "CrossEncoder|cross_encoder",
+    "tagging": "TokenClassifier|token_classifier|tagging",
+    "text_to_text": "TextToText|text_to_text",
 }
 MOST_OTHER_FILES = 3
 
@@ -234,6 +248,7 @@ def test_accelerated_forms_and_the_serving_tools_depend_on_little(place, others)
     assert {other for one, other in dependencies() if one == place} == others
 
 
+@functools.cache
 def words_in_code(path: pathlib.Path) -> list[str]:
     """The identifiers of a file, and its strings that are no docstrings."""
     text = path.read_text("utf-8")
@@ -250,16 +265,31 @@ def test_a_family_is_named_in_its_place_and_few_other_files():
 
     assert {"bert", "static", *FAMILY_WORDS} == set(registry.FAMILIES)
     own = [PROJECT / "keras_bert" / "encoders", PROJECT / "keras_bert/registry.py", PROJECT / "keras_bert/__init__.py"]
-    files = [path for path in source_files("keras_bert") if not any(place in (path, *path.parents) for place in own)]
-    words = {path: words_in_code(path) for path in files}
     for family, pattern in FAMILY_WORDS.items():
-        # An identifier with the name, or a string that is the name.
-        sign = re.compile(rf"\w*{pattern}\w*|(['\"]){pattern}\1", re.I)
-        named = {path.relative_to(PROJECT) for path, found in words.items() if any(map(sign.fullmatch, found))}
-        # Tokenizers have the names of the families that had them first, and ELECTRA's training is a task: a folder is
-        # one place there.
-        places = {path.parent if path.parts[1] in ("tasks", "tokenization") else path for path in named}
+        places = named_in(pattern, own)
         assert len(places) <= MOST_OTHER_FILES, f"{family} is named in {', '.join(map(str, sorted(places)))}"
+
+
+def named_in(pattern: str, own: Sequence[pathlib.Path]) -> set[pathlib.Path]:
+    """The places outside of `own` with an identifier that has the name, or with a string that is the name."""
+    sign = re.compile(rf"\w*({pattern})\w*|(['\"])({pattern})\2", re.I)
+    files = [path for path in source_files("keras_bert") if not any(place in (path, *path.parents) for place in own)]
+    named = {path.relative_to(PROJECT) for path in files if any(map(sign.fullmatch, words_in_code(path)))}
+    # Tokenizers have the names of the families that had them first, and a task may build on another one: a folder is
+    # one place there.
+    return {path.parent if path.parts[1] in ("tasks", "tokenization") else path for path in named}
+
+
+def test_a_task_is_named_in_its_folder_and_few_other_files():
+    folders = {path.parent.name for path in (PROJECT / "keras_bert" / "tasks").glob("*/entry.py")}
+    assert set(TASK_WORDS) == folders
+    others = [PROJECT / "keras_bert" / name for name in ("registry.py", "__init__.py", "program/earlier_names.py")]
+    # An entry of a family says where a head differs from that of other families.
+    others.append(PROJECT / "keras_bert" / "encoders")
+    for task, pattern in TASK_WORDS.items():
+        own = [PROJECT / "keras_bert" / "tasks" / task, *others]
+        named = named_in(pattern, own)
+        assert len(named) <= MOST_OTHER_FILES, f"{task} is named in {', '.join(map(str, sorted(named)))}"
 
 
 def test_only_entries_ask_for_the_name_of_a_family():

@@ -13,24 +13,22 @@ import numpy as np
 
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
+from keras_bert.registry import heads
 from keras_bert.tokenization.tokenizer import TokenTable
 
-# The parts of a model, which are the prefixes of weight names: `<part>/...`. Heads are named as in the models.
+# The parts of a model, which are the prefixes of weight names: `<part>/...`. Here are those that checkpoints of other
+# projects treat in a special way; the entries of the tasks have all heads.
 ENCODER = "encoder"
 POOLER = "encoder/pooler"
 MASKED_LM = "masked_lm_head"
 NEXT_SENTENCE = "next_sentence_head"
 CLASSIFIER = "classifier"
-TOKEN_CLASSIFIER = "token_classifier"
-SPAN_CLASSIFIER = "span_classifier"
-MULTIPLE_CHOICE = "choice_scorer"
 REPLACED_TOKEN = "replaced_token_head"
 DECODER = "decoder"
 CROSS_ATTENTION = "cross_attention"
 SPAN_BOUNDARY = "span_boundary_head"  # of SpanBERT's pre-training
 GENERATOR = "generator"  # the masked LM of an ELECTRA in pre-training
 SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling
-HEADS = (MASKED_LM, NEXT_SENTENCE, CLASSIFIER, TOKEN_CLASSIFIER, SPAN_CLASSIFIER, MULTIPLE_CHOICE, REPLACED_TOKEN)
 
 WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 
@@ -131,10 +129,10 @@ class BertCheckpoint:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads with weights, in the order of `HEADS`, followed by heads of the user's own model classes."""
-        parts = {part_of(name) for name in self.tensors}
-        others = sorted(parts - set(HEADS) - {ENCODER, POOLER})
-        return tuple(head for head in HEADS if head in parts) + tuple(others)
+        """The heads with weights, in the order of the tasks, followed by those that no entry of a task has."""
+        parts, known = {part_of(name) for name in self.tensors}, heads()
+        others = sorted(parts - set(known) - {ENCODER, POOLER})
+        return tuple(head for head in known if head in parts) + tuple(others)
 
     @property
     def num_bytes(self) -> int:

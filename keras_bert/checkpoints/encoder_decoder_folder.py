@@ -13,7 +13,7 @@ from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.hugging_face import SAFETENSORS_FILE, named_as_ours, read_weights
 from keras_bert.checkpoints.hugging_face_config import CONFIG_FILE, config_from, config_values
-from keras_bert.checkpoints.hugging_face_keys import FIXED, GENERATION, HARMLESS, REFUSED
+from keras_bert.checkpoints.hugging_face_keys import GENERATION, HARMLESS, REFUSED, fixed_values
 from keras_bert.checkpoints.name_table import NameTable, to_theirs
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.same_family import check_same_family
@@ -32,7 +32,7 @@ _TOKENS = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_
 _KEYS = KnownKeys(
     used=("model_type", "encoder", "decoder", *_TOKENS),
     harmless=("architectures", "id2label", "vocab_size", "tie_word_embeddings", *HARMLESS),
-    fixed=FIXED | {"is_encoder_decoder": (True,)},
+    fixed=fixed_values() | {"is_encoder_decoder": (True,)},
     refused=REFUSED,
 )
 _GENERATION_KEYS = KnownKeys(used=_TOKENS, harmless=[name for name in HARMLESS if name not in GENERATION])

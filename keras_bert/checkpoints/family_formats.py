@@ -13,9 +13,12 @@ from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable
 from keras_bert.checkpoints.weight_list import POOLER, weights_of
 from keras_bert.config import BertConfig
 from keras_bert.program.foreign_keys import KnownKeys
+from keras_bert.registry import heads
 
 # Sizes of `BertConfig` that the configs of some families have.
 OWN_SIZES = ("embedding_size", "num_hidden_groups", "inner_group_num")
+# A key of `HuggingFace.poolers` and `outputs`: all heads that are not there by name.
+EVERY_HEAD = "every head"
 # A remark about masked-LM heads of several families.
 HUB_EPSILON = "KerasHub computes the LayerNorm of this head with epsilon 1e-5; keras_bert uses the encoder's 1e-12"
 
@@ -30,7 +33,7 @@ class HuggingFace:
         tokenizer_class: the class of the tokenizer; None: named after the family or the kind of tokenizer.
         poolers: head ("" is the bare encoder) -> the names of our pooler's dense layer and of its LayerNorm, if it has
             one, in models whose pooler is not in the encoder.
-        outputs: head -> its output layer; by default `qa_outputs` for questions, else `classifier`.
+        outputs: head -> its output layer, where it is not that of other families.
         decoder_bias: a second name of the bias of the masked-LM head, or "".
         renamed: the end of a class name in other families -> that in this one.
         decoder: the class of a decoder with cross attention, or "".
@@ -77,17 +80,19 @@ class HuggingFace:
         The head must be given, since transformers calls several heads `classifier`, and the pooler of ModernBERT as
         the dense layer of its masked-LM head.
         """
-        last_layer = self.outputs.get(head, "qa_outputs" if head == form.SPAN_CLASSIFIER else "classifier")
-        pooler = dict(
-            zip(("dense", "layer_norm"), self.poolers.get(head or "", self.poolers.get("", ())), strict=False)
-        )
+        known, keys = heads(), [head, EVERY_HEAD, ""] if head else [""]
+        usual = known[head or form.CLASSIFIER].hugging_face_layer or "classifier"
+        last_layer = next((self.outputs[key] for key in keys if key in self.outputs), usual)
+        parts = next((self.poolers[key] for key in keys if key in self.poolers), ())
+        pooler = dict(zip(("dense", "layer_norm"), parts, strict=False))
         rows = [] if not pooler else _dense(POOLER, pooler["dense"])
         if "layer_norm" in pooler:
             ours, theirs = f"{form.POOLER}/layer_norm", pooler["layer_norm"]
             rows += [(f"{ours}/gamma", f"{theirs}.weight"), (f"{ours}/beta", f"{theirs}.bias")]
         rows += _dense(head or form.CLASSIFIER, last_layer)
         found = [(row.ours, row.hugging_face, row.hugging_face_layout) for row in weights_of(config)]
-        found += _dense(form.SPAN_CLASSIFIER, "qa_outputs")
+        for entry in (entry for entry in known.values() if entry.hugging_face_layer):
+            found += _dense(entry.name, entry.hugging_face_layer)
         names = {row[1] for row in rows}
         return NameTable([*rows, *(row for row in found if row[1] and row[1] not in names)])
 
@@ -129,7 +134,8 @@ def google_names(config: BertConfig, head: str) -> NameTable:
     Google stores the kernels of last layers as [classes, inputs].
     """
     rows = [(row.ours, row.google, row.google_layout) for row in weights_of(config) if row.google]
-    for last, prefix in ((form.SPAN_CLASSIFIER, "cls/squad/"), (head, "")):
+    others = ((other.name, other.google) for other in heads().values() if other.google)
+    for last, prefix in (*others, (head, "")):
         rows.append((f"{last}/kernel", f"{prefix}output_weights", TRANSPOSED))
         rows.append((f"{last}/bias", f"{prefix}output_bias", SAME))
     return NameTable(rows)

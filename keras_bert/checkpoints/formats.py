@@ -36,7 +36,7 @@ from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import read_json_object
-from keras_bert.registry import families, imported
+from keras_bert.registry import families, imported, task_of
 
 # Format name -> function that writes a checkpoint into an existing folder and returns the names of unwritten weights.
 WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
@@ -93,11 +93,9 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
             f"The {format} format cannot hold the state of the optimizer. Use format='google', save the whole model "
             "with model.save('model.keras'), or leave include_optimizer out."
         )
-    if format != "keras_bert" and getattr(checkpoint.model_class, "__name__", "") == "SentenceClassifier":
-        raise InputError(
-            f"The {format} format has no place for a SentenceClassifier, whose labels depend on a pooling. Write it "
-            "with format='keras_bert', or its encoder alone: SentenceEncoder.from_pretrained(folder)."
-        )
+    task = task_of(checkpoint.model_class)
+    if format != "keras_bert" and task is not None and task.only_ours:
+        raise InputError(f"The {format} format has no place for {task.only_ours}")
     check_tensors(checkpoint)
     write = WRITERS[format]
     if checkpoint.config.is_static and format != "keras_bert":

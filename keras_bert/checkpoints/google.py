@@ -23,7 +23,7 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object, strings
-from keras_bert.registry import families, imported
+from keras_bert.registry import families, heads, imported
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -32,8 +32,6 @@ CONFIG_FILE = "bert_config.json"
 VOCABULARY_FILE = "vocab.txt"
 PREFIX = "bert_model.ckpt"
 _OUR_KEY = "keras_bert"  # an added key of bert_config.json: Google keeps tasks and labels in code
-# Google's scripts name the last layer of every task `output_weights`; an added key of the config tells the task.
-_TASK_HEADS = (form.CLASSIFIER, form.TOKEN_CLASSIFIER, form.MULTIPLE_CHOICE)
 # ELECTRA's generator has its own encoder, unless it was trained without a discriminator.
 _GENERATOR, _GENERATOR_HEAD = "generator/", "generator_predictions/"
 _OPTIMIZER = re.compile(
@@ -54,7 +52,7 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
     config, says_casing, ours = read_config(folder, variables)
     config_file = _config_file(folder)
     head = member(ours, "output_weights", str, config_file)
-    head = head if head in _TASK_HEADS else form.CLASSIFIER
+    head = head if head in _alike() else form.CLASSIFIER
     table = google_names(config, head)
     has_generator = any(name.startswith(_GENERATOR) for name in variables)
     if config.family.google:
@@ -78,7 +76,7 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
             f"{', '.join(list(variables)[:3])}, ..."
         )
     labels = None
-    if head != form.MULTIPLE_CHOICE and f"{head}/bias" in tensors:
+    if heads()[head].has_labels and f"{head}/bias" in tensors:
         count = form.num_outputs(prefix, tensors, head)
         labels = tuple(strings(ours, "labels", config_file) or [f"LABEL_{number}" for number in range(count)])
     one_output = labels is not None and head == form.CLASSIFIER and len(labels) == 1
@@ -130,6 +128,11 @@ def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None
     ours = config.extra.get(_OUR_KEY)
     extra = {key: value for key, value in config.extra.items() if key != _OUR_KEY}
     return config.replace(extra=extra), "do_lower_case" in values, ours if isinstance(ours, dict) else {}
+
+
+def _alike() -> list[str]:
+    """Returns the heads that Google's scripts name alike: an added key of the config tells which one it is."""
+    return [name for name, head in heads().items() if head.google == ""]
 
 
 def _check_keys(values: Mapping, family: str, file: str) -> None:
@@ -188,7 +191,7 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
             f"{checkpoint.path}: the masked-LM head has its own output table (tie_word_embeddings is false), which "
             "Google's format cannot hold. Use format='huggingface' or 'keras_bert'."
         )
-    head = next((head for head in _TASK_HEADS if head in checkpoint.heads), form.CLASSIFIER)
+    head = next((head for head in _alike() if head in checkpoint.heads), form.CLASSIFIER)
     table = google_names(config, head)
     has_pooler = f"{form.POOLER}/dense/kernel" in checkpoint.tensors and theirs.has_pooler
     check_same_family(checkpoint, "Google's code", always_projects=False, has_pooler=has_pooler)

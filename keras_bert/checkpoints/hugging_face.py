@@ -35,20 +35,12 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import inside
 from keras_bert.program.json_files import checked, member, read_json_object, strings
-from keras_bert.registry import WORD_PIECE
+from keras_bert.registry import WORD_PIECE, heads
 
 SAFETENSORS_FILE = "model.safetensors"
 TORCH_FILE = "pytorch_model.bin"
 WEIGHTS_FILES = (SAFETENSORS_FILE, f"{SAFETENSORS_FILE}.index.json", TORCH_FILE, f"{TORCH_FILE}.index.json")
 
-# End of their class name -> our head; the first entry that fits a checkpoint names its class.
-_ARCHITECTURES = {
-    "ForQuestionAnswering": form.SPAN_CLASSIFIER,
-    "ForQuestionAnsweringSimple": form.SPAN_CLASSIFIER,
-    "ForTokenClassification": form.TOKEN_CLASSIFIER,
-    "ForMultipleChoice": form.MULTIPLE_CHOICE,
-    "ForSequenceClassification": form.CLASSIFIER,
-}
 _OF_BARE_ENCODERS = (
     "embeddings.",
     "embeddings_project.",
@@ -107,8 +99,8 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         tensors.pop(form.OUTPUT_EMBEDDINGS, None)
     elif names.decoder_bias in stored and bias in stored:
         ignored.append(bias)
-    has_labels = head in (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
-    labels = labels_of(folder, values, form.num_outputs(weights_path, tensors, head)) if has_labels else None
+    count = form.num_outputs(weights_path, tensors, head) if heads()[head].has_labels else None
+    labels = labels_of(folder, values, count)
     ranking, notes = None, []
     if head == form.CLASSIFIER and labels:
         ranking, notes = read_cross_encoder(path, values, file, config, len(labels))
@@ -137,7 +129,7 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     Raises:
         InputError: transformers does not know the family, or would compute something else, see `check_same_family`.
     """
-    heads, config = checkpoint.heads, checkpoint.config
+    present, config = checkpoint.heads, checkpoint.config
     names = config.family.hugging_face
     if names is None:
         raise InputError(
@@ -145,11 +137,11 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
             "format='keras_bert'."
         )
     named = {form.part_of(weight.ours) for weight in weights_of(config) if weight.hugging_face}
-    architecture = next((name for name, head in _ARCHITECTURES.items() if head in heads), None)
-    if form.REPLACED_TOKEN in heads and form.REPLACED_TOKEN in named:
+    architecture = next((name for name, head in _heads_of_classes().items() if head in present), None)
+    if form.REPLACED_TOKEN in present and form.REPLACED_TOKEN in named:
         architecture = architecture or "ForPreTraining"
     architecture = architecture or _language_model(
-        form.MASKED_LM in heads, form.NEXT_SENTENCE in heads and form.NEXT_SENTENCE in named
+        form.MASKED_LM in present, form.NEXT_SENTENCE in present and form.NEXT_SENTENCE in named
     )
     table = names.names(config, _head_of(architecture))
     architecture = names.renamed.get(architecture, architecture)
@@ -175,7 +167,7 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         write_safetensors(file, written, {"format": "pt"})
     if checkpoint.vocabulary is not None:
         tokenizer.write_tokenizer(folder, checkpoint.vocabulary, config)
-    if form.CLASSIFIER in heads:
+    if form.CLASSIFIER in present:
         write_cross_encoder(checkpoint, folder)
     if checkpoint.sentence is not None:
         write_sentence_modules(checkpoint, folder)
@@ -189,9 +181,14 @@ def _language_model(has_masked_lm: bool, has_next_sentence: bool) -> str:
     return "ForNextSentencePrediction" if has_next_sentence else "Model"
 
 
+def _heads_of_classes() -> dict[str, str]:
+    """Returns the end of the name of a class -> our head. The first one that fits a checkpoint names its class."""
+    return {ending: name for name, head in heads().items() for ending in head.hugging_face}
+
+
 def _head_of(architecture: str) -> str | None:
     """Returns the head of one of their classes, or None for an encoder or a language model."""
-    return next((head for name, head in _ARCHITECTURES.items() if architecture.endswith(name)), None)
+    return next((head for ending, head in _heads_of_classes().items() if architecture.endswith(ending)), None)
 
 
 def _bias_of(config: BertConfig) -> str:

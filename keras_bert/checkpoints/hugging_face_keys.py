@@ -45,11 +45,7 @@ HARMLESS = (
     # fields of other families
     *("embedding_size", "num_hidden_groups", "inner_group_num", "type_vocab_size"),
 )
-# Each class is read by the files of its tokenizer. Others cut texts by rules that no file says.
-_FORMATS = [entry.hugging_face for entry in families(has=lambda entry: entry.hugging_face).values()]
-_TOKENIZERS = dict.fromkeys(theirs.tokenizer_class or f"{theirs.classes}Tokenizer" for theirs in _FORMATS)
-_TOKENIZERS = (*_TOKENIZERS, "TransfoXLTokenizer", "XLMRobertaTokenizer")
-FIXED = {
+_FIXED = {
     "is_decoder": (False,),
     "add_cross_attention": (False,),
     "is_encoder_decoder": (False,),
@@ -57,7 +53,6 @@ FIXED = {
     "pruned_heads": ({},),
     "layers_to_keep": ([],),
     "problem_type": ("single_label_classification", "multi_label_classification", "regression"),
-    "tokenizer_class": (*_TOKENIZERS, *(f"{name}Fast" for name in _TOKENIZERS)),
     "adapters": ({}, {"adapters": {}, "config_map": {}, "fusion_config_map": {}, "fusions": {}}),
     # TinyBERT
     **{"cell": ({},), "structure": ([],), "pre_trained": ("",), "training": ("",)},
@@ -73,6 +68,15 @@ _USED = (*_USED, "sbert_ce_default_activation_function")
 _OURS = ("extra", "do_lower_case", "position_offset", "embedding_projection", "pooler_act")
 
 
+def fixed_values() -> dict[str, tuple]:
+    """Returns the keys of a `config.json` of any family that have only certain values."""
+    formats = [entry.hugging_face for entry in families(has=lambda entry: entry.hugging_face).values()]
+    # Each class is read by the files of its tokenizer. Others cut texts by rules that no file says.
+    classes = dict.fromkeys(theirs.tokenizer_class or f"{theirs.classes}Tokenizer" for theirs in formats)
+    classes = (*classes, "TransfoXLTokenizer", "XLMRobertaTokenizer")
+    return {**_FIXED, "tokenizer_class": (*classes, *(f"{name}Fast" for name in classes))}
+
+
 def known_keys(family: Family) -> KnownKeys:
     """Returns the keys of the `config.json` of a family."""
     theirs = family.hugging_face
@@ -81,6 +85,6 @@ def known_keys(family: Family) -> KnownKeys:
     return KnownKeys(
         used=(*(field.name for field in fields if field.name not in absent), *theirs.keys, *_USED, *theirs.more.used),
         harmless=(*HARMLESS, *theirs.more.harmless),
-        fixed=FIXED | dict(theirs.more.fixed),
+        fixed=fixed_values() | dict(theirs.more.fixed),
         refused=REFUSED,
     )

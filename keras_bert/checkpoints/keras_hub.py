@@ -14,7 +14,14 @@ from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.family_formats import KerasHub
-from keras_bert.checkpoints.keras_hub_task import ANY_OBJECT, OBJECT_KEYS, TASK_FILE, read_json, read_task
+from keras_bert.checkpoints.keras_hub_task import (
+    ANY_OBJECT,
+    MASKED_LM_TASK,
+    OBJECT_KEYS,
+    TASK_FILE,
+    read_json,
+    read_task,
+)
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.name_table import SAME, NameTable, to_ours
 from keras_bert.checkpoints.weight_list import POOLER, SEGMENTS
@@ -70,7 +77,7 @@ _PIECES = KnownKeys(
 
 def task_names(task: str, family: KerasHub) -> NameTable:
     """Returns the names of the weights of a task, which Keras numbers in each layer."""
-    if task.endswith("MaskedLM"):
+    if task.endswith(MASKED_LM_TASK):
         layer = "layers/masked_lm_head"
         return NameTable(
             [
@@ -142,7 +149,7 @@ def read_keras_hub(path: str) -> BertCheckpoint:
         if f"{form.CLASSIFIER}/bias" in heads:
             count = form.num_outputs(os.path.join(path, TASK_WEIGHTS_FILE), heads, form.CLASSIFIER)
             labels = tuple(f"LABEL_{number}" for number in range(count))
-        if task.name.endswith("MaskedLM") and family.masked_lm_remark:
+        if task.name.endswith(MASKED_LM_TASK) and family.masked_lm_remark:
             remarks.append(family.masked_lm_remark)
     if has_hidden_rows(config):
         tensors, config = as_published(tensors, config)

@@ -15,7 +15,7 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import keras_hub
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.family_formats import KerasHub
-from keras_bert.checkpoints.keras_hub_task import TASK_FILE
+from keras_bert.checkpoints.keras_hub_task import MASKED_LM_TASK, TASK_FILE
 from keras_bert.checkpoints.keras_weights_file import write_keras_weights
 from keras_bert.checkpoints.name_table import NameTable, to_theirs
 from keras_bert.checkpoints.weight_list import SEGMENTS
@@ -31,7 +31,7 @@ from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 _METADATA_FILE, _PREPROCESSOR_FILE = "metadata.json", "preprocessor.json"
 _VERSION = "0.32.0"  # of KerasHub, whose form the files have
 # Head -> the end of the task's class name. A preset has one head.
-_TASKS = {form.CLASSIFIER: "TextClassifier", form.MASKED_LM: "MaskedLM"}
+_TASKS = {form.CLASSIFIER: "TextClassifier", form.MASKED_LM: MASKED_LM_TASK}
 _EMBEDDER = "TextEmbedder"
 # Settings that do not change what a trained model computes, and those that `write_keras_hub` treats itself.
 _NOT_COMPARED = (

@@ -35,7 +35,9 @@ _PREPROCESSOR_KEYS = KnownKeys(
     ),
     fixed={"truncate": ("round_robin",)},
 )
-_TASKS = ("Classifier", "MaskedLM", "TextEmbedder")
+# The end of the name of the class of masked language models.
+MASKED_LM_TASK = "MaskedLM"
+_TASKS = ("Classifier", MASKED_LM_TASK, "TextEmbedder")
 # Activation of the outputs of a classifier -> its problem type.
 PROBLEM_TYPES = {"linear": "classification", "softmax": "classification", "sigmoid": "multi_label"}
 

@@ -23,9 +23,10 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
     model_class = checkpoint.model_class or class_for(checkpoint)[0]
     name = class_name(model_class)
     used = registry.task_of(model_class)
-    used_class = name
-    if used is None or used.example is None or name not in registry.TASKS:
-        used, used_class = registry.task("Encoder"), "Encoder"
+    if used is None or used.example is None or used.model is None or registry.imported(used.model) is not model_class:
+        used = registry.task("Encoder")
+    module, _, used_class = (used.model or "keras_bert.Encoder").rpartition(".")
+    is_ours = module.partition(".")[0] == "keras_bert"
     ask = used.example
     if checkpoint.vocabulary is not None:
         ask = ask.replace('"a [MASK]"', _as_code(f"a {checkpoint.vocabulary.special_tokens.mask}"))
@@ -45,10 +46,10 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
         "## Use",
         "",
         "```python",
-        "import keras_bert",
+        "import keras_bert" if is_ours else f"from {module} import {used_class}",
         *(["import numpy as np"] if "np." in ask else []),
         "",
-        f'model = keras_bert.{used_class}.from_pretrained("path/of/this/folder")',
+        f'model = {"keras_bert." if is_ours else ""}{used_class}.from_pretrained("path/of/this/folder")',
         f"print({ask})",
         "```",
         "",

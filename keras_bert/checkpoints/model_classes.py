@@ -7,9 +7,8 @@ from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.models.encoders import encoder_class
+from keras_bert.program import earlier_names
 from keras_bert.program.errors import InputError
-
-_LABELLED = (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
 
 
 def class_name(model_class: type) -> str:
@@ -24,13 +23,14 @@ def find_class(name: str, where: str) -> type:
     import keras
 
     from keras_bert.models.base import BertModel
-    from keras_bert.models.class_names import EARLIER_NAMES
 
-    name = EARLIER_NAMES.get(name, name)
+    name = earlier_names.CLASSES.get(name, name)
     paths = [family.encoder for family in registry.families().values()]
     known = {path.rsplit(".", 1)[1]: path for path in (*paths, *registry.model_paths())}
     if name in known:
         return registry.imported(known[name])
+    if (short := name.rpartition(">")[2]) in known:
+        registry.imported(known[short])  # now Keras knows the class, if it is that of a registered task or family
     model_class = keras.saving.get_registered_object(name)
     if not (isinstance(model_class, type) and issubclass(model_class, BertModel)):
         raise InputError(
@@ -42,13 +42,14 @@ def find_class(name: str, where: str) -> type:
 
 def labelled_head(model_class: type) -> str | None:
     """Returns the head of a model whose outputs have labels, or None."""
-    return next((head for head in heads_of(model_class) if head in _LABELLED), None)
+    task = registry.task_of(model_class)
+    return next((head.name for head in task.heads if head.has_labels), None) if task else None
 
 
 def heads_of(model_class: type) -> tuple[str, ...]:
     """Returns the heads of a model class; subclasses have the heads of their base class."""
     task = registry.task_of(model_class)
-    return task.heads if task else ()
+    return _names(task) if task else ()
 
 
 def fields_of(model_class: type, arguments: Mapping) -> dict[str, Mapping]:
@@ -58,18 +59,31 @@ def fields_of(model_class: type, arguments: Mapping) -> dict[str, Mapping]:
 
 
 def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:
-    """Returns the class that uses the most heads of a checkpoint, and its constructor arguments besides the config."""
-    heads = set(checkpoint.heads)
-    if checkpoint.sentence is not None and not heads & set(form.HEADS):
-        return find_class("SentenceEncoder", checkpoint.path), dict(checkpoint.sentence)
-    if not heads & set(form.HEADS):
+    """Returns the class that uses the most heads of a checkpoint, and its constructor arguments besides the config.
+
+    Of several, it is the one whose arguments the checkpoint tells; else the one that needs no other head.
+    """
+    present = set(checkpoint.heads)
+
+    def fit(task: registry.Task) -> tuple:
+        return len(present.intersection(_names(task))), _is_told(task, checkpoint), -len(task.heads)
+
+    best = max(map(registry.task, registry.TASKS), key=fit)
+    if best.model is None:
         return encoder_class(checkpoint.config), {}
-    best = max(map(registry.task, registry.TASKS), key=lambda task: (len(heads & set(task.heads)), -len(task.heads)))
-    model_class = registry.imported(best.model)
+    model_class, is_told = registry.imported(best.model), _is_told(best, checkpoint)
+    arguments = dict(getattr(checkpoint, best.told_as)) if is_told else {}
     head = labelled_head(model_class)
-    arguments = {"labels": list(checkpoint.labels)} if head else {}
-    if head == form.CLASSIFIER and checkpoint.ranking and checkpoint.ranking.get("activation"):
-        return find_class("CrossEncoder", checkpoint.path), {**checkpoint.ranking, **arguments}
-    if head == form.CLASSIFIER and checkpoint.problem_type != "classification":
+    if head:
+        arguments["labels"] = list(checkpoint.labels)
+    if head == form.CLASSIFIER and not is_told and checkpoint.problem_type != "classification":
         arguments["problem_type"] = checkpoint.problem_type
     return model_class, arguments
+
+
+def _names(task: registry.Task) -> tuple[str, ...]:
+    return tuple(head.name for head in task.heads)
+
+
+def _is_told(task: registry.Task, checkpoint: BertCheckpoint) -> bool:
+    return task.told_as is not None and task.is_told(getattr(checkpoint, task.told_as))

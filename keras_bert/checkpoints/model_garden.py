@@ -18,6 +18,7 @@ from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, S
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
+from keras_bert.registry import heads
 
 
 def _dense(ours: str, theirs: str, kernel: str = SAME, bias: str = SAME) -> list[tuple]:
@@ -132,9 +133,8 @@ def _our_name(name: str) -> tuple[str, str] | None:
 def _last_layer(key: str, variables: Mapping[str, StoredTensor]) -> str:
     """Returns our head for the last layer, which BertTokenClassifier, BertSpanLabeler and the converter name alike."""
     # BertSpanLabeler nests a network in a network, so the path of its last layer is one object longer.
-    return (
-        form.SPAN_CLASSIFIER if re.search(r"layer_with_weights-1/layer_with_weights-0/", key) else form.TOKEN_CLASSIFIER
-    )
+    is_nested = re.search(r"layer_with_weights-1/layer_with_weights-0/", key)
+    return "span_classifier" if is_nested else "token_classifier"
 
 
 def _config(folder: str, tensors: Mapping, variables: Mapping) -> tuple[BertConfig, bool]:
@@ -167,7 +167,7 @@ def _config_of_shapes(tensors: Mapping, variables: Mapping) -> BertConfig:
 
 
 def _labels(prefix: str, tensors: Mapping[str, StoredTensor]) -> tuple[str, ...] | None:
-    for head in (form.CLASSIFIER, form.TOKEN_CLASSIFIER):
+    for head in (name for name, head in heads().items() if head.has_labels):
         count = form.num_outputs(prefix, tensors, head)
         if count is not None:
             return tuple(f"LABEL_{number}" for number in range(count))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from keras_bert.checkpoints.checkpoint import CLASSIFIER, ENCODER, HEADS, POOLER, WEIGHT_TYPES, BertCheckpoint, part_of
+from keras_bert.checkpoints.checkpoint import CLASSIFIER, ENCODER, POOLER, WEIGHT_TYPES, BertCheckpoint, part_of
 from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
 from keras_bert.program.errors import InputError
 
@@ -14,13 +14,12 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
     if not any(name.startswith(f"{POOLER}/") for name in tensors):
         expected = {name: shape for name, shape in expected.items() if not name.startswith(f"{POOLER}/")}
     for head in checkpoint.heads:
-        if head in HEADS:
-            kernel = tensors.get(f"{head}/kernel")
-            num_classes = kernel.shape[-1] if kernel and kernel.shape else len(checkpoint.labels or ())
-            expected |= head_shapes(config, head, num_classes)
-            if head == CLASSIFIER and kernel and config.sentence_pooling != "mean":
-                # A SentenceClassifier reads the vector of a text, of any width.
-                expected[f"{head}/kernel"] = (kernel.shape[0], num_classes)
+        kernel = tensors.get(f"{head}/kernel")
+        num_classes = kernel.shape[-1] if kernel and kernel.shape else len(checkpoint.labels or ())
+        expected |= head_shapes(config, head, num_classes)
+        if head == CLASSIFIER and kernel and config.sentence_pooling != "mean":
+            # A SentenceClassifier reads the vector of a text, of any width.
+            expected[f"{head}/kernel"] = (kernel.shape[0], num_classes)
     missing = [name for name in expected if name not in tensors]
     if missing:
         raise InputError(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, SAME, TRANSPOSED
 from keras_bert.config import BertConfig
-from keras_bert.registry import imported
+from keras_bert.registry import heads, imported
 
 Shape = tuple[int, ...]
 LAYER = "encoder/layer_*"
@@ -85,14 +85,19 @@ def encoder_shapes(config: BertConfig) -> dict[str, Shape]:
 
 
 def head_shapes(config: BertConfig, head: str, num_classes: int) -> dict[str, Shape]:
-    """Returns name -> shape of the weights of a head; only classifiers use `num_classes`."""
-    width = config.hidden_size
-    if head == form.MASKED_LM:
-        return _shapes(row for row in weights_of(config) if form.part_of(row.ours) == head)
-    if head == form.REPLACED_TOKEN:
-        return _shapes([*dense(f"{head}/dense", width, width), *dense(f"{head}/output_dense", width, 1)])
-    fixed = {form.NEXT_SENTENCE: 2, form.SPAN_CLASSIFIER: 2, form.MULTIPLE_CHOICE: 1}
-    return _shapes(dense(head, width, fixed.get(head, num_classes)))
+    """Returns name -> shape of the weights of a head, as far as its entry says them; see `registry.Head`."""
+    entry = heads().get(head)
+    if entry is None:
+        return {}
+    if entry.weights:
+        return _shapes(entry.weights(config))
+    num_outputs = num_classes if entry.has_labels else entry.num_outputs
+    return {} if num_outputs is None else _shapes(dense(head, config.hidden_size, num_outputs))
+
+
+def listed_by_family(config: BertConfig, head: str) -> list[Weight]:
+    """Returns the weights of a head that the family lists."""
+    return [row for row in weights_of(config) if form.part_of(row.ours) == head]
 
 
 def _shapes(rows: Iterable[Weight]) -> dict[str, Shape]:

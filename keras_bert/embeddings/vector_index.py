@@ -338,16 +338,16 @@ def _largest(row: np.ndarray, count: int) -> np.ndarray:
 def model_fingerprint(model) -> str:
     """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing."""
     encoder = getattr(model, "encoder", model)
-    is_sentence_encoder = hasattr(model, "embedding_size")
+    knows_pooling = hasattr(model, "embedding_size")
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     config = model.config
     facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, config.do_lower_case]
-    if is_sentence_encoder:
+    if knows_pooling:
         facts += [list(model.pooling), model.sentence_head.get_config()["dense"], model.prompts, model.default_prompt]
     digest = hashlib.sha256(json.dumps([*facts, model.vocabulary.sha256]).encode())
     pooler = {id(weight) for weight in encoder.pooler.weights} if hasattr(encoder, "pooler") else ()
-    for weight in model.weights if is_sentence_encoder else encoder.weights:
+    for weight in model.weights if knows_pooling else encoder.weights:
         if id(weight) not in pooler:
             array = np.ascontiguousarray(np.asarray(weight, np.float32))
             digest.update(repr(array.shape).encode())

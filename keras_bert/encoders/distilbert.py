@@ -33,7 +33,7 @@ FAMILY = Family(
     hugging_face=HuggingFace(
         classes="DistilBert",
         prefix="distilbert",
-        poolers={form.CLASSIFIER: ("pre_classifier",), form.MULTIPLE_CHOICE: ("pre_classifier",)},
+        poolers={form.CLASSIFIER: ("pre_classifier",), "choice_scorer": ("pre_classifier",)},
         keys={
             "dim": "hidden_size",
             "n_layers": "num_hidden_layers",

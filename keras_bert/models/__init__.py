@@ -15,7 +15,7 @@ verb_options.py        checks their options
 fit_callbacks.py       what Keras' callbacks need to know of a model
 losses.py              loss terms: a sum and a weight each
 metrics.py             metrics that are ratios of sums
-class_names.py         the names of model classes in saved files, today's and earlier ones
+class_names.py         registers model classes with Keras, under today's and earlier names
 distributed_model.py   the training step for several devices and for gradient accumulation
 stream_memory.py       the memory that a batch leaves to the next one
 distiller.py           trains a small model on what a large one computes

@@ -9,7 +9,7 @@ atomic_output.py        writes a file or folder completely or not at all
 folder_lock.py          allows one writer at a time in a folder, and removes folders of dead writers
 columns.py              reads columns that users pass: lists, arrays, columns of tables
 record_files.py         reads TFRecord files as bytes, plain or compressed
-earlier_modules.py      finds modules under the names that they had in earlier versions
+earlier_names.py        the names of modules and model classes in earlier versions
 foreign_keys.py         checks that each key of another project's file is used, harmless or refused
 number_checks.py        refuses outputs of models that are not numbers
 foreign_files.py        limits the size of untrusted files, and refuses links and names that lead out of their folder

@@ -12,10 +12,11 @@ from keras_bert.tasks.question_answering.answer_locations import check_training_
 from keras_bert.tasks.question_answering.answers import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
 from keras_bert.tasks.question_answering.model import SpanClassifier
+from keras_bert.tasks.question_answering.options import QuestionAnsweringOptions
 from keras_bert.tasks.question_answering.predictions import write_answers, write_errors
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.fine_tuning import fine_tune
-from keras_bert.training.fine_tuning_options import FineTuningOptions, QuestionAnsweringOptions
+from keras_bert.training.fine_tuning_options import FineTuningOptions
 from keras_bert.training.finished_runs import ask_model, calibrate_answered, load_trained_model, write_eval_results
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint

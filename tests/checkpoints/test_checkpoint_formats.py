@@ -32,9 +32,9 @@ HEADS = {
     "masked_lm": ((form.MASKED_LM,), None),
     "next_sentence": ((form.NEXT_SENTENCE,), None),
     "classifier": ((form.CLASSIFIER,), LABELS),
-    "tagger": ((form.TOKEN_CLASSIFIER,), LABELS),
-    "span": ((form.SPAN_CLASSIFIER,), None),
-    "choice": ((form.MULTIPLE_CHOICE,), None),
+    "tagger": (("token_classifier",), LABELS),
+    "span": (("span_classifier",), None),
+    "choice": (("choice_scorer",), None),
 }
 
 

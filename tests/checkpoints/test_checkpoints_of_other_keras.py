@@ -265,7 +265,7 @@ def test_model_garden_itself_computes_the_same(tmp_path):
     pretrainer = BertPretrainer.from_pretrained(tmp_path / "pretrainer")
     outputs = pretrainer({**features, "masked_lm_positions": np.tile(np.array([[1, 3]], "int32"), (3, 1))})
     assert_close(outputs, np.load(tmp_path / "pretrainer.npz"), features)
-    assert read_checkpoint(tmp_path / "tagger").heads == (form.TOKEN_CLASSIFIER,)
-    assert read_checkpoint(tmp_path / "span").heads == (form.SPAN_CLASSIFIER,)
+    assert read_checkpoint(tmp_path / "tagger").heads == ("token_classifier",)
+    assert read_checkpoint(tmp_path / "span").heads == ("span_classifier",)
     for name in ("encoder", "encoder_v2", "classifier", "pretrainer", "tagger", "span"):
         assert read_checkpoint(tmp_path / name).ignored == ()

@@ -10,8 +10,8 @@ from places import TESTS
 
 import keras_bert
 from keras_bert.checkpoints.model_classes import find_class
-from keras_bert.models.class_names import EARLIER_NAMES
-from keras_bert.program.earlier_modules import _EARLIER as EARLIER_MODULES
+from keras_bert.program.earlier_names import CLASSES as EARLIER_NAMES
+from keras_bert.program.earlier_names import MODULES as EARLIER_MODULES
 
 STORED = TESTS / "stored_models"
 # Folder of tests/stored_models -> its current class.

@@ -314,7 +314,7 @@ def test_settings_that_change_the_results_are_refused(changes, message, folders,
     ],
 )
 def test_the_summary_of_an_electra_counts_for_multiple_choice_only(changes, message, tmp_path):
-    for head in (form.MULTIPLE_CHOICE, form.CLASSIFIER):
+    for head in ("choice_scorer", form.CLASSIFIER):
         folder = tmp_path / head
         write_checkpoint(
             checkpoint_of("electra", head, hidden_act="gelu_erf", pooler_act="gelu_erf"), folder, "huggingface"
@@ -323,11 +323,11 @@ def test_the_summary_of_an_electra_counts_for_multiple_choice_only(changes, mess
         (folder / "config.json").write_text(json.dumps(values | changes))
     read_checkpoint(tmp_path / form.CLASSIFIER)
     with pytest.raises(InputError, match=message):
-        read_checkpoint(tmp_path / form.MULTIPLE_CHOICE)
+        read_checkpoint(tmp_path / "choice_scorer")
 
 
 def test_the_activation_of_an_electra_for_multiple_choice_is_kept(tmp_path):
-    checkpoint = checkpoint_of("electra", form.MULTIPLE_CHOICE, pooler_act="relu")
+    checkpoint = checkpoint_of("electra", "choice_scorer", pooler_act="relu")
     write_checkpoint(checkpoint, tmp_path / "folder", "huggingface")
     assert json.loads((tmp_path / "folder" / "config.json").read_text())["summary_activation"] == "relu"
     assert read_checkpoint(tmp_path / "folder").config.pooler_act == "relu"

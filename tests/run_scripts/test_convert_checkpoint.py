@@ -51,7 +51,7 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
 
 def test_a_conversion_names_what_it_leaves_out(tmp_path):
     # No model of ours has both of these heads.
-    two_heads = random_checkpoint(form.MASKED_LM, form.MULTIPLE_CHOICE)
+    two_heads = random_checkpoint(form.MASKED_LM, "choice_scorer")
     write_checkpoint(two_heads, tmp_path / "google", "google")
     lines = convert_checkpoint(tmp_path / "google", tmp_path / "ours")
     [note] = lines[1:]

@@ -37,7 +37,7 @@ FAMILY = Family(
         outputs={form.CLASSIFIER: "classifier.out_proj"},
         decoder_bias="cls.predictions.decoder.bias",
         classifier_has_hidden_act=True,
-        refused_heads={form.SPAN_CLASSIFIER: "BigBirdForQuestionAnswering has more layers than this span classifier"},
+        refused_heads={"span_classifier": "BigBirdForQuestionAnswering has more layers than this span classifier"},
         defaults={"hidden_act": "gelu_new"},
         more=KnownKeys(fixed={"rescale_embeddings": (False,), "use_bias": (True,)}),
     ),

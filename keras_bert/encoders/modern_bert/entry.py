@@ -1,14 +1,13 @@
 """ModernBERT. Reference: Warner et al., 2024, arXiv 2412.13663; transformers, `models/modernbert/`."""
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.family_formats import HuggingFace
+from keras_bert.checkpoints.family_formats import EVERY_HEAD, HuggingFace
 from keras_bert.checkpoints.weight_list import LAYER, POOLER, Weight, dense, in_layers, layer_norm, masked_lm
 from keras_bert.config import BertConfig
 from keras_bert.encoders.modern_bert import keys
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.registry import BYTE_PAIR, Family, size
 
-_TASKS = (form.CLASSIFIER, form.TOKEN_CLASSIFIER, form.SPAN_CLASSIFIER, form.MULTIPLE_CHOICE)
 _RENAMED = ("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps")
 
 
@@ -65,8 +64,8 @@ FAMILY = Family(
         classes="ModernBert",
         prefix="model",
         tokenizer_class="PreTrainedTokenizer",
-        poolers=dict.fromkeys(_TASKS, ("head.dense", "head.norm")),
-        outputs=dict.fromkeys(_TASKS, "classifier"),
+        poolers={EVERY_HEAD: ("head.dense", "head.norm")},
+        outputs={EVERY_HEAD: "classifier"},
         pooler_act_heads=None,
         keys={
             "hidden_activation": "hidden_act",

@@ -66,9 +66,9 @@ FAMILY = Family(
         prefix="transformer",
         poolers={
             form.CLASSIFIER: ("sequence_summary.summary",),
-            form.MULTIPLE_CHOICE: ("sequence_summary.summary",),
+            "choice_scorer": ("sequence_summary.summary",),
         },
-        outputs={form.CLASSIFIER: "logits_proj", form.MULTIPLE_CHOICE: "logits_proj"},
+        outputs={form.CLASSIFIER: "logits_proj", "choice_scorer": "logits_proj"},
         renamed={"ForMaskedLM": "LMHeadModel", "ForQuestionAnswering": "ForQuestionAnsweringSimple"},
         pooler_act_heads=None,
         first_token_is_last=True,

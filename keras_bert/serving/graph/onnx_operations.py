@@ -1,4 +1,4 @@
-"""The operations of our ONNX files, and the shapes of their results.
+"""The operations that our ONNX files may have, and the shapes of their results.
 
 `OnnxGraph` writes these operations only, and `check_onnx` allows no others. The shapes show how much memory a file from
 a stranger takes before a runtime gets it.
@@ -167,9 +167,10 @@ def _axes(axes, shape: Shape) -> list[int]:
 
 # Operation -> function of its attributes and the values of its inputs that returns the shape of its result.
 OPERATIONS: dict[str, Callable] = {
-    **dict.fromkeys(("Abs", "Cast", "Cos", "CumSum", "Erf", "Exp", "Identity", "Relu", "Sin", "Softmax"), _same),
-    **dict.fromkeys(("Sqrt", "Tanh"), _same),
-    **dict.fromkeys(("Add", "Div", "Equal", "Greater", "Max", "Mul", "Pow", "Sub", "Where"), _broadcast),
+    **dict.fromkeys(("Abs", "Cast", "Cos", "CumSum", "Erf", "Exp", "Floor", "Identity", "Log", "Neg"), _same),
+    **dict.fromkeys(("Not", "Relu", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus", "Sqrt", "Tanh"), _same),
+    **dict.fromkeys(("Add", "And", "Div", "Equal", "Greater", "Less", "Max", "Min", "Mul", "Or"), _broadcast),
+    **dict.fromkeys(("Pow", "Sub", "Where"), _broadcast),
     **dict.fromkeys(("MatMul", "MatMulInteger"), _product),
     **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceSum"), _reduced),
     "Concat": _joined,

@@ -3,12 +3,13 @@
 import dataclasses
 
 from keras_bert.checkpoints.checkpoint import CLASSIFIER
-from keras_bert.registry import Export, Setting, Task
+from keras_bert.registry import Export, Head, Setting, Task
 from keras_bert.tasks.settings import DOC_STRIDE, labels
 
+CLASSIFIER_HEAD = Head(CLASSIFIER, has_labels=True, hugging_face=("ForSequenceClassification",), google="")
 SEQUENCE_CLASSIFIER = Task(
     model="keras_bert.tasks.classification.model.SequenceClassifier",
-    heads=(CLASSIFIER,),
+    heads=(CLASSIFIER_HEAD,),
     text_task="keras_bert.tasks.classification.task.ClassificationTask",
     export=Export(
         signatures="keras_bert.tasks.classification.signatures.classifier_signatures",
@@ -29,5 +30,7 @@ SENTENCE_CLASSIFIER = dataclasses.replace(
     SEQUENCE_CLASSIFIER,
     model="keras_bert.tasks.classification.sentence_classifier.SentenceClassifier",
     start="keras_bert.tasks.embedding.start.start",
+    only_ours="a SentenceClassifier, whose labels depend on a pooling. Write it with format='keras_bert', or its "
+    "encoder alone: SentenceEncoder.from_pretrained(folder).",
     onnx="keras_bert.tasks.classification.onnx.sentence_classifier",
 )

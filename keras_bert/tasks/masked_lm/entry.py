@@ -1,12 +1,14 @@
 """The entry of `MaskedLM`, see `registry.py`."""
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.registry import Export, Setting, Task
+from keras_bert.checkpoints.weight_list import listed_by_family
+from keras_bert.registry import Export, Head, Setting, Task
 from keras_bert.tasks.settings import is_count, is_none_or
 
+MASKED_LM_HEAD = Head(form.MASKED_LM, weights=lambda config: listed_by_family(config, form.MASKED_LM))
 MASKED_LM = Task(
     model="keras_bert.tasks.masked_lm.model.MaskedLM",
-    heads=(form.MASKED_LM,),
+    heads=(MASKED_LM_HEAD,),
     text_task="keras_bert.tasks.masked_lm.task.MaskedLMTask",
     export=Export(
         signatures="keras_bert.tasks.masked_lm.signatures.fill_mask_signatures",

@@ -1,11 +1,10 @@
 """The entry of `MultipleChoice`, see `registry.py`."""
 
-from keras_bert.checkpoints import checkpoint as form
-from keras_bert.registry import Export, Task
+from keras_bert.registry import Export, Head, Task
 
 MULTIPLE_CHOICE = Task(
     model="keras_bert.tasks.multiple_choice.model.MultipleChoice",
-    heads=(form.MULTIPLE_CHOICE,),
+    heads=(Head("choice_scorer", num_outputs=1, hugging_face=("ForMultipleChoice",), google=""),),
     text_task="keras_bert.tasks.multiple_choice.task.MultipleChoiceTask",
     export=Export(
         signatures="keras_bert.tasks.multiple_choice.signatures.multiple_choice_signatures",

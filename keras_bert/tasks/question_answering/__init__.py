@@ -12,6 +12,7 @@ answer_locations.py   finds given answers among the tokens, and reports those th
 answer_spans.py       two logits per token -> the best spans
 answers.py            answers with an n-best list, from the outputs of a model or of a server
 scores.py             exact match, F1 and the best no-answer threshold
+options.py            the options of runs: answers, windows and lengths
 task.py               the task for `fit`, `evaluate` and `predict`
 loaded.py             further methods of its loaded exports
 predictions.py        the files with answers, as SQuAD's scripts have them

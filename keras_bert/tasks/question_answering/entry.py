@@ -1,12 +1,19 @@
 """The entry of `SpanClassifier`, see `registry.py`."""
 
-from keras_bert.checkpoints import checkpoint as form
-from keras_bert.registry import Export, Setting, Task
+from keras_bert.registry import Export, Head, Setting, Task
 from keras_bert.tasks.settings import is_count, is_none_or, is_number
 
 SPAN_CLASSIFIER = Task(
     model="keras_bert.tasks.question_answering.model.SpanClassifier",
-    heads=(form.SPAN_CLASSIFIER,),
+    heads=(
+        Head(
+            "span_classifier",
+            num_outputs=2,
+            hugging_face=("ForQuestionAnswering", "ForQuestionAnsweringSimple"),
+            hugging_face_layer="qa_outputs",
+            google="cls/squad/",
+        ),
+    ),
     text_task="keras_bert.tasks.question_answering.task.QuestionAnsweringTask",
     export=Export(
         signatures="keras_bert.tasks.question_answering.signatures.question_answering_signatures",

@@ -1,16 +1,17 @@
 """The entry of `CrossEncoder`, see `registry.py`."""
 
-from keras_bert.checkpoints.checkpoint import CLASSIFIER
 from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.registry import Export, Setting, Task
+from keras_bert.tasks.classification.entry import CLASSIFIER_HEAD
 from keras_bert.tasks.settings import PROMPTS, prompt_of
 
 CROSS_ENCODER = Task(
     model="keras_bert.tasks.ranking.model.CrossEncoder",
-    heads=(CLASSIFIER,),
+    heads=(CLASSIFIER_HEAD,),
     text_task="keras_bert.tasks.ranking.task.RankingTask",
     start="keras_bert.tasks.ranking.start.start",
     told_as="ranking",
+    is_told=lambda arguments: bool(arguments and arguments.get("activation")),
     export=Export(
         signatures="keras_bert.tasks.ranking.signatures.cross_encoder_signatures",
         outputs=lambda model: {"": ("batch", 1)},

@@ -1,12 +1,11 @@
 """The entry of `TokenClassifier`, see `registry.py`."""
 
-from keras_bert.checkpoints import checkpoint as form
-from keras_bert.registry import Export, Task
+from keras_bert.registry import Export, Head, Task
 from keras_bert.tasks.settings import DOC_STRIDE, labels
 
 TOKEN_CLASSIFIER = Task(
     model="keras_bert.tasks.tagging.model.TokenClassifier",
-    heads=(form.TOKEN_CLASSIFIER,),
+    heads=(Head("token_classifier", has_labels=True, hugging_face=("ForTokenClassification",), google=""),),
     text_task="keras_bert.tasks.tagging.task.TaggingTask",
     export=Export(
         signatures="keras_bert.tasks.tagging.signatures.tagging_signatures",

@@ -1,11 +1,12 @@
 """The entry of `TextToText`, see `registry.py`."""
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.registry import Export, Task
+from keras_bert.registry import Export, Head, Task
+from keras_bert.tasks.masked_lm.entry import MASKED_LM_HEAD
 
 TEXT_TO_TEXT = Task(
     model="keras_bert.tasks.text_to_text.model.TextToText",
-    heads=(form.CROSS_ATTENTION, form.MASKED_LM),
+    heads=(Head(form.CROSS_ATTENTION), MASKED_LM_HEAD),
     text_task="keras_bert.tasks.text_to_text.task.TextToTextTask",
     start="keras_bert.tasks.text_to_text.start.start",
     export=Export(

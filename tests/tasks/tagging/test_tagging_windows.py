@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 
-from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -60,7 +59,7 @@ def random_sentences(seed, number=60, longest=30):
 
 @pytest.fixture
 def folder(tmp_path):
-    write_checkpoint(random_checkpoint(form.TOKEN_CLASSIFIER, labels=LABELS), tmp_path / "folder")
+    write_checkpoint(random_checkpoint("token_classifier", labels=LABELS), tmp_path / "folder")
     return tmp_path / "folder"
 
 

@@ -1,4 +1,7 @@
-"""Finds modules under the names that they had in earlier versions: pickles of models name the modules of classes."""
+"""The names that modules and model classes had in earlier versions.
+
+Modules are found under these names, since pickles of models name the modules of classes.
+"""
 
 import importlib
 import importlib.abc
@@ -6,8 +9,16 @@ import importlib.machinery
 import sys
 from types import ModuleType
 
-# Earlier name -> today's name, both in `keras_bert`.
-_EARLIER = {
+# Earlier name -> today's name of a model class. The version of commit 314faad saved models under the earlier names.
+CLASSES = {
+    "BertMaskedLM": "MaskedLM",
+    "BertMultipleChoice": "MultipleChoice",
+    "BertSequenceClassifier": "SequenceClassifier",
+    "BertSpanClassifier": "SpanClassifier",
+    "BertTokenClassifier": "TokenClassifier",
+}
+# Earlier name -> today's name of a module, both in `keras_bert`.
+MODULES = {
     "models.sequence_classifier": "tasks.classification.model",
     "models.sentence_classifier": "tasks.classification.sentence_classifier",
     "models.cross_encoder": "tasks.ranking.model",
@@ -44,11 +55,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Gives the module of today for an earlier name."""
 
     def find_spec(self, name: str, path=None, target=None) -> importlib.machinery.ModuleSpec | None:
-        is_earlier = name.removeprefix(_PACKAGE) in _EARLIER and name.startswith(_PACKAGE)
+        is_earlier = name.removeprefix(_PACKAGE) in MODULES and name.startswith(_PACKAGE)
         return importlib.machinery.ModuleSpec(name, self) if is_earlier else None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        today = importlib.import_module(_PACKAGE + _EARLIER[spec.name.removeprefix(_PACKAGE)])
+        today = importlib.import_module(_PACKAGE + MODULES[spec.name.removeprefix(_PACKAGE)])
         module = ModuleType(spec.name, today.__doc__)
         module.__dict__.update({name: value for name, value in vars(today).items() if not name.startswith("__")})
         return module

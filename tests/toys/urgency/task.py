@@ -1,0 +1,40 @@
+"""Messages -> rows, and outputs -> answers and scores."""
+
+import numpy as np
+
+from keras_bert.tasks.base import ExampleRows, TextTask
+from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row
+from keras_bert.tokenization.user_inputs import as_list, as_texts
+from toys.urgency.answers import urgency_answers
+from toys.urgency.examples import UrgencyExamples
+
+
+class UrgencyTask(TextTask):
+    """Texts -> urgencies. `x` is N texts, `y` N numbers from 0 to 1."""
+
+    name = "urgency"
+    main_score = "within_a_tenth"
+
+    def examples(self, x, y=None, sample_weight=None):
+        return UrgencyExamples(as_texts(x), None if y is None else as_list(y, "urgencies"), sample_weight)
+
+    def rows(self, examples, max_seq_length=None):
+        rows, is_cut, _ = self.text_rows(examples.texts, None, max_seq_length)
+        labels = None if examples.urgencies is None else np.array(examples.urgencies, np.float32)
+        notes = self._notes_of_cuts(examples, is_cut, max_seq_length)
+        return ExampleRows(self._with_labels(rows, labels, examples.weights), notes)
+
+    def answers(self, examples, example_rows, outputs):
+        return urgency_answers(outputs)
+
+    def scores(self, examples, answers, is_worst=False):
+        errors = np.abs([answer.urgency for answer in answers] - np.array(examples.urgencies))
+        return {"within_a_tenth": float((errors <= 0.1).mean()), "mean_absolute_error": float(errors.mean())}
+
+    def explained_rows(self, examples, example_rows, outputs, targets):
+        rows = []
+        for number, text in enumerate(examples.texts):
+            pieces = pieces_of_row(self.row_ids(example_rows, number), (text,), self.tokenizer)
+            # The first output of the row is explained. It depends on the vector of the token in column 0.
+            rows.append(ExplainedRow(number, number, "urgency", (0,), (0,), (text,), pieces))
+        return rows
