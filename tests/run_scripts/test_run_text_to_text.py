@@ -75,7 +75,11 @@ def test_the_programs_of_the_page_run(num_programs, tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     MaskedLM(tiny.config(VOCABULARY, hidden_size=8, max_position_embeddings=40)).save_pretrained("my_bert", VOCABULARY)
     if num_programs == 1:
-        monkeypatch.setattr(task, "_compiled", lambda model, names, key, function: function)
+
+        def run_eagerly(model, key, function, names):
+            return lambda batch: function({name: batch[name] for name in names})
+
+        monkeypatch.setattr(task, "traced_on_features", run_eagerly)
     names = {}
     for program in programs[:num_programs]:
         exec(compile(program, "text_to_text.md", "exec"), names)

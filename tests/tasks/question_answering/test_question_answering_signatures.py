@@ -13,7 +13,7 @@ from keras_bert.serving.graph import row_groups
 from keras_bert.serving.graph.signature_inputs import SignatureOptions
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.question_answering.signatures import question_answering_signatures
-from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
+from keras_bert.tokenization.kinds import graph_tokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PIECES = [piece for letter in "abcdefghijklmnopqrstuvwxyzABé" for piece in (letter, f"##{letter}")]
@@ -33,7 +33,9 @@ def new_model(vocabulary=VOCABULARY, **arguments):
 
 def new_server(model):
     """The signatures of a model."""
-    return question_answering_signatures(model, QuestionAnsweringTask(model).tokenizer, SignatureOptions(LENGTH))
+    return question_answering_signatures(
+        model, graph_tokenizer(model.vocabulary, model.config.do_lower_case), SignatureOptions(LENGTH)
+    )
 
 
 def column(texts):
@@ -178,7 +180,7 @@ def test_tokens_have_the_logits_of_the_model_however_the_server_fills_them_up(se
 
 
 def test_an_export_needs_room_for_a_question_and_a_context(model):
-    tokenizer = QuestionAnsweringTask(model).tokenizer
+    tokenizer = graph_tokenizer(model.vocabulary, model.config.do_lower_case)
     with pytest.raises(InputError, match="max_seq_length must be at least 5. Received: 4"):
         question_answering_signatures(model, tokenizer, SignatureOptions(4))
     question_answering_signatures(model, tokenizer, SignatureOptions(5))
