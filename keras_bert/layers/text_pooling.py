@@ -94,6 +94,16 @@ class ResidualDense(ActivatedDense):
         shortcut = inputs if self.residual is None else ops.matmul(inputs, self.residual)
         return super().call(inputs, training=training) + shortcut
 
+    def save_own_variables(self, store):
+        super().save_own_variables(store)  # Keras writes only what it knows: kernel and bias
+        if self.residual is not None:
+            store["residual"] = self.residual
+
+    def load_own_variables(self, store):
+        super().load_own_variables(store)
+        if self.residual is not None:
+            self.residual.assign(store["residual"])
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TextPooling(keras.layers.Layer):
