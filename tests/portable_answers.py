@@ -48,6 +48,12 @@ def _vectors_of_encoder(model):
     return sentence_embeddings(model, TEXTS, **options)
 
 
+def _written(model) -> list:
+    # An export has its options.
+    options = {"num_beams": 2, "max_new_tokens": 3} if hasattr(model, "generate") else {}
+    return model.predict(["who", "7 to 2", "a dog"], **options)
+
+
 # Name of a model in tiny_models.py -> function of that model, loaded or not, that returns its answers.
 ANSWERS = {
     "classifier": lambda model: model.predict(TEXTS),
@@ -66,6 +72,7 @@ ANSWERS = {
     "all poolings": lambda model: model.encode(TEXTS),
     "first token": lambda model: model.encode(TEXTS),
     "encoder": _vectors_of_encoder,
+    "writer": _written,
 }
 
 

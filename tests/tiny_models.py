@@ -20,6 +20,7 @@ from keras_bert import (
     SentenceEncoder,
     SequenceClassifier,
     SpanClassifier,
+    TextToText,
     TokenClassifier,
 )
 from keras_bert.models.encoders import encoder_class
@@ -79,8 +80,14 @@ MODELS = {
     "first token": (SentenceEncoder, {"pooling": "cls"}),
     "encoder": (BertEncoder, {}),
 }
-# Options of their portable exports.
-OPTIONS = {"windows": {"max_seq_length": 20}, "encoder": {"pooling": "max", "normalize": False}}
+# Models that only a SavedModel can hold.
+NOT_PORTABLE = {"writer": (TextToText, {})}
+# Options of their exports.
+OPTIONS = {
+    "windows": {"max_seq_length": 20},
+    "encoder": {"pooling": "max", "normalize": False},
+    "writer": {"num_beams": 2, "max_new_tokens": 3},
+}
 # Name of an export as a SavedModel -> name of the model, options.
 SAVED_MODELS = {
     "single": ("classifier", {}),
@@ -101,7 +108,7 @@ SAVED_MODELS = {
 def make_model(name: str, family: str = "bert"):
     """Returns the model of this name, with random weights. It is made once."""
     keras.utils.set_random_seed(1)
-    model_class, arguments = MODELS[name]
+    model_class, arguments = (MODELS | NOT_PORTABLE)[name]
     # Four layers of a ModernBERT attend globally, locally, locally, globally.
     changes = {"num_hidden_layers": 4} if family == "modernbert" else {}
     config = CONFIG if family == "bert" else config_of_family(family, initializer_range=0.2, **changes)

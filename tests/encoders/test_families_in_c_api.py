@@ -1,7 +1,7 @@
 """Exports of a RoBERTa, a ModernBERT and an ALBERT answer texts in TensorFlow's C API as in Python.
 
 Of a family, only the tokenizer needs operations of its own. So two tasks are enough: one reads ids, the other offsets
-too. `test_export_in_c_api.py` has all tasks of a BERT, `test_families_on_texts.py` those of every family in Python.
+too. `test_export_in_c_api.py` has all tasks of a BERT, `test_scenarios.py` those of every family in Python.
 """
 
 import json

@@ -134,8 +134,8 @@ def check_pretraining(family, tmp_path, request):
 
 
 def checked_elsewhere(*arguments):
-    """Tasks: tests/encoders/test_families_on_texts.py. LiteRT and ONNX:
-    tests/serving/test_portable_exports.py, tests/serving/test_onnx_exports.py. JAX: tests/test_jax_backend.py."""
+    """Tasks: tests/test_scenarios.py. LiteRT and ONNX:
+    tests/test_scenarios.py, tests/serving/test_onnx_exports.py. JAX: tests/test_jax_backend.py."""
 
 
 CHECKS = {

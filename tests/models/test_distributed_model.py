@@ -63,19 +63,18 @@ def assert_all_are_as_one_device(one, others, tolerance):
 @pytest.mark.parametrize(
     ("setting", "layouts"),
     [
-        ("regularised", ["mirrored2"]),
-        ("embedding", ["mirrored2_parts2"]),
+        ("regularised", ["mirrored2_parts2"]),
         *(
             pytest.param(setting, layouts, marks=pytest.mark.slow)
             for setting, layouts in [
                 ("electra_argmax", ["parts2", "mirrored2"]),
                 ("memory", ["mirrored2"]),
-                ("embedding", ["parts3", "mirrored2"]),
+                ("embedding", ["parts3", "mirrored2", "mirrored2_parts2"]),
                 ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
                 ("clipped", ["parts2", "mirrored2"]),
                 ("keras_adam", ["parts3", "mirrored2"]),
                 ("lamb", ["parts2", "mirrored2"]),
-                ("regularised", ["parts2"]),
+                ("regularised", ["parts2", "mirrored2"]),
                 ("frozen", ["parts2", "mirrored2"]),
                 ("tagging", ["parts3", "mirrored2"]),
                 ("text_to_text", ["parts3", "mirrored2"]),

@@ -37,21 +37,16 @@ def common(files, *arguments):
     return [*run, "--do_train", "--do_eval", "--num_train_epochs=1", "--train_batch_size=2", *arguments]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "score"),
     [
-        (["--text_columns=a,b"], "eval_ndcg@10"),
-        pytest.param(["--text_columns=a,b,c", "--loss=triplet", "--margin=1"], "eval_mrr@10", marks=pytest.mark.slow),
-        pytest.param(
-            ["--text_columns=a,b", "--score_column=score", "--score_scale=5", "--loss=cosine"],
-            "eval_spearman",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(["--text_columns=a", "--label_column=label"], "eval_neighbour_accuracy", marks=pytest.mark.slow),
-        pytest.param(
+        (["--text_columns=a,b,c", "--loss=triplet", "--margin=1"], "eval_mrr@10"),
+        (["--text_columns=a,b", "--score_column=score", "--score_scale=5", "--loss=cosine"], "eval_spearman"),
+        (["--text_columns=a", "--label_column=label"], "eval_neighbour_accuracy"),
+        (
             ["--text_columns=a,b", "--temperature=0.1", "--matryoshka_dimensions=8,4", "--pooling=cls,mean"],
             "eval_map@100",
-            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -77,14 +72,6 @@ def test_flags_make_the_loss(files, monkeypatch, run_here):
     run_here(run_embeddings, *common(files, "--text_columns=a,b"))
     matryoshka = Matryoshka(InBatchNegatives(symmetric=True), [8, 2])
     assert losses == [matryoshka, CosineRegression(), Triplet(margin=1.0), None]
-
-
-def test_a_cross_encoder_is_trained_and_ranks(files, run_here, eagerly):
-    code, printed = run_here(run_embeddings, *common(files, "--text_columns=a,b,c", "--cross_encoder", "--do_predict"))
-    assert code == 0, printed.err
-    assert "eval_mrr@10" in (files / "run" / "eval_results.txt").read_text()
-    assert (files / "run" / "test_predictions.tsv").read_text().startswith("query\ttext\tscore\n")
-    assert len(CrossEncoder.from_pretrained(files / "run" / "model").rank("fox", ["the fox", "brown"])) == 2
 
 
 def test_a_search_ranks_what_it_finds(files, run_here, eagerly):

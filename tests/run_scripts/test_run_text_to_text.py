@@ -33,6 +33,7 @@ def flags(tmp_path):
     return [f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out", *files, *columns]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_file_is_trained_on_evaluated_and_predicted(shared, flags, tmp_path):
     steps = ["--do_train", "--do_eval", "--do_predict", "--num_beams=2", "--num_train_epochs=1"]

@@ -67,6 +67,7 @@ def test_texts_are_learned():
     assert sum(answers[0].probabilities.values()) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_pairs_are_two_columns():
     questions = ["good", "bad", "great", "awful"] * 4
     model = fitted((questions, ["the film was"] * 16), ["positive", "negative"] * 8)
@@ -80,6 +81,7 @@ def test_pairs_come_in_a_data_set(model):
     assert fitting._examples(fitting.text_task(model), pairs) == expected
 
 
+@pytest.mark.slow
 def test_several_labels_at_once():
     model = fitted(
         ["good film", "film", "good", "the"] * 8,
@@ -92,6 +94,7 @@ def test_several_labels_at_once():
     assert list(answers[0].probabilities) == ["good", "film"]
 
 
+@pytest.mark.slow
 def test_scores_are_learned():
     model = fitted(["good", "bad"] * 16, [1.0, -0.5] * 16, ["score"], "regression")
     first, second = model.predict(["good", "bad"])

@@ -176,7 +176,7 @@ def test_impossible_added_tokens_are_refused(token, message):
         WordPieceTokenizer(Vocabulary([*tiny.SPECIAL_TOKENS, "", "\u0301", "  "], added_tokens=[token]))
 
 
-@pytest.mark.parametrize("format", ["saved_model", "onnx"])
+@pytest.mark.parametrize("format", ["onnx", pytest.param("saved_model", marks=pytest.mark.slow)])
 def test_exports_find_added_tokens(format, tmp_path):
     names = [*tiny.SPECIAL_TOKENS, "fox", "a", "[E1]", "co-vid"]
     config = tiny.config(names, hidden_size=8, intermediate_size=8)

@@ -78,18 +78,6 @@ def test_fit_learns_records_by_heart_and_lets_the_pooler_be():
         np.testing.assert_array_equal(before, after)
 
 
-@pytest.mark.slow
-def test_a_keras_file_brings_back_model_and_optimiser(tmp_path):
-    model = compiled(keras.optimizers.Adam(1e-3))
-    model.fit(RECORDS, verbose=0)
-    model.save(tmp_path / "model.keras")
-    reloaded = keras.models.load_model(tmp_path / "model.keras")
-    assert type(reloaded) is MaskedLM
-    assert int(reloaded.optimizer.iterations) == 1
-    expected = model.evaluate(RECORDS, verbose=0, return_dict=True)
-    assert reloaded.evaluate(RECORDS, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-6)
-
-
 @pytest.mark.parametrize("format", WRITERS)
 def test_every_format_with_the_head_makes_one_and_one_makes_every_format(format, tmp_path, capsys):
     write_checkpoint(random_checkpoint(form.MASKED_LM), tmp_path / "one", format)
@@ -113,21 +101,6 @@ def test_checkpoints_with_the_next_sentence_head_too_stay_pretrainers_unless_ask
 def test_a_table_of_its_own_is_learnt():
     model = MaskedLM(CONFIG.replace(tie_word_embeddings=False))
     assert any(weight.path.endswith("output_embeddings") for weight in model.trainable_weights)
-
-
-@pytest.mark.slow
-def test_an_export_answers_as_that_of_the_pretrainer(tmp_path):
-    pretrainer = BertPretrainer(CONFIG)
-    pretrainer.vocabulary = VOCABULARY
-    pretrainer.save_pretrained(tmp_path / "pretrainer")
-    model = MaskedLM.from_pretrained(tmp_path / "pretrainer")
-    answers = []
-    for each in (pretrainer, model):
-        ask = tf.saved_model.load(each.export_for_serving(tmp_path / type(each).__name__)).signatures["serving_default"]
-        answers.append({name: value.numpy() for name, value in ask(text=["the [MASK] fox", "[MASK][MASK]"]).items()})
-    assert answers[0]["positions"].tolist() == [[2, -1], [1, 2]]
-    for name, value in answers[0].items():
-        np.testing.assert_array_equal(answers[1][name], value)
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,7 @@ def test_long_texts_make_several_rows_and_empty_ones_none_and_both_are_said(task
     ]
 
 
+@pytest.mark.slow
 def test_fit_on_texts_learns_them():
     texts = tf.data.Dataset.from_tensor_slices(TEXTS).batch(3)
     model = new_model()

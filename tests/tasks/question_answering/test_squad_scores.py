@@ -34,7 +34,10 @@ def squad_file(path, version="v2.0"):
 
 @pytest.mark.parametrize(
     ("version", "system", "exact", "f1"),
-    [("v1.1", "r-net", 82.46925260170293, 88.47785965423243), ("v2.0", "nlnet", 75.82750779078582, 78.77776770381455)],
+    [
+        pytest.param("v1.1", "r-net", 82.46925260170293, 88.47785965423243, marks=pytest.mark.slow),
+        ("v2.0", "nlnet", 75.82750779078582, 78.77776770381455),
+    ],
 )
 def test_real_predictions_have_the_figures_of_the_official_scripts(shared_data, version, system, exact, f1):
     predictions = shared_data("squad", f"predictions-{version}-{system}.json")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
+from tiny_models import made_signatures
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.program.errors import InputError
@@ -109,7 +110,7 @@ def test_the_graph_makes_the_same_rows(stride):
         np.testing.assert_array_equal(first_tokens, np.flatnonzero(batch["label_ids"][mask] >= 0))
 
 
-def test_a_word_has_the_logits_of_its_window_in_python_and_in_exports(folder, tmp_path):
+def test_a_word_has_the_logits_of_its_window_in_python_and_in_exports(folder):
     length, stride = 8, 3
     model = TokenClassifier.from_pretrained(folder, doc_stride=stride)
     plain = TokenClassifier.from_pretrained(folder)
@@ -123,7 +124,7 @@ def test_a_word_has_the_logits_of_its_window_in_python_and_in_exports(folder, tm
             best = window_of(word, windows, lengths)
             expected = of_windows[best].log_probabilities[windows[best].index(word)]
             np.testing.assert_allclose(answer.log_probabilities[word], expected, atol=1e-5)
-    served = tf.saved_model.load(model.export_for_serving(tmp_path / "export", max_seq_length=length)).signatures
+    served = made_signatures(model, {"max_seq_length": length})
     words = tf.ragged.constant(sentences)
     outputs = served["words"](words=words.to_tensor(""), num_words=tf.cast(words.row_lengths(), tf.int32))
     for number, answer in enumerate(answers):

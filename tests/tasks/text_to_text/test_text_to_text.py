@@ -303,6 +303,7 @@ def test_words_are_joined_from_pieces():
     assert text_task(model).text_of([2, 5, len(TOKENS) - 1, 6, 3, 0]) == "as b"
 
 
+@pytest.mark.slow
 def test_an_export_writes_what_the_model_writes(tmp_path, without_graphs):
     import tensorflow as tf
 

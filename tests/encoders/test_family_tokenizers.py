@@ -1,21 +1,14 @@
-"""BERT's relatives on texts: training, prediction, saving and export. Exports answer like `predict`."""
+"""Tokenizers of BERT's relatives: special tokens, words, and the files of folders."""
 
 import json
 import os
 
-import numpy as np
 import pytest
-import tensorflow as tf
 from tiny_families import (
     IDS,
-    LABELS,
     MERGES,
     SPECIAL,
-    TEXTS,
-    VOCABULARIES,
     byte_pairs,
-    config,
-    exported,
     new,
     word_pieces,
 )
@@ -23,33 +16,13 @@ from tiny_families import (
 from keras_bert import (
     BytePairTokenizer,
     InputError,
-    MaskedLM,
-    MultipleChoice,
-    SequenceClassifier,
     SpanClassifier,
-    TokenClassifier,
-    fill_masks,
     load_vocabulary,
 )
 from keras_bert.encoders.bert.encoder import BertEncoder
-from keras_bert.models.encoders import encoder_class
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tasks.text_rows import text_rows
 from keras_bert.tokenization.token_lists import PythonForm
-
-
-def strings(values) -> list:
-    """Bytes of an answer -> text, in lists of lists."""
-    return np.vectorize(lambda value: value.decode(), otypes=[object])(values.numpy()).tolist()
-
-
-def with_families(short: str | None):
-    """Runs a test with every family: with `short` in `make test`, with the others as slow tests."""
-    names = ["roberta", "albert", "distilbert", "mobilebert", "modernbert", "longformer", "big_bird", "xlnet"]
-    slow = pytest.mark.slow
-    return pytest.mark.parametrize(
-        "family", [name if name == short else pytest.param(name, marks=slow) for name in names]
-    )
 
 
 def test_a_pair_has_the_special_tokens_of_its_family():
@@ -77,112 +50,15 @@ def test_windows_of_a_context_have_two_separators():
     assert windows.first_column.tolist() == [4, 4]
 
 
-@with_families(short=None)
-def test_a_classifier_of_pairs(family, tmp_path, eagerly):
-    model = new(SequenceClassifier, family, labels=["dog", "fox"])
-    model.fit((TEXTS, TEXTS[::-1]), LABELS, epochs=1, batch_size=2, verbose=0)
-    answers = model.predict((TEXTS, TEXTS[::-1]))
-    model.save_pretrained(tmp_path / "model")
-    again = SequenceClassifier.from_pretrained(tmp_path / "model")
-    assert again.vocabulary.sha256 == model.vocabulary.sha256
-    served = exported(again, tmp_path / "export", text_pairs=True)["serving_default"]
-    found = served(text=tf.constant(TEXTS), text_b=tf.constant(TEXTS[::-1]))
-    assert strings(found["label"]) == [answer.label for answer in answers]
-    np.testing.assert_allclose(found["probability"].numpy(), [answer.probability for answer in answers], atol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_regression(tmp_path, eagerly):
-    # A classifier's head has only other labels then, so one family is enough.
-    model = new(SequenceClassifier, "roberta", labels=["score"], problem_type="regression")
-    model.fit(TEXTS, [0.0, 1.0, 0.5, 2.0], epochs=1, batch_size=2, verbose=0)
-    served = exported(model, tmp_path / "score")["serving_default"](text=tf.constant(TEXTS))
-    np.testing.assert_allclose(served["score"].numpy(), [answer.score for answer in model.predict(TEXTS)], atol=1e-5)
-
-
-@with_families(short=None)
-def test_the_embeddings_of_an_encoder(family, tmp_path):
-    from keras_bert import sentence_embeddings
-
-    encoder = new(encoder_class(config(family)), family)
-    served = exported(encoder, tmp_path / "encoder")["serving_default"](text=tf.constant(TEXTS))
-    np.testing.assert_allclose(served["embedding"].numpy(), sentence_embeddings(encoder, TEXTS), atol=1e-5)
-
-
-@with_families(short="roberta")
-def test_a_tagger(family, tmp_path, eagerly):
-    sentences = [["the", "fox", ",", "dog"], ["a", "dog"], ["fox"]]
-    tags = [["O", "B-X", "O", "B-Y"], ["O", "B-Y"], ["B-X"]]
-    model = new(TokenClassifier, family, labels=["O", "B-X", "I-X", "B-Y", "I-Y"])
-    model.fit(sentences, tags, epochs=1, batch_size=2, verbose=0)
-    served = exported(model, tmp_path / "export")
-    padded = tf.constant([[*words, *[""] * (4 - len(words))] for words in sentences])
-    found = served["words"](words=padded, num_words=tf.constant([4, 2, 1]))
-    for row, answer in enumerate(model.predict(sentences)):
-        assert strings(found["tags"])[row][: len(answer.tags)] == list(answer.tags)
-    texts = ["the fox, the dog's", "dog fox"]
-    found = served["serving_default"](text=tf.constant(texts))
-    for row, answer in enumerate(model.predict(texts)):
-        assert strings(found["entities"])[row][: len(answer.entities)] == [entity.text for entity in answer.entities]
-
-
 def test_a_byte_pair_tagger_reads_every_word_as_inside_of_a_text():
     tokenizer = byte_pairs()
     rows = tokenizer.graph().tokenize_words(["the", "fox", ",", ""]).to_list()
     assert rows == [tokenizer.encode(" the"), tokenizer.encode(" fox"), tokenizer.encode(" ,"), []]
 
 
-@with_families(short="albert")
-def test_a_span_classifier(family, tmp_path, eagerly):
-    questions = ["the fox?", "dog", "a"]
-    # Repeated sentences would have equal scores, which rounding orders.
-    long = "the dog, the fox who a dog, fox, the who dog the a fox fox a who, dog dog the the, who a fox a a"
-    contexts = [long, "a dog", "fox fox fox"]
-    answers = [
-        {"text": "fox", "answer_start": 13},
-        {"text": "dog", "answer_start": 2},
-        {"text": "fox", "answer_start": 4},
-    ]
-    model = new(SpanClassifier, family)
-    model.fit((questions, contexts), answers, epochs=1, batch_size=2, verbose=0)
-    expected = model.predict((questions, contexts))
-    assert all(answer.has_answer for answer in expected)
-    served = exported(model, tmp_path / "export")["serving_default"]
-    found = served(question=tf.constant(questions), context=tf.constant(contexts))
-    assert strings(found["answer"]) == [answer.text for answer in expected]
-    assert found["start"].numpy().tolist() == [answer.start for answer in expected]
-    np.testing.assert_allclose(found["probability"].numpy(), [answer.probability for answer in expected], atol=1e-5)
-
-
 def test_a_question_without_a_token_gets_no_answer():
     model = new(SpanClassifier, "distilbert")
     assert not model.predict((["\x00"], ["the fox"]))[0].has_answer
-
-
-@with_families(short=None)  # the served choices of BERT are in test_served_signatures.py
-def test_a_choice(family, tmp_path, eagerly):
-    choices = [["dog", "fox"], ["the", "a dog"], ["fox", "the dog"]]
-    model = new(MultipleChoice, family)
-    model.fit((TEXTS[:3], choices), [1, 0, 1], epochs=1, batch_size=2, verbose=0)
-    expected = model.predict((TEXTS[:3], choices))
-    served = exported(model, tmp_path / "export")["serving_default"]
-    found = served(prompt=tf.constant(TEXTS[:3]), choices=tf.constant(choices))
-    np.testing.assert_allclose(found["probabilities"].numpy(), [answer.probabilities for answer in expected], atol=1e-5)
-
-
-@with_families(short="albert")
-def test_a_masked_lm(family, tmp_path, eagerly):
-    mask = VOCABULARIES[family].special_tokens.mask
-    model = new(MaskedLM, family)
-    model.fit(TEXTS * 4, epochs=1, batch_size=4, verbose=0, masking={"do_whole_word_mask": True})
-    texts = [f"the {mask} fox", f"{mask}, the {mask}"]
-    served = exported(model, tmp_path / "export", top_k=2)["serving_default"](text=tf.constant(texts))
-    for row, filled in enumerate(fill_masks(model, texts, top_k=2)):
-        for place, found in enumerate(filled.masks):
-            assert strings(served["tokens"])[row][place] == [fill.token for fill in found.fills]
-            np.testing.assert_allclose(
-                served["probabilities"].numpy()[row, place], [fill.score for fill in found.fills], atol=1e-5
-            )
 
 
 def test_the_space_before_a_mask_belongs_to_it():
