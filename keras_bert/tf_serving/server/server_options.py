@@ -19,23 +19,18 @@ class ServerOptions:
 
     host: str = option("127.0.0.1", "The address to listen on. 0.0.0.0 admits other machines.")
     port: int = option(8501, "The port of REST and the page. 0 selects a free port.", lower_bound=0, upper_bound=65535)
-    model_config_file: str | None = option(None, "TensorFlow Serving's models.config, instead of folders.")
-    config_poll_seconds: float = option(
-        0,
-        "Seconds between readings of that file. 0 reads it once.",
-        flag="model_config_file_poll_wait_seconds",
-        lower_bound=0,
-    )
     poll_seconds: float = option(
         1,
         "Seconds between searches for new versions. 0 searches once.",
         flag="file_system_poll_wait_seconds",
         lower_bound=0,
     )
-    allow_labels_for_unavailable: bool = option(
-        False,
-        "Whether labels may name versions that are not loaded.",
-        flag="allow_version_labels_for_unavailable_models",
+    model_config_file: str | None = option(None, "TensorFlow Serving's models.config, instead of folders.")
+    config_poll_seconds: float = option(
+        0,
+        "Seconds between readings of model_config_file. 0 reads it once.",
+        flag="model_config_file_poll_wait_seconds",
+        lower_bound=0,
     )
     load_retry_seconds: float = option(
         60, "Seconds before a failed version is tried again with unchanged files.", lower_bound=0
@@ -50,3 +45,8 @@ class ServerOptions:
     )
     body_seconds: float = option(60, "The time limit for the arrival of a request.", lower_bound=0.001)
     shutdown_seconds: float = option(30, "The time limit for requests in progress at the end.", lower_bound=0)
+    allow_labels_for_unavailable: bool = option(
+        False,
+        "Whether labels may name versions that are not loaded.",
+        flag="allow_version_labels_for_unavailable_models",
+    )
