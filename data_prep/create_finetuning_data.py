@@ -23,13 +23,15 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from data_prep.finetuning.finetuning_options import FinetuningOptions
 from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_folder
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.program.printing import recordable
 
 if TYPE_CHECKING:
-    from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask
+    from data_prep.finetuning.finetuning_task import FinetuningTask
     from data_prep.finetuning.glue import GlueTask
 
 _logger = logging.getLogger(__name__)
@@ -59,7 +61,7 @@ def create_finetuning_data(
     vocab_file: str | os.PathLike,
     output_dir: str | os.PathLike,
     *,
-    options: "FinetuningOptions | None" = None,
+    options: FinetuningOptions | None = None,
     task_name: str | None = None,
     do_lower_case: bool = True,
     use_v2_feature_names: bool = False,
@@ -82,7 +84,6 @@ def create_finetuning_data(
     Raises:
         InputError: a file cannot be read or does not fit the task, or the output cannot be written.
     """
-    from data_prep.finetuning.finetuning_task import FinetuningOptions
     from data_prep.finetuning.glue import find_task
     from keras_bert.tokenization.kinds import graph_tokenizer, load_vocabulary
 
@@ -117,7 +118,7 @@ def create_finetuning_data(
     return metadata
 
 
-def make_task(task: str, options: "FinetuningOptions", glue: "GlueTask | None" = None) -> "FinetuningTask":
+def make_task(task: str, options: FinetuningOptions, glue: "GlueTask | None" = None) -> "FinetuningTask":
     """Returns the object that reads the files of a task and makes its records."""
     from data_prep.finetuning.classification_records import Classification, MultiLabel, Regression
     from data_prep.finetuning.multiple_choice_records import MultipleChoice
@@ -249,31 +250,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "max_seq_length", None, "Tokens in a record, special tokens included (default: 128; 384 for questions)."
     )
-    flags.DEFINE_bool("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
-    flags.DEFINE_bool("skip_missing", False, "Leave out rows without a text or a label, and say how many.")
-    flags.DEFINE_string(
-        "text_column",
-        None,
-        "The column of the text: its name, or its number from 0 (default: text, sentence, sentence1, premise or "
-        "similar; tagging: 0 or tokens).",
-    )
-    flags.DEFINE_string(
-        "second_text_column", None, "The column of the second text, for pairs (default: sentence2 or similar)."
-    )
-    flags.DEFINE_list(
-        "label_column",
-        None,
-        "The column of the label (default: label; tagging: the last, or tags). For multi_label also several columns "
-        "of 0 and 1.",
-    )
-    flags.DEFINE_string("label_separator", ",", "The separator of the labels in one column, for multi_label.")
-    flags.DEFINE_list(
-        "choice_columns", None, "The columns of the choices, or one column with lists, for multiple_choice."
-    )
-    flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
-    flags.DEFINE_integer("doc_stride", 128, "Tokens between the starts of two windows of a context.")
-    flags.DEFINE_integer("max_query_length", 64, "Longer questions are cut to this many tokens.")
-    flags.DEFINE_bool("version_2_with_negative", False, "Some questions have no answer, as in SQuAD 2.0.")
+    define_option_flags(FinetuningOptions)
     flags.DEFINE_bool(
         "use_v2_feature_names", False, "Use TF Model Garden's feature names: input_word_ids, input_type_ids."
     )
@@ -282,25 +259,11 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    from data_prep.finetuning.finetuning_task import FinetuningOptions
-
     task = _task()
     for name, tasks in _TASKS_OF_FLAG.items():
         refuse_flags_without_effect(task in tasks, f"for {task}", name)
-    options = FinetuningOptions(
-        max_seq_length=FLAGS.max_seq_length or _MAX_SEQ_LENGTH.get(task, _USUAL_MAX_SEQ_LENGTH),
-        text_column=FLAGS.text_column,
-        second_text_column=FLAGS.second_text_column,
-        label_columns=tuple(FLAGS.label_column or ()),
-        choice_columns=tuple(FLAGS.choice_columns or ()),
-        label_separator=FLAGS.label_separator,
-        has_header=FLAGS.has_header,
-        skip_missing=FLAGS.skip_missing,
-        labels=tuple(FLAGS.labels or ()),
-        doc_stride=FLAGS.doc_stride,
-        max_query_length=FLAGS.max_query_length,
-        version_2_with_negative=FLAGS.version_2_with_negative,
-    )
+    max_seq_length = FLAGS.max_seq_length or _MAX_SEQ_LENGTH.get(task, _USUAL_MAX_SEQ_LENGTH)
+    options = options_of_flags(FinetuningOptions, max_seq_length=max_seq_length)
     metadata = create_finetuning_data(
         task,
         _files(task),
@@ -336,7 +299,6 @@ def _task() -> str:
 def _files(task: str) -> dict[str, str]:
     """Returns part -> file. Files that flags name replace those of the folder."""
     from data_prep.finetuning.data_folder import find_parts
-    from data_prep.finetuning.finetuning_task import FinetuningOptions
     from data_prep.finetuning.glue import find_task
 
     found = {}

@@ -57,6 +57,30 @@ def _show_arguments(app, what, name, obj, options, signature, returned):
     return None
 
 
+# What the pages of public models show of that which they inherit.
+_VERBS = ("compile", "fit", "evaluate", "predict", "explain", "calibrate")
+_VERBS += ("from_pretrained", "save_pretrained", "export_for_serving")
+
+
+def _leave_out(app, what, name, obj, skip, options) -> bool | None:
+    """Returns True for what a model inherits from Keras, and from `keras_bert.models` if it is no verb."""
+    module = getattr(getattr(obj, "fget", obj), "__module__", None)
+    if not options.inherited_members or module is None:
+        return None
+    is_verb = module.startswith("keras_bert.") and name in _VERBS
+    return None if is_verb or not module.startswith(("keras.", "keras_bert.models.")) else True
+
+
+def _refer_to_base(app, what, name, obj, options, lines: list[str]) -> None:
+    """Leaves the first line of the docstring of an inherited verb: the page of the base class has all of it."""
+    verb = getattr(obj, "__qualname__", "")
+    owner = verb.split(".")[0]
+    if what == "method" and owner in ("BertModel", "TaskVerbs") and owner != name.split(".")[-2]:
+        lines[:] = [lines[0], "", f"See :meth:`.{verb}`."]
+
+
 def setup(app) -> None:
+    app.connect("autodoc-skip-member", _leave_out)
+    app.connect("autodoc-process-docstring", _refer_to_base, priority=50)
     app.connect("autodoc-process-signature", _show_arguments)
     app.connect("autodoc-process-docstring", _mark_code, priority=100)  # before the sections are read

@@ -7,12 +7,12 @@ registry.py     the names of all tasks and model families, and where their entri
 tokenization/   text -> token ids, in Python and in the TensorFlow graph
 records/        TFRecords and the batches that are made from them
 layers/         the formulas of the paper as Keras layers
-models/         the encoder, the task models, losses and metrics
+models/         what all models share: encoder contract, losses, metrics and the training step
 accelerate/     faster forms of the same computations
 optimization/   AdamW, LAMB and learning rate schedules
 checkpoints/    reads and writes weights in every format
 encoders/       one place for each model family: its numbers, its names, and what it computes differently
-tasks/          one folder per task: examples, scores and reports
+tasks/          one folder per task: its model, examples, answers, scores, reports and signatures
 training/       training runs: resuming, evaluation, several devices
 embeddings/     uses of text vectors: similarity, search, word senses, summaries
 serving/        exports a model as a SavedModel

@@ -11,8 +11,9 @@ Examples:
 
 from absl import flags
 
-from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import run_command
+from keras_bert.program.option_flags import define_option_flags, given_values
+from keras_bert.serving.graph.signature_options import SignatureOptions
 
 
 def define_flags() -> None:
@@ -30,9 +31,6 @@ def define_flags() -> None:
         None,
         ["encoder", "sentence_encoder", "masked_lm"],
         "What to make of a checkpoint; the default is what was saved.",
-    )
-    flags.DEFINE_integer(
-        "max_seq_length", None, "Longer texts are cut to this many tokens. The default is all positions of the model."
     )
     flags.DEFINE_enum(
         "dtype",
@@ -57,19 +55,10 @@ def define_flags() -> None:
         False,
         "Uses core TensorFlow operations only, so that the model needs no tensorflow-text. Slower on texts.",
     )
-    flags.DEFINE_bool("text_pairs", None, "Whether a classifier or an encoder takes two texts.")
-    flags.DEFINE_integer("top_k", None, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
-    flags.DEFINE_enum(
-        "pooling", None, POOLINGS, "How an encoder pools token vectors. Default: as its folder says, or the mean."
-    )
-    flags.DEFINE_bool("explain", None, "Adds the signature explain: a score for each token of the texts.")
-    flags.DEFINE_string("prompt", None, "The name of the prompt of a sentence encoder that is put before each text.")
-    flags.DEFINE_bool("normalize", None, "Whether an encoder divides vectors by their length; the default is to do so.")
+    define_option_flags(SignatureOptions, has_defaults=False)
 
 
 _PRECISION = ("dtype", "weights", "compute")
-# Those of SignatureOptions: what is not given is left to it.
-_OPTIONS = ("max_seq_length", "text_pairs", "top_k", "pooling", "normalize", "prompt", "explain")
 
 
 def main():
@@ -88,7 +77,6 @@ def main():
 
     classes = {None: None, "encoder": Encoder, "sentence_encoder": SentenceEncoder, "masked_lm": MaskedLM}
     model = from_pretrained(classes[arguments.model_class], arguments.model_dir)
-    options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     precision = {name: getattr(arguments, name) for name in _PRECISION}
     version = export_for_serving(
         model,
@@ -96,7 +84,7 @@ def main():
         format=arguments.format,
         core_operations=arguments.core_operations,
         **precision,
-        **options,
+        **given_values(SignatureOptions),
     )
     print(f"{type(model).__name__} exported to {version}")
 

@@ -10,26 +10,15 @@ Example:
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.option_flags import define_option_flags, flag_values
+from keras_bert.tasks.masked_lm.generation_options import GenerationOptions
 
 
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint with a masked-LM head, of any format.", required=True)
     flags.DEFINE_multi_string("prompt", [""], "The beginning of the text; may be given several times.")
     flags.DEFINE_integer("num_texts", 1, "Texts for each prompt, with the seeds random_seed, +1, ...", lower_bound=1)
-    flags.DEFINE_integer("length", 20, "Tokens to write.", lower_bound=1)
-    flags.DEFINE_enum(
-        "order",
-        "left_to_right",
-        ["left_to_right", "most_confident", "random", "mask_predict"],
-        "Which mask is filled next; mask_predict fills all at once, then refills the uncertain ones.",
-    )
-    flags.DEFINE_float(
-        "temperature", 1.0, "0 selects the most probable token; higher values give more varied texts.", lower_bound=0.0
-    )
-    flags.DEFINE_integer("top_k", 50, "Draw from this many most probable tokens; 0: from all.", lower_bound=0)
-    flags.DEFINE_integer("rounds", 10, "Passes of mask_predict.", lower_bound=1)
-    flags.DEFINE_integer("revisions", 0, "How often every token is masked and drawn again.", lower_bound=0)
-    flags.DEFINE_integer("random_seed", 0, "The same seed gives the same text.")
+    define_option_flags(GenerationOptions)
     flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
 
 
@@ -40,19 +29,10 @@ def main():
     arguments = flags.FLAGS
     refuse_flags_without_effect(arguments.order == "mask_predict", "without --order=mask_predict", "rounds")
     model = MaskedLM.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
+    options = flag_values(GenerationOptions)
     for number in range(arguments.num_texts):
-        found = generate_text(
-            model,
-            arguments.prompt,
-            length=arguments.length,
-            order=arguments.order,
-            temperature=arguments.temperature,
-            top_k=arguments.top_k or None,
-            rounds=arguments.rounds,
-            revisions=arguments.revisions,
-            seed=arguments.random_seed + number,
-        )
-        for one in found:
+        seed = options["seed"] + number
+        for one in generate_text(model, arguments.prompt, **{**options, "seed": seed}):
             print(one.text)
 
 

@@ -22,9 +22,10 @@ import os
 
 from absl import flags
 
+from data_prep.finetuning.finetuning_options import FinetuningOptions
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags
+from keras_bert.program.option_flags import define_option_flags, flag_values
 from keras_bert.training.distillation import Distillation
 from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.distillation_flags import check_distillation_flags, distillation_of_flags
@@ -41,6 +42,7 @@ from run_scripts.fine_tuning_flags import (
 FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)
 _MOST_EXPLAINED = 100  # a page of more is slow to make and nobody reads it
+_OF_OTHER_TASKS = ("choice_columns", "doc_stride", "max_query_length", "version_2_with_negative")
 _FLAGS_OF_PARTS = {"train": "do_train", "eval": "do_eval", "predict": "do_predict"}
 
 
@@ -58,29 +60,13 @@ def define_flags() -> None:
         ["classification", "multi_label", "regression"],
         "The kind of labels: one of several classes, any number of classes, or a score.",
     )
-    flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
-    flags.DEFINE_string(
-        "text_column",
-        None,
-        "The column of the text: its name, or its number from 0 (default: text, sentence, sentence1, premise or "
-        "similar).",
-    )
-    flags.DEFINE_string(
-        "second_text_column", None, "The column of the second text, for pairs (default: sentence2 or similar)."
-    )
-    flags.DEFINE_list(
-        "label_column",
-        None,
-        "The column of the label (default: label). For multi_label also several columns of 0 and 1.",
-    )
-    flags.DEFINE_string("label_separator", ",", "What parts the labels in one column, for multi_label.")
+    define_option_flags(FinetuningOptions, but=(*_OF_OTHER_TASKS, "skip_missing"))
     flags.DEFINE_boolean(
         "few_shot",
         False,
         "Train on a few texts per label, from a checkpoint for sentence embeddings. The defaults become 1 epoch, "
         "batches of 16 and a learning rate of 2e-5.",
     )
-    flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
     define_fine_tuning_flags()
     define_option_flags(Distillation)
     define_calibration_flag()
@@ -125,20 +111,11 @@ class _Data:
 
     def __init__(self, task_name: str | None, problem_type: str, files: dict[str, str]):
         from data_prep.create_finetuning_data import make_task
-        from data_prep.finetuning.finetuning_task import FinetuningOptions
         from data_prep.finetuning.glue import find_task
         from keras_bert.tasks.classification.examples import TextExamples
 
         self.task_name, self.problem_type = task_name, problem_type
-        options = FinetuningOptions(
-            text_column=FLAGS.text_column,
-            second_text_column=FLAGS.second_text_column,
-            label_columns=tuple(FLAGS.label_column or ()),
-            label_separator=FLAGS.label_separator,
-            has_header=FLAGS.has_header,
-            skip_missing=FLAGS.skip_missing,
-            labels=tuple(FLAGS.labels or ()),
-        )
+        options = FinetuningOptions(**flag_values(FinetuningOptions, but=_OF_OTHER_TASKS))
         reader = make_task(problem_type, options, find_task(task_name)[1] if task_name else None)
         for part, path in files.items():
             reader.read(part, path)

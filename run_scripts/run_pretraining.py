@@ -26,7 +26,7 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags, flag_values, options_of_flags
+from keras_bert.program.option_flags import define_option_flags, flag_values, given_values, options_of_flags
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.training.distillation import Distillation
 from keras_bert.training.pretraining_options import PretrainingRunOptions
@@ -79,8 +79,8 @@ def define_flags() -> None:
     define_device_flags()
     define_option_flags(Distillation)
     define_keep_layers_flag()
-    define_option_flags(PretrainingPhase, suffix=_SECOND, purpose="Second phase: ")
-    define_option_flags(MaskingOptions, but=_OF_RECORDS, purpose="Records without masks: ")
+    define_option_flags(PretrainingPhase, suffix=_SECOND, purpose="Second phase: ", has_defaults=False)
+    define_option_flags(MaskingOptions, but=_OF_RECORDS, purpose="Records without masks: ", has_defaults=False)
     flags.DEFINE_enum(
         "replacement_tokens",
         None,
@@ -146,8 +146,9 @@ def _train_and_evaluate() -> None:
     if second_phase:
         eval_files = FLAGS.eval_input_file or second_phase.train_files
         eval_lengths = {name: getattr(second_phase, name) for name in lengths}
-    masking = flag_values(MaskingOptions, but=_OF_RECORDS) | {"replacement_tokens": FLAGS.replacement_tokens}
-    masking = {name: value for name, value in masking.items() if value is not None}
+    masking = given_values(MaskingOptions, but=_OF_RECORDS)
+    if FLAGS.replacement_tokens is not None:
+        masking["replacement_tokens"] = FLAGS.replacement_tokens
     eval_masking = masking
     vocabulary = load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None
     if FLAGS.do_eval:

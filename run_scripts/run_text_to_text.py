@@ -14,6 +14,8 @@ docs/text_to_text.md describes all of it.
 from absl import flags
 
 from keras_bert.program.command_line import run_command
+from keras_bert.program.option_flags import define_option_flags, flag_values
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
@@ -34,10 +36,7 @@ def define_flags() -> None:
     flags.DEFINE_string("target_column", "target", "The column of the targets.")
     flags.DEFINE_boolean("shared", False, "Whether the decoder shares the weights of the encoder.")
     flags.DEFINE_float("label_smoothing", 0.1, "The share of the loss that is spread over the whole vocabulary.")
-    flags.DEFINE_integer("num_beams", 4, "Hypotheses that are continued; 1 for greedy search.")
-    flags.DEFINE_integer("max_new_tokens", 64, "The largest number of written tokens, [SEP] included.")
-    flags.DEFINE_integer("min_new_tokens", 0, "[SEP] is not written before this many tokens.")
-    flags.DEFINE_float("length_penalty", 1.0, "Scores are divided by the length to this power.")
+    define_option_flags(SearchOptions)
     define_fine_tuning_flags()
 
 
@@ -48,13 +47,11 @@ def main() -> None:
     test = _read(files["predict"], needs_targets=False) if "predict" in files else None
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
 
-    from keras_bert.tasks.text_to_text.beam_search import SearchOptions
     from keras_bert.tasks.text_to_text.model import TextToText
     from keras_bert.training.fine_tuning import fine_tune
     from keras_bert.training.finished_runs import evaluate_run, predict_run
 
-    names = ("num_beams", "max_new_tokens", "min_new_tokens", "length_penalty")
-    search = {name: FLAGS[name].value for name in names}
+    search = flag_values(SearchOptions)
     SearchOptions(**search)  # reports bad values before the training
     model = trained_model_flags()
     arguments = {"shared": FLAGS.shared, "label_smoothing": FLAGS.label_smoothing}

@@ -22,35 +22,15 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError, how_to_install
+from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.tf_serving.server.server_options import ServerOptions
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("host", "127.0.0.1", "The address to listen on. 0.0.0.0 admits other machines.")
-    flags.DEFINE_integer("port", 8501, "The port of REST and the page. 0 selects a free port.", 0, 65535)
-    flags.DEFINE_string("model_config_file", None, "TensorFlow Serving's models.config, instead of folders.")
-    flags.DEFINE_float(
-        "model_config_file_poll_wait_seconds",
-        0,
-        "Seconds between readings of that file. 0 reads it once.",
-        lower_bound=0,
-    )
-    flags.DEFINE_float(
-        "file_system_poll_wait_seconds", 1, "Seconds between searches for new versions. 0 searches once.", lower_bound=0
-    )
-    flags.DEFINE_bool(
-        "allow_version_labels_for_unavailable_models", False, "Whether labels may name versions that are not loaded."
-    )
-    flags.DEFINE_float(
-        "load_retry_seconds", 60, "Seconds before a failed version is tried again with unchanged files.", lower_bound=0
-    )
+    define_option_flags(ServerOptions)
+    flags.FLAGS.set_default("num_threads", os.cpu_count() or 1)
     flags.DEFINE_bool("enable_batching", False, "Whether requests of several clients are computed together.")
-    flags.DEFINE_integer("num_threads", os.cpu_count() or 1, "Requests, or batches, computed at once.", lower_bound=1)
-    flags.DEFINE_integer("max_requests", 1000, "Requests in progress at once; more are refused.", lower_bound=1)
-    flags.DEFINE_integer("max_rows", 10_000, "The largest number of rows in a request.", lower_bound=1)
     flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "The time limit of a request.", lower_bound=1)
-    flags.DEFINE_integer("max_body_bytes", 64 << 20, "The largest request in bytes.", lower_bound=1)
-    flags.DEFINE_float("body_seconds", 60, "The time limit for the arrival of a request.", lower_bound=0.001)
-    flags.DEFINE_float("shutdown_seconds", 30, "The time limit for requests in progress at the end.", lower_bound=0)
 
 
 def main(folders: list[str]) -> None:
@@ -61,7 +41,6 @@ def main(folders: list[str]) -> None:
         from keras_bert.serving.request_joining import RequestJoiner
         from keras_bert.tf_serving.server.model_config import model_config_of_argument, read_model_configs
         from keras_bert.tf_serving.server.run_server import run_server
-        from keras_bert.tf_serving.server.server_options import ServerOptions
     except ModuleNotFoundError as error:
         raise InputError(
             f"The server needs {error.name}, which is not installed. {how_to_install('serving')}"
@@ -77,23 +56,9 @@ def main(folders: list[str]) -> None:
             raise InputError("Two models have the same name. Use NAME=folder.")
     else:
         configs = read_model_configs(arguments.model_config_file)
-    options = ServerOptions(
-        host=arguments.host,
-        port=arguments.port,
-        poll_seconds=arguments.file_system_poll_wait_seconds,
-        model_config_file=arguments.model_config_file,
-        config_poll_seconds=arguments.model_config_file_poll_wait_seconds,
-        load_retry_seconds=arguments.load_retry_seconds,
-        join=functools.partial(RequestJoiner, num_at_once=arguments.num_threads) if arguments.enable_batching else None,
-        num_threads=arguments.num_threads,
-        max_requests=arguments.max_requests,
-        max_rows=arguments.max_rows,
-        timeout_seconds=arguments.rest_api_timeout_in_ms / 1000,
-        max_body_bytes=arguments.max_body_bytes,
-        body_seconds=arguments.body_seconds,
-        shutdown_seconds=arguments.shutdown_seconds,
-        allow_labels_for_unavailable=arguments.allow_version_labels_for_unavailable_models,
-    )
+    join = functools.partial(RequestJoiner, num_at_once=arguments.num_threads) if arguments.enable_batching else None
+    timeout_seconds = arguments.rest_api_timeout_in_ms / 1000
+    options = options_of_flags(ServerOptions, join=join, timeout_seconds=timeout_seconds)
     run_server(configs, options, on_start=_announce)
 
 

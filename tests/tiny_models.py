@@ -25,7 +25,7 @@ from keras_bert import (
 )
 from keras_bert.models.encoders import encoder_class
 from keras_bert.serving import export
-from keras_bert.serving.graph.signature_inputs import SignatureOptions
+from keras_bert.serving.graph.signature_options import SignatureOptions
 
 # Every lower-case word can be cut into pieces, so texts differ in their tokens like real texts.
 VOCABULARY = tiny.vocabulary(

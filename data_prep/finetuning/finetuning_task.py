@@ -1,6 +1,5 @@
 """The base class of all fine-tuning tasks: from the files of a data set to batches of records."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,41 +7,14 @@ from typing import Any
 import numpy as np
 
 from data_prep.finetuning.data_folder import TABLE_ENDINGS
+from data_prep.finetuning.finetuning_options import FinetuningOptions
 from data_prep.finetuning.glue import GlueTask
-from data_prep.finetuning.tables import Column
 from keras_bert.program.errors import InputError
 from keras_bert.records.features import Feature
 from keras_bert.tasks.text_rows import ROWS_AT_ONCE, parts_of
 
 # Batches of records, and the number of examples in each.
 Batches = Iterator[tuple[dict[str, np.ndarray], int]]
-
-
-@dataclasses.dataclass(frozen=True)
-class FinetuningOptions:
-    """The user's options, except for files and vocabulary. Columns that are None have the task's default."""
-
-    max_seq_length: int = 128
-    text_column: Column | None = None
-    second_text_column: Column | None = None
-    label_columns: tuple[Column, ...] = ()
-    choice_columns: tuple[Column, ...] = ()
-    label_separator: str = ","
-    has_header: bool = True
-    skip_missing: bool = False
-    labels: tuple[str, ...] = ()
-    doc_stride: int = 128
-    max_query_length: int = 64
-    version_2_with_negative: bool = False
-
-    @property
-    def label_column(self) -> Column:
-        if len(self.label_columns) > 1:
-            raise InputError(
-                f"This task has one label column. Received: {', '.join(map(str, self.label_columns))}. Use "
-                "--task=multi_label for several columns of 0 and 1."
-            )
-        return self.label_columns[0] if self.label_columns else "label"
 
 
 class FinetuningTask:

@@ -39,7 +39,12 @@ class _Option:
     flag: str | None
     choices: Sequence[str] | None
     lower_bound: float | None
+    upper_bound: float | None
     read: Callable[[Any], Any] | None
+
+    def bounds(self) -> dict[str, float]:
+        bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
 def option(
@@ -49,6 +54,7 @@ def option(
     flag: str | None = None,
     choices: Sequence[str] | None = None,
     lower_bound: float | None = None,
+    upper_bound: float | None = None,
     read: Callable[[Any], Any] | None = None,
 ) -> Any:
     """Returns a field of a dataclass that has a flag. Fields of other kinds have none.
@@ -58,10 +64,11 @@ def option(
         help: what the option is, for `--help` and, by `documented`, for the docstring of the class.
         flag: the name of the flag, by default that of the field.
         choices: the possible strings.
-        lower_bound: the lowest number that the flag takes.
+        lower_bound, upper_bound: the lowest and the highest number that the flag takes.
         read: makes the value of the field from that of the flag, unless it is None.
     """
-    return dataclasses.field(default=default, metadata={"option": _Option(help, flag, choices, lower_bound, read)})
+    given = _Option(help, flag, choices, lower_bound, upper_bound, read)
+    return dataclasses.field(default=default, metadata={"option": given})
 
 
 def same_option(options_class: type, name: str) -> Any:
@@ -83,32 +90,32 @@ def define_option_flags(
     but: Container[str] = (),
     suffix: str = "",
     purpose: str = "",
+    has_defaults: bool = True,
 ) -> None:
     """Defines a flag for each option of a dataclass, and for those of the dataclasses that are defaults of its fields.
 
     Args:
         but: names of fields without a flag.
         suffix: the end of the names of all flags.
-        purpose: the beginning of all help texts. With it, None is the default of all flags: what is not given is left
-            to the dataclass.
+        purpose: the beginning of all help texts.
+        has_defaults: False makes None the default of all flags: what is not given is left to the dataclass.
     """
     for field, given in _options(options_class):
         if field.name in but:
             continue
-        default = None if purpose or field.default is dataclasses.MISSING else field.default
-        has_default = purpose and field.default not in (None, False, dataclasses.MISSING)
-        help = f"{purpose}{given.help}{f' Default: {field.default}.' if has_default else ''}"
+        default = field.default if has_defaults and field.default is not dataclasses.MISSING else None
+        left_out = not has_defaults and field.default not in (None, False, dataclasses.MISSING)
+        help = f"{purpose}{given.help}{f' Default: {field.default}.' if left_out else ''}"
         arguments = (f"{given.flag or field.name}{suffix}", default, help)
         kind = _kind(field)
         if given.choices:
             flags.DEFINE_enum(*arguments[:2], list(given.choices), arguments[2])
         elif kind in _DEFINE:
-            bounds = {} if given.lower_bound is None else {"lower_bound": given.lower_bound}
-            _DEFINE[kind](*arguments, **bounds)
+            _DEFINE[kind](*arguments, **given.bounds())
         else:
             flags.DEFINE_list(arguments[0], default if default is None else list(default), arguments[2])
     for field in _nested(options_class, but):
-        define_option_flags(type(field.default), suffix=suffix, purpose=purpose)
+        define_option_flags(type(field.default), suffix=suffix, purpose=purpose, has_defaults=has_defaults)
 
 
 def flag_names(options_class: type) -> set[str]:
@@ -129,6 +136,11 @@ def flag_values(options_class: type, *, but: Container[str] = (), suffix: str = 
     for field in _nested(options_class, but):
         values[field.name] = type(field.default)(**flag_values(type(field.default), suffix=suffix))
     return values
+
+
+def given_values(options_class: type, *, but: Container[str] = ()) -> dict[str, Any]:
+    """Returns the values of the flags that have one, field -> value. All others are left to the dataclass."""
+    return {name: value for name, value in flag_values(options_class, but=but).items() if value is not None}
 
 
 def options_of_flags(options_class: type, **others: Any) -> Any:

@@ -18,7 +18,7 @@ from keras_bert.serving.graph.canonical_graph import make_canonical
 from keras_bert.serving.graph.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.examples import of_examples
-from keras_bert.serving.graph.signature_inputs import SignatureOptions
+from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.tokenize import tokenize_signature
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, check_format, write_description, write_portable
 from keras_bert.serving.portable.portable_models import (

@@ -5,6 +5,7 @@ import re
 from places import DOCS
 
 import keras_bert
+from keras_bert.models.base import BertModel
 
 
 def test_the_reference_has_every_public_name():
@@ -17,3 +18,14 @@ def test_the_site_lists_every_page():
     lists = re.findall(r"```{toctree}\n(.*?)```", (DOCS / "index.md").read_text("utf-8"), re.S)
     listed = {line for one in lists for line in one.splitlines() if line and not line.startswith(":")}
     assert listed == {*(page.stem for page in DOCS.glob("*.md")), "api/index"} - {"index"}
+
+
+def test_the_reference_shows_the_inherited_verbs_of_every_model():
+    page = (DOCS / "api" / "models.md").read_text("utf-8")
+    shown = set(re.findall(r"^\.\. autoclass:: keras_bert\.(\w+)\n   :inherited-members: Model$", page, re.M))
+    models = {name for name in keras_bert.__all__ if _is_model(getattr(keras_bert, name))}
+    assert models - shown == {"Encoder"}  # its page lists its verbs
+
+
+def _is_model(item) -> bool:
+    return isinstance(item, type) and issubclass(item, BertModel)

@@ -13,6 +13,7 @@ from keras_bert.program.option_flags import (
     define_option_flags,
     documented,
     flag_values,
+    given_values,
     option,
     options_of_flags,
     same_option,
@@ -32,7 +33,7 @@ class Butter:
 class Bread:
     """A slice."""
 
-    thickness: int = option(2, "In centimetres.", lower_bound=1)
+    thickness: int = option(2, "In centimetres.", lower_bound=1, upper_bound=9)
     kind: str = option("rye", "Its flour.", choices=("rye", "wheat"))
     holes: Sequence[int] | None = option(None, "Where they are.", flag="hole_places", read=whole_numbers("hole_places"))
     butter: Butter = Butter()
@@ -69,7 +70,7 @@ def test_without_flags_the_options_have_their_defaults(values):
     assert options_of_flags(Bread) == Bread()
 
 
-@pytest.mark.parametrize("wrong", ["--thickness=0", "--kind=oat"])
+@pytest.mark.parametrize("wrong", ["--thickness=0", "--thickness=10", "--kind=oat"])
 def test_values_out_of_range_are_refused(values, wrong):
     define_option_flags(Bread)
     with pytest.raises(flags.Error):
@@ -83,12 +84,19 @@ def test_a_list_of_words_is_no_list_of_numbers(values):
         options_of_flags(Bread)
 
 
-def test_with_a_purpose_nothing_is_given_by_default(values):
-    define_option_flags(Bread, suffix="_of_guests", purpose="Guests: ", but=("holes", "butter"))
+def test_flags_without_defaults_leave_what_is_not_given_to_the_dataclass(values):
+    left_out = ("holes", "butter")
+    define_option_flags(Bread, suffix="_of_guests", purpose="Guests: ", but=left_out, has_defaults=False)
     values(["command", "--thickness_of_guests=3"])
     assert values["kind_of_guests"].help.endswith("Guests: Its flour. Default: rye.")
     found = flag_values(Bread, suffix="_of_guests", but=("holes", "butter"))
     assert {name: value for name, value in found.items() if value is not None} == {"thickness": 3}
+
+
+def test_what_is_given_is_told_from_defaults(values):
+    define_option_flags(Bread, has_defaults=False)
+    values(["command", "--kind=wheat"])
+    assert given_values(Bread, but=("butter",)) == {"kind": "wheat"}
 
 
 def test_the_help_texts_are_in_the_docstring():

@@ -54,19 +54,9 @@ def test_sigterm_answers_what_is_under_way_and_exits_with_0(tmp_path):
         (["--model_config_file={}/x"], "error: Cannot read"),
     ],
 )
-def test_what_cannot_be_served_is_one_line(tmp_path, monkeypatch, capsys, arguments, error):
-    from absl import flags
-
+def test_what_cannot_be_served_is_one_line(tmp_path, run_here, arguments, error):
     from run_scripts import serve
 
-    values = flags.FlagValues()
-    monkeypatch.setattr(flags, "FLAGS", values)
-    monkeypatch.setattr("keras_bert.program.command_line.flags.FLAGS", values)
-    monkeypatch.setattr(sys, "argv", ["serve", *(argument.format(tmp_path) for argument in arguments)])
-    for name in ("DEFINE_string", "DEFINE_integer", "DEFINE_float", "DEFINE_bool"):
-        define = getattr(flags, name)
-        monkeypatch.setattr(flags, name, lambda *a, define=define, **k: define(*a, flag_values=values, **k))
-    with pytest.raises(SystemExit) as caught:
-        serve.command()
-    assert caught.value.code == 1
-    assert capsys.readouterr().err.startswith(error)
+    code, printed = run_here(serve, *(argument.format(tmp_path) for argument in arguments))
+    assert code == 1
+    assert printed.err.startswith(error)

@@ -1,5 +1,6 @@
 """Tools for exported graphs, which the tasks make their signatures with.
 
+signature_options.py    the options that decide the signatures
 signature_inputs.py     shared parts: named inputs, token rows from texts or ids
 row_groups.py           runs many rows through the model in groups
 examples.py             the same signatures for serialised tf.train.Example

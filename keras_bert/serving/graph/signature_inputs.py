@@ -6,7 +6,6 @@ ones. Both call the same function, so the graph contains the encoder once. Outpu
 each has a name, and the batch is its first axis.
 """
 
-import dataclasses
 import functools
 import inspect
 from collections.abc import Mapping
@@ -16,31 +15,11 @@ import tensorflow as tf
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.segments import cut_windows, pack_segments
+from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tokenization.tokenizer import TokenTable
 
 # Ids, mask or segment numbers of a batch.
 IDS = tf.TensorSpec([None, None], tf.int32)
-
-
-@dataclasses.dataclass(frozen=True)
-class SignatureOptions:
-    """The options of an export that decide its signatures; see `BertModel.export_for_serving`."""
-
-    max_seq_length: int | None = None
-    text_pairs: bool = False
-    top_k: int = 5
-    pooling: str | None = None
-    normalize: bool | None = None
-    prompt: str | None = None
-    num_beams: int = 4
-    max_new_tokens: int = 64
-    length_penalty: float = 1.0
-    num_answers: int = 1
-    explain: bool = False
-
-    def given(self) -> list[str]:
-        """Returns the names of the options that are not their defaults."""
-        return [field.name for field in dataclasses.fields(self) if getattr(self, field.name) != field.default]
 
 
 def signature(**inputs):

@@ -1,6 +1,6 @@
 """Turns answers of the signature `tokens` back into outputs of the model, for SavedModels without `raw_outputs`.
 
-Exports before version 0.2 lack that signature. The logarithms of their probabilities are logits with the same answers;
+Exports of earlier versions lack that signature. The logarithms of their probabilities are logits with the same answers;
 those of tokens that a masked-LM model does not propose share the rest of the probability.
 """
 

@@ -8,7 +8,6 @@ from keras_bert.serving.graph.examples import of_examples
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
-    SignatureOptions,
     check_pairs,
     check_room,
     model_inputs,
@@ -18,6 +17,7 @@ from keras_bert.serving.graph.signature_inputs import (
     tokens_signature,
     windows_signature,
 )
+from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.classification.answers import THRESHOLD
 from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
 

@@ -10,7 +10,6 @@ from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
-    SignatureOptions,
     check_pairs,
     check_room,
     model_inputs,
@@ -21,6 +20,7 @@ from keras_bert.serving.graph.signature_inputs import (
     windows_signature,
     with_prompt,
 )
+from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.tokenize import token_rows
 
 _IN_SIGNATURES = re.compile(r"\w{1,50}", re.ASCII)  # names of prompts that a signature's name can have

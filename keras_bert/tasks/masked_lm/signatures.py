@@ -8,7 +8,6 @@ from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import compute_in_groups
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
-    SignatureOptions,
     check_room,
     cut,
     model_inputs,
@@ -17,6 +16,7 @@ from keras_bert.serving.graph.signature_inputs import (
     text_signature,
     tokens_signature,
 )
+from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.tokenize import tokenize_signature
 from keras_bert.tasks.masked_lm.graph_masks import (
     mask_positions,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.masked_lm.generation_options import GenerationOptions
 from keras_bert.tasks.masked_lm.mask_scoring import (
     check_masked_lm,
     checked_texts,
@@ -19,47 +20,6 @@ from keras_bert.tasks.masked_lm.mask_scoring import (
 )
 from keras_bert.tasks.masked_lm.masked_texts import join_tokens
 from keras_bert.tasks.text_rows import checked_length, token_lists, tokenizer_of
-
-ORDERS = ("left_to_right", "most_confident", "random", "mask_predict")
-
-
-@dataclasses.dataclass(frozen=True)
-class GenerationOptions:
-    """How text is generated.
-
-    Args:
-        length: the number of tokens to generate.
-        order: `left_to_right`, `most_confident` (the mask with the most probable token) or `random` fill one mask in
-            each pass. `mask_predict` fills all masks in the first pass; each later pass masks and fills the least
-            probable tokens again, fewer each time.
-        temperature: 0 selects the likeliest token; 1 samples from the model's probabilities; above 1 flattens them.
-        top_k: sample from this many likeliest tokens only; None samples from all.
-        rounds: the number of passes of `mask_predict`.
-        revisions: how many times, at the end, every generated token is masked and sampled again, in random order.
-        seed: the same seed gives the same text.
-
-    Raises:
-        InputError: a value is out of range.
-
-    References: Wang & Cho, 2019, BERT has a Mouth, and It Must Speak (sampling again at random positions);
-        Ghazvininejad et al., 2019, Mask-Predict.
-    """
-
-    length: int = 20
-    order: str = "left_to_right"
-    temperature: float = 1.0
-    top_k: int | None = 50
-    rounds: int = 10
-    revisions: int = 0
-    seed: int = 0
-
-    def __post_init__(self):
-        for name, lowest in (("length", 1), ("rounds", 1), ("revisions", 0), ("temperature", 0), ("top_k", 1)):
-            value = getattr(self, name)
-            if value is not None and not value >= lowest:
-                raise InputError(f"{name} must be {lowest} or more. Received: {value}")
-        if self.order not in ORDERS:
-            raise InputError(f"order must be one of {', '.join(ORDERS)}. Received: {self.order!r}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,6 @@ from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
-    SignatureOptions,
     check_pairs,
     check_room,
     cut,
@@ -15,6 +14,7 @@ from keras_bert.serving.graph.signature_inputs import (
     signature,
     trim,
 )
+from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
 
 _IS_CHOICE = tf.TensorSpec([None, None], tf.bool)

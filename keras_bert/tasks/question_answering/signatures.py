@@ -5,15 +5,8 @@ import tensorflow as tf
 
 from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import padded_rows, run_ragged_rows, run_rows
-from keras_bert.serving.graph.signature_inputs import (
-    IDS,
-    SignatureOptions,
-    check_pairs,
-    check_room,
-    cut,
-    model_inputs,
-    signature,
-)
+from keras_bert.serving.graph.signature_inputs import IDS, check_pairs, check_room, cut, model_inputs, signature
+from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, first_best
 from keras_bert.tasks.question_answering.answer_search import ContextTokens, find_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions

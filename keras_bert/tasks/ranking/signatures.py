@@ -5,7 +5,7 @@ import dataclasses
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
-from keras_bert.serving.graph.signature_inputs import SignatureOptions
+from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.classification.signatures import classifier_signatures
 
 _SCORE_ACTIVATIONS = {"sigmoid": tf.sigmoid, "linear": None, "tanh": tf.tanh, "relu": tf.nn.relu}

@@ -8,51 +8,14 @@ when all rows have ended, or after `max_new_tokens`. These are the rules of tran
 Reference: transformers 5.23 `GenerationMixin._beam_search` and `_sample`.
 """
 
-import dataclasses
 from typing import Any, NamedTuple
 
 from keras import ops
 
 from keras_bert.layers.gathering import vectors_at
-from keras_bert.program.errors import InputError
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 
 _LOW = -1.0e9  # is added to scores that must not be chosen
-
-
-@dataclasses.dataclass(frozen=True)
-class SearchOptions:
-    """The options of a search.
-
-    Attributes:
-        num_beams: hypotheses that are continued for each source; 1 for greedy search.
-        max_new_tokens: the largest number of generated tokens, the end token included.
-        min_new_tokens: the end token is not generated before this many tokens.
-        length_penalty: the exponent of the length in scores; above 0 it favours long answers.
-        num_answers: the number of best hypotheses to return, at most `num_beams`.
-
-    Raises:
-        InputError: a number is out of range.
-    """
-
-    num_beams: int = 4
-    max_new_tokens: int = 64
-    min_new_tokens: int = 0
-    length_penalty: float = 1.0
-    num_answers: int = 1
-
-    def __post_init__(self):
-        for name, lowest in (("num_beams", 1), ("max_new_tokens", 1), ("min_new_tokens", 0), ("num_answers", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-                raise InputError(f"{name} must be a whole number from {lowest}. Received: {value!r}")
-        if self.min_new_tokens >= self.max_new_tokens:
-            raise InputError(
-                f"min_new_tokens must be below max_new_tokens={self.max_new_tokens}. Received: {self.min_new_tokens}"
-            )
-        if self.num_answers > self.num_beams:
-            raise InputError(
-                f"num_answers must be at most num_beams={self.num_beams}. Received: {self.num_answers}. Use more beams."
-            )
 
 
 class Found(NamedTuple):

@@ -15,7 +15,8 @@ from keras_bert.models.task_model import TaskModel, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.masked_lm.model import masked_lm_head
-from keras_bert.tasks.text_to_text.beam_search import Found, SearchOptions, search
+from keras_bert.tasks.text_to_text.beam_search import Found, search
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 
 
 @stored_class

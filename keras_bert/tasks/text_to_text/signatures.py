@@ -7,14 +7,14 @@ from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
-    SignatureOptions,
     check_room,
     model_inputs,
     packer,
     text_signature,
     tokens_signature,
 )
-from keras_bert.tasks.text_to_text.beam_search import SearchOptions
+from keras_bert.serving.graph.signature_options import SignatureOptions
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 

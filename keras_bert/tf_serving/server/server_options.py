@@ -3,41 +3,50 @@
 import dataclasses
 from collections.abc import Callable
 
+from keras_bert.program.option_flags import documented, option
 
+
+@documented
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """Options of a server.
+    """The options of a server.
 
     Attributes:
-        host: the address to listen on.
-        port: 0 selects a free port.
-        poll_seconds: the interval between searches for new versions; 0 searches once.
-        model_config_file: a models.config that is read again every `config_poll_seconds`, unless that is 0.
-        load_retry_seconds: the time after which a version that failed to load is tried again with unchanged files.
         join: makes what joins the requests of a signature, such as `keras_bert.serving.request_joining.RequestJoiner`,
             from its function that computes; None computes each request separately.
-        num_threads: the number of requests, or of joined requests, computed at once.
-        max_requests: the largest number of requests in progress.
-        max_rows: the largest number of rows in a request.
         timeout_seconds: the time limit of a request.
-        max_body_bytes: the limit for bodies, and for the contexts of a request's examples.
-        body_seconds: the time limit for the arrival of a body.
-        shutdown_seconds: the time limit for requests in progress when the server stops.
-        allow_labels_for_unavailable: whether labels may name unavailable versions.
     """
 
-    host: str = "127.0.0.1"
-    port: int = 8501
-    poll_seconds: float = 1
-    model_config_file: str | None = None
-    config_poll_seconds: float = 0
-    load_retry_seconds: float = 60
+    host: str = option("127.0.0.1", "The address to listen on. 0.0.0.0 admits other machines.")
+    port: int = option(8501, "The port of REST and the page. 0 selects a free port.", lower_bound=0, upper_bound=65535)
+    poll_seconds: float = option(
+        1,
+        "Seconds between searches for new versions. 0 searches once.",
+        flag="file_system_poll_wait_seconds",
+        lower_bound=0,
+    )
+    model_config_file: str | None = option(None, "TensorFlow Serving's models.config, instead of folders.")
+    config_poll_seconds: float = option(
+        0,
+        "Seconds between readings of model_config_file. 0 reads it once.",
+        flag="model_config_file_poll_wait_seconds",
+        lower_bound=0,
+    )
+    load_retry_seconds: float = option(
+        60, "Seconds before a failed version is tried again with unchanged files.", lower_bound=0
+    )
     join: Callable | None = None
-    num_threads: int = 2
-    max_requests: int = 1000
-    max_rows: int = 10_000
+    num_threads: int = option(2, "Requests, or batches, computed at once.", lower_bound=1)
+    max_requests: int = option(1000, "Requests in progress at once; more are refused.", lower_bound=1)
+    max_rows: int = option(10_000, "The largest number of rows in a request.", lower_bound=1)
     timeout_seconds: float = 30
-    max_body_bytes: int = 64 << 20
-    body_seconds: float = 60
-    shutdown_seconds: float = 30
-    allow_labels_for_unavailable: bool = False
+    max_body_bytes: int = option(
+        64 << 20, "The largest request in bytes, and the limit for the contexts of its examples.", lower_bound=1
+    )
+    body_seconds: float = option(60, "The time limit for the arrival of a request.", lower_bound=0.001)
+    shutdown_seconds: float = option(30, "The time limit for requests in progress at the end.", lower_bound=0)
+    allow_labels_for_unavailable: bool = option(
+        False,
+        "Whether labels may name versions that are not loaded.",
+        flag="allow_version_labels_for_unavailable_models",
+    )

@@ -10,7 +10,7 @@ import tiny
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving.graph import row_groups
-from keras_bert.serving.graph.signature_inputs import SignatureOptions
+from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.question_answering.signatures import question_answering_signatures
 from keras_bert.tokenization.kinds import graph_tokenizer

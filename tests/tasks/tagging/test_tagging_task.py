@@ -9,7 +9,7 @@ from slow_parameters import slow_except
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import all_signatures, make_tokenizer
-from keras_bert.serving.graph.signature_inputs import SignatureOptions
+from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tasks.tagging.task import TaggingTask

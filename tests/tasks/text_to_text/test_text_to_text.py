@@ -18,7 +18,7 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safe
 from keras_bert.models.decoder import Decoder
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.text_to_text import task
-from keras_bert.tasks.text_to_text.beam_search import SearchOptions
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from keras_bert.tf_serving.readable_answers import readable_answers
 
 GOLDEN = np.load((TESTS / "family_golden") / "text_to_text.npz")

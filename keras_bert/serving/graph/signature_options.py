@@ -1,0 +1,34 @@
+"""The options of an export that decide its signatures. Nothing here imports TensorFlow, so that `--help` is quick."""
+
+import dataclasses
+
+from keras_bert.config import POOLINGS
+from keras_bert.program.option_flags import documented, option
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class SignatureOptions:
+    """The options of an export that decide its signatures; see `BertModel.export_for_serving`."""
+
+    max_seq_length: int | None = option(
+        None, "Longer texts are cut to this many tokens. The default is all positions of the model."
+    )
+    text_pairs: bool = option(False, "Whether a classifier or an encoder takes two texts.")
+    top_k: int = option(5, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
+    pooling: str | None = option(
+        None, "How an encoder pools token vectors. Default: as its folder says, or the mean.", choices=POOLINGS
+    )
+    normalize: bool | None = option(
+        None, "Whether an encoder divides vectors by their length; the default is to do so."
+    )
+    prompt: str | None = option(None, "The name of the prompt of a sentence encoder that is put before each text.")
+    num_beams: int = 4
+    max_new_tokens: int = 64
+    length_penalty: float = 1.0
+    num_answers: int = 1
+    explain: bool = option(False, "Adds the signature explain: a score for each token of the texts.")
+
+    def given(self) -> list[str]:
+        """Returns the names of the options that are not their defaults."""
+        return [field.name for field in dataclasses.fields(self) if getattr(self, field.name) != field.default]
