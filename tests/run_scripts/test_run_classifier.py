@@ -3,8 +3,10 @@
 import json
 import os
 
+import numpy as np
 import pytest
 from classifier_command import CONFIG, VOCABULARY, from_scratch, run, write_files
+from documented_results import undocumented_keys
 
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
@@ -13,6 +15,28 @@ from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 @pytest.fixture
 def folder(tmp_path):
     return write_files(tmp_path)
+
+
+def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
+    output = folder / "out"
+    all_parts = ["--do_train", "--do_eval", "--do_predict", "--train_batch_size=4", "--num_train_epochs=2"]
+    result = run(f"--data_dir={folder}", f"--output_dir={output}", *from_scratch(folder), *all_parts)
+    assert result.returncode == 0, result.stderr
+    assert sorted(os.listdir(output)) == [
+        "checkpoints",
+        "eval_report",
+        "eval_results.txt",
+        "history.jsonl",
+        "model",
+        "run.json",
+        "test_predictions.tsv",
+        "test_results.tsv",
+    ]
+    assert "eval_majority_rate = 0.6666666666666666" in (output / "eval_results.txt").read_text()
+    assert not undocumented_keys(output / "eval_results.txt", "classification.md")
+    assert "always answering 'yes' would have 0.6667" in result.stdout
+    assert np.loadtxt(output / "test_results.tsv").shape == (18, 2)
+    assert SequenceClassifier.from_pretrained(output / "model").labels == ("no", "yes")
 
 
 def test_pairs_without_a_header_start_from_a_model_folder(folder):

@@ -85,6 +85,30 @@ def test_metrics_given_to_compile_see_labels_and_logits(eagerly):
         assert results["sparse_categorical_crossentropy"] == pytest.approx(results["loss"], rel=1e-5)
 
 
+@pytest.mark.slow
+def test_fit_learns_which_examples_hold_a_token():
+    keras.utils.set_random_seed(0)
+    generator = np.random.default_rng(0)
+    ids = generator.integers(1, 23, (96, 6)).astype("int32")
+    x = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+    y = np.any(ids == 7, axis=1).astype("int32")
+    model = SequenceClassifier(tiny.micro_config(hidden_size=32, initializer_range=0.1), ["without", "with"])
+    model.compile(optimizer=keras.optimizers.Adam(3e-3))
+    history = model.fit(x, y, batch_size=32, epochs=25, validation_data=(x, y), verbose=0).history
+    assert set(history) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert history["val_accuracy"][-1] > 0.95
+
+
+def test_keras_file_brings_the_model_back(eagerly, tmp_path):
+    model, (x, y) = compiled(metrics=["sparse_categorical_accuracy"]), examples()
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "classifier.keras")
+    reloaded = keras.models.load_model(tmp_path / "classifier.keras")
+    assert reloaded.labels == tuple(LABELS)
+    np.testing.assert_array_equal(reloaded.predict(x, verbose=0), model.predict(x, verbose=0))
+    assert reloaded.evaluate(x, y, verbose=0) == pytest.approx(model.evaluate(x, y, verbose=0))
+
+
 def test_missing_labels_are_refused():
     with pytest.raises(InputError, match="on pairs .features, label ids., or on features that hold label_ids"):
         compiled().fit(examples()[0], verbose=0)
