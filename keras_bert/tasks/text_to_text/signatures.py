@@ -80,4 +80,4 @@ def _text_of(ids, pieces, table: Vocabulary):
     is_text = tf.reduce_all(ids[:, :, tf.newaxis] != [table.pad_id, table.cls_id, table.sep_id, table.mask_id], axis=2)
     words = tf.where(is_text, tf.strings.join([" ", tf.gather(pieces, ids)]), "")
     joined = tf.strings.reduce_join(words, axis=1)
-    return tf.strings.strip(tf.strings.regex_replace(joined, " ##", ""))
+    return tf.strings.regex_replace(tf.strings.strip(joined), " ##", "")

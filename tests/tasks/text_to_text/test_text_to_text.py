@@ -17,7 +17,7 @@ from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.models.decoder import Decoder
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.text_to_text import task
+from keras_bert.tasks.text_to_text import signatures, task
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from keras_bert.tf_serving.readable_answers import readable_answers
 
@@ -300,7 +300,11 @@ def test_an_encoder_has_no_decoder(bert, without_graphs):
 def test_words_are_joined_from_pieces():
     model = small()
     model.vocabulary = Vocabulary([*TOKENS[:-1], "##s"])
-    assert text_task(model).text_of([2, 5, len(TOKENS) - 1, 6, 3, 0]) == "as b"
+    piece = len(TOKENS) - 1
+    rows = [[2, 5, piece, 6, 3, 0], [2, piece, 5, 3, 0, 0]]
+    assert [text_task(model).text_of(row) for row in rows] == ["as b", "##s a"]
+    in_graph = signatures._text_of(tf.constant(rows), tf.constant(model.vocabulary.tokens), model.vocabulary)
+    assert in_graph.numpy().tolist() == [b"as b", b"##s a"]
 
 
 @pytest.mark.slow
