@@ -6,6 +6,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny
 from places import TESTS
 from slow_parameters import slow_except
