@@ -57,7 +57,7 @@ def _show_arguments(app, what, name, obj, options, signature, returned):
     return None
 
 
-# What the pages of public models show of that which they inherit.
+# The inherited methods that the pages of public models show.
 _VERBS = ("compile", "fit", "evaluate", "predict", "explain", "calibrate")
 _VERBS += ("from_pretrained", "save_pretrained", "export_for_serving")
 

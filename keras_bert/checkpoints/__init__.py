@@ -2,7 +2,7 @@
 
 pretrained.py               loads models from checkpoints and saves them
 checkpoint.py               the common form: our weight names, tensors read on demand
-weight_list.py              what is known of a weight: its shape, its names and layouts in every format
+weight_list.py              the shape of each weight, and its name and layout in every format
 family_formats.py           what a family's entry says about the files of other projects
 tensor_checks.py            checks that a checkpoint has the weights that its config requires
 model_card.py               writes README.md: what a model is and how to use it

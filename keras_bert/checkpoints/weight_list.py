@@ -1,4 +1,4 @@
-"""`Weight`: what is known of a weight in each format. The entries of the families list their weights with it.
+"""`Weight`: the shape of a weight, and its name and layout in each format. Entries of families list weights with it.
 
 A list of weights is made from a config alone, without Keras: a file can be checked before a model is built.
 """
@@ -233,7 +233,7 @@ def only_in_files(rows: Iterable[Weight]) -> list[Weight]:
 
 
 def in_layers(rows: Iterable[Weight], layers: int | Collection[int]) -> list[Weight]:
-    """Returns the weights as those of these layers, or of so many."""
+    """Returns the weights for the layers with these numbers, or for the first `layers` layers."""
     return [row._replace(layers=range(layers) if isinstance(layers, int) else layers) for row in rows]
 
 

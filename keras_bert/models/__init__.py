@@ -1,4 +1,4 @@
-"""Config -> Keras model: the encoders, and what the models of all tasks share: losses, metrics and the training step.
+"""What all models share: the base classes, the encoder contract, losses, metrics and the training step.
 
 bert_layers.py         the layers of BERT made from a config
 encoder_base.py        Encoder: the contract and the common code of all encoders

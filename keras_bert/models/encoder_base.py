@@ -42,7 +42,7 @@ class Encoder(BertModel):
         read            the inputs, if it takes other features, or another order of columns
         embed           token ids -> the input of the first block
         block_kinds     which blocks get the same inputs, if not all do
-        block_inputs    what the blocks of a kind get besides the vectors
+        block_inputs    the inputs of the blocks of a kind, besides the vectors
         pooler_inputs   what the pooler reads, if it is not the first token; then `first_columns` too
         run             all blocks, if something comes before or after them, such as a last LayerNorm
 

@@ -61,7 +61,7 @@ def option(
 
     Args:
         default: the default of the field, and of the flag. `dataclasses.MISSING`: the field has none.
-        help: what the option is, for `--help` and, by `documented`, for the docstring of the class.
+        help: describes the option, in `--help` and (`documented`) in the docstring of the class.
         flag: the name of the flag, by default that of the field.
         choices: the possible strings.
         lower_bound, upper_bound: the lowest and the highest number that the flag takes.

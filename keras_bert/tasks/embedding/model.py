@@ -163,7 +163,7 @@ class SentenceEncoder(Prompts, TaskModel):
 
         Args:
             texts: strings; a single one is a list of one.
-            normalize: whether to divide each vector by its length; None for what the model does.
+            normalize: whether to divide each vector by its length; None: as the model does.
             prompt: the name of the prompt that is put before each text; "" for none, None for the model's default.
             dimensions: the number of first components to keep, for models that were trained with `Matryoshka`; None for
                 all.
