@@ -113,7 +113,7 @@ TASKS = {
     "several labels": Row(TEXTS, [["a", "c"], ["b"], ["a"], []]),
     "regression": Row(TEXTS, [0.0, 1.0, 0.5, 2.0]),
     "sentence encoder": Row(PAIR, None, (ONNX, LITERT)),
-    "cross-encoder": Row(PAIR, [1, 0, 1, 0]),
+    "cross-encoder": Row(PAIR, [1, 0, 1, 0], fast=(ONNX, SAVED_MODEL)),
     "tagger": Row(WORDS, TAGS),
     "span": Row((["who?"] * 3, CONTEXTS), SPANS),
     "choice": Row((TEXTS[:3], CHOICES), [1, 0, 1]),
@@ -127,7 +127,7 @@ VARIANTS = {
     "pretrainer": Row(TEXTS, fast=()),
     "all poolings": Row(TEXTS, fast=()),
     "first token": Row(TEXTS, fast=()),
-    "encoder": Row(TEXTS),
+    "encoder": Row(TEXTS, fast=(ONNX, SAVED_MODEL)),
 }
 # The path of these is that of "classifier", so `make test` has them on texts and exported only.
 LIKE_CLASSIFIERS = ("pairs", "several labels", "regression")
