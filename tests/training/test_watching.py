@@ -190,7 +190,7 @@ def test_an_input_that_is_not_stuck_is_not_reported(batch, tmp_path, capsys):
 
 
 STUCK = """
-import sys, threading
+import pathlib, sys, threading
 sys.path.insert(0, {tests!r})
 from training import test_watching as own
 
@@ -206,7 +206,7 @@ def give():
 
 signature = own.tf.nest.map_structure(own.tf.TensorSpec.from_tensor, batch)
 stuck = own.tf.data.Dataset.from_generator(give, output_signature=signature)
-own.fit(own.pathlib.Path({run!r}), stuck.apply(own.tf.data.experimental.assert_cardinality(-1)))
+own.fit(pathlib.Path({run!r}), stuck.apply(own.tf.data.experimental.assert_cardinality(-1)))
 """
 
 
