@@ -40,7 +40,7 @@ MODELS = [item for item in CLASSES.values() if issubclass(item, keras.Model)]
 VERBS = ("compile", "fit", "evaluate", "predict", "explain", "calibrate", "rank", "fit_few_shot")
 VERBS += ("from_pretrained", "save_pretrained", "export_for_serving")
 # The last argument takes what a signature cannot know.
-OPEN = {"unknown", "arguments", "of_keras"}
+OPEN = {"unknown", "of_keras"}
 
 
 def verbs_of(classes):
@@ -76,10 +76,54 @@ def test_a_verb_shows_its_arguments_and_says_what_they_are(model, name):
         assert one.kind is not one.VAR_POSITIONAL, one
         assert one.kind is not one.VAR_KEYWORD or one.name in OPEN, one
     texts = [inspect.getdoc(verb)]
+    if name == "from_pretrained":  # the page of the class explains the constructor's arguments
+        texts += [inspect.getdoc(item) or "" for item in (*model.__mro__, keras.layers.Layer)]
     if re.search(r"those\s+of\s+`TaskModel\.", texts[0]) or "As `keras.Model." in texts[0]:
         texts += [inspect.getdoc(getattr(TaskVerbs, name)), inspect.getdoc(getattr(keras.Model, name))]
     missing = [one for one in names_of(verb) if not re.search(rf"\b{one}\b", "\n".join(texts))]
     assert missing == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_from_pretrained_shows_the_arguments_of_the_constructor_with_their_defaults(model):
+    shown = inspect.signature(model.from_pretrained).parameters
+    own = list(inspect.signature(model.__init__).parameters.values())[2:]
+    own = {one.name: one.default for one in own if one.kind is not one.VAR_KEYWORD}
+    assert {name: shown[name].default for name in own} == {
+        name: None if default is inspect.Parameter.empty else default for name, default in own.items()
+    }
+    assert {"new_tokens", "name", "dtype"} < set(shown)
+    assert "arguments" not in shown
+
+
+def test_from_pretrained_shows_arguments_of_a_base_class_and_of_a_subclass_outside_of_the_library():
+    assert inspect.signature(keras_bert.SequenceClassifier.from_pretrained).parameters["temperature"].default == 1.0
+
+    class Wider(keras_bert.MaskedLM):
+        def __init__(self, config, width=3, **kwargs):
+            super().__init__(config, **kwargs)
+
+    assert inspect.signature(Wider.from_pretrained).parameters["width"].default == 3
+
+    class Reader(keras_bert.MaskedLM):
+        @classmethod
+        def from_pretrained(cls, path):
+            return path
+
+    class Closed(Reader):
+        def __init__(self, config):
+            super().__init__(config)
+
+    assert names_of(Closed.from_pretrained) == ["path"]
+    assert Closed.from_pretrained("a") == "a"
+
+
+def test_from_pretrained_refuses_an_unknown_argument_by_name(tmp_path):
+    keras_bert.SequenceClassifier(CONFIG, ["no", "yes"]).save_pretrained(tmp_path / "model")
+    for model in (keras_bert.SequenceClassifier, keras_bert.Encoder):
+        with pytest.raises(keras_bert.InputError, match="from_pretrained has no option label. It has: .*do_lower_case"):
+            model.from_pretrained(tmp_path / "model", label=["no", "yes"])
+    assert keras_bert.SequenceClassifier.from_pretrained(tmp_path / "model", labels=None).labels == ("no", "yes")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in registry.TASKS if registry.task(kind).export])

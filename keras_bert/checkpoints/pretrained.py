@@ -21,6 +21,8 @@ from keras_bert.checkpoints.resizing import resized
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.encoders import encoder_class
 from keras_bert.models.new_parts import NewParts
+from keras_bert.models.shown_arguments import constructor_arguments_of
+from keras_bert.models.verb_options import check_options
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -54,6 +56,8 @@ def from_pretrained(
 
 def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
     """Returns a model with the weights of a `BertCheckpoint`; see `from_pretrained`."""
+    if arguments.get("labels", "") is None:
+        del arguments["labels"]
     given = set(arguments)
     if model_class is None:
         model_class, saved_arguments = (
@@ -62,6 +66,7 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
         arguments = {**saved_arguments, **arguments}
     if model_class is Encoder:
         model_class = encoder_class(checkpoint.config)
+    check_options(model_class.from_pretrained, unknown=sorted(given - set(constructor_arguments_of(model_class))))
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
     checkpoint = _with_pooler(model_class, checkpoint)
     with variables_made_last() as models:

@@ -8,6 +8,7 @@ prompts.py             the texts that a model puts before each text
 score_activations.py   what makes the scores of a CrossEncoder from its outputs
 decoder.py             the decoder of models that write texts: causal blocks with cross attention and a cache
 calibrated_model.py    the base class of models whose logits a temperature divides
+shown_arguments.py     the constructor's arguments, which `from_pretrained` takes and shows
 base.py                the base class of all models: config, loading, saving
 task_model.py          the base class of models with heads: loss as a sum of terms
 task_verbs.py          its compile, fit, evaluate, predict and explain, on features and on texts

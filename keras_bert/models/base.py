@@ -18,6 +18,7 @@ from keras_bert.models.layer_settings import (
     settings_of,
 )
 from keras_bert.models.new_parts import NewParts
+from keras_bert.models.shown_arguments import with_constructor_arguments
 from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.records import features
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
@@ -52,6 +53,11 @@ class BertModel(keras.Model):
     earlier_arguments: Mapping[str, Any] = {}
     # The part of the warning that names the random outputs of an untrained model.
     _random_outputs: str = "its answers are random"
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if "from_pretrained" not in vars(cls):
+            cls.from_pretrained = with_constructor_arguments(cls.from_pretrained.__func__, cls)  # type: ignore
 
     def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(**kwargs)
@@ -175,14 +181,15 @@ class BertModel(keras.Model):
             keep_layers: the numbers of the layers to keep, from 0, to start a small model from a large one.
             do_lower_case: the casing, if the files do not state it or state it wrongly.
             trust_pickle: whether a `pytorch_model.bin` may run code.
-            **arguments: the constructor's arguments besides the config, such as `labels`. By default those that were
-                saved.
+            **arguments: the constructor's arguments besides the config, such as `labels`; each class shows its own. An
+                argument that is not given has the value that was saved; the default shown is for files without one.
 
         Returns:
             The model; its `vocabulary` is that of the checkpoint, or None.
 
         Raises:
-            InputError: the checkpoint cannot be read, or does not have the weights that the class needs.
+            InputError: the checkpoint cannot be read, or does not have the weights that the class needs, or an argument
+                is unknown.
         """
         pretrained = registry.convenience("read and write checkpoints")
         arguments |= {"max_position_embeddings": max_position_embeddings, "new_tokens": new_tokens}

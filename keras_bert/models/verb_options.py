@@ -1,4 +1,4 @@
-"""Checks the options of `fit`, `evaluate`, `predict` and `explain`. Some are for texts only, others for features."""
+"""Checks the options of `fit`, `predict` and other verbs. Some are for texts only, others for features."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
