@@ -13,12 +13,14 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import MISSING
 from typing import TYPE_CHECKING
 
 from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_option_flags, flag_values, option
 from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 MODERN_BYTE_PAIR = "modern_byte_pair"
 KINDS = (WORD_PIECE, BYTE_PAIR, MODERN_BYTE_PAIR, SENTENCE_PIECE)
 _BYTE_PAIRS = (BYTE_PAIR, MODERN_BYTE_PAIR)
-_MIN_FREQUENCY, _CHARACTER_COVERAGE = 2, 0.9999
 # Kind -> the options that it does not use.
 _UNUSED_OPTIONS = {
     BYTE_PAIR: ("character_coverage", "num_unused_tokens"),
@@ -36,32 +37,37 @@ _UNUSED_OPTIONS = {
 }
 
 
-def define_flags() -> None:
-    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns, tfds:NAME, separated by commas.")
-    flags.DEFINE_enum(
-        "kind",
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyOptions:
+    """The flags of the command, which are the arguments of `build_vocabulary`."""
+
+    input_file: Sequence[str] = option(MISSING, "Text: files, folders, patterns, tfds:NAME, separated by commas.")
+    kind: str = option(
         WORD_PIECE,
-        KINDS,
         "wordpiece for BERT, byte_pair for RoBERTa, modern_byte_pair for ModernBERT, sentence_piece for ALBERT.",
+        choices=KINDS,
     )
-    flags.DEFINE_string(
-        "output_file", None, "What to write: a file, usually vocab.txt, for wordpiece; a folder for the other kinds."
+    output_file: str = option(
+        MISSING, "What to write: a file, usually vocab.txt, for wordpiece; a folder for the other kinds."
     )
-    flags.DEFINE_integer("vocab_size", 30000, "Number of tokens of all kinds. Short texts yield fewer.")
-    flags.DEFINE_bool(
-        "do_lower_case", True, "Lower-case the text and strip accents, for an uncased model. byte_pair kinds keep it."
+    vocab_size: int = option(30000, "Number of tokens of all kinds. Short texts yield fewer.")
+    do_lower_case: bool = option(
+        True, "Lower-case the text and strip accents, for an uncased model. byte_pair kinds keep it."
     )
-    flags.DEFINE_integer("min_frequency", _MIN_FREQUENCY, "Pieces that occur less often are not learnt.")
-    flags.DEFINE_float(
-        "character_coverage",
-        _CHARACTER_COVERAGE,
+    min_frequency: int = option(2, "Pieces that occur less often are not learnt.")
+    character_coverage: float = option(
+        0.9999,
         "The share of the text's characters that the vocabulary must cover; the rarest characters are left out, and "
         "words that contain them become [UNK].",
     )
-    flags.DEFINE_integer("num_unused_tokens", 0, "Number of slots [unused0], [unused1], ... for later tokens.")
-    flags.DEFINE_string("text_field", "text", "The field with the text, in .jsonl and in tensorflow_datasets.")
-    flags.DEFINE_string("tfds_data_dir", None, "The data folder of tensorflow_datasets (default: its own).")
-    flags.DEFINE_integer("num_processes", 1, "Processes that count words.")
+    num_unused_tokens: int = option(0, "Number of slots [unused0], [unused1], ... for later tokens.")
+    text_field: str = option("text", "The field with the text, in .jsonl and in tensorflow_datasets.")
+    tfds_data_dir: str | None = option(None, "The data folder of tensorflow_datasets (default: its own).")
+    num_processes: int = option(1, "Processes that count words.")
+
+
+def define_flags() -> None:
+    define_option_flags(VocabularyOptions)
     flags.mark_flags_as_required(["input_file", "output_file"])
 
 
@@ -96,15 +102,15 @@ def build_vocabulary(
     input_file: str | Sequence[str],
     output_file: str | os.PathLike,
     *,
-    kind: str = WORD_PIECE,
-    vocab_size: int = 30000,
-    do_lower_case: bool = True,
-    min_frequency: int = _MIN_FREQUENCY,
-    character_coverage: float = _CHARACTER_COVERAGE,
-    num_unused_tokens: int = 0,
-    text_field: str = "text",
-    tfds_data_dir: str | None = None,
-    num_processes: int = 1,
+    kind: str = VocabularyOptions.kind,
+    vocab_size: int = VocabularyOptions.vocab_size,
+    do_lower_case: bool = VocabularyOptions.do_lower_case,
+    min_frequency: int = VocabularyOptions.min_frequency,
+    character_coverage: float = VocabularyOptions.character_coverage,
+    num_unused_tokens: int = VocabularyOptions.num_unused_tokens,
+    text_field: str = VocabularyOptions.text_field,
+    tfds_data_dir: str | None = VocabularyOptions.tfds_data_dir,
+    num_processes: int = VocabularyOptions.num_processes,
     show_progress: bool = False,
 ) -> VocabularySummary:
     """Learns a vocabulary from text and writes it; see the top of this file.
@@ -128,9 +134,9 @@ def build_vocabulary(
     _check_values(vocab_size, min_frequency, character_coverage, num_unused_tokens, num_processes)
     _check_options(
         kind,
-        min_frequency=(min_frequency, _MIN_FREQUENCY),
-        character_coverage=(character_coverage, _CHARACTER_COVERAGE),
-        num_unused_tokens=(num_unused_tokens, 0),
+        min_frequency=min_frequency,
+        character_coverage=character_coverage,
+        num_unused_tokens=num_unused_tokens,
     )
     if kind == WORD_PIECE:
         check_output_file(output_file)
@@ -207,9 +213,8 @@ def _check_options(kind: str, **options) -> None:
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}. Received: {kind!r}")
     for name in _UNUSED_OPTIONS.get(kind, ()):
-        value, default = options[name]
-        if value != default:
-            raise InputError(f"{name}={value} has no effect on the kind {kind}. Leave the option out.")
+        if options[name] != getattr(VocabularyOptions, name):
+            raise InputError(f"{name}={options[name]} has no effect on the kind {kind}. Leave the option out.")
 
 
 def _check_values(vocab_size, min_frequency, character_coverage, num_unused_tokens, num_processes) -> None:
@@ -227,22 +232,9 @@ def _check_values(vocab_size, min_frequency, character_coverage, num_unused_toke
 
 def main() -> None:
     """Reads the flags and writes the vocabulary."""
-    arguments = flags.FLAGS
-    summary = build_vocabulary(
-        arguments.input_file,
-        arguments.output_file,
-        kind=arguments.kind,
-        vocab_size=arguments.vocab_size,
-        do_lower_case=arguments.do_lower_case,
-        min_frequency=arguments.min_frequency,
-        character_coverage=arguments.character_coverage,
-        num_unused_tokens=arguments.num_unused_tokens,
-        text_field=arguments.text_field,
-        tfds_data_dir=arguments.tfds_data_dir,
-        num_processes=arguments.num_processes,
-        show_progress=True,
-    )
-    print(f"{arguments.output_file}: {summary}")
+    options = flag_values(VocabularyOptions)
+    summary = build_vocabulary(**options, show_progress=True)
+    print(f"{options['output_file']}: {summary}")
 
 
 def command() -> None:

@@ -22,6 +22,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import MISSING
 from typing import Any
 
 import numpy as np
@@ -29,30 +30,34 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_option_flags, flag_values, option
 from keras_bert.program.printing import LONGEST_LINE, printable, recordable
 
-FLAGS = flags.FLAGS
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdaptationOptions:
+    """The flags of the command, which are the arguments of `adapt_to_domain`."""
+
+    text: Sequence[str] = option(MISSING, "The text of the domain: files, folders, patterns or tfds:NAME.")
+    init_checkpoint: str = option(MISSING, "A checkpoint of any format with a masked-LM head.")
+    output_dir: str = option(MISSING, "The folder of this run: new, empty, or that of a run to resume.")
+    num_new_tokens: int = option(500, "The largest number of words that become tokens.", lower_bound=0)
+    max_seq_length: int | None = option(
+        None, "Tokens in a row (default: 128, or all positions of a model that has fewer)."
+    )
+    num_train_steps: int = option(10_000, "The number of updates.", lower_bound=0)
+    train_batch_size: int = option(32, "Rows per update.", lower_bound=1)
+    learning_rate: float = option(5e-5, "The highest learning rate, after a tenth of the updates.")
+    held_out_share: float = option(0.05, "The share of the documents to hold out; at most 2,000 documents.")
+    save_checkpoints_steps: int = option(1000, "The number of updates between two checkpoints.")
+    random_seed: int = option(12345, "Seed of the masks, the dropout and the order of the rows.")
+    text_field: str = option("text", "The field with the text, in .jsonl, tables and tensorflow_datasets.")
+    language: str = option("en", "The language of the text, by whose rules sentences end: its ISO 639 code.")
+    num_processes: int | None = option(None, "Processes that prepare the text (default: one per core).", lower_bound=1)
 
 
 def define_flags() -> None:
-    flags.DEFINE_list("text", None, "The text of the domain: files, folders, patterns or tfds:NAME.")
-    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format with a masked-LM head.")
-    flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of a run to resume.")
-    flags.DEFINE_integer("num_new_tokens", 500, "The largest number of words that become tokens.", lower_bound=0)
-    flags.DEFINE_integer(
-        "max_seq_length", None, "Tokens in a row (default: 128, or all positions of a model that has fewer)."
-    )
-    flags.DEFINE_integer("num_train_steps", 10_000, "The number of updates.", lower_bound=0)
-    flags.DEFINE_integer("train_batch_size", 32, "Rows per update.", lower_bound=1)
-    flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate, after a tenth of the updates.")
-    flags.DEFINE_float("held_out_share", 0.05, "The share of the documents to hold out; at most 2,000 documents.")
-    flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
-    flags.DEFINE_integer("random_seed", 12345, "Seed of the masks, the dropout and the order of the rows.")
-    flags.DEFINE_string("text_field", "text", "The field with the text, in .jsonl, tables and tensorflow_datasets.")
-    flags.DEFINE_string("language", "en", "The language of the text, by whose rules sentences end: its ISO 639 code.")
-    flags.DEFINE_integer(
-        "num_processes", None, "Processes that prepare the text (default: one per core).", lower_bound=1
-    )
+    define_option_flags(AdaptationOptions)
     flags.mark_flags_as_required(["text", "init_checkpoint", "output_dir"])
 
 
@@ -120,16 +125,16 @@ def adapt_to_domain(
     init_checkpoint: str | os.PathLike,
     output_dir: str | os.PathLike,
     *,
-    num_new_tokens: int = 500,
-    max_seq_length: int | None = None,
-    num_train_steps: int = 10_000,
-    train_batch_size: int = 32,
-    learning_rate: float = 5e-5,
-    held_out_share: float = 0.05,
-    save_checkpoints_steps: int = 1000,
-    random_seed: int = 12345,
-    text_field: str = "text",
-    language: str = "en",
+    num_new_tokens: int = AdaptationOptions.num_new_tokens,
+    max_seq_length: int | None = AdaptationOptions.max_seq_length,
+    num_train_steps: int = AdaptationOptions.num_train_steps,
+    train_batch_size: int = AdaptationOptions.train_batch_size,
+    learning_rate: float = AdaptationOptions.learning_rate,
+    held_out_share: float = AdaptationOptions.held_out_share,
+    save_checkpoints_steps: int = AdaptationOptions.save_checkpoints_steps,
+    random_seed: int = AdaptationOptions.random_seed,
+    text_field: str = AdaptationOptions.text_field,
+    language: str = AdaptationOptions.language,
     num_processes: int = 1,
 ) -> Adaptation:
     """Adapts a model to a domain; see the top of this file. The arguments are the flags of the command.
@@ -329,10 +334,10 @@ def _report(folder, new_tokens: list[str], settings: dict[str, Any], num_documen
 def main() -> None:
     from data_prep.text.ordered_map import available_cores
 
-    options = {flag.name: flag.value for flag in FLAGS.get_key_flags_for_module(__name__)}
+    options = flag_values(AdaptationOptions)
     options["num_processes"] = options["num_processes"] or available_cores()
     adaptation = adapt_to_domain(**options)
-    print(f"\n{adaptation}\nThe adapted model: {os.path.join(FLAGS.output_dir, 'model')}")
+    print(f"\n{adaptation}\nThe adapted model: {os.path.join(options['output_dir'], 'model')}")
 
 
 def command() -> None:

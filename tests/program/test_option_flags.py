@@ -1,11 +1,13 @@
 """An option is declared once: a field of a dataclass makes its flag."""
 
 import dataclasses
+import inspect
 from collections.abc import Sequence
 
 import pytest
 from absl import flags
 
+from data_prep.build_vocabulary import VocabularyOptions, build_vocabulary
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.program import option_flags
 from keras_bert.program.errors import InputError
@@ -21,6 +23,7 @@ from keras_bert.program.option_flags import (
 )
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.training.fine_tuning_options import FineTuningOptions, class_weights
+from run_scripts.adapt_to_domain import AdaptationOptions, adapt_to_domain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,3 +118,15 @@ def test_an_option_of_two_dataclasses_is_declared_once():
 def test_class_weights_that_cannot_be_read(given):
     with pytest.raises(InputError, match="--class_weights must be balanced or label=weight"):
         class_weights(given)
+
+
+@pytest.mark.parametrize(
+    ("function", "options_class"), [(build_vocabulary, VocabularyOptions), (adapt_to_domain, AdaptationOptions)]
+)
+def test_a_function_with_keyword_arguments_has_the_options_of_its_command(function, options_class):
+    arguments = inspect.signature(function).parameters
+    of_command = {field.name: field.default for field in dataclasses.fields(options_class)}
+    assert set(of_command) == set(arguments) - {"show_progress"}
+    with_default = {name for name, default in of_command.items() if default is not dataclasses.MISSING}
+    with_default.discard("num_processes")  # one in a function, and one per core in a command
+    assert {name: arguments[name].default for name in with_default} == {name: of_command[name] for name in with_default}
