@@ -8,8 +8,8 @@ importing them, and writes to --output_dir:
     dev.tsv      the same, from modules that do not occur in corpus.txt and train.tsv
     test.tsv     the same, from other such modules
 
-In the .tsv files, the names of the libraries and everything else that looks like a name in code are masked, and
-near-duplicates are left out. So a label cannot be read from a name or looked up.
+In the .tsv files, names of the libraries and names in code are masked, and near-duplicates are left out. So a label
+cannot be read from a name or looked up.
 """
 
 import hashlib
@@ -18,16 +18,15 @@ import pathlib
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from absl import flags
 
-from data_prep.text.near_duplicates import SeenText, TextIndex
+from data_prep.text.near_duplicates import SeenText
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.command_line import run_command
-from keras_bert.program.errors import InputError, how_to_install
-from run_scripts.documentation_text import Module, is_prose, package_folder, read_packages
+from keras_bert.program.errors import InputError
+from run_scripts.documentation_text import Module, is_prose, read_packages
 
 
 def define_flags() -> None:
@@ -63,31 +62,19 @@ _CODE_NAME = re.compile(r"\w\((?!e?s\))|_|[A-Za-z]\.[A-Za-z]\w|[a-z][A-Z]")
 _WORD_IN_PUNCTUATION = re.compile(r"([^\w@]*)(.*?)([^\w@]*)$")
 _REPEATED_MASKS = re.compile(r"@(?:[\s,.'/]*@)+")
 _MIN_LABELLED_WORDS = 20
-# So that a split is not about a few modules only. The limit is exceeded if there are not enough modules.
+# So that a split is not about a few modules only.
 _MAX_LABELLED_PER_MODULE = 20
-# Modules with more paragraphs are not held out: too much text would be missing in the corpus.
+# Modules with more paragraphs are held out last: too much text would be missing in the corpus.
 _MAX_HELD_OUT_PARAGRAPHS = 150
 # A paragraph of whose groups of four words more than this share was seen before is a near-duplicate.
 _MAX_KNOWN_SHARE = 0.5
 
 
 class Documentation(NamedTuple):
-    """The corpus, and the labelled paragraphs of each split.
-
-    Attributes:
-        corpus: the documents, each a list of paragraphs.
-        splits: "train", "dev", "test" -> list of (text, label).
-    """
+    """The corpus, as documents of paragraphs, and the labelled paragraphs: "train", "dev", "test" -> (text, label)."""
 
     corpus: list[list[str]]
     splits: dict[str, list[tuple[str, str]]]
-
-
-class _Candidate(NamedTuple):
-    """A masked paragraph that may be labelled, and the name of its module."""
-
-    masked: str
-    module: str
 
 
 def write_documentation_corpus(
@@ -121,11 +108,11 @@ def collect_documentation(*, num_train: int, num_dev: int, num_test: int) -> Doc
             f"{', '.join(absent)}. Install it with its source files (.py): {sys.executable} -m pip install "
             f"--force-reinstall {' '.join(absent)}. If python is missing, use a Python with the files of its library."
         )
-    candidates = _without_near_duplicates({label: _candidates(modules, label) for label in LABELS})
-    splits = _split(candidates, {"test": num_test, "dev": num_dev, "train": num_train})
-    corpus = _corpus(modules, [item for split in ("test", "dev") for item, _ in splits[split]])
-    rows = {split: [(item.masked, label) for item, label in splits[split]] for split in ("train", "dev", "test")}
-    return Documentation(corpus, rows)
+    splits, held_out = _split(
+        _without_near_duplicates({label: _candidates(modules, label) for label in LABELS}),
+        {"test": num_test, "dev": num_dev, "train": num_train},
+    )
+    return Documentation(_corpus(modules, held_out, splits["test"] + splits["dev"]), splits)
 
 
 def mask_names(text: str) -> str:
@@ -141,78 +128,78 @@ def mask_names(text: str) -> str:
     return _REPEATED_MASKS.sub(_MASK, _LIBRARY_NAMES.sub(_MASK, " ".join(words)))
 
 
-def _candidates(modules: Iterable[Module], label: str) -> list[_Candidate]:
-    """Returns the paragraphs of one library that have enough words when masked, the longest first."""
-    found = []
-    for module in modules:
-        if module.name.split(".")[0] == label and not module.name.startswith(_AMBIGUOUS_MODULES):
-            for masked in map(mask_names, module.paragraphs):
-                num_words = sum(word.strip(".,;:()\"'").isalpha() for word in masked.split())
-                if num_words >= _MIN_LABELLED_WORDS and is_prose(masked.replace(_MASK, "it")):
-                    found.append(_Candidate(masked, module.name))
-    return sorted(found, key=lambda item: (-len(item.masked), item))
+def _candidates(modules: list[Module], label: str) -> list[tuple[str, str]]:
+    """Returns the masked paragraphs of one library with enough words and their modules, the longest first."""
+    found = [
+        (masked, module.name)
+        for module in modules
+        if module.name.split(".")[0] == label and not module.name.startswith(_AMBIGUOUS_MODULES)
+        for masked in map(mask_names, module.paragraphs)
+        if sum(word.strip(".,;:()\"'").isalpha() for word in masked.split()) >= _MIN_LABELLED_WORDS
+        and is_prose(masked.replace(_MASK, "it"))
+    ]
+    return sorted(found, key=lambda item: (-len(item[0]), item))
 
 
-def _without_near_duplicates(candidates: dict[str, list[_Candidate]]) -> dict[str, list[_Candidate]]:
+def _without_near_duplicates(candidates: dict[str, list[tuple[str, str]]]) -> dict[str, list[tuple[str, str]]]:
     """Keeps one of several near-duplicates, and none if they document different libraries."""
     seen = {label: SeenText() for label in candidates}
     once = {
-        label: [item for item in paragraphs if seen[label].add(item.masked) <= _MAX_KNOWN_SHARE]
+        label: [item for item in paragraphs if seen[label].add(item[0]) <= _MAX_KNOWN_SHARE]
         for label, paragraphs in candidates.items()
     }
-    for label, paragraphs in once.items():
-        others = [text for other, text in seen.items() if other != label]
-        once[label] = [
-            item for item in paragraphs if all(text.known_share(item.masked) <= _MAX_KNOWN_SHARE for text in others)
+    return {
+        label: [
+            item
+            for item in paragraphs
+            if all(seen[other].known_share(item[0]) <= _MAX_KNOWN_SHARE for other in seen if other != label)
         ]
-    return once
+        for label, paragraphs in once.items()
+    }
 
 
-def _split(candidates: dict[str, list[_Candidate]], sizes: dict[str, int]) -> dict[str, list[tuple[_Candidate, str]]]:
+def _split(candidates: dict[str, list[tuple[str, str]]], sizes: dict[str, int]) -> tuple[dict, set[str]]:
     """Draws an equal number of paragraphs for every label. All paragraphs of a module go to one split.
 
     Returns:
-        split -> (paragraph, label), in an order that mixes the labels.
+        split -> (paragraph, label), in an order that mixes the labels; and the modules of all splits but "train".
     """
-    splits = {split: [] for split in sizes}
+    splits, held_out = {split: [] for split in sizes}, set()
     for number, (label, paragraphs) in enumerate(candidates.items()):
         modules = defaultdict(list)
-        for item in sorted(paragraphs, key=lambda item: _hash(item.masked)):
-            modules[item.module].append(item)
-        unused = sorted(modules, key=_hash)
+        for text, module in sorted(paragraphs, key=lambda item: _hash(item[0])):
+            modules[module].append(text)
+        unused = sorted(modules, key=lambda name: (len(modules[name]) <= _MAX_HELD_OUT_PARAGRAPHS, _hash(name)))
         for split, size in sizes.items():
             wanted = size // len(candidates) + (number < size % len(candidates))
-            drawn, spare = [], []
-            for name in list(unused):
-                if len(drawn) < wanted and (split == "train" or len(modules[name]) <= _MAX_HELD_OUT_PARAGRAPHS):
-                    unused.remove(name)
-                    drawn.extend(modules[name][:_MAX_LABELLED_PER_MODULE])
-                    spare.extend(modules[name][_MAX_LABELLED_PER_MODULE:])
-            drawn.extend(spare)
+            drawn = []
+            while unused and len(drawn) < wanted:
+                module = unused.pop()
+                drawn += modules[module][:_MAX_LABELLED_PER_MODULE]
+                held_out.update({module} if split != "train" else ())
             if len(drawn) < wanted:
                 raise InputError(
                     f"The documentation of {label} has {len(drawn)} paragraphs for {split}.tsv, but {wanted} are "
                     "needed. Give smaller numbers (--num_train, --num_dev, --num_test)."
                 )
-            splits[split].extend((item, label) for item in drawn[:wanted])
-    return {split: sorted(rows, key=lambda row: _hash(row[0].masked)) for split, rows in splits.items()}
+            splits[split] += [(text, label) for text in drawn[:wanted]]
+    return {split: sorted(rows, key=lambda row: _hash(row[0])) for split, rows in splits.items()}, held_out
 
 
-def _corpus(modules: list[Module], held_out: list[_Candidate]) -> list[list[str]]:
+def _corpus(modules: list[Module], held_out: set[str], labelled: list[tuple[str, str]]) -> list[list[str]]:
     """Returns the paragraphs of the modules that are not held out, without near-duplicates of held-out ones."""
-    held_out_modules = {item.module for item in held_out}
     # Masked texts are compared: the same words about tf.add and tf.math.add are the same paragraph.
-    held_out_texts = TextIndex(item.masked for item in held_out)
-    seen = SeenText()
+    seen, held_out_text = SeenText(), SeenText()
+    for text, _ in labelled:
+        held_out_text.add(text)
     corpus = [
         [
             text
             for text in module.paragraphs
-            if seen.add(text) <= _MAX_KNOWN_SHARE
-            and held_out_texts.largest_overlap(mask_names(text)) <= _MAX_KNOWN_SHARE
+            if seen.add(text) <= _MAX_KNOWN_SHARE and held_out_text.known_share(mask_names(text)) <= _MAX_KNOWN_SHARE
         ]
         for module in modules
-        if module.name not in held_out_modules
+        if module.name not in held_out
     ]
     return [document for document in corpus if document]
 
@@ -232,9 +219,6 @@ def main() -> None:
     print(f"{arguments.output_dir}/corpus.txt: {num_characters / 1e6:.1f} MB, {len(corpus):,} modules")
     for split, examples in splits.items():
         print(f"{arguments.output_dir}/{split}.tsv: {len(examples):,} paragraphs of {len(LABELS)} libraries")
-    if absent := [package for package in OTHER_PACKAGES if package_folder(package) is None]:
-        more = how_to_install("plots,tensorboard")
-        print(f"Not installed, so not in corpus.txt: {', '.join(absent)}. For more text: {more}")
 
 
 def command() -> None:

@@ -83,19 +83,15 @@ def package_folder(package: str) -> str | None:
 
 def _source_files(package: str) -> list[tuple[str, str]]:
     """Returns the name and path of every module of a package, sorted by path."""
-    root, found = package_folder(package), []
+    root = package_folder(package)
+    found = []
     for parent, folders, files in os.walk(root) if root else ():
         folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS]
-        found.extend(os.path.join(parent, name) for name in files if name.endswith(".py"))
-    return [(_module_name(package, os.path.relpath(path, root)), path) for path in sorted(found)]
-
-
-def _module_name(package: str, path: str) -> str:
-    """
-    >>> _module_name("numpy", "lib/__init__.py")
-    'numpy.lib'
-    """
-    return f"{package}.{path.removesuffix('.py').replace(os.sep, '.')}".removesuffix(".__init__")
+        found += [os.path.join(parent, name) for name in files if name.endswith(".py")]
+    names = [os.path.relpath(path, root).removesuffix(".py").replace(os.sep, ".") for path in sorted(found)]
+    return [
+        (f"{package}.{name}".removesuffix(".__init__"), path) for name, path in zip(names, sorted(found), strict=True)
+    ]
 
 
 def _read_module(file: tuple[str, str]) -> Module:
