@@ -30,18 +30,16 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("batching_file", None, "A batching file of TensorFlow Serving.")
     flags.DEFINE_string("image", None, "The Docker image of TensorFlow Serving.")
-    flags.DEFINE_string("metrics_path", None, "The path of the server's metrics for Prometheus.")
 
 
 def main():
     from keras_bert.tf_serving.batching_parameters import read_batching_file
-    from keras_bert.tf_serving.kit.making import make_serving_kit
+    from keras_bert.tf_serving.kit.making import DEFAULT_IMAGE, make_serving_kit
 
     arguments = flags.FLAGS
     sizes = arguments.warm_up_batch_sizes
     if sizes is not None and not all(size.isascii() and size.isdigit() for size in sizes):
         raise InputError(f"--warm_up_batch_sizes must be whole numbers, such as 1,8. Received: {','.join(sizes)}")
-    options = {"image": arguments.image, "metrics_path": arguments.metrics_path}
     kit = make_serving_kit(
         arguments.saved_model,
         arguments.output_dir,
@@ -49,7 +47,7 @@ def main():
         batching=read_batching_file(arguments.batching_file) if arguments.batching_file else None,
         examples=read_examples(arguments.examples) if arguments.examples else (),
         warm_up_batch_sizes=None if sizes is None else [int(size) for size in sizes],
-        **{name: value for name, value in options.items() if value},
+        image=arguments.image or DEFAULT_IMAGE,
     )
     print(f"Serving kit written to {kit}. Start the server with {kit}/serve_with_docker.sh")
 

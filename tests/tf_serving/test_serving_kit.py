@@ -21,7 +21,7 @@ from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tf_serving.batching_parameters import Batching, read_batching_file
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.kit import making
-from keras_bert.tf_serving.kit.kit_texts import check_image, check_metrics_path, kit_texts, kubernetes_name
+from keras_bert.tf_serving.kit.kit_texts import check_image, kit_texts, kubernetes_name
 from keras_bert.tf_serving.kit.making import make_serving_kit
 from keras_bert.tf_serving.kit.warm_up import write_warm_up
 from keras_bert.tf_serving.saved_model_check.checking import check
@@ -88,7 +88,7 @@ def warm_up_logs(folder):
 
 
 def texts_of_a_kit(**changes) -> dict[str, str]:
-    values = {"name": "a", "version": 1, "num_requests": 1, "image": "image", "metrics_path": "/m", "model_bytes": 1}
+    values = {"name": "a", "version": 1, "num_requests": 1, "image": "image", "model_bytes": 1}
     return kit_texts(**{**values, "batching": making.DEFAULT_BATCHING, "request": "{}", **changes})
 
 
@@ -173,8 +173,8 @@ def test_the_same_model_gets_the_same_warm_up_file(tmp_path, with_examples):
 
 def test_the_templates_are_filled_in(kit):
     assert read_model_configs(str(kit / "config" / "models.config")) == [ModelConfig("Pairs_v1", "/models/Pairs_v1")]
-    monitoring = texts_of_a_kit(metrics_path="/metrics")["config/monitoring.config"]
-    assert monitoring == 'prometheus_config {\n  enable: true\n  path: "/metrics"\n}\n'
+    monitoring = texts_of_a_kit()["config/monitoring.config"]
+    assert monitoring == 'prometheus_config {\n  enable: true\n  path: "/monitoring/prometheus/metrics"\n}\n'
     assert not [path for path, text in texts_of_a_kit().items() if "@@" in text]
 
 
@@ -185,9 +185,6 @@ def test_names_that_need_quoting_are_refused(exported, tmp_path, name):
 
 
 def test_other_mistakes_in_configuration_files_are_refused():
-    for path in ("metrics", "/v1/metrics", "/with space", ""):
-        with pytest.raises(InputError, match="metrics"):
-            check_metrics_path(path)
     for image in ("", "-it", "a b", 'x"; touch /tmp/y; "', "$(id)", "a`id`", "a\nb: c"):
         with pytest.raises(InputError, match="name of a Docker image"):
             check_image(image)
@@ -413,7 +410,7 @@ def test_the_command_makes_a_kit_from_files(with_examples, tmp_path, run_here):
         return run_here(kit_command, f"--saved_model={with_examples}", f"--output_dir={tmp_path}/kit", *arguments)
 
     files = [f"--examples={tmp_path}/examples.jsonl", f"--batching_file={tmp_path}/batching.config"]
-    code, shown = run(*files, "--model_name=pairs", "--warm_up_batch_sizes=2", "--metrics_path=/m")
+    code, shown = run(*files, "--model_name=pairs", "--warm_up_batch_sizes=2")
     assert code == 0
     assert shown.err.startswith("Warning: batching file: It accepts requests of at most 7 row(s), but the clients of ")
     assert shown.err.count("\n") == 1

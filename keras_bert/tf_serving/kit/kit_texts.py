@@ -13,7 +13,6 @@ import textwrap
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.batching_parameters import Batching
 
-DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
 # Names that need no quoting in addresses, metrics and shells.
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -40,7 +39,6 @@ def kit_texts(
     version: int,
     num_requests: int,
     image: str,
-    metrics_path: str,
     batching: Batching,
     model_bytes: int,
     request: str,
@@ -52,7 +50,6 @@ def kit_texts(
         version: the version in the kit.
         num_requests: how many warm-up requests the version has.
         image: the Docker image of TensorFlow Serving.
-        metrics_path: where the server publishes its metrics.
         batching: how the server joins requests.
         model_bytes: the size of the version on disk, from which memory is estimated.
         request: the JSON of a sample request.
@@ -65,7 +62,6 @@ def kit_texts(
         "next_version": version + 1,
         "num_requests": num_requests,
         "image": image,
-        "metrics_path": metrics_path,
         "batching": batching.text(),
         "largest_request": batching.largest_request,
         "joining": _JOINS_ANY_LENGTH if batching.pad_variable_length_inputs else _JOINS_EQUAL_LENGTHS,
@@ -89,14 +85,6 @@ def check_image(image: str) -> None:
             f"The name of a Docker image has letters, digits and '_.:/@-', and starts with a letter or a digit. "
             f"Received: {image!r}"
         )
-
-
-def check_metrics_path(path: str) -> None:
-    """Raises `InputError` for a path of metrics that does not start with a slash, needs quoting, or is below /v1."""
-    if not re.fullmatch(r"(/[A-Za-z0-9_.~-]+)+", path):
-        raise InputError(f"The path of the metrics must be like {DEFAULT_METRICS_PATH}. Received: {path!r}")
-    if path.lower() == "/v1" or path.lower().startswith("/v1/"):
-        raise InputError(f"Below /v1 servers answer requests to models. Give another path of metrics than {path}.")
 
 
 def check_model_name(name: str) -> None:

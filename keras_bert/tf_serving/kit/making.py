@@ -14,13 +14,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
 from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
-from keras_bert.tf_serving.kit.kit_texts import (
-    DEFAULT_METRICS_PATH,
-    check_image,
-    check_metrics_path,
-    check_model_name,
-    kit_texts,
-)
+from keras_bert.tf_serving.kit.kit_texts import check_image, check_model_name, kit_texts
 from keras_bert.tf_serving.kit.warm_up import DEFAULT_BATCH_SIZES, write_warm_up
 from keras_bert.tf_serving.saved_model_check.batching import check_batching
 from keras_bert.tf_serving.saved_model_check.checking import check
@@ -46,7 +40,6 @@ def make_serving_kit(
     examples: Sequence[Mapping] = (),
     warm_up_batch_sizes: Sequence[int] | None = None,
     image: str = DEFAULT_IMAGE,
-    metrics_path: str = DEFAULT_METRICS_PATH,
 ) -> str:
     """Writes a folder with a copy of a SavedModel and all that a server needs beside it; returns the folder.
 
@@ -64,19 +57,17 @@ def make_serving_kit(
             accepts.
         image: the Docker image of TensorFlow Serving. If its tag begins with another version than the default's, the
             SavedModel is checked for that version only.
-        metrics_path: where the server publishes its metrics.
 
     Raises:
         InputError: there is no SavedModel, its check finds errors, `batching` falsifies its answers or refuses the
-            warm-up requests, a file is a link out of the folder, the name, image or metrics path needs quoting, or the
-            folder cannot be written.
+            warm-up requests, a file is a link out of the folder, the name or image needs quoting, or the folder cannot
+            be written.
     """
     source = find_version_folder(saved_model)
     version, folder_name = _version_and_name(source)
     name = folder_name if name is None else name
     check_model_name(name)
     check_image(image)
-    check_metrics_path(metrics_path)
     check_output_folder(output_dir)
     check_links(source, *_folders_in(source))
     _check_servable(source, _versions_of(image))
@@ -97,7 +88,6 @@ def make_serving_kit(
             version=version,
             num_requests=num_requests,
             image=image,
-            metrics_path=metrics_path,
             batching=batching,
             model_bytes=sum(file.stat().st_size for file in pathlib.Path(copy).rglob("*") if file.is_file()),
             request=_sample_request(signatures),
