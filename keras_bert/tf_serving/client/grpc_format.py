@@ -112,6 +112,12 @@ class GrpcFormat:
         return map_strings(bytes_to_string, array) if array.dtype == object and not name.endswith("_bytes") else array
 
 
+def serialized_examples(inputs: Mapping[str, np.ndarray]) -> list[bytes]:
+    """Returns each row of features as the bytes of a tf.train.Example."""
+    examples = _examples(inputs).example_list.examples
+    return [example.SerializeToString(deterministic=True) for example in examples]
+
+
 def _examples(inputs: Mapping[str, np.ndarray]) -> "messages.Input":
     """Returns rows of features as tf.train.Example messages."""
     message = messages.Input()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.client.grpc_format import serialized_examples
 from keras_bert.tf_serving.saved_model_check.signatures import shape_of, type_name
 from keras_bert.tf_serving.wire.strings import string_array, string_to_bytes
 
@@ -56,16 +57,6 @@ def as_arrays(rows: Sequence[Mapping]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def as_example(row: Mapping):
-    """Returns one row as the message tensorflow.Example, with a bytes feature for each input."""
-    from keras_bert.tf_serving.wire import messages
-
-    example = messages.Example()
-    for name, array in as_arrays([row]).items():
-        example.features.feature[name].bytes_list.value.extend(array.reshape(-1).tolist())
-    return example
-
-
 def made_up_inputs(model, name: str, rows: Sequence[Mapping]) -> dict[str, np.ndarray]:
     """Returns inputs for any signature: `rows` if it has the same inputs, else values of its types and shapes.
 
@@ -85,7 +76,7 @@ def made_up_inputs(model, name: str, rows: Sequence[Mapping]) -> dict[str, np.nd
             is_count = "length" in key or key.startswith("num")
             inputs[key] = np.full(shape, 4 if is_count else 0, _numpy_type(tensor))
         elif key in _EXAMPLE_INPUTS and len(shape) == 1:
-            inputs[key] = np.array([as_example(row).SerializeToString(deterministic=True) for row in rows], object)
+            inputs[key] = string_array(serialized_examples(as_arrays(rows)))
         else:
             inputs[key] = np.full(shape, b"the", object)
     return inputs

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import framed_record
-from keras_bert.tf_serving.kit.sample_requests import as_arrays, as_example, made_up_inputs, made_up_row
+from keras_bert.tf_serving.kit.sample_requests import as_arrays, made_up_inputs, made_up_row
 from keras_bert.tf_serving.loading import load_text_operations
 from keras_bert.tf_serving.saved_model_check.operations import check_compiled
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles, read_saved_model
@@ -23,7 +23,7 @@ from keras_bert.tf_serving.server.warm_up import run_log
 DEFAULT_BATCH_SIZES = (1, 2, 8, 32)
 # Words of the made-up texts: a headline, a sentence, a paragraph.
 DEFAULT_LENGTHS = (4, 24, 96)
-_EXAMPLE_LOGS = {"classify": "classify_log", "regress": "regress_log"}
+_EXAMPLE_SIGNATURES = ("classify", "regress")
 
 
 def write_warm_up(
@@ -97,31 +97,21 @@ def _logs(model: SavedModelFiles, examples: list[Mapping], batch_sizes: Sequence
     for rows in groups:
         for size in batch_sizes:
             batch = [rows[number % len(rows)] for number in range(size)]
-            yield _predict_log(DEFAULT_SIGNATURE, as_arrays(batch))
-            for name, kind in _EXAMPLE_LOGS.items():
+            yield _log("predict", DEFAULT_SIGNATURE, as_arrays(batch))
+            for name in _EXAMPLE_SIGNATURES:
                 if name in set(model.signatures) - compiled:
-                    yield _example_log(name, kind, batch)
+                    yield _log(name, name, as_arrays(batch))
     for name in model.signatures:
-        if name not in (DEFAULT_SIGNATURE, *_EXAMPLE_LOGS) and name not in compiled:
-            yield _predict_log(name, made_up_inputs(model, name, groups[0][:1]))
+        if name not in (DEFAULT_SIGNATURE, *_EXAMPLE_SIGNATURES) and name not in compiled:
+            yield _log("predict", name, made_up_inputs(model, name, groups[0][:1]))
 
 
-def _predict_log(signature: str, inputs: Mapping):
-    from keras_bert.tf_serving.wire import messages
-    from keras_bert.tf_serving.wire.tensors import array_to_tensor_proto
-
-    log = messages.PredictionLog()
-    log.predict_log.request.model_spec.signature_name = signature
-    for name in sorted(inputs):
-        log.predict_log.request.inputs[name].CopyFrom(array_to_tensor_proto(inputs[name]))
-    return log
-
-
-def _example_log(signature: str, kind: str, rows: Sequence[Mapping]):
+def _log(kind: str, signature: str, inputs: Mapping):
+    """Returns the `PredictionLog` of a request; `kind` is predict, classify or regress."""
+    from keras_bert.tf_serving.client.grpc_format import GrpcFormat
     from keras_bert.tf_serving.wire import messages
 
     log = messages.PredictionLog()
-    request = getattr(log, kind).request
-    request.model_spec.signature_name = signature
-    request.input.example_list.examples.extend(as_example(row) for row in rows)
+    request = getattr(GrpcFormat("", "", None, None), kind)(signature, inputs)
+    getattr(log, f"{kind}_log").request.CopyFrom(request.message)
     return log
