@@ -191,10 +191,9 @@ class BertModel(keras.Model):
             InputError: the checkpoint cannot be read, or does not have the weights that the class needs, or an argument
                 is unknown.
         """
-        pretrained = registry.convenience("read and write checkpoints")
-        arguments |= {"max_position_embeddings": max_position_embeddings, "new_tokens": new_tokens}
-        arguments |= {"keep_layers": keep_layers, "do_lower_case": do_lower_case, "trust_pickle": trust_pickle}
-        return pretrained.from_pretrained(cls, path, **arguments)
+        given = dict(locals())
+        model_class, arguments = given.pop("cls"), given.pop("arguments")
+        return registry.convenience("read and write checkpoints").from_pretrained(model_class, **given, **arguments)
 
     def export_for_serving(
         self,
@@ -239,13 +238,9 @@ class BertModel(keras.Model):
         Raises:
             InputError: the model cannot be exported, an option is not valid, or the files cannot be written.
         """
-        export = registry.convenience("export for serving")
-        form = {"format": format, "dtype": dtype, "weights": weights, "compute": compute}
-        options: dict[str, Any] = {"max_seq_length": max_seq_length, "text_pairs": text_pairs, "top_k": top_k}
-        options |= {"pooling": pooling, "normalize": normalize, "prompt": prompt, "explain": explain}
-        options |= {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
-        options |= {"num_answers": num_answers, "core_operations": core_operations, **form, **unknown}
-        return export.export_for_serving(self, path, **options)
+        given = dict(locals())
+        model, unknown = given.pop("self"), given.pop("unknown")
+        return registry.convenience("export for serving").export_for_serving(model, **given, **unknown)
 
     def export(
         self,

@@ -15,7 +15,7 @@ from keras_bert import registry
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.models.base import BertModel
 from keras_bert.models.fit_callbacks import check_rate_setter, set_directions
-from keras_bert.models.verb_options import check_options
+from keras_bert.models.verb_options import check_options, split_arguments
 from keras_bert.optimization import FOR_ONE_FIT, OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError
@@ -191,23 +191,11 @@ class TaskVerbs(_Trained, BertModel):
         Raises:
             InputError: texts or labels are empty, missing or do not fit the model, or an option is unknown.
         """
-        arguments = {"x": x, "y": y, "batch_size": batch_size, "epochs": epochs, "verbose": verbose}
-        arguments |= {"callbacks": callbacks, "validation_split": validation_split, "validation_data": validation_data}
-        arguments |= {"shuffle": shuffle, "class_weight": class_weight, "sample_weight": sample_weight}
-        arguments |= {"initial_epoch": initial_epoch, "steps_per_epoch": steps_per_epoch}
-        arguments |= {"validation_steps": validation_steps, "validation_batch_size": validation_batch_size}
-        arguments["validation_freq"] = validation_freq
-        options = {"max_seq_length": max_seq_length, "seed": seed, "skip_missing": skip_missing}
-        return self._fit(arguments, options, unknown)
+        return self._fit(locals())
 
-    def _fit(self, arguments: dict[str, Any], options: Mapping[str, Any], unknown: Mapping[str, Any]) -> Any:
-        """Trains.
-
-        Args:
-            arguments: those of `keras.Model.fit`.
-            options: further arguments of this model's `fit` on texts.
-            unknown: names that its signature does not have.
-        """
+    def _fit(self, given: Mapping[str, Any]) -> Any:
+        """Trains. `given` are all arguments of this model's `fit`: its `locals()`."""
+        arguments, options, unknown = split_arguments(given, keras.Model.fit)
         if holds_texts(arguments["x"]):
             check_options(self.fit, "on texts", {}, unknown)
             return self._on_texts().fit_texts(self, **arguments, **options)
@@ -291,12 +279,12 @@ class TaskVerbs(_Trained, BertModel):
         Raises:
             InputError: as `fit`.
         """
-        arguments = {"x": x, "y": y, "batch_size": batch_size, "verbose": verbose, "sample_weight": sample_weight}
-        arguments |= {"callbacks": callbacks}
-        options = {"max_seq_length": max_seq_length, "skip_missing": skip_missing}
-        return self._evaluate(arguments, steps, return_dict, options, unknown)
+        return self._evaluate(locals())
 
-    def _evaluate(self, arguments: dict, steps, return_dict, options: Mapping, unknown: dict) -> Any:
+    def _evaluate(self, given: Mapping[str, Any]) -> Any:
+        """Evaluates. `given` are all arguments of this model's `evaluate`: its `locals()`."""
+        arguments, options, unknown = split_arguments(given, keras.Model.evaluate)
+        steps, return_dict = arguments.pop("steps"), arguments.pop("return_dict")
         if holds_texts(arguments["x"]):
             check_options(self.evaluate, "on texts", {"steps": steps}, unknown)
             return_dict = True if return_dict is None else return_dict
@@ -332,10 +320,12 @@ class TaskVerbs(_Trained, BertModel):
         Raises:
             InputError: texts are missing or do not fit the model, or an option is unknown.
         """
-        arguments = {"x": x, "batch_size": batch_size, "verbose": verbose, "callbacks": callbacks}
-        return self._predict(arguments, steps, {"max_seq_length": max_seq_length}, unknown)
+        return self._predict(locals())
 
-    def _predict(self, arguments: dict, steps, options: Mapping, unknown: Mapping) -> Any:
+    def _predict(self, given: Mapping[str, Any]) -> Any:
+        """Predicts. `given` are all arguments of this model's `predict`: its `locals()`."""
+        arguments, options, unknown = split_arguments(given, keras.Model.predict)
+        steps = arguments.pop("steps")
         if holds_texts(arguments["x"]):
             check_options(self.predict, "on texts", {"steps": steps}, unknown)
             return self._on_texts().predict_texts(self, **arguments, **options)

@@ -13,6 +13,19 @@ def option_names(verb: Callable) -> list[str]:
     return [parameter.name for parameter in parameters if parameter.default is not parameter.empty]
 
 
+def split_arguments(given: Mapping[str, Any], keras_verb: Callable) -> tuple[dict, dict, dict]:
+    """Splits the arguments of a call into those of Keras' method, further options and unknown ones, name -> value.
+
+    Args:
+        given: `locals()` at the beginning of a method that shows all its arguments and ends with `**unknown`.
+        keras_verb: the method of `keras.Model`.
+    """
+    of_keras, others = inspect.signature(keras_verb).parameters, {"self", "unknown"}
+    arguments = {name: value for name, value in given.items() if name in of_keras and name not in others}
+    options = {name: value for name, value in given.items() if name not in of_keras and name not in others}
+    return arguments, options, dict(given["unknown"])
+
+
 def check_options(
     verb: Callable, where: str = "", refused: Mapping[str, Any] | None = None, unknown: Iterable[str] = ()
 ) -> None:

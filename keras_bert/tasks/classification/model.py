@@ -156,20 +156,12 @@ class SequenceClassifier(CalibratedModel):
                 validation_split, class_weight, sample_weight, steps_per_epoch and skip_missing.
             terms, layer_map, temperature, learning_rate: with a teacher only; as for `keras_bert.distill`.
         """
-        arguments = {"x": x, "y": y, "batch_size": batch_size, "epochs": epochs, "verbose": verbose}
-        arguments |= {"callbacks": callbacks, "validation_split": validation_split, "validation_data": validation_data}
-        arguments |= {"shuffle": shuffle, "class_weight": class_weight, "sample_weight": sample_weight}
-        arguments |= {"initial_epoch": initial_epoch, "steps_per_epoch": steps_per_epoch}
-        arguments |= {"validation_steps": validation_steps, "validation_batch_size": validation_batch_size}
-        arguments["validation_freq"] = validation_freq
-        options = {"max_seq_length": max_seq_length, "seed": seed, "skip_missing": skip_missing}
-        distilling = {"terms": terms, "layer_map": layer_map, "temperature": temperature}
-        distilling["learning_rate"] = learning_rate
-        if teacher is None:
-            check_options(self.fit, "without a teacher", distilling)
-        else:
-            options |= {"teacher": teacher, **distilling}
-        return self._fit(arguments, options, unknown)
+        given = dict(locals())
+        if given["teacher"] is None:
+            del given["teacher"]
+            of_teacher = {name: given.pop(name) for name in ("terms", "layer_map", "temperature", "learning_rate")}
+            check_options(self.fit, "without a teacher", of_teacher)
+        return self._fit(given)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)

@@ -230,16 +230,10 @@ class SentenceEncoder(Prompts, TaskModel):
         Raises:
             InputError: as `TaskModel.fit`, or the loss is unknown.
         """
-        if loss is not None:
+        given = dict(locals())
+        if given.pop("loss") is not None:
             self.loss_choice = as_loss(loss)
-        arguments = {"x": x, "y": y, "batch_size": batch_size, "epochs": epochs, "verbose": verbose}
-        arguments |= {"callbacks": callbacks, "validation_split": validation_split, "validation_data": validation_data}
-        arguments |= {"shuffle": shuffle, "class_weight": class_weight, "sample_weight": sample_weight}
-        arguments |= {"initial_epoch": initial_epoch, "steps_per_epoch": steps_per_epoch}
-        arguments |= {"validation_steps": validation_steps, "validation_batch_size": validation_batch_size}
-        arguments["validation_freq"] = validation_freq
-        options = {"max_seq_length": max_seq_length, "seed": seed, "skip_missing": skip_missing}
-        return self._fit(arguments, options, unknown)
+        return self._fit(given)
 
     @property
     def embedding_loss(self) -> EmbeddingLoss:

@@ -142,14 +142,7 @@ class MaskedLM(TaskModel):
         Raises:
             InputError: labels are given, a text is not a string, no text has a token, or an option is unknown.
         """
-        arguments = {"x": x, "y": y, "batch_size": batch_size, "epochs": epochs, "verbose": verbose}
-        arguments |= {"callbacks": callbacks, "validation_split": validation_split, "validation_data": validation_data}
-        arguments |= {"shuffle": shuffle, "class_weight": class_weight, "sample_weight": sample_weight}
-        arguments |= {"initial_epoch": initial_epoch, "steps_per_epoch": steps_per_epoch}
-        arguments |= {"validation_steps": validation_steps, "validation_batch_size": validation_batch_size}
-        arguments["validation_freq"] = validation_freq
-        options = {"max_seq_length": max_seq_length, "seed": seed, "skip_missing": skip_missing}
-        return self._fit(arguments, {**options, "masking": masking}, unknown)
+        return self._fit(locals())
 
     def evaluate(
         self,
@@ -178,10 +171,7 @@ class MaskedLM(TaskModel):
             y, sample_weight: None on texts.
             masking, seed: as for `fit`.
         """
-        arguments = {"x": x, "y": y, "batch_size": batch_size, "verbose": verbose, "sample_weight": sample_weight}
-        arguments |= {"callbacks": callbacks}
-        options = {"max_seq_length": max_seq_length, "skip_missing": skip_missing, "masking": masking, "seed": seed}
-        return self._evaluate(arguments, steps, return_dict, options, unknown)
+        return self._evaluate(locals())
 
     def predict(
         self,
@@ -204,9 +194,7 @@ class MaskedLM(TaskModel):
         Args:
             top_k, targets, joint: texts only; as for `fill_masks`.
         """
-        arguments = {"x": x, "batch_size": batch_size, "verbose": verbose, "callbacks": callbacks}
-        options = {"max_seq_length": max_seq_length, "top_k": top_k, "targets": targets, "joint": joint}
-        return self._predict(arguments, steps, options, unknown)
+        return self._predict(locals())
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         # The epsilon is Google's.

@@ -134,9 +134,7 @@ class SpanClassifier(CalibratedModel):
             null_threshold: texts only. There is no answer if the score of the empty answer exceeds that of the best
                 other one by more than this number. None for the model's own.
         """
-        arguments = {"x": x, "batch_size": batch_size, "verbose": verbose, "callbacks": callbacks}
-        options = {"n_best_size": n_best_size, "max_answer_length": max_answer_length, "null_threshold": null_threshold}
-        return self._predict(arguments, steps, {"max_seq_length": max_seq_length, **options}, unknown)
+        return self._predict(locals())
 
     def divide_logits(self, temperature: float) -> None:
         super().divide_logits(temperature)

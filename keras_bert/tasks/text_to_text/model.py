@@ -133,14 +133,7 @@ class TextToText(TaskModel):
         Raises:
             InputError: as `TaskModel.predict`, or a number is out of range.
         """
-        arguments = {"x": x, "batch_size": batch_size, "verbose": verbose, "callbacks": callbacks}
-        options: dict[str, Any] = {
-            "num_beams": num_beams,
-            "max_new_tokens": max_new_tokens,
-            "min_new_tokens": min_new_tokens,
-        }
-        options |= {"length_penalty": length_penalty, "num_answers": num_answers}
-        return self._predict(arguments, steps, {"max_seq_length": max_seq_length, **options}, unknown)
+        return self._predict(locals())
 
     def generate(self, inputs: Any, options: SearchOptions) -> Found:
         """Returns the best targets for sources and their scores; see `tasks/text_to_text/beam_search.py`.
