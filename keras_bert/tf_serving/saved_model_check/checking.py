@@ -21,7 +21,7 @@ from keras_bert.tf_serving.saved_model_check.signatures import check_signatures
 from keras_bert.tf_serving.saved_model_check.version_folders import check_version_folders
 from keras_bert.tf_serving.saved_model_check.warm_up import check_warm_up, largest_warm_up_request
 from keras_bert.tf_serving.saved_model_check.weights import check_weights
-from keras_bert.tf_serving.versions import SAVED_MODEL_FILE
+from keras_bert.tf_serving.versions import check_is_folder, is_saved_model
 
 
 def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VERSIONS, batching=None) -> Report:
@@ -65,14 +65,9 @@ def require_servable(folder: str | os.PathLike, serving_versions: Sequence[str] 
 
 
 def _find(path: str) -> tuple[str | None, list[Finding]]:
-    if not os.path.exists(path):
-        raise InputError(f"There is no SavedModel {path}: no such folder.")
-    if not os.path.isdir(path):
-        raise InputError(f"{path} is a file. Give the folder of a SavedModel.")
+    check_is_folder(path)
     try:
-        if os.path.isfile(os.path.join(path, SAVED_MODEL_FILE)):
-            return path, []
-        return check_version_folders(path)
+        return (path, []) if is_saved_model(path) else check_version_folders(path)
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from error
 
