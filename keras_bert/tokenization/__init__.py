@@ -22,6 +22,7 @@ nfc.py                     Unicode's normalisation form C in Python
 graph_nfc.py               the same in the TensorFlow graph
 stream_vocabulary.py       words or characters of running text, for language models
 sentence_piece.py          SentencePiece in Python, with character offsets, as ALBERT uses it
+sentence_piece_files.py    its files in Hugging Face's folders
 sentence_piece_model.py    its model file: pieces, and the rules that normalise texts
 graph_sentence_piece.py    the same in the TensorFlow graph, with byte offsets
 tokenizer_files.py         bounded reads
