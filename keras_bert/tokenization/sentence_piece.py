@@ -170,8 +170,14 @@ class SentencePieceTokenizer(Tokenizer):
             settings["do_lower_case"] = self.do_lower_case
         if form.prepares:
             settings |= {"keep_accents": self.keep_accents, "remove_space": True}
-        if self.added_tokens:
-            settings["added_tokens_decoder"] = added_tokens_decoder(self.added_tokens, self.ids)
+        added = self.added_tokens
+        if added and form.appends_mask:
+            # Without its id, transformers would give it to the first added token.
+            mask = self.special_tokens.mask
+            takes_space = self.special_tokens.mask_takes_space
+            added = (AddedToken(mask, lstrip=takes_space, normalized=False, special=True), *added)
+        if added:
+            settings["added_tokens_decoder"] = added_tokens_decoder(added, self.ids)
         name = tokenizer_class if tokenizer_class and form.prepares else form.tokenizer_class
         text = settings_text(self.special_tokens, name, **settings)
         return {form.model_file: self.model, SETTINGS_FILE: text.encode()}

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Collection, Sequence
 
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.sentence_piece_model import CONTROL, UNKNOWN, Piece, check_pieces
+from keras_bert.tokenization.sentence_piece_model import CONTROL, UNKNOWN, Piece
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS, SpecialTokens
 
 ALBERT_SPECIAL_TOKENS = SpecialTokens(
@@ -49,13 +49,17 @@ class SentencePieceForm:
         Raises:
             InputError: the pieces are those of another class.
         """
-        pieces = (*self.first, *self._without(self.replaced, pieces))
         if not self.appends_mask:
-            return pieces
-        if mask not in {piece.text for piece in pieces}:
-            pieces = (*pieces, Piece(mask, 0.0, CONTROL))
-        check_pieces(pieces)
-        return pieces
+            return tuple(pieces)
+        pieces = self._without(self.replaced, pieces)
+        texts = {piece.text for piece in pieces}
+        twice = [piece.text for piece in self.first if piece.text in texts]
+        if twice:
+            raise InputError(
+                f"The SentencePiece model has the piece {twice[0]}, which a {self.tokenizer_class} has in front of the "
+                "pieces. State the right tokenizer_class in tokenizer_config.json, or give another file."
+            )
+        return (*self.first, *pieces, *([] if mask in texts else [Piece(mask, 0.0, CONTROL)]))
 
     def in_order_of_file(self, pieces: Sequence[Piece], mask: str) -> tuple[Piece, ...]:
         """Returns the pieces of a model file for which `in_order_of_ids` returns `pieces`.

@@ -13,7 +13,7 @@ import itertools
 import math
 import struct
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -96,7 +96,7 @@ class SentencePieceModel:
         rules = b"".join(value for field, kind, value in parts if field == _CHARSMAP and kind == _BYTES)
         kept = b"".join(_field(*part) for part in parts if part[0] != _CHARSMAP)
         _check_kind(trained)
-        check_pieces(pieces)
+        _check_pieces(pieces)
         check_rules(rules)
         return cls(tuple(pieces), rules, trainer, kept)
 
@@ -298,8 +298,7 @@ def _check_kind(trained: Mapping[int, object]) -> None:
             raise InputError(f"The SentencePiece model was trained with {name}, which is not supported.")
 
 
-def check_pieces(pieces: Sequence[Piece]) -> None:
-    """Raises `InputError` unless a model can have these pieces."""
+def _check_pieces(pieces: list[Piece]) -> None:
     if not 1 < len(pieces) <= _MOST_PIECES:
         raise InputError(
             f"A SentencePiece model needs 2 to {_MOST_PIECES:,} pieces. Received: {len(pieces):,}. Give another file."
