@@ -4,9 +4,10 @@ import os
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object
-from keras_bert.tokenization import byte_pair, sentence_piece
+from keras_bert.tokenization import byte_pair, sentence_piece_forms
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
+from keras_bert.tokenization.sentence_piece_files import read_sentence_piece
 from keras_bert.tokenization.stream_vocabulary import VOCABULARY_JSON, StreamVocabulary
 from keras_bert.tokenization.tokenizer import GraphForm, Tokenizer, TokenTable
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
@@ -40,8 +41,9 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
 
     Returns:
         a `Vocabulary` if there is a `vocab.txt`, or a `tokenizer.json` with a model of WordPiece; a
-        `SentencePieceTokenizer` if there is a `spiece.model`; a `BytePairTokenizer` if there are a `vocab.json` and a
-        `merges.txt`, or a `tokenizer.json` with a model of BPE; a `StreamVocabulary` if there is a `stream_vocab.json`;
+        `SentencePieceTokenizer` if there is one of its model files, such as `spiece.model`, or a `tokenizer.json` with
+        a model of Unigram; a `BytePairTokenizer` if there are a `vocab.json` and a `merges.txt`, or a `tokenizer.json`
+        with a model of BPE; a `StreamVocabulary` if there is a `stream_vocab.json`;
         None if the folder has none of these.
 
     Raises:
@@ -61,8 +63,8 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
         return StreamVocabulary.find(path)
     if os.path.isfile(wordpiece):
         return _word_piece(path)
-    if os.path.isfile(os.path.join(path, sentence_piece.MODEL_FILE)):
-        return SentencePieceTokenizer.from_folder(path)
+    if any(os.path.isfile(os.path.join(path, name)) for name in sentence_piece_forms.MODEL_FILES):
+        return read_sentence_piece(path)
     found = [file for file in (vocabulary, merges) if os.path.isfile(file)]
     if len(found) == 1:
         missing = merges if found == [vocabulary] else vocabulary
@@ -74,6 +76,8 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
     model = _model_of_tokenizer_json(path) if reads_tokenizer_json else None
     if model == "WordPiece":
         return _word_piece(path)
+    if model == "Unigram":
+        return read_sentence_piece(path)
     return BytePairTokenizer.from_folder(path) if model == "BPE" else None
 
 
@@ -99,7 +103,7 @@ def load_vocabulary(path: str | os.PathLike) -> TokenTable:
     if vocabulary is None:
         raise InputError(
             f"{os.fspath(path)} has no vocabulary. Expected: vocab.txt (WordPiece), vocab.json and merges.txt "
-            "(byte-level BPE), or spiece.model (SentencePiece)."
+            f"(byte-level BPE), or one of {', '.join(sentence_piece_forms.MODEL_FILES)} (SentencePiece)."
         )
     return vocabulary
 
