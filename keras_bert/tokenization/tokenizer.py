@@ -55,6 +55,7 @@ BERT_SPECIAL_TOKENS = SpecialTokens(cls="[CLS]", sep="[SEP]", pad="[PAD]", unk="
 ROBERTA_SPECIAL_TOKENS = SpecialTokens(
     cls="<s>", sep="</s>", pad="<pad>", unk="<unk>", mask="<mask>", num_between=2, mask_takes_space=True
 )
+GEMMA_SPECIAL_TOKENS = SpecialTokens(cls="<bos>", sep="<eos>", pad="<pad>", unk="<unk>", mask="<mask>")
 MODERN_BERT_SPECIAL_TOKENS = dataclasses.replace(BERT_SPECIAL_TOKENS, mask_takes_space=True)
 
 

@@ -31,6 +31,7 @@ WORD_PIECE_CLASSES = (
     *("DPRContextEncoder", "DPRQuestionEncoder"),
 )
 BYTE_PAIR_CLASSES = ("Roberta", "GPT2", "Longformer", "Bart")
+BYTE_FALLBACK_CLASSES = ("Gemma",)
 SENTENCE_PIECE_CLASSES = ("Albert", "XLNet", "BigBird", "XLMRoberta", "Camembert", "DebertaV2")
 _ROLES = tuple(f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask"))
 _FURTHER_SPECIAL = ("bos_token", "eos_token")
