@@ -82,6 +82,16 @@ def eagerly(monkeypatch):
     monkeypatch.setattr(TaskModel, "compile", compile_eagerly)
 
 
+@pytest.fixture
+def without_graphs():
+    """Computes operation by operation, because making a graph takes longer than a few answers."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def free_memory():
     """Frees the models and graphs that the tests of a file leave behind. Later searches for garbage skip the rest."""

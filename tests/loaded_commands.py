@@ -1,4 +1,4 @@
-"""Starts commands as `python -m` does, but in processes that have TensorFlow and Keras loaded from the start.
+"""Starts commands as `python -m` does, but in processes that have TensorFlow, Keras and the runs loaded.
 
 Loading them takes longer than most commands in tests. So one process only loads them, and forks for each command (the
 start method "forkserver" of multiprocessing). tests/test_packaging.py tests that every command starts in a fresh
@@ -15,7 +15,9 @@ import sys
 import tempfile
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tensorflow", "keras"])
+_context.set_forkserver_preload(
+    ["tensorflow", "keras", "keras_bert.training.fine_tuning", "keras_bert.training.pretraining"]
+)
 
 
 class Command:

@@ -4,6 +4,7 @@ They are in `toys/`, and docs/extending.md shows them.
 """
 
 import copy
+import functools
 import json
 import os
 import pathlib
@@ -74,7 +75,7 @@ def trained(registered):
         model.vocabulary = VOCABULARY
         model.compile(AdamW(5e-3))
         before = model.evaluate(TEXTS, URGENCIES, verbose=0)
-        model.fit(TEXTS, URGENCIES, epochs=60, batch_size=3, verbose=0)
+        model.fit(TEXTS, URGENCIES, epochs=40, batch_size=3, verbose=0)
         found[family] = model, before, model.evaluate(TEXTS, URGENCIES, verbose=0)
     return found
 
@@ -150,18 +151,29 @@ def test_a_damaged_head_is_one_clear_error(trained, tmp_path):
         check_tensors(wrong)
 
 
+@pytest.fixture(scope="module")
+def exported(trained, tmp_path_factory):
+    """Function of a family and a format -> the path of the export, which is written once."""
+
+    @functools.cache
+    def export(family, format):
+        folder = tmp_path_factory.mktemp("export") / "urgency"
+        return trained[family][0].export_for_serving(folder, format=format)
+
+    return export
+
+
 @pytest.mark.parametrize("format", FORMATS)
-def test_an_exported_toy_gives_the_answers_of_the_model(model, format, tmp_path):
-    path = model.export_for_serving(tmp_path / "export", format=format)
-    loaded = serving.load(path)
+def test_an_exported_toy_gives_the_answers_of_the_model(model, exported, format):
+    loaded = serving.load(exported(model.config.model_type, format))
     np.testing.assert_allclose(numbers(loaded.predict(TEXTS)), numbers(model.predict(TEXTS, verbose=0)), atol=1e-5)
     expected = model.evaluate(TEXTS, URGENCIES, verbose=0)
     assert loaded.evaluate(TEXTS, URGENCIES) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("format", ["litert", "onnx"])
-def test_an_export_of_a_toy_needs_neither_keras_nor_tensorflow(trained, format, tmp_path):
-    path = trained["distance"][0].export_for_serving(tmp_path / "export", format=format)
+def test_an_export_of_a_toy_needs_neither_keras_nor_tensorflow(trained, exported, format):
+    path = exported("distance", format)
     program = f"""
 import sys
 from keras_bert import registry, serving
@@ -182,10 +194,10 @@ print(answer.urgency, [name for name in ("keras", "tensorflow") if name in sys.m
     assert float(urgency) == pytest.approx(trained["distance"][0].predict([URGENT], verbose=0)[0].urgency, abs=1e-5)
 
 
-def test_the_development_server_and_a_client_answer(model, tmp_path):
-    model.export_for_serving(tmp_path / "urgency")
+def test_the_development_server_and_a_client_answer(trained, exported):
+    model, folder = trained["distance"][0], pathlib.Path(exported("distance", "saved_model")).parent
     expected = numbers(model.predict(TEXTS, verbose=0))
-    with background_server([ModelConfig("urgency", str(tmp_path / "urgency"))], ServerOptions(port=0)) as address:
+    with background_server([ModelConfig("urgency", str(folder))], ServerOptions(port=0)) as address:
         url = f"http://127.0.0.1:{address.port}"
         with RestClient(url, "urgency") as client:
             client.wait_until_available()

@@ -12,6 +12,7 @@ from places import DOCS, PROJECT
 
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.tasks.classification.model import SequenceClassifier
+from run_scripts import run_classifier
 
 PAGE = (DOCS / "classification.md").read_text("utf-8")
 WORDS = ["a", "lovely", "film", "dull", "from", "start", "to", "end", "what", "the", "is", "and"]
@@ -122,11 +123,9 @@ def test_the_grid_names_its_best_run(folder):
     assert text in (folder / "stdout").read_text()
 
 
-def test_every_flag_that_the_page_names_exists():
-    help_text = subprocess.run(
-        [sys.executable, "-m", "run_scripts.run_classifier", "--help"], capture_output=True, text=True, check=True
-    ).stdout
-    flags = set(re.findall(r"^  --(\w+)", help_text, re.M))
+def test_every_flag_that_the_page_names_exists(run_here):
+    _, printed = run_here(run_classifier, "--help")
+    flags = set(re.findall(r"^  --(\w+)", printed.out, re.M))
     modules = "".join(path.read_text() for path in (PROJECT / "run_scripts").glob("*_flags.py"))
     flags |= set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', modules))
     for name in re.findall(r"--(\w+)", PAGE):

@@ -2,8 +2,6 @@
 
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 import tiny
@@ -13,6 +11,7 @@ from data_prep.create_finetuning_data import create_finetuning_data
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.tagging.model import TokenClassifier
+from run_scripts import run_multiple_choice, run_ner
 
 VOCABULARY = tiny.vocabulary(*tiny.pieces(), *".,'")
 CONFIG = tiny.config(VOCABULARY, hidden_size=8, max_position_embeddings=128)
@@ -66,13 +65,10 @@ def test_scripts_of_multiple_choice_run(my_bert, capsys):
     assert len(names["model"].history.history["loss"]) == 3
 
 
-@pytest.mark.parametrize(
-    ("page", "command"), [("tagging.md", "run_ner"), ("multiple_choice.md", "run_multiple_choice")]
-)
-def test_flags_that_a_page_names_exist(page, command):
-    program = [sys.executable, "-m", f"run_scripts.{command}", "--help"]
-    shown = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+@pytest.mark.parametrize(("page", "command"), [("tagging.md", run_ner), ("multiple_choice.md", run_multiple_choice)])
+def test_flags_that_a_page_names_exist(page, command, run_here):
+    _, printed = run_here(command, "--help")
     flags = set(re.findall(r"--([a-z_]+)", (DOCS / page).read_text("utf-8"))) - {"task"}
     assert len(flags) > 8
-    missing = [flag for flag in flags if not re.search(rf"^  --{flag.removeprefix('no')}\b", shown, re.M)]
+    missing = [flag for flag in flags if not re.search(rf"^  --{flag.removeprefix('no')}\b", printed.out, re.M)]
     assert not missing

@@ -57,8 +57,9 @@ def write_model(path, num_layers):
     return path
 
 
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")  # but for tf.data
 @pytest.mark.parametrize(("page", "script"), SCRIPTS)
-def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch, capsys, eagerly):
+def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch, capsys, eagerly, without_graphs):
     assert len([line for line in script.splitlines() if line]) <= 10
     (tmp_path / "my_bert").symlink_to(models[page])
     monkeypatch.chdir(tmp_path)

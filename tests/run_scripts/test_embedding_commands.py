@@ -74,13 +74,16 @@ def test_flags_make_the_loss(files, monkeypatch, run_here):
     assert losses == [matryoshka, CosineRegression(), Triplet(margin=1.0), None]
 
 
-def test_a_search_ranks_what_it_finds(files, run_here, eagerly):
-    run_here(run_embeddings, *common(files, "--text_columns=a,b,c", "--cross_encoder"))
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")  # but for tf.data
+def test_a_search_ranks_what_it_finds(files, run_here, eagerly, without_graphs):
+    reranker = CrossEncoder.from_pretrained(files / "bert")
+    reranker.fit((["fox", "quick"], ["the fox", "brown the"]), [1, 0], verbose=0)
+    reranker.save_pretrained(files / "reranker")
     (files / "texts.txt").write_text("the fox\nbrown the\nquick\n")
     search = [f"--init_checkpoint={files / 'bert'}", f"--index_dir={files / 'index'}", "--pooling=cls"]
     code, printed = run_here(search_sentences, *search, f"--input_file={files / 'texts.txt'}")
     assert code == 0, printed.err
-    asked = ["--query=fox", f"--reranker={files / 'run' / 'model'}", "--num_candidates=3", "--top_k=2"]
+    asked = ["--query=fox", f"--reranker={files / 'reranker'}", "--num_candidates=3", "--top_k=2"]
     code, printed = run_here(search_sentences, *search, *asked)
     assert code == 0, printed.err
     for added in ("5 texts", "has the texts of"):  # as after a kill behind the writing
@@ -89,9 +92,7 @@ def test_a_search_ranks_what_it_finds(files, run_here, eagerly):
         assert code == 0, appended.err
         assert added in appended.out
     assert len(VectorIndex.load(files / "index")) == 5
-    ranked = CrossEncoder.from_pretrained(files / "run" / "model").rank(
-        "fox", ["the fox", "brown the", "quick"], top_k=2
-    )
+    ranked = reranker.rank("fox", ["the fox", "brown the", "quick"], top_k=2)
     assert printed.out.splitlines()[-3:] == ["fox", *(f"  {one.score:.4f}  {one.text}" for one in ranked)]
 
 

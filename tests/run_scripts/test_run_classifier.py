@@ -10,6 +10,7 @@ from documented_results import undocumented_keys
 
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from run_scripts import run_classifier
 
 
 @pytest.fixture
@@ -17,11 +18,12 @@ def folder(tmp_path):
     return write_files(tmp_path)
 
 
-def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
+def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, run_here, eagerly):
     output = folder / "out"
-    all_parts = ["--do_train", "--do_eval", "--do_predict", "--train_batch_size=4", "--num_train_epochs=2"]
-    result = run(f"--data_dir={folder}", f"--output_dir={output}", *from_scratch(folder), *all_parts)
-    assert result.returncode == 0, result.stderr
+    all_parts = ["--do_train", "--do_eval", "--do_predict", "--train_batch_size=4", "--num_train_epochs=1"]
+    arguments = [f"--data_dir={folder}", f"--output_dir={output}", *from_scratch(folder), *all_parts]
+    code, printed = run_here(run_classifier, *arguments)
+    assert code == 0, printed.err
     assert sorted(os.listdir(output)) == [
         "checkpoints",
         "eval_report",
@@ -34,42 +36,35 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
     ]
     assert "eval_majority_rate = 0.6666666666666666" in (output / "eval_results.txt").read_text()
     assert not undocumented_keys(output / "eval_results.txt", "classification.md")
-    assert "always answering 'yes' would have 0.6667" in result.stdout
+    assert "always answering 'yes' would have 0.6667" in printed.out
     assert np.loadtxt(output / "test_results.tsv").shape == (18, 2)
     assert SequenceClassifier.from_pretrained(output / "model").labels == ("no", "yes")
 
 
-def test_pairs_without_a_header_start_from_a_model_folder(folder):
+def test_pairs_without_a_header_start_from_a_model_folder(folder, run_here, eagerly):
     BertPretrainer(CONFIG).save_pretrained(folder / "start", VOCABULARY)
     rows = ["1\tthe film\tgood", "0\tgood film\tbad"] * 4
     (folder / "pairs.tsv").write_text("\n".join(rows) + "\n")
     columns = ["--nohas_header", "--label_column=0", "--text_column=1", "--second_text_column=2", "--max_seq_length=16"]
     files = [f"--train_file={folder}/pairs.tsv", f"--dev_file={folder}/pairs.tsv", f"--output_dir={folder}/out"]
-    result = run(
-        *files,
-        *columns,
-        f"--init_checkpoint={folder}/start",
-        "--do_lower_case=False",
-        "--do_train",
-        "--do_eval",
-        "--num_train_epochs=9",
-    )
-    assert result.returncode == 0, result.stderr
-    assert "newly initialised are: classifier" in result.stdout
+    parts = [f"--init_checkpoint={folder}/start", "--do_lower_case=False", "--do_train", "--do_eval"]
+    code, printed = run_here(run_classifier, *files, *columns, *parts, "--num_train_epochs=1")
+    assert code == 0, printed.err
+    assert "newly initialised are: classifier" in printed.out
     config = json.loads((folder / "out" / "model" / "bert_config.json").read_text())
     assert config["do_lower_case"] is False
     assert config["keras_bert"] == {"model": "SequenceClassifier", "labels": ["0", "1"]}
 
 
-def test_both_test_sets_of_mnli_get_an_answer_for_every_line(folder):
+def test_both_test_sets_of_mnli_get_an_answer_for_every_line(folder, run_here):
     model = SequenceClassifier(CONFIG, labels=["contradiction", "entailment", "neutral"])
     model.save_pretrained(folder / "mnli", VOCABULARY)
     header = "index\tsentence1\tsentence2\n"
     (folder / "test_matched.tsv").write_text(f"{header}0\tthe film\tgood\n1\t\tbad film\n")
     (folder / "test_mismatched.tsv").write_text(f"{header}0\tthe film\tbad\n")
     task = ["--task_name=mnli", f"--data_dir={folder}", "--do_predict", "--max_seq_length=16"]
-    result = run(*task, f"--init_checkpoint={folder}/mnli", f"--output_dir={folder}/out")
-    assert result.returncode == 0, result.stderr
+    code, printed = run_here(run_classifier, *task, f"--init_checkpoint={folder}/mnli", f"--output_dir={folder}/out")
+    assert code == 0, printed.err
     assert sorted(os.listdir(folder / "out")) == [
         "MNLI-m.tsv",
         "MNLI-mm.tsv",
@@ -146,9 +141,3 @@ def test_without_an_output_folder_the_flags_are_wrong():
     result = run("--do_train")
     assert result.returncode == 2
     assert "--output_dir" in result.stderr
-
-
-def test_help_lists_the_flags():
-    result = run("--help")
-    assert result.returncode == 0
-    assert "--second_text_column" in result.stdout

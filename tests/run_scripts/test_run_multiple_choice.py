@@ -9,6 +9,7 @@ from documented_results import undocumented_keys
 
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.multiple_choice.report import write_choice_report
+from run_scripts import run_multiple_choice
 
 VOCABULARY = tiny.vocabulary("sky grass it is blue green")
 CONFIG = tiny.config(VOCABULARY, hidden_size=8)
@@ -29,16 +30,17 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_files_of_swag_are_trained_on_evaluated_and_predicted(folder):
+def test_files_of_swag_are_trained_on_evaluated_and_predicted(folder, run_here, eagerly):
     output = folder / "out"
-    result = run(
+    code, printed = run_here(
+        run_multiple_choice,
         "--task_name=SWAG",
         f"--data_dir={folder}",
         f"--output_dir={output}",
         *tiny.flags_from_scratch(folder, VOCABULARY, CONFIG),
         *["--max_seq_length=16", "--do_train", "--do_eval", "--do_predict", "--train_batch_size=4"],
     )
-    assert result.returncode == 0, result.stderr
+    assert code == 0, printed.err
     files = ["checkpoints", "eval_report", "eval_results.txt", "history.jsonl", "model", "run.json"]
     assert sorted(os.listdir(output)) == [*files, "test_predictions.tsv", "test_results.tsv"]
     results = (output / "eval_results.txt").read_text()

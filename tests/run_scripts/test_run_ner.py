@@ -126,10 +126,3 @@ def test_files_that_are_wrong_are_refused_before_anything_is_loaded(tmp_path, co
     assert f"error: {tmp_path}/train.conll" in result.stderr
     assert message in result.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_help_lists_the_flags():
-    result = run("--help")
-    assert result.returncode == 0
-    for flag in ("--train_file", "--label_column", "--learning_rate", "--init_checkpoint"):
-        assert flag in result.stdout

@@ -2,14 +2,11 @@
 
 import os
 import re
-import signal
-import time
 
 import loaded_commands
 import pytest
 import tiny
 from places import DOCS
-from training.test_resumable_fit import assert_same_run
 
 from keras_bert import MaskedLM, TextToText
 from keras_bert.program.errors import InputError
@@ -50,23 +47,6 @@ def test_a_file_is_trained_on_evaluated_and_predicted(shared, flags, tmp_path):
     trained = TextToText.from_pretrained(tmp_path / "out" / "model")
     assert (trained.label_smoothing, trained.shared) == (0.1, shared)
     assert ("test_results.txt" in found) == scores.has_text_scores()
-
-
-@pytest.mark.slow
-def test_a_killed_run_ends_like_an_undisturbed_one(flags, tmp_path):
-    flags = [*flags, "--do_train", "--num_train_epochs=100", "--save_checkpoints_steps=10", "--learning_rate=1e-3"]
-    assert run(*flags).returncode == 0
-    killed = [*flags, f"--output_dir={tmp_path}/killed"]
-    command = loaded_commands.Command(MODULE, *killed)
-    while not (tmp_path / "killed" / "checkpoints" / "step-00000010").exists() and command.returncode is None:
-        time.sleep(0.01)
-    command.send_signal(signal.SIGKILL)
-    command.communicate(timeout=60)
-    assert command.returncode == -signal.SIGKILL
-    result = run(*killed)
-    assert result.returncode == 0, result.stderr
-    assert "going on from step" in result.stdout
-    assert_same_run(tmp_path / "out", tmp_path / "killed", last_step=200)
 
 
 @pytest.mark.parametrize("num_programs", [1, pytest.param(2, marks=pytest.mark.slow)])

@@ -229,14 +229,14 @@ def test_masks_in_tokens_are_filled_up_to_the_length(ask):
     np.testing.assert_allclose(answer["probabilities"], expected["probabilities"], atol=1e-5)
 
 
-def test_the_tokens_of_an_exported_encoder_give_the_vectors_of_its_texts(tmp_path):
-    signatures = tf.saved_model.load(export_for_serving(encoder(), tmp_path)).signatures
-    texts = tf.constant(["the fox", "", "a wonderful film"])
-    rows = signatures["tokenize"](text=texts)
-    vectors = signatures["tokens"](input_ids=rows["input_ids"], lengths=rows["lengths"])["embedding"]
-    np.testing.assert_allclose(vectors, signatures["serving_default"](text=texts)["embedding"], atol=1e-5)
-    layer = keras.layers.TFSMLayer(tmp_path / "1", call_endpoint="serving_default")
-    np.testing.assert_allclose(layer(texts)["embedding"], vectors, atol=1e-5)
+def test_the_tokens_of_texts_get_the_answers_of_the_texts_and_keras_has_a_layer_for_exports(exports, ask):
+    texts = ["the fox", "", "a wonderful film"]
+    expected = ask("single", text=texts)["probabilities"]
+    rows = ask("single", "tokenize", text=texts)
+    found = ask("single", "tokens", input_ids=rows["input_ids"], lengths=rows["lengths"])["probabilities"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    layer = keras.layers.TFSMLayer(exports["single"][1], call_endpoint="serving_default")
+    np.testing.assert_allclose(layer(tf.constant(texts))["probabilities"], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["single", "pairs", "masked"])

@@ -24,11 +24,11 @@ from keras_bert.serving.portable.onnx_model import write_onnx
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
 FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra", "modernbert", "mpnet"]
 ACTIVATIONS = ("gelu", "relu", "linear")  # the slow ones
-# Models of BERT and of each family that `make test` has; the others are slow. These have the network of "classifier".
+# These have the network of "classifier".
 SAME_NETWORK = ("pairs", "several labels", "regression", "windows", "few-shot classifier", "cross-encoder")
+# `test_scenarios.py` asks every model of every family for answers to texts.
 FEW = [(family, "classifier") for family in FAMILIES[1:]] + [("modernbert", "pretrainer"), ("albert", "all poolings")]
 FEW += [("mpnet", "pretrainer")]
-OTHERS = [(family, name) for family in FAMILIES[1:] for name in MODELS if (family, name) not in FEW]
 
 
 def features_of(model, length: int, rows: int = 3, seed: int = 1) -> dict[str, np.ndarray]:
@@ -73,21 +73,13 @@ def check_model(model, path) -> None:
     assert {node.domain for node in file.graph.node} == {""}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in SAME_NETWORK else ()) for name in MODELS]
-)
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in SAME_NETWORK])
 def test_every_model_computes_as_in_keras(name, tmp_path):
     check_model(make_model(name), tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize(("family", "name"), FEW)
 def test_every_family_computes_as_in_keras(family, name, tmp_path):
-    check_model(make_model(name, family), tmp_path / "model.onnx")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("family", "name"), OTHERS)
-def test_every_model_of_every_family_computes_as_in_keras(family, name, tmp_path):
     check_model(make_model(name, family), tmp_path / "model.onnx")
 
 

@@ -79,7 +79,7 @@ def test_the_test_vectors_are_those_of_the_tokenizer(exported):
 def weights(tmp_path_factory):
     """Folders of a model large enough for 8 bits, by weights."""
     config = BertConfig(
-        vocab_size=2000, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512
+        vocab_size=2000, hidden_size=128, num_hidden_layers=1, num_attention_heads=2, intermediate_size=512
     )
     model = SequenceClassifier(config, ["a", "b"])
     model.vocabulary = tiny.vocabulary(*(f"w{n}" for n in range(1995)))
@@ -108,7 +108,7 @@ def test_8_bit_products_are_in_the_file(weights):
     is_dense = [code.builtinCode == schema.BuiltinOperator.FULLY_CONNECTED for code in model.operatorCodes]
     dense = [operator for operator in model.subgraphs[0].operators if is_dense[operator.opcodeIndex]]
     kinds = [tensors[operator.inputs[1]].type for operator in dense]
-    assert kinds.count(schema.TensorType.INT8) >= 2 * 6
+    assert kinds.count(schema.TensorType.INT8) >= 6
 
 
 def test_the_command_exports_for_litert(tmp_path, run_here):

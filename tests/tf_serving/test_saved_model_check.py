@@ -1,15 +1,14 @@
 """The check of SavedModels: every problem is found in a SavedModel that has it, and a sound one has no findings."""
 
+import functools
 import json
 import os
 import pathlib
 import shutil
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import flags
 from trapped_models import BATCH, ROWS, graph, save, sound_signature, spec, trapped_signatures
 
 import keras_bert.serving
@@ -323,18 +322,8 @@ def test_lists_of_operations_agree_with_tensorflow():
         assert op_def_registry.get(name) is not None, name
 
 
-def test_the_command_prints_the_report_and_exits_with_what_it_means(sound, copied, tmp_path, monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["check_saved_model", *map(str, arguments)])
-        others, code = set(flags.FLAGS), 0
-        try:
-            check_saved_model.command()
-        except SystemExit as exit:
-            code = exit.code
-        for name in set(flags.FLAGS) - others:
-            delattr(flags.FLAGS, name)
-        return code, capsys.readouterr()
-
+def test_the_command_prints_the_report_and_exits_with_what_it_means(sound, copied, tmp_path, run_here):
+    run = functools.partial(run_here, check_saved_model)
     assert run(sound)[0] == 0
 
     @graph(spec(ROWS, tf.int32, "input_ids"))

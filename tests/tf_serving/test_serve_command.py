@@ -1,10 +1,9 @@
 """The command starts, prints its address, stops on a signal, and reports invalid requests in one line."""
 
+import json
 import signal
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 from small_saved_models import MODEL, HttpClient, save_model, wait_until_ready
@@ -26,20 +25,15 @@ def test_sigterm_answers_what_is_under_way_and_exits_with_0(tmp_path):
         try:
             port = int(process.stdout.readline().rstrip("/\n").rpartition(":")[2])
             wait_until_ready(port)
-            answers = []
-
-            def ask():
-                with HttpClient(port) as client:
-                    answers.append(client.ask({"signature_name": "slow", "instances": [400_000]}))
-
-            thread = threading.Thread(target=ask)
-            thread.start()
-            time.sleep(0.5)
-            process.send_signal(signal.SIGTERM)
-            thread.join(60)
-            assert answers[0][0] == 200
-            assert 400_000 <= answers[0][1]["predictions"][0] <= 400_001
-            assert process.wait(30) == 0
+            with HttpClient(port, timeout=120) as client, HttpClient(port) as other:
+                body = json.dumps({"signature_name": "slow", "instances": [400_000]})
+                client._connection.request("POST", f"{client.path}:predict", body)
+                assert other.look()[0] == 200  # the server has read the request before this one
+                process.send_signal(signal.SIGTERM)
+                response = client._connection.getresponse()
+                assert response.status == 200
+                assert 400_000 <= json.load(response)["predictions"][0] <= 400_001
+            assert process.wait(120) == 0
             assert "Traceback" not in process.stderr.read()
         finally:
             process.kill()

@@ -147,7 +147,7 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(finished, tmp_path, mo
 def test_a_pretrained_encoder_is_the_start(eagerly, tmp_path, capsys):
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
     start = BertPretrainer.from_pretrained(tmp_path / "start")
-    run = {**RUN, "config": None, "vocabulary": None, "learning_rate": 0.0}
+    run = {**RUN, "config": None, "vocabulary": None, "learning_rate": 0.0, "num_train_epochs": 0.2}
     model = train_classifier(tmp_path / "run", TRAIN, init_checkpoint=tmp_path / "start", **run)
     assert "newly initialised are: classifier" in capsys.readouterr().out
     for one, other in zip(start.encoder.weights, model.encoder.weights, strict=True):
@@ -156,7 +156,7 @@ def test_a_pretrained_encoder_is_the_start(eagerly, tmp_path, capsys):
 
 def test_pairs_are_classified(eagerly, tmp_path):
     pairs = TextExamples(["the film"] * 8, ["was good", "was bad"] * 4, ["yes", "no"] * 4)
-    train_classifier(tmp_path / "run", pairs, **RUN)
+    train_classifier(tmp_path / "run", pairs, **{**RUN, "num_train_epochs": 0.2})
     assert evaluate_classifier(tmp_path / "run", pairs, max_seq_length=16)["eval_majority_rate"] == 0.5
 
 
@@ -225,7 +225,7 @@ def test_a_pretrainer_is_not_a_classifier_yet(tmp_path):
         evaluate_classifier(tmp_path / "run", TRAIN, init_checkpoint=tmp_path / "start", max_seq_length=16)
 
 
-def test_a_classifier_in_another_format_is_asked_as_well_as_trained_on(trained, tmp_path):
+def test_a_classifier_in_another_format_is_asked_as_well_as_trained_on(trained, tmp_path, eagerly):
     model = SequenceClassifier.from_pretrained(trained / "model")
     model.save_pretrained(tmp_path / "theirs", format="huggingface")
     (tmp_path / "theirs" / "vocab.txt").unlink()
@@ -236,7 +236,8 @@ def test_a_classifier_in_another_format_is_asked_as_well_as_trained_on(trained, 
     results = evaluate_classifier(tmp_path / "out", TRAIN, **asked)
     answers = [model.labels[row.argmax()] for row in expected]
     assert results["eval_accuracy"] == np.mean(np.array(answers) == np.array(TRAIN.labels))
-    train_classifier(tmp_path / "run", TRAIN, **{**RUN, "config": None}, init_checkpoint=tmp_path / "theirs")
+    run = {**RUN, "config": None, "num_train_epochs": 0.2}
+    train_classifier(tmp_path / "run", TRAIN, **run, init_checkpoint=tmp_path / "theirs")
 
 
 def test_rows_are_as_long_as_usual_or_as_the_model_has_positions(eagerly, trained, tmp_path, capsys):
@@ -280,6 +281,6 @@ def test_while_another_process_trains_in_a_folder_it_is_refused(tmp_path):
     assert not (tmp_path / "run" / "run.json").exists()
 
 
-def test_other_examples_are_refused_in_the_folder_of_a_run(finished):
+def test_other_examples_are_refused_in_the_folder_of_a_run(trained):
     with pytest.raises(InputError, match="holds a run with other settings: train_examples was"):
-        train_classifier(finished, reviews(seed=5), **RUN)
+        train_classifier(trained, reviews(seed=5), **{**RUN, "num_train_epochs": 25.0})

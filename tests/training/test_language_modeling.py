@@ -8,12 +8,12 @@ import pathlib
 import shutil
 
 import keras
-import loaded_commands
 import numpy as np
 import pytest
 import tensorflow as tf
 from numpy_bert import scatter_weights
 
+from data_prep import create_language_model_data
 from keras_bert import BertConfig, InputError
 from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.optimization import AdamW
@@ -28,6 +28,7 @@ from keras_bert.training.language_modeling import (
 from keras_bert.training.resumable_fit import resumable_fit
 from keras_bert.training.run_folder import read_arrays
 from keras_bert.training.starting_point import StartingPoint
+from run_scripts import run_language_model
 
 LINES = [f"line {number} of {number % 7} says {number * number}\n" for number in range(20)]
 OPTIONS = {"max_seq_length": 8, "train_batch_size": 4, "num_train_steps": 6, "learning_rate": 1e-2}
@@ -185,23 +186,23 @@ def test_two_replicas_keep_their_own_streams(stream, on_four_devices, changes):
         np.testing.assert_allclose(left, right, rtol=0, atol=1e-6)
 
 
-def test_the_commands_make_streams_train_and_evaluate(tmp_path):
+def test_the_commands_make_streams_train_and_evaluate(tmp_path, run_here, eagerly):
     (tmp_path / "text.txt").write_text("".join(LINES))
-    made = loaded_commands.run(
-        "data_prep.create_language_model_data",
+    code, printed = run_here(
+        create_language_model_data,
         f"--input_file={tmp_path}/text.txt",
         "--kind=words",
         "--min_count=2",
         f"--output_dir={tmp_path}/train",
     )
-    assert made.returncode == 0, made.stderr
+    assert code == 0, printed.err
     stream = TokenStream.open(tmp_path / "train")
-    assert f"{len(stream.tokens):,}" in made.stdout
+    assert f"{len(stream.tokens):,}" in printed.out
     lines = [*LINES[::3], "ß\n"]
     write_stream(tmp_path / "test", lines, StreamVocabulary.find(tmp_path / "train"), ["other.txt"])
     config(stream).save(tmp_path / "config.json")
-    ran = loaded_commands.run(
-        "run_scripts.run_language_model",
+    code, printed = run_here(
+        run_language_model,
         "--do_train",
         "--do_eval",
         f"--input_file={tmp_path}/train",
@@ -213,7 +214,7 @@ def test_the_commands_make_streams_train_and_evaluate(tmp_path):
         "--max_seq_length=5",
         "--eval_mem_len=9",
     )
-    assert ran.returncode == 0, ran.stderr
+    assert code == 0, printed.err
     results = dict(line.split(" = ") for line in (tmp_path / "run" / "eval_results.txt").read_text().splitlines())
     assert math.exp(float(results["loss"])) == pytest.approx(float(results["perplexity"]))
     assert "bits_per_character" not in results
@@ -299,14 +300,13 @@ def test_models_that_do_not_fit_are_refused(stream, tmp_path):
         (["--do_train", "--input_file=x", "--gradient_accumulation_steps=2"], "does not work with a memory"),
     ],
 )
-def test_flags_that_contradict_each_other_are_refused(tmp_path, flags, message):
-    ran = loaded_commands.run("run_scripts.run_language_model", f"--output_dir={tmp_path}/run", *flags)
-    assert ran.returncode
-    assert message in ran.stderr
+def test_flags_that_contradict_each_other_are_refused(tmp_path, flags, message, run_here):
+    code, printed = run_here(run_language_model, f"--output_dir={tmp_path}/run", *flags)
+    assert (code, message in printed.err) == (1, True)
 
 
-def test_a_vocabulary_must_be_made_or_given(tmp_path):
+def test_a_vocabulary_must_be_made_or_given(tmp_path, run_here):
     flags = ["--kind=words", "--vocab_file=x", f"--input_file={__file__}", f"--output_dir={tmp_path}/stream"]
-    ran = loaded_commands.run("data_prep.create_language_model_data", *flags)
-    assert ran.returncode
-    assert "Give --kind, to make a vocabulary, or --vocab_file, to use one" in ran.stderr
+    code, printed = run_here(create_language_model_data, *flags)
+    assert code == 1
+    assert "Give --kind, to make a vocabulary, or --vocab_file, to use one" in printed.err

@@ -13,7 +13,7 @@ from pretraining_runs import pretrain
 from tiny_families import LABELS, TEXTS, VOCABULARIES
 from tiny_families import config as config_of_family
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
-from training.test_pretraining import RUN, assert_same_weights, run_command, train_until_killed
+from training.test_pretraining import RUN, assert_same_weights, train_until_killed
 
 from keras_bert import BertPretrainer, InputError, MaskedLM, SequenceClassifier
 from keras_bert.models.distiller import TERMS, Distiller, checked_layer_map
@@ -22,6 +22,7 @@ from keras_bert.optimization import AdamW
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.distillation import Distillation
 from keras_bert.training.run_folder import read_arrays
+from run_scripts import run_pretraining
 
 ALL_TERMS = {name: 1.0 + number for number, name in enumerate(TERMS)}
 
@@ -199,11 +200,13 @@ def records(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def teacher(records, tmp_path_factory):
-    path = tmp_path_factory.mktemp("teacher") / "run"
-    config = CONFIG.replace(hidden_size=24, num_hidden_layers=2)
-    pretrain(path, records, **{**RUN, "config": config, "num_train_steps": 4})
-    return path / "model"
+def teacher(tmp_path_factory):
+    """The folder of a model whose answers are not all alike."""
+    path = tmp_path_factory.mktemp("teacher")
+    model = BertPretrainer(CONFIG.replace(hidden_size=24, num_hidden_layers=2))
+    scatter_weights(model)
+    model.save_pretrained(path, VOCABULARY)
+    return path
 
 
 @pytest.mark.slow
@@ -226,7 +229,7 @@ def test_a_run_does_not_store_its_teacher(records, teacher, tmp_path, eagerly):
         pretrain(tmp_path / "run", records, **{**run, "distillation": Distillation(teacher, ["cosine"])})
 
 
-def test_a_classifier_learns_from_the_layers_of_its_teacher(tmp_path):
+def test_a_classifier_learns_from_the_layers_of_its_teacher(tmp_path, eagerly):
     keras.utils.set_random_seed(2)
     big = SequenceClassifier(config_of_family("distilbert"), labels=["fox", "dog"])
     small = SequenceClassifier(config_of_family("distilbert").replace(num_hidden_layers=1), labels=["dog", "fox"])
@@ -278,22 +281,19 @@ def test_an_encoder_cannot_teach_logits(records, tmp_path):
         pretrain(tmp_path / "run", records, **RUN, distillation=Distillation(tmp_path / "encoder"))
 
 
-def test_the_command_starts_a_student_from_layers_of_its_teacher(records, teacher, tmp_path):
+def test_the_command_starts_a_student_from_layers_of_its_teacher(records, teacher, tmp_path, run_here, eagerly):
     flags = [f"--input_file={records}", f"--output_dir={tmp_path / 'run'}", "--do_train", "--num_train_steps=1"]
     flags += ["--num_warmup_steps=0", "--learning_rate=1e-9", f"--init_checkpoint={teacher}", "--keep_layers=1"]
-    process = run_command(*flags, f"--teacher={teacher}", "--distill_terms=soft_targets:5,labels:2,cosine")
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    distilling = [f"--teacher={teacher}", "--distill_terms=soft_targets:5,labels:2,cosine"]
+    code, printed = run_here(run_pretraining, *flags, *distilling)
+    assert code == 0, printed.err
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["distillation"]
     assert settings["terms"] == {"soft_targets": 5.0, "labels": 2.0, "cosine": 1.0}
     whole, part = (BertPretrainer.from_pretrained(path) for path in (teacher, tmp_path / "run" / "model"))
     [kept] = part.encoder.blocks
     for one, other in zip(kept.weights, whole.encoder.blocks[1].weights, strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-7)
-    process = run_command(*flags, "--distill_layers=0")
-    assert "--distill_layers has no effect without --teacher." in process.communicate(timeout=60)[1]
-    process = run_command(*flags, f"--teacher={teacher}", "--distill_layers=last")
-    assert (
-        "--distill_layers must be whole numbers separated by commas. Received: last"
-        in process.communicate(timeout=60)[1]
-    )
+    _, printed = run_here(run_pretraining, *flags, "--distill_layers=0")
+    assert "--distill_layers has no effect without --teacher." in printed.err
+    _, printed = run_here(run_pretraining, *flags, f"--teacher={teacher}", "--distill_layers=last")
+    assert "--distill_layers must be whole numbers separated by commas. Received: last" in printed.err

@@ -6,7 +6,7 @@ import classifier_runs
 import keras
 import numpy as np
 import pytest
-from classifier_command import from_scratch, run, write_files
+from classifier_command import from_scratch, write_files
 from optimization.test_optimization import random_problem, to_numpy
 from pretraining_runs import pretrain
 from tiny_pretraining import CONFIG, write_records
@@ -33,6 +33,7 @@ from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weigh
 from keras_bert.training.resumable_fit import resumable_fit
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint
+from run_scripts import run_classifier
 
 RUN = {**RUN, "num_train_steps": 6, "save_checkpoints_steps": 2}
 
@@ -263,21 +264,22 @@ def test_the_averaged_weights_are_evaluated_and_kept_and_training_does_not_notic
     assert results["eval_loss"] == pytest.approx(lines[-1]["loss"], rel=1e-5)
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return write_files(tmp_path)
-
-
-def test_fine_tuning_commands_have_the_flags(folder):
-    flags = [f"--data_dir={folder}", *from_scratch(folder), "--do_train", "--num_train_epochs=2"]
+def test_fine_tuning_commands_have_the_flags(tmp_path, run_here, eagerly):
+    folder = write_files(tmp_path)
+    flags = [f"--data_dir={folder}", *from_scratch(folder), "--do_train", "--num_train_epochs=0.3"]
     flags += ["--optimizer=lamb", "--learning_rate_schedule=trapezoid", "--num_decay_steps=1"]
-    result = run(*flags, "--ema_momentum=0.5", "--precision=bfloat16", f"--output_dir={folder}/out")
-    assert result.returncode == 0, result.stderr
+    try:
+        code, printed = run_here(
+            run_classifier, *flags, "--ema_momentum=0.5", "--precision=bfloat16", f"--output_dir={folder}/out"
+        )
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert code == 0, printed.err
     settings = json.loads((folder / "out" / "run.json").read_text())
     found = {name: settings[name] for name in OptimizerChoice().settings()}
     assert found == OptimizerChoice("lamb", "trapezoid", num_decay_steps=1, ema_momentum=0.5).settings()
     assert settings["dtype"] == "mixed_bfloat16"
-    result = run(*flags, "--decay_power=0.5", f"--output_dir={folder}/other")
-    assert result.returncode == 1
-    assert result.stderr.splitlines()[-1].startswith("error: decay_power is for the learning_rate_schedule polynomial")
+    code, printed = run_here(run_classifier, *flags, "--decay_power=0.5", f"--output_dir={folder}/other")
+    assert code == 1
+    assert printed.err.splitlines()[-1].startswith("error: decay_power is for the learning_rate_schedule polynomial")
     assert not (folder / "other").exists()

@@ -23,6 +23,7 @@ from keras_bert.training.pretraining import evaluate_pretrainer
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import resumable_fit
+from run_scripts import run_pretraining
 
 METRICS = ("loss", *BertPretrainer.loss_names, *BertPretrainer.metric_names)
 RUN = {
@@ -35,6 +36,7 @@ RUN = {
     "save_checkpoints_steps": 4,
     "seed": 7,
 }
+SHORT = {"num_train_steps": 2, "num_warmup_steps": 1}
 
 
 @pytest.fixture(scope="module")
@@ -137,23 +139,6 @@ def test_evaluation_writes_googles_file(records, finished, capsys):
     assert text in capsys.readouterr().out
 
 
-def test_a_run_that_was_killed_ends_with_the_same_weights(records, finished, tmp_path, monkeypatch, capsys):
-    train_until_killed(monkeypatch, 6, tmp_path / "killed", records, **RUN)
-    assert os.listdir(tmp_path / "killed" / "checkpoints") == ["step-00000004"]
-    assert not (tmp_path / "killed" / "model").exists()
-    capsys.readouterr()
-    pretrain(tmp_path / "killed", records, **RUN)
-    assert "going on from step 4 of 12" in capsys.readouterr().out
-
-    assert_same_weights(finished / "model", tmp_path / "killed" / "model")
-    histories = [read_history(path / "history.jsonl") for path in (finished, tmp_path / "killed")]
-    for lines in histories:
-        for line in lines:
-            for name in TIMED:
-                del line[name]
-    assert histories[0] == histories[1]
-
-
 @pytest.mark.slow
 def test_a_run_that_makes_its_masks_ends_with_the_same_weights_when_killed(tmp_path, monkeypatch):
     path = write_records(tmp_path / "train.tfrecord", masked=False)
@@ -195,7 +180,7 @@ def test_a_finished_run_is_not_trained_again(records, finished):
 
 def test_training_starts_from_a_model_folder(eagerly, records, tmp_path):
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
-    arguments = {**RUN, "config": None, "vocabulary": None, "learning_rate": 0.0}
+    arguments = {**RUN, **SHORT, "config": None, "vocabulary": None, "learning_rate": 0.0}
     model = pretrain(tmp_path / "run", records, init_checkpoint=tmp_path / "start", **arguments)
     assert_same_weights(tmp_path / "start", tmp_path / "run" / "model")
     assert model.vocabulary.tokens == VOCABULARY.tokens
@@ -210,11 +195,11 @@ def test_a_model_folder_is_evaluated_without_training(records, tmp_path):
 
 def test_tensorboard_gets_the_metrics_at_their_steps(eagerly, records, tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    pretrain(tmp_path / "run", records, **RUN, track=("tensorboard",))
+    pretrain(tmp_path / "run", records, **{**RUN, **SHORT}, track=("tensorboard",))
     events = accumulator.EventAccumulator(str(tmp_path / "run" / "tensorboard"), size_guidance={"tensors": 0})
     events.Reload()
     assert set(METRICS) | {"learning_rate", "gradient_norm", *TIMED} == set(events.Tags()["tensors"])
-    assert [event.step for event in events.Tensors("loss")] == list(range(1, 13))
+    assert [event.step for event in events.Tensors("loss")] == [1, 2]
 
 
 def test_other_settings_are_refused_in_the_folder_of_a_run(records, finished):
@@ -229,13 +214,6 @@ def test_a_folder_of_something_else_is_refused(records, tmp_path):
     with pytest.raises(InputError, match="is not empty and holds no run to continue .*Remove it or give another"):
         pretrain(tmp_path, records, **RUN)
     assert os.listdir(tmp_path) == ["letter.txt"]
-
-
-def test_a_loss_that_is_not_a_number_stops_the_run_before_it_is_saved(records, tmp_path):
-    run = {**RUN, "learning_rate": 1e30, "num_warmup_steps": 0}
-    with pytest.raises(InputError, match=r"The loss is (nan|inf) at step \d+. Use a lower learning_rate"):
-        pretrain(tmp_path / "run", records, **run)
-    assert not (tmp_path / "run" / "model").exists()
 
 
 @pytest.mark.parametrize(
@@ -257,7 +235,7 @@ def test_what_does_not_go_together_is_refused(records, tmp_path, changes, messag
         pretrain(tmp_path / "run", records, **{**RUN, **changes})
 
 
-def test_records_of_another_vocabulary_are_refused(records, finished, tmp_path):
+def test_records_of_another_vocabulary_are_refused(records, finished, tmp_path, run_here):
     def records_of(vocabulary, name):
         path = tmp_path / name / "a.tfrecord"
         path.parent.mkdir()
@@ -288,10 +266,10 @@ def test_records_of_another_vocabulary_are_refused(records, finished, tmp_path):
     common = ["--do_train", f"--output_dir={tmp_path}/new", *tiny.flags_from_scratch(tmp_path, VOCABULARY, CONFIG)]
     common += ["--num_train_steps=1", "--num_warmup_steps=0"]
     common += ["--do_eval", f"--input_file={same}", f"--eval_input_file={other}"]
-    done = loaded_commands.run("run_scripts.run_pretraining", *common)
-    assert done.returncode == 1
-    assert re.search(message.replace("^", "^error: "), done.stderr, re.M)
-    assert "Traceback" not in done.stderr
+    code, printed = run_here(run_pretraining, *common)
+    assert code == 1
+    assert re.search(message.replace("^", "^error: "), printed.err, re.M)
+    assert "Traceback" not in printed.err
     assert not (tmp_path / "new").exists()
 
 
@@ -375,7 +353,7 @@ def test_the_command_survives_a_real_kill(records, tmp_path):
     assert json.loads((tmp_path / "run" / "model" / "bert_config.json").read_text())["hidden_size"] == 16
 
 
-def test_the_commands_masking_flags_are_for_records_without_masks(records, tmp_path):
+def test_the_commands_masking_flags_are_for_records_without_masks(records, tmp_path, run_here, eagerly):
     flags = [
         f"--input_file={write_records(tmp_path / 'unmasked.tfrecord', masked=False)}",
         f"--eval_input_file={records}",
@@ -388,27 +366,29 @@ def test_the_commands_masking_flags_are_for_records_without_masks(records, tmp_p
         "--do_whole_word_mask",
         "--masked_lm_prob=0.4",
     ]
-    process = run_command(*flags)
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    assert "masked_lm_loss" in out
+    code, printed = run_here(run_pretraining, *flags)
+    assert code == 0, printed.err
+    assert "masked_lm_loss" in printed.out
     settings = json.loads((tmp_path / "run" / "run.json").read_text())
     assert settings["masking"] == {"masked_lm_prob": 0.4, "do_whole_word_mask": True}
     assert settings["max_predictions_per_seq"] == 4
 
     # Before the training, instead of hours later.
-    process = run_command(flags[0], "--eval_input_file=none.tfrecord", *flags[2:])
-    assert "error: No file matches none.tfrecord" in process.communicate(timeout=60)[1]
-    assert process.returncode == 1
+    code, printed = run_here(run_pretraining, flags[0], "--eval_input_file=none.tfrecord", *flags[2:])
+    assert (code, "error: No file matches none.tfrecord" in printed.err) == (1, True)
 
 
-def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
-    process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}", "--do_eval")
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert err.strip().splitlines()[-1].startswith("error: ")
-    assert "Traceback" not in err
-    process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}")
-    assert "Nothing to do. Give --do_train, --do_eval or both." in process.communicate(timeout=60)[1]
-    process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}", "--do_train", "--keep_best")
-    assert "--keep_best needs records that the model is not trained on" in process.communicate(timeout=60)[1]
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--do_eval"], "No file matches none.tfrecord"),
+        ([], "Nothing to do. Give --do_train, --do_eval or both."),
+        (["--do_train", "--keep_best"], "--keep_best needs records that the model is not trained on"),
+    ],
+)
+def test_the_command_says_what_is_wrong_in_one_line(flags, message, tmp_path, run_here):
+    code, printed = run_here(run_pretraining, "--input_file=none.tfrecord", f"--output_dir={tmp_path}", *flags)
+    assert code == 1
+    assert printed.err.strip().splitlines()[-1].startswith("error: ")
+    assert message in printed.err
+    assert "Traceback" not in printed.err

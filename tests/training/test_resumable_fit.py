@@ -15,6 +15,7 @@ import tiny
 from full_disk import file_size_limit
 from pretraining_runs import pretrain
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
+from training.test_pretraining import assert_same_weights
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
@@ -27,9 +28,9 @@ RUN = {
     "vocabulary": VOCABULARY,
     "train_batch_size": 16,
     "learning_rate": 1e-2,
-    "num_train_steps": 60,
+    "num_train_steps": 12,
     "num_warmup_steps": 2,
-    "save_checkpoints_steps": 10,
+    "save_checkpoints_steps": 2,
     "seed": 7,
 }
 # Few kills, since each needs the start of a process. `make kill-proofs` runs more.
@@ -115,29 +116,20 @@ def test_the_newest_checkpoints_are_kept(records, tmp_path, monkeypatch):
         train(monkeypatch, tmp_path / "none", records, keep_checkpoint_max=-1)
 
 
-@pytest.mark.slow
-def test_a_run_killed_between_two_lines_of_its_log_logs_the_lines_of_an_undisturbed_run(
-    records, finished, tmp_path, monkeypatch
-):
-    # A line comes after every update, so the log of this run has larger steps.
-    monkeypatch.setattr("keras_bert.training.resumable_fit._MIN_LOG_LINES", 60 // 7)
-    train(monkeypatch, tmp_path / "whole", records)
-    with pytest.raises(Killed):
-        train(monkeypatch, tmp_path / "killed", records, [At(25, kill)])
-    train(monkeypatch, tmp_path / "killed", records)
-    assert [line["step"] for line in history_of(tmp_path / "whole")] == [7, 14, 21, 28, 35, 42, 49, 56, 60]
-    assert_same_run(tmp_path / "whole", tmp_path / "killed", 60)
-
-
-def test_the_first_line_of_a_resumed_run_counts_the_updates_before_it(eagerly, records, tmp_path, monkeypatch):
+def test_a_killed_run_ends_as_an_undisturbed_one(eagerly, records, tmp_path, monkeypatch, capsys):
+    # A line comes after every third update. The first of the resumed run counts the updates before it.
     monkeypatch.setattr("keras_bert.training.resumable_fit._MIN_LOG_LINES", 2)
     short = {"num_train_steps": 6, "save_checkpoints_steps": 1}
     train(monkeypatch, tmp_path / "whole", records, **short)
     with pytest.raises(Killed):
         train(monkeypatch, tmp_path / "killed", records, [At(3, kill)], **short)
+    assert checkpoints(tmp_path / "killed") == ["step-00000001", "step-00000002"]
+    assert not (tmp_path / "killed" / "model").exists()
     train(monkeypatch, tmp_path / "killed", records, **short)
+    assert "going on from step 2 of 6" in capsys.readouterr().out
     assert [line["step"] for line in history_of(tmp_path / "whole")] == [3, 6]
     assert_same_run(tmp_path / "whole", tmp_path / "killed", 6)
+    assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
 
 
 DAMAGES = {
@@ -150,10 +142,10 @@ DAMAGES = {
 
 @pytest.fixture(scope="module")
 def killed(records, tmp_path_factory):
-    """The folder of a run that was killed after 25 updates; to be copied."""
+    """The folder of a run that was killed after 5 updates; to be copied."""
     path = tmp_path_factory.mktemp("killed") / "run"
     with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(Killed):
-        train(monkeypatch, path, records, [At(25, kill)])
+        train(monkeypatch, path, records, [At(5, kill)])
     return path
 
 
@@ -163,49 +155,49 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_is_used(
     records, finished, killed, tmp_path, monkeypatch, capsys, damage
 ):
     run = shutil.copytree(killed, tmp_path / "run")
-    DAMAGES[damage](run / "checkpoints" / "step-00000020" / "state.npz")
+    DAMAGES[damage](run / "checkpoints" / "step-00000004" / "state.npz")
     capsys.readouterr()
     train(monkeypatch, run, records)
     out, err = capsys.readouterr()
-    assert "step-00000020 is damaged (" in err
-    assert "It is now called step-00000020.damaged. Training goes on from the one before it." in err
-    assert "going on from step 10 of 60" in out
-    assert_same_run(finished, run, 60)
+    assert "step-00000004 is damaged (" in err
+    assert "It is now called step-00000004.damaged. Training goes on from the one before it." in err
+    assert "going on from step 2 of 12" in out
+    assert_same_run(finished, run, 12)
 
 
 def test_with_no_other_checkpoint_a_damaged_one_is_an_error(records, killed, tmp_path, monkeypatch):
     run = shutil.copytree(killed, tmp_path / "run")
-    shutil.rmtree(run / "checkpoints" / "step-00000010")
-    DAMAGES["cut off"](run / "checkpoints" / "step-00000020" / "state.npz")
-    with pytest.raises(InputError, match=r"step-00000020 is damaged .* there is none before it. Remove it to start"):
+    shutil.rmtree(run / "checkpoints" / "step-00000002")
+    DAMAGES["cut off"](run / "checkpoints" / "step-00000004" / "state.npz")
+    with pytest.raises(InputError, match=r"step-00000004 is damaged .* there is none before it. Remove it to start"):
         train(monkeypatch, run, records)
 
 
 def test_a_checkpoint_of_another_model_is_an_error(records, killed, tmp_path, monkeypatch):
     run = shutil.copytree(killed, tmp_path / "run")
-    smaller = {name: values[:1] for name, values in state_of(run, 20).items() if values.ndim}
-    np.savez(run / "checkpoints" / "step-00000020" / "state.npz", **smaller)
-    with pytest.raises(InputError, match=r"step-00000020 belongs to another model: it has no .* of shape \(13, 16\)"):
+    smaller = {name: values[:1] for name, values in state_of(run, 4).items() if values.ndim}
+    np.savez(run / "checkpoints" / "step-00000004" / "state.npz", **smaller)
+    with pytest.raises(InputError, match=r"step-00000004 belongs to another model: it has no .* of shape \(13, 16\)"):
         train(monkeypatch, run, records)
 
 
 def test_training_goes_on_when_a_checkpoint_cannot_be_written(records, finished, tmp_path, monkeypatch, capsys):
     with contextlib.ExitStack() as full:
-        begin, end = At(8, lambda: full.enter_context(file_size_limit(20_000))), At(32, full.close)
+        begin, end = At(1, lambda: full.enter_context(file_size_limit(20_000))), At(7, full.close)
         train(monkeypatch, tmp_path / "run", records, [begin, end])
     lines = [line for line in capsys.readouterr().err.splitlines() if "is not saved" in line]
     assert len(lines) == 3
-    assert "The checkpoint of step 10 is not saved. Cannot write " in lines[0]
+    assert "The checkpoint of step 2 is not saved. Cannot write " in lines[0]
     assert "a file grew over the size limit" in lines[0]
-    assert "Training goes on; the next is due at step 20." in lines[0]
-    assert checkpoints(tmp_path / "run") == ["step-00000050", "step-00000060"]
-    assert_same_run(finished, tmp_path / "run", 60)
+    assert "Training goes on; the next is due at step 4." in lines[0]
+    assert checkpoints(tmp_path / "run") == ["step-00000010", "step-00000012"]
+    assert_same_run(finished, tmp_path / "run", 12)
 
 
-def test_the_last_checkpoint_must_be_written(records, tmp_path, monkeypatch):
+def test_the_last_checkpoint_must_be_written(eagerly, records, tmp_path, monkeypatch):
     message = "its last checkpoint is not saved. Cannot write .*: a file grew over the"
     with file_size_limit(20_000), pytest.raises(InputError, match=message):
-        train(monkeypatch, tmp_path / "run", records, num_train_steps=12)
+        train(monkeypatch, tmp_path / "run", records, num_train_steps=2)
     assert checkpoints(tmp_path / "run") == []
     assert not (tmp_path / "run" / "model").exists()
 
@@ -213,18 +205,20 @@ def test_the_last_checkpoint_must_be_written(records, tmp_path, monkeypatch):
 def test_sigterm_ends_a_run_after_the_step_and_the_same_call_goes_on(records, finished, tmp_path, monkeypatch, capsys):
     handler = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as caught:
-        train(monkeypatch, tmp_path / "run", records, [At(33, lambda: os.kill(os.getpid(), signal.SIGTERM))])
+        train(monkeypatch, tmp_path / "run", records, [At(7, lambda: os.kill(os.getpid(), signal.SIGTERM))])
     assert caught.value.code == 143
     assert signal.getsignal(signal.SIGTERM) is handler
-    assert checkpoints(tmp_path / "run")[-1] == "step-00000033"
-    assert "Stopped by SIGTERM. The same command goes on from step 33.\n" in capsys.readouterr().out
+    assert checkpoints(tmp_path / "run")[-1] == "step-00000007"
+    assert "Stopped by SIGTERM. The same command goes on from step 7.\n" in capsys.readouterr().out
     train(monkeypatch, tmp_path / "run", records)
     assert signal.getsignal(signal.SIGTERM) is handler
-    assert_same_run(finished, tmp_path / "run", 60)
+    assert_same_run(finished, tmp_path / "run", 12)
 
 
-def test_while_a_run_trains_its_folder_is_refused_to_others(records, finished, tmp_path, monkeypatch):
+def test_while_a_run_trains_its_folder_is_refused_to_others(eagerly, records, tmp_path, monkeypatch):
     run, refused = tmp_path / "run", []
+    run.mkdir()
+    (run / ".lock").touch()  # as a process that was killed leaves it: it locks nothing
 
     def start_another():
         with monkeypatch.context() as patch:
@@ -233,17 +227,12 @@ def test_while_a_run_trains_its_folder_is_refused_to_others(records, finished, t
                 pretrain(run, records, **RUN)
         refused.append(str(caught.value))
 
-    train(monkeypatch, run, records, [At(8, start_another)])
+    train(monkeypatch, run, records, [At(1, start_another)], num_train_steps=2, save_checkpoints_steps=1)
     assert refused == [f"Another process is writing to {run}. Wait for it, or use another folder."]
-    assert_same_run(finished, run, 60)
+    assert checkpoints(run) == ["step-00000001", "step-00000002"]
+    assert [line["step"] for line in history_of(run)] == [1, 2]
+    assert (run / "model").exists()
     assert ".lock" not in os.listdir(run)
-
-
-def test_the_lock_file_of_a_process_that_was_killed_locks_nothing(records, tmp_path, monkeypatch):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".lock").touch()
-    train(monkeypatch, tmp_path / "run", records, num_train_steps=2)
-    assert (tmp_path / "run" / "model").exists()
 
 
 def test_a_run_that_is_refused_leaves_no_folder(records, tmp_path, monkeypatch):
