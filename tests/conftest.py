@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pathlib
 import sys
+import warnings
 
 import pytest
 
@@ -83,11 +84,14 @@ def eagerly(monkeypatch):
 
 
 @pytest.fixture
-def without_graphs():
-    """Computes operation by operation, because making a graph takes longer than a few answers."""
+def without_graphs(request):
+    """Trains, evaluates and predicts operation by operation, but in slow tests, which take many steps."""
     import tensorflow as tf
 
-    tf.config.run_functions_eagerly(True)
+    # tf.data says that its own functions stay graphs, and Keras that rows of one token have a softmax of 1.
+    warnings.filterwarnings("ignore", "Even though the `tf.config.experimental_run_functions_eagerly`")
+    warnings.filterwarnings("ignore", "You are using a softmax over axis")
+    tf.config.run_functions_eagerly(request.node.get_closest_marker("slow") is None)
     yield
     tf.config.run_functions_eagerly(False)
 

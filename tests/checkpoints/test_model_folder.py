@@ -14,7 +14,6 @@ from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
-from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -52,13 +51,8 @@ def pretrainer_folder(tmp_path):
 
 @pytest.mark.parametrize(
     "make",
-    [
-        lambda: BertEncoder(CONFIG, output_hidden_states=True),
-        lambda: BertPretrainer(CONFIG),
-        lambda: MaskedLM(CONFIG),
-        lambda: SequenceClassifier(CONFIG, labels=["no", "yes", "maybe"]),
-    ],
-    ids=["encoder", "pretrainer", "masked_lm", "classifier"],
+    [lambda: BertEncoder(CONFIG, output_hidden_states=True), lambda: BertPretrainer(CONFIG)],
+    ids=["encoder", "pretrainer"],
 )
 def test_a_saved_model_comes_back_with_the_same_outputs(make, tmp_path, capsys):
     model = make()
@@ -83,11 +77,6 @@ def test_the_folder_holds_four_files_and_googles_config_keys(pretrainer_folder):
     assert written["note"] == "kept"
     assert written["keras_bert"] == {"model": "BertPretrainer"}
     assert (pretrainer_folder / "vocab.txt").read_text().split() == list(VOCABULARY.tokens)
-
-
-def test_the_labels_of_a_classifier_are_saved(tmp_path):
-    SequenceClassifier(CONFIG, labels=["no", "yes"]).save_pretrained(tmp_path / "folder", VOCABULARY)
-    assert SequenceClassifier.from_pretrained(tmp_path / "folder").labels == ("no", "yes")
 
 
 def test_other_labels_make_a_new_head_and_the_same_labels_do_not(tmp_path, capsys):

@@ -4,12 +4,12 @@ import json
 import logging
 import os
 
-import loaded_commands
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 
+from data_prep import create_finetuning_data as command
 from data_prep.create_finetuning_data import create_finetuning_data
 from data_prep.finetuning.finetuning_options import FinetuningOptions
 from data_prep.finetuning.finetuning_task import FinetuningTask
@@ -422,25 +422,21 @@ def test_labels_must_be_given_where_there_is_no_training_file(folder):
     assert make(folder, "classification", ["eval"], labels=("no", "yes"))["label_list"] == ["no", "yes"]
 
 
-def run(*flags):
-    return loaded_commands.run("data_prep.create_finetuning_data", *flags)
-
-
-def test_the_command_reads_a_folder_and_says_what_it_made(folder):
+def test_the_command_reads_a_folder_and_says_what_it_made(folder, run_here):
     flags = [f"--data_dir={folder}", f"--vocab_file={folder}/vocab.txt", f"--output_dir={folder}/out"]
-    result = run("--task=classification", "--max_seq_length=16", *flags)
-    assert result.returncode == 0, result.stderr
-    assert "train                      2 examples         2 records   train.tf_record" in result.stdout
-    assert "labels                     2: no, yes" in result.stdout
-    assert "100%" in result.stderr
+    code, printed = run_here(command, "--task=classification", "--max_seq_length=16", *flags)
+    assert code == 0, printed.err
+    assert "train                      2 examples         2 records   train.tf_record" in printed.out
+    assert "labels                     2: no, yes" in printed.out
+    assert "100%" in printed.err
     assert json.loads((folder / "out" / "metadata.json").read_text("utf-8"))["options"]["max_seq_length"] == 16
-    again = run("--task=classification", *flags)
-    assert again.returncode == 1
-    assert again.stderr.strip().splitlines()[-1].startswith("error: The output folder")
+    code, printed = run_here(command, "--task=classification", *flags)
+    assert code == 1
+    assert printed.err.strip().splitlines()[-1].startswith("error: The output folder")
 
 
-def test_wrong_combinations_of_flags_are_one_line(folder):
+def test_wrong_combinations_of_flags_are_one_line(folder, run_here):
     flags = [f"--vocab_file={folder}/vocab.txt", f"--output_dir={folder}/out"]
-    result = run("--task_name=SST-2", "--task=tagging", *flags)
-    assert (result.returncode, "SST-2 has the task classification, not tagging" in result.stderr) == (1, True)
+    code, printed = run_here(command, "--task_name=SST-2", "--task=tagging", *flags)
+    assert (code, "SST-2 has the task classification, not tagging" in printed.err) == (1, True)
     assert not (folder / "out").exists()

@@ -2,7 +2,6 @@
 
 import json
 
-import loaded_commands
 import numpy as np
 import pytest
 from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
@@ -13,6 +12,10 @@ from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings
 from keras_bert.embeddings.vector_files import extract_features, read_texts
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
+from run_scripts import embed_sentences
+from run_scripts import extract_features as extract_features_command
+
+pytestmark = pytest.mark.usefixtures("without_graphs")
 
 TEXTS = ["the quickest fox", "fox", "", "the brown fox the quick brown fox the quick brown fox"]
 IDS = [[2, 5, 6, 9, 8, 3], [2, 8, 3], [2, 3], [2, 5, 7, 8, 5, 6, 7, 8, 5, 6, 7, 3]]
@@ -103,14 +106,14 @@ def test_both_forms_hold_the_same_numbers(encoder, tmp_path, capsys):
     np.testing.assert_allclose(np.array(values), vectors, atol=5.1e-7)
 
 
-def test_the_commands_write_vectors(tmp_path):
+def test_the_commands_write_vectors(tmp_path, run_here):
     write_checkpoint(random_checkpoint(), tmp_path / "bert", "google")
     (tmp_path / "texts.txt").write_text("the quickest fox\nfox\n")
     common = [f"--init_checkpoint={tmp_path / 'bert'}", f"--input_file={tmp_path / 'texts.txt'}"]
-    for name, more, said in (
-        ("embed_sentences", [f"--output_file={tmp_path / 'v.npy'}"], "2 vectors of 8 numbers"),
+    for command, more, said in (
+        (embed_sentences, [f"--output_file={tmp_path / 'v.npy'}"], "2 vectors of 8 numbers"),
         (
-            "extract_features",
+            extract_features_command,
             [
                 f"--output_file={tmp_path / 'f'}",
                 "--output_format=npy",
@@ -120,15 +123,13 @@ def test_the_commands_write_vectors(tmp_path):
             "features of 2 texts",
         ),
     ):
-        result = loaded_commands.run(f"run_scripts.{name}", *common, *more, timeout=120)
-        assert result.returncode == 0, result.stderr
-        assert said in result.stdout
+        code, printed = run_here(command, *common, *more)
+        assert code == 0, printed.err
+        assert said in printed.out
         new_output = f"--output_file={tmp_path / 'new'}"
-        result = loaded_commands.run(
-            f"run_scripts.{name}", *common, *more, new_output, "--max_seq_length=13", timeout=120
-        )
-        assert result.returncode == 1
-        assert result.stderr.splitlines()[-1].startswith(
+        code, printed = run_here(command, *common, *more, new_output, "--max_seq_length=13")
+        assert code == 1
+        assert printed.err.splitlines()[-1].startswith(
             "error: A sequence length of 13 is more than this model's 12 positions (max_position_embeddings)."
         )
     assert np.load(tmp_path / "v.npy").shape == (2, 8)

@@ -82,17 +82,6 @@ def test_padding_is_as_exact_as_tokens_are():
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
-def test_a_packed_row_gives_what_its_sequences_give_alone():
-    encoder = BertEncoder(small_config())
-    scatter_weights(encoder)
-    lengths, seed = [5, 3, 6], 4
-    separate = [features([[1] * length], seed + index) for index, length in enumerate(lengths)]
-    packed = {name: np.concatenate([row[name] for row in separate], axis=1) for name in separate[0]}
-    packed["input_mask"] = np.repeat([1, 2, 3], lengths)[None]
-    alone = np.concatenate([np.asarray(encoder(row)["sequence_output"]) for row in separate], axis=1)
-    np.testing.assert_allclose(np.asarray(encoder(packed)["sequence_output"]), alone, rtol=0, atol=1e-5)
-
-
 def test_padding_changes_nothing_and_is_finite():
     encoder = BertEncoder(small_config())
     scatter_weights(encoder)
@@ -143,14 +132,6 @@ def test_the_pooled_output_alone_is_the_same_and_so_are_its_gradients():
         found.append([outputs["pooled_output"], *map(tf.convert_to_tensor, gradients)])
     for alone, among_all in zip(*found, strict=True):
         np.testing.assert_allclose(alone, among_all, rtol=1e-4, atol=1e-6)
-
-
-def test_the_pooled_output_alone_of_packed_rows_is_that_of_all_their_sequences():
-    encoder = BertEncoder(small_config())
-    batch = features([[1, 1, 1, 2, 2, 2]]) | {"cls_positions": np.array([[0, 3]])}
-    alone = encoder.vectors_at(batch)["pooled_output"]
-    np.testing.assert_allclose(alone, encoder(batch)["pooled_output"], rtol=1e-6)
-    assert alone.shape[:2] == (1, 2)
 
 
 @pytest.mark.parametrize("cls_positions", [None, [[0, 0], [0, 3], [0, 4]]])
@@ -287,7 +268,7 @@ def test_keras_file_and_weights_file_bring_the_model_back(tmp_path):
     np.testing.assert_array_equal(np.asarray(fresh(inputs)["sequence_output"]), expected)
 
 
-def test_the_encoder_is_a_part_of_a_functional_model():
+def test_the_encoder_is_a_part_of_a_functional_model(without_graphs):
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in features(MASKS)}
     encoder = BertEncoder(small_config())
     outputs = keras.layers.Dense(1)(encoder(inputs)["pooled_output"])

@@ -86,8 +86,8 @@ SLOW = ("xlm-roberta", "camembert")  # RoBERTas
 SHORT = [
     name if name in registry.FAMILIES.keys() - SLOW else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS
 ]
-# One of each encoder, and one whose layers share their weights.
-RECOMPUTING = ["roberta", "albert", "mobilebert", "modernbert", "longformer", "xlnet", "mpnet"]
+# One of each encoder, and one whose layers share their weights. test_scenarios.py trains the others too.
+TRAINED = ["roberta", "albert", "mobilebert", "modernbert", "longformer", "xlnet", "mpnet"]
 
 
 def small_config(variant: str) -> BertConfig:
@@ -182,13 +182,13 @@ def test_the_google_format_is_for_bert_only(tmp_path):
         write_checkpoint(checkpoint, tmp_path / "written", "google")
 
 
-@pytest.mark.parametrize("variant", SHORT)
-def test_every_family_trains(variant):
+@pytest.mark.parametrize("variant", TRAINED)
+def test_every_encoder_trains(variant):
     check_training(variant, run_eagerly=True, jit_compile=False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", RECOMPUTING)
+@pytest.mark.parametrize("variant", TRAINED)
 def test_every_encoder_trains_with_recomputed_layers(variant):
     check_training(variant, gradient_checkpointing=True)
 
@@ -196,7 +196,7 @@ def test_every_encoder_trains_with_recomputed_layers(variant):
 def check_training(variant, **compile_arguments):
     config = small_config(variant)
     dropouts = [name for name in config.to_dict() if "dropout" in name and name != "classifier_dropout"]
-    # Three updates lower the loss less than dropout can raise it.
+    # Two updates lower the loss less than dropout can raise it.
     model = MaskedLM(config.replace(**dict.fromkeys(dropouts, 0.0)))
     scatter_weights(model)
     ids = np.arange(2, 34, dtype="int32").reshape(4, 8)
@@ -204,8 +204,8 @@ def check_training(variant, **compile_arguments):
     batch |= {"masked_lm_positions": ids[:, :2] * 0 + [1, 3], "masked_lm_ids": ids[:, [1, 3]]}
     batch["masked_lm_weights"] = np.ones((4, 2), "float32")
     model.compile(optimizer="adam", **compile_arguments)
-    losses = model.fit(batch, epochs=3, verbose=0, batch_size=4).history["loss"]
-    assert losses[2] < losses[0]
+    losses = model.fit(batch, epochs=2, verbose=0, batch_size=4).history["loss"]
+    assert losses[1] < losses[0]
 
 
 def test_lora_goes_to_a_shared_block_once():

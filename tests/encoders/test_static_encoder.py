@@ -26,6 +26,8 @@ from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 from run_scripts import convert_checkpoint, run_embeddings
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 TEXTS = ["the quick fox", "the brown fox", "quick", "brown the fox quickest", "", "zebra fox"]
 SIZE = 4
 
@@ -183,6 +185,7 @@ def test_it_searches_and_mines():
     [{}, *(pytest.param(options, marks=pytest.mark.slow) for options in ({"weights": "int8"}, {"dtype": "bfloat16"}))],
 )
 def test_an_export_looks_tokens_up(options, tmp_path):
+    tf.config.run_functions_eagerly(False)  # an export has graphs
     model = static_model(prompts={"query": "quick "})
     folder = model.export_for_serving(tmp_path / "export", **options)
     served = tf.saved_model.load(folder)

@@ -12,6 +12,8 @@ from keras_bert.optimization import AdamW
 from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.text_to_text.model import TextToText
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 WEIGHTS = np.array([3.0, 0.0, 0.5, 10.0], "float32")
 _MODEL, _, _ = TASKS["classes"]
 OF_TEXTS = {name: task for name, task in TASKS.items() if name != "masks"} | {

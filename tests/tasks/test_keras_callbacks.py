@@ -13,6 +13,8 @@ from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.recipe import LEARNING_RATE
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 KINDS = ("classes", "tags", "questions", "choices", "vectors", "masks")
 X = {
     "input_ids": np.array([[2, 5, 3], [2, 7, 3]] * 4),

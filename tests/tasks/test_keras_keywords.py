@@ -21,6 +21,8 @@ from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.tagging.model import TokenClassifier
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 WORDS = [text.split() for text in TEXTS]
 ANSWERS = [{"text": [text.split()[-1]], "answer_start": [text.rindex(text.split()[-1])]} for text in TEXTS]
 # Model, x and y of every task.

@@ -18,6 +18,8 @@ from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.training.fine_tuning import FineTuningOptions, _evaluation
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 ONE, TWO, THREE = ["quick fox", "the brown fox", "fox"], ["brown", "the", "quick"], ["the fox"] * 3
 DATA = {
     SequenceClassifier: (ONE, ["a", "b", "a"]),

@@ -14,6 +14,8 @@ from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.masked_lm.model import MaskedLM
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 WORDS = ["good", "great", "bad", "awful", "the", "film", "was", "very"]
 VOCABULARY = tiny.vocabulary(*WORDS)
 CONFIG = tiny.config(VOCABULARY, dropout=0.0, max_position_embeddings=32, initializer_range=0.2)
@@ -35,7 +37,7 @@ def model():
 def fitted(x, y=None, labels=("negative", "positive"), problem_type="classification", epochs=30):
     keras.utils.set_random_seed(1)
     model = new_model(labels, problem_type=problem_type)
-    model.compile(AdamW(3e-3), steps_per_execution=4)
+    model.compile(AdamW(1e-2), steps_per_execution=4)
     model.fit(x, y, batch_size=8, epochs=epochs, verbose=0)
     return model
 
@@ -61,18 +63,10 @@ def test_texts_come_in_every_form(model, x, y):
 
 
 def test_texts_are_learned():
-    answers = fitted(TEXTS, LABELS).predict(TEXTS[:4])
+    answers = fitted(TEXTS, LABELS, epochs=6).predict(TEXTS[:4])
     assert [answer.label for answer in answers] == LABELS[:4]
     assert answers[0].probability == answers[0].probabilities["positive"] > 0.8
     assert sum(answers[0].probabilities.values()) == pytest.approx(1.0)
-
-
-@pytest.mark.slow
-def test_pairs_are_two_columns():
-    questions = ["good", "bad", "great", "awful"] * 4
-    model = fitted((questions, ["the film was"] * 16), ["positive", "negative"] * 8)
-    answers = model.predict((["good", "awful"], ["the film", "the film"]))
-    assert [answer.label for answer in answers] == ["positive", "negative"]
 
 
 def test_pairs_come_in_a_data_set(model):
@@ -92,14 +86,6 @@ def test_several_labels_at_once():
     answers = model.predict(["good film", "the", "film"])
     assert [set(answer.labels) for answer in answers] == [{"good", "film"}, set(), {"film"}]
     assert list(answers[0].probabilities) == ["good", "film"]
-
-
-@pytest.mark.slow
-def test_scores_are_learned():
-    model = fitted(["good", "bad"] * 16, [1.0, -0.5] * 16, ["score"], "regression")
-    first, second = model.predict(["good", "bad"])
-    assert first.score == pytest.approx(1.0, abs=0.2)
-    assert second.score == pytest.approx(-0.5, abs=0.2)
 
 
 def test_a_model_that_was_not_compiled_gets_the_recipe_of_the_paper():

@@ -134,7 +134,7 @@ def test_offsets_leave_spaces_out_and_cover_whole_characters():
 def test_ids_and_offsets_equal_hugging_face_on_generated_texts(trained, add_prefix_space):
     ours = BytePairTokenizer(trained.ids, trained.merges, add_prefix_space=add_prefix_space)
     theirs = hugging_face(trained.ids, trained.merges, add_prefix_space)
-    texts = texts_of(3, 3000)
+    texts = texts_of(3, 1500)
     for text, encoding in zip(texts, theirs.encode_batch(texts), strict=True):
         ids, starts, ends = ours.tokenize_with_offsets(text)
         assert ids == ours.encode(text) == encoding.ids
@@ -197,16 +197,9 @@ def test_a_word_of_a_megabyte_takes_bounded_time(trained, unit):
     assert time.monotonic() - start < 60
 
 
-def test_the_graph_works_in_a_saved_model_and_in_tf_data(trained, tmp_path):
-    module = tf.Module()
-    module.tokenizer = trained.graph()
-    module.ids = tf.function(
-        lambda texts: module.tokenizer.tokenize(texts).to_tensor(-1), input_signature=[tf.TensorSpec([None], tf.string)]
-    )
-    tf.saved_model.save(module, tmp_path / "model")
-    loaded = tf.saved_model.load(tmp_path / "model")
-    assert loaded.ids(SENTENCES).numpy().tolist() == module.ids(SENTENCES).numpy().tolist()
-    (batch,) = tf.data.Dataset.from_tensor_slices(SENTENCES).batch(3).map(module.tokenizer.tokenize)
+def test_the_graph_works_in_tf_data(trained):
+    """In a SavedModel too: test_scenarios.py exports a RoBERTa."""
+    (batch,) = tf.data.Dataset.from_tensor_slices(SENTENCES).batch(3).map(trained.graph().tokenize)
     assert batch.to_list() == [trained.encode(text) for text in SENTENCES]
 
 
@@ -267,7 +260,7 @@ def test_what_is_no_text_is_refused(trained, text):
 
 def test_ids_and_offsets_of_roberta_equal_hugging_face(roberta):
     theirs = hugging_face(roberta.ids, roberta.merges)
-    texts = texts_of(6, 5000, tokens=("the", "Ġest"))
+    texts = texts_of(6, 2000, tokens=("the", "Ġest"))
     for text, encoding in zip(texts, theirs.encode_batch(texts), strict=True):
         assert roberta.encode(text) == encoding.ids
     assert graph_differences(roberta, texts) == []

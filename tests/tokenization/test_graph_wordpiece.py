@@ -6,6 +6,7 @@ import sys
 import pytest
 import tensorflow as tf
 from generated_texts import SIGMA, every_code_point, generated_texts
+from slow_parameters import slow_except
 from tokenizer_comparison import differences, expected_in_bytes
 
 from keras_bert.program.errors import InputError
@@ -17,17 +18,21 @@ from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 TOKENS = [*SPECIAL_TOKENS, "the", "quick", "##est", "brown", "fox", ",", "#", "a", "##a", "\u03b1\u03c2", "\u5b57"]
 VOCABULARY = Vocabulary(TOKENS)
+CASINGS = {"uncased": True, "multilingual-cased": False, "cased": False, "chinese": True}
+# One of each casing; the others are slow.
+PUBLISHED = slow_except(["uncased", "multilingual-cased"], CASINGS)
 
 
 @pytest.fixture(scope="module")
 def tokenizers(shared_data):
-    """A pair of graph and Python tokenizer for each published vocabulary."""
-    casings = {"uncased": True, "cased": False, "multilingual-cased": False, "chinese": True}
-    pairs = {}
-    for name, do_lower_case in casings.items():
+    """Function of the name of a published vocabulary -> its graph and Python tokenizer."""
+
+    @functools.cache
+    def pair(name):
         vocabulary = Vocabulary.from_file(shared_data("vocab", f"bert-base-{name}-vocab.txt"))
-        pairs[name] = GraphTokenizer(vocabulary, do_lower_case), WordPieceTokenizer(vocabulary, do_lower_case)
-    return pairs
+        return GraphTokenizer(vocabulary, CASINGS[name]), WordPieceTokenizer(vocabulary, CASINGS[name])
+
+    return pair
 
 
 def pair_of(tokens, do_lower_case=True):
@@ -149,28 +154,26 @@ def test_a_vocabulary_alone_can_be_cased():
     assert differences(*pair_of([*TOKENS, "The"], do_lower_case=False), [f"The the A{SIGMA} \u00e1a".encode()]) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["uncased", "multilingual-cased", *(pytest.param(n, marks=pytest.mark.slow) for n in ("cased", "chinese"))]
-)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_generated_texts_are_tokenized_as_in_python(tokenizers, name):
-    graph, python = tokenizers[name]
+    graph, python = tokenizers(name)
     generated = generated_texts(seed=7, tokens=python.vocabulary.tokens)
     assert differences(graph, python, [text for _, text in itertools.islice(generated, 3000)]) == []
 
 
-@pytest.mark.parametrize("name", ["uncased", "cased"])
+@pytest.mark.parametrize("name", PUBLISHED[:2])
 def test_code_points_in_context_are_tokenized_as_in_python(tokenizers, name):
     # One of seven code points; commit 17b5d13 compared all of them.
     texts = itertools.chain(every_code_point(0, 0x600), itertools.islice(every_code_point(0x600, 0x20000), 0, None, 7))
-    assert differences(*tokenizers[name], list(texts)) == []
+    assert differences(*tokenizers(name), list(texts)) == []
 
 
-@pytest.mark.parametrize("name", ["uncased", "cased", "multilingual-cased", "chinese"])
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_wikipedia_is_tokenized_as_in_python(tokenizers, shared_data, name):
     # Every twentieth paragraph.
     with open(shared_data("corpus", "wikipedia_articles.txt"), "rb") as file:
         paragraphs = file.read().split(b"\n")[::20]
-    assert differences(*tokenizers[name], paragraphs) == []
+    assert differences(*tokenizers(name), paragraphs) == []
 
 
 def test_the_same_tokenizer_works_in_tf_data():

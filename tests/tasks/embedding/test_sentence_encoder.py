@@ -20,6 +20,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.losses import CoSENT, InBatchNegatives, Matryoshka
 from keras_bert.tasks.embedding.model import SentenceEncoder
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 TEXTS = ["the quick fox", "the brown fox", "quick", "brown the fox quickest"]
 OTHERS = ["quick the fox", "fox brown", "quickest", "the fox"]
 NAMES = ("input_ids", "input_mask", "segment_ids")
@@ -134,16 +136,17 @@ def test_a_keras_file_gives_the_same_vectors(folder, tmp_path):
 SIMILAR = (TEXTS, OTHERS)
 
 
+# test_scenarios.py trains on pairs, which is fast.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("x", "y", "loss"),
     [
-        (SIMILAR, None, None),
-        pytest.param((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, None, marks=pytest.mark.slow),
-        pytest.param((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, "triplet", marks=pytest.mark.slow),
-        pytest.param(SIMILAR, [0.1, 0.5, 0.9, 1.0], None, marks=pytest.mark.slow),
-        pytest.param(SIMILAR, [0.1, 0.5, 0.9, 1.0], "cosine", marks=pytest.mark.slow),
-        pytest.param(TEXTS, ["a", "b", "a", "b"], None, marks=pytest.mark.slow),
-        pytest.param(SIMILAR, None, Matryoshka(InBatchNegatives(symmetric=True), [8, 4]), marks=pytest.mark.slow),
+        ((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, None),
+        ((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, "triplet"),
+        (SIMILAR, [0.1, 0.5, 0.9, 1.0], None),
+        (SIMILAR, [0.1, 0.5, 0.9, 1.0], "cosine"),
+        (TEXTS, ["a", "b", "a", "b"], None),
+        (SIMILAR, None, Matryoshka(InBatchNegatives(symmetric=True), [8, 4])),
     ],
 )
 def test_training_on_texts_lowers_the_loss(x, y, loss, folder):
@@ -151,12 +154,12 @@ def test_training_on_texts_lowers_the_loss(x, y, loss, folder):
     model.compile(AdamW(3e-3), jit_compile=False)
     history = model.fit(x, y, batch_size=4, epochs=40, verbose=0, loss=loss).history["loss"]
     assert history[-1] < 0.9 * history[0]
-    assert not model.encoder.pooler.trainable
 
 
 def test_the_examples_select_the_loss_and_the_scores(eagerly, folder):
     model = encoder(folder)
     model.fit(SIMILAR, verbose=0)
+    assert not model.encoder.pooler.trainable
     assert model.embedding_loss == InBatchNegatives()
     assert set(model.evaluate(SIMILAR, verbose=0)) >= {"ndcg@10", "mrr@10", "recall@10", "map@100"}
     model.fit(SIMILAR, [0.0, 1.0, 0.5, 0.2], verbose=0)

@@ -20,6 +20,8 @@ from keras_bert.tasks.embedding.examples import SentenceExamples
 from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.ranking.task import RankingTask
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 QUERIES = ["quick", "brown", "fox", "the"]
 TEXTS = ["the quick fox", "brown fox", "the fox", "the"]
 OTHERS = ["brown the", "quick", "quickest brown", "fox fox"]

@@ -20,6 +20,8 @@ from keras_bert.tokenization.kinds import graph_tokenizer
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.vocabulary import Vocabulary
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 TYPES = ["LOC", "PER", "a-b"]
 SCHEMES = {"BIO": "BI", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES"}
 PIECES = [piece for letter in "adehlnorstuyAGLPZ.,'-1239é東" for piece in (letter, f"##{letter}")]

@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-from slow_parameters import slow_except
 
 from keras_bert.program.errors import InputError
-from keras_bert.serving.export import all_signatures, make_tokenizer
+from keras_bert.serving.export import make_tokenizer
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tasks.tagging.task import TaggingTask
+
+pytestmark = pytest.mark.usefixtures("without_graphs")
 
 WORDS = ["ada", "##love", "lace", "grace", "wrote", "to", "london", "paris", "from", "'", "s", ",", ".", "in"]
 VOCABULARY = tiny.vocabulary(*WORDS)
@@ -48,6 +49,11 @@ def model():
     model.compile(optimizer=keras.optimizers.Adam(5e-3))
     model.fit(SENTENCES * 4, TAGS * 4, batch_size=8, epochs=25, verbose=0)
     return model
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return make_tokenizer(VOCABULARY, True)
 
 
 def found(answer):
@@ -191,32 +197,37 @@ IOB1_LABELS = ["O", "B-LOC", "I-LOC", "I-PER"]  # a corpus without two neighbour
 IOB1_TAGS = [[tag.replace("B-", "I-") for tag in tags] for tags in TAGS]
 
 
+def know_the_sentences(model, tags):
+    """Sets the last layer so that the model knows the tags of `SENTENCES` by heart; training takes longer."""
+    task = TaggingTask(model)
+    batch = task.rows(task.examples(SENTENCES, tags)).rows.batch(np.arange(len(SENTENCES)))
+    is_labelled = batch["label_ids"] >= 0
+    vectors = np.asarray(model.encoder(batch)["sequence_output"])[is_labelled]
+    logits = 20 * np.eye(len(model.labels))[batch["label_ids"][is_labelled]]
+    model.token_classifier.set_weights([np.linalg.pinv(vectors) @ logits, np.zeros(len(model.labels))])
+
+
 @pytest.mark.parametrize(
-    "labels_and_tags",
-    slow_except(
-        [(IOB1_LABELS, IOB1_TAGS), (["O", "LOC", "PER"], TAGS)],
-        [
-            (IOB1_LABELS, IOB1_TAGS),
-            (IOB1_LABELS, TAGS),
-            (["O", "LOC", "PER"], [[tag[2:] or "O" for tag in tags] for tags in TAGS]),
-            (["O", "LOC", "PER"], TAGS),
-            (["O", "PER-B", "PER-I", "LOC-B", "LOC-I"], TAGS),
-            (["o", "b-PER", "i-PER", "b-LOC", "i-LOC"], [[tag.replace("-", "_") for tag in tags] for tags in TAGS]),
-        ],
-    ),
+    ("labels", "tags"),
+    [
+        (IOB1_LABELS, IOB1_TAGS),
+        (IOB1_LABELS, TAGS),
+        (["O", "LOC", "PER"], [[tag[2:] or "O" for tag in tags] for tags in TAGS]),
+        (["O", "LOC", "PER"], TAGS),
+        (["O", "PER-B", "PER-I", "LOC-B", "LOC-I"], TAGS),
+        (["o", "b-PER", "i-PER", "b-LOC", "i-LOC"], [[tag.replace("-", "_") for tag in tags] for tags in TAGS]),
+    ],
 )
-def test_labels_in_another_scheme_or_spelling_are_trained_and_give_entities(labels_and_tags):
-    labels, tags = labels_and_tags
+def test_labels_in_another_scheme_or_spelling_are_learnt_and_give_entities(labels, tags, tokenizer):
     model = new_model(labels)
-    model.compile(optimizer=keras.optimizers.Adam(5e-3))
-    model.fit(SENTENCES * 4, tags * 4, batch_size=8, epochs=25, verbose=0)
+    know_the_sentences(model, tags)
     scores = model.evaluate(SENTENCES, tags)
     assert (scores["f1"], scores["accuracy"]) == (1.0, 1.0)
     answers = model.predict(SENTENCES)
     assert [list(answer.tags) for answer in answers] == TAGS
     assert found(answers[1]) == [("PER", 0, 1, "Grace"), ("PER", 3, 5, "Ada Lace")]
-    make = all_signatures(model, make_tokenizer(VOCABULARY, True), SignatureOptions(max_seq_length=40))
-    served = make["serving_default"](tf.constant([" ".join(SENTENCES[1])]))
+    signatures = tagging_signatures(model, tokenizer, SignatureOptions(max_seq_length=40))
+    served = signatures["serving_default"](tf.constant([" ".join(SENTENCES[1])]))
     assert served["entities"].numpy().tolist() == [[b"Grace", b"Ada Lace"]]
 
 
@@ -228,7 +239,7 @@ def test_neighbours_of_one_type_are_one_entity_for_a_tagger_that_cannot_tell_the
 
 
 @pytest.mark.parametrize("special", ["X", "[CLS]", "<pad>"])
-def test_labels_that_no_word_has_are_never_answered(special):
+def test_labels_that_no_word_has_are_never_answered(special, tokenizer):
     model = new_model([*LABELS, special])
     model.token_classifier.bias.assign([0, 0, 0, 0, 0, 1e6])
     answers = model.predict(SENTENCES)
@@ -236,6 +247,6 @@ def test_labels_that_no_word_has_are_never_answered(special):
     assert all(np.exp(answer.log_probabilities).sum(axis=1) == pytest.approx(1) for answer in answers)
     assert np.isfinite(model.evaluate(SENTENCES, TAGS)["loss"])
     assert np.isfinite(model.calibrate(SENTENCES * 2, TAGS * 2).temperature)
-    signatures = tagging_signatures(model, make_tokenizer(VOCABULARY, True), SignatureOptions(max_seq_length=40))
+    signatures = tagging_signatures(model, tokenizer, SignatureOptions(max_seq_length=40))
     served = signatures["words"](tf.constant(SENTENCES[:1]), tf.constant([5]))
     assert not set(served["tags"].numpy().ravel().tolist()) - {label.encode() for label in LABELS}

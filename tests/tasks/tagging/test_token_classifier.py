@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
@@ -8,6 +7,8 @@ from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.tagging.model import TokenClassifier
+
+pytestmark = pytest.mark.usefixtures("without_graphs")
 
 LABELS = ["O", "B-PER", "I-PER"]
 X = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}
@@ -118,21 +119,6 @@ def test_weights_of_examples_are_weights_of_their_tokens(eagerly):
     assert results["loss"] == pytest.approx(np.mean(losses * token_weights), rel=1e-5)
 
 
-@pytest.mark.slow
-def test_fit_learns_which_tokens_stand_before_a_certain_token():
-    keras.utils.set_random_seed(0)
-    ids = np.random.default_rng(0).integers(5, 10, (32, 6)).astype("int32")
-    x = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
-    labels = (np.roll(ids, -1, axis=1) == 7).astype("int32")
-    labels[:, -1] = -1
-    model = TokenClassifier(CONFIG.replace(hidden_size=32, initializer_range=0.1), ["no", "yes"])
-    model.compile(optimizer=keras.optimizers.Adam(5e-3))
-    history = model.fit(x, labels, batch_size=32, epochs=40, verbose=0).history
-    assert set(history) == {"loss", "accuracy"}
-    assert history["accuracy"][0] < 0.9
-    assert model.evaluate(x, labels, verbose=0, return_dict=True)["accuracy"] > 0.98
-
-
 @pytest.mark.parametrize("format", [name for name in WRITERS if name != "keras_hub"])  # has no such head
 def test_every_format_brings_the_model_back(format, tmp_path, capsys):
     model = compiled()
@@ -144,17 +130,6 @@ def test_every_format_brings_the_model_back(format, tmp_path, capsys):
     assert type(loaded) is TokenClassifier
     assert loaded.labels == tuple(LABELS)
     np.testing.assert_array_equal(loaded(X), model(X))
-
-
-@pytest.mark.slow
-def test_keras_file_brings_the_model_back(tmp_path):
-    model = compiled()
-    model.fit(X, LABEL_IDS, verbose=0)
-    model.save(tmp_path / "tagger.keras")
-    reloaded = keras.models.load_model(tmp_path / "tagger.keras")
-    assert reloaded.labels == tuple(LABELS)
-    np.testing.assert_array_equal(reloaded.predict(X, verbose=0), model.predict(X, verbose=0))
-    assert reloaded.evaluate(X, LABEL_IDS, verbose=0) == pytest.approx(model.evaluate(X, LABEL_IDS, verbose=0))
 
 
 def test_logits_and_loss_are_float32_in_mixed_precision():
