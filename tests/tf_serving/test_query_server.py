@@ -129,26 +129,6 @@ def test_asking_needs_no_tensorflow(server):
     assert result.stdout.splitlines()[-1] == "[]", result.stderr
 
 
-def test_entities_are_marked_in_their_text_and_count_characters():
-    outputs = {
-        "entities": strings(["Zo\u00eb", "Paris", ""]),
-        "types": strings(["PER", "LOC", ""]),
-        "starts": [[3, 12, -1]],
-        "ends": [[7, 17, -1]],
-        "probabilities": [[0.5, 0.25, 0]],
-    }
-    text = "\u00e9 Zo\u00eb in  Paris."
-    assert text.encode()[3:7].decode() == "Zo\u00eb"
-    assert text.encode()[12:17] == b"Paris"
-    assert lines(outputs, text=text)[0] == "  \u00e9 [Zo\u00eb PER] in  [Paris LOC]."
-    assert [line.split() for line in lines(outputs, text=text)[1:]] == [
-        ["Zo\u00eb", "PER", "0.5000", "2-5"],
-        ["Paris", "LOC", "0.2500", "10-15"],
-    ]
-    none = {name: np.array(values)[:, 2:] for name, values in outputs.items()}
-    assert lines(none, text=text) == ["  (nothing found)"]
-
-
 def test_an_answer_is_marked_in_its_context_with_the_others_below():
     context = b"so " * 50 + b"Ada wrote the \xc3\xa9 program" + b" so" * 50
     start = context.index(b"Ada")
@@ -173,24 +153,6 @@ def test_an_answer_is_marked_in_its_context_with_the_others_below():
     assert lines(outputs, question="Who?", context=context)[0].strip() == "(no answer)  0.7500"
 
 
-def test_every_other_kind_of_answer_is_readable():
-    assert lines({"score": [2.5]})[0].split() == ["score", "2.5000"]
-    classes = {"labels": strings(["a", "bb"]), "probabilities": [[0.25, 0.75]]}
-    assert lines(classes | {"label": strings("bb"), "probability": [0.75]}) == ["  bb  0.7500", "  a   0.2500"]
-    assert lines(classes | {"is_given": [[False, True]]})[0] == "  bb"
-    assert lines({"classes": strings(["a", "b"]), "scores": [[0.25, 0.75]]}) == ["  b  0.7500", "  a  0.2500"]
-    choice = {"choice": [1], "text": strings("no"), "probability": [0.75], "probabilities": [[0.25, 0.75, 0]]}
-    assert lines(choice, prompt="p", choices=["yes", "no"]) == ["  yes  0.2500", "* no   0.7500"]
-    assert "choice" in lines(choice)[0]  # not known: listed by name
-    filled = {"tokens": strings([["fox", "dog"], ["", ""]]), "positions": [[2, -1]]}
-    filled |= {"probabilities": [[[0.5, 0.25], [0, 0]]]}
-    assert lines(filled, text="a [MASK]") == ["  [MASK] 1:  fox 0.5000   dog 0.2500"]
-    assert "(16 numbers)" in lines({"embedding": np.full([1, 16], 0.25)})[0]
-    words = {"words": strings(["the", "fox"]), "tags": strings(["O", "NOUN"]), "starts": [[0, 4]], "ends": [[3, 7]]}
-    shown = lines(words | {"probabilities": [[0.5, 1]]}, text="the fox")
-    assert [line.split()[:3] for line in shown[-2:]] == [["the", "O", "0.5000"], ["fox", "NOUN", "1.0000"]]
-
-
 def test_tokens_are_shown_with_their_parts_of_the_text():
     outputs = {
         "input_ids": [[101, 7, 8, 102, 0]],
@@ -203,6 +165,9 @@ def test_tokens_are_shown_with_their_parts_of_the_text():
 
 
 def test_outputs_of_other_models_are_listed():
+    assert lines({"classes": strings(["a", "b"]), "scores": [[0.25, 0.75]]}) == ["  b  0.7500", "  a  0.2500"]
+    choice = {"choice": [1], "text": strings("no"), "probability": [0.75], "probabilities": [[0.25, 0.75, 0]]}
+    assert "choice" in lines(choice)[0]  # without the choices of the question
     outputs = {"b": [[1.5, 2]], "a": [b"x\xff"], "long": np.arange(20).reshape(1, 4, 5)}
     assert lines(outputs) == [
         "  a     x\ufffd",
