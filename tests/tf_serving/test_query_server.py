@@ -13,6 +13,7 @@ from places import PROJECT
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.readable_answers import printable, readable_answers
+from run_scripts import query_server
 from run_scripts.questions import print_answers, read_rows
 
 
@@ -23,10 +24,15 @@ def server():
     server.close()
 
 
-def query(*arguments, input=b""):
-    line = [sys.executable, "-m", "run_scripts.query_server", *arguments]
-    result = subprocess.run(line, input=input, capture_output=True, cwd=PROJECT, timeout=60)
-    return result.returncode, result.stdout.decode(), result.stderr.decode()
+@pytest.fixture
+def query(run_here):
+    """Runs the command: (*arguments, input=b"") -> exit code, standard output, standard error."""
+
+    def run(*arguments, input=b""):
+        code, shown = run_here(query_server, *arguments, input=input)
+        return code, shown.out, shown.err
+
+    return run
 
 
 def strings(*values) -> np.ndarray:
@@ -38,13 +44,13 @@ def lines(outputs, **inputs) -> list[str]:
     return answer.split("\n")
 
 
-def test_texts_from_flags_are_answered_over_both_transports(server):
+def test_texts_from_flags_are_answered_over_both_transports(server, query):
     expected = "a long text\n  long   0.7333\n  short  0.2667\n\na\n  short  0.8000\n  long   0.2000\n\n"
     for place in ([f"--url={server.url}"], [f"--url={server.address}", "--grpc"]):
         assert query(*place, "--model=toy", "--text=a long text", "--text=a") == (0, expected, "")
 
 
-def test_lines_of_standard_input_are_answered_in_their_order(server):
+def test_lines_of_standard_input_are_answered_in_their_order(server, query):
     texts = [b"x" * (number % 9 + 1) for number in range(70)] + [b"\xff\xffabc"]
     texts[3], texts[69] = b"", b""  # each blank line is an empty text
     code, shown, _ = query(f"--url={server.url}", "--model=toy", "--json", input=b"\n".join([*texts, b"\r\n"]))
@@ -76,12 +82,12 @@ def test_each_line_is_a_question_and_those_before_a_wrong_one_are_answered():
             list(read_rows([line], ("question", "context")))
 
 
-def test_other_signatures_are_listed_by_name(server):
+def test_other_signatures_are_listed_by_name(server, query):
     code, shown, _ = query(f"--url={server.url}", "--model=toy", "--signature=length", "--text=abc", "--label=stable")
     assert (code, shown) == (0, "abc\n  length  3\n\n")
 
 
-def test_status_and_metadata_are_shown(server):
+def test_status_and_metadata_are_shown(server, query):
     for place in ([f"--url={server.url}"], [f"--url=http://{server.address}", "--grpc"]):
         assert query(*place, "--model=toy", "--status", "--wait=5") == (0, "version 2  END\nversion 3  AVAILABLE\n", "")
         code, shown, _ = query(*place, "--model=toy", "--metadata", "--version=3")
@@ -92,7 +98,7 @@ def test_status_and_metadata_are_shown(server):
         assert "serving_default\n  takes text  string [?]\n  gives label  string [?]\n" in shown
 
 
-def test_what_cannot_be_asked_is_one_clear_line(server):
+def test_what_cannot_be_asked_is_one_clear_line(server, query):
     for arguments, message in [
         (["--model=other", "--text=a"], "Servable not found for request: Latest(other)"),
         (["--model=toy", "--signature=no", "--text=a"], "has no signature 'no'. It has: add, classify, echo, length,"),
