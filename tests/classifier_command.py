@@ -1,14 +1,9 @@
-"""Starts `run_classifier` as a user does, on a folder of small files."""
+"""A folder of small files for `run_classifier`."""
 
-import loaded_commands
 import tiny
 
 VOCABULARY = tiny.vocabulary("good bad film the")
 CONFIG = tiny.config(VOCABULARY, hidden_size=8)
-
-
-def run(*flags):
-    return loaded_commands.run("run_scripts.run_classifier", *flags)
 
 
 def write_files(tmp_path):

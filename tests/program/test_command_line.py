@@ -1,7 +1,7 @@
+import importlib
 import subprocess
 import sys
 
-import loaded_commands
 import pytest
 
 PROGRAM = '''"""Greets somebody."""
@@ -177,18 +177,19 @@ def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
         ),
     ],
 )
-def test_flags_without_effect_are_refused_in_every_command(command, arguments, message):
-    result = loaded_commands.run(command, *arguments.split())
-    assert result.returncode == 1
-    assert message in result.stderr
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
+def test_flags_without_effect_are_refused_in_every_command(command, arguments, message, run_here):
+    code, printed = run_here(importlib.import_module(command), *arguments.split())
+    assert code == 1
+    assert message in printed.err
+    assert printed.err.startswith("error: ")
+    assert printed.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["run_pretraining", "run_classifier", "run_squad", "extract_features"])
-def test_a_command_line_of_googles_may_say_that_there_is_no_tpu(command):
+def test_a_command_line_of_googles_may_say_that_there_is_no_tpu(command, run_here):
+    module = importlib.import_module(f"run_scripts.{command}")
     for arguments in (["--use_tpu=False"], ["--use_tpu=false"], ["--nouse_tpu"]):
-        assert "use_tpu" not in loaded_commands.run(f"run_scripts.{command}", *arguments).stderr
-    result = loaded_commands.run(f"run_scripts.{command}", "--use_tpu=True")
-    assert result.returncode == 2
-    assert "flag --use_tpu=True: only False is possible." in result.stderr
+        assert "use_tpu" not in run_here(module, *arguments)[1].err
+    code, printed = run_here(module, "--use_tpu=True")
+    assert code == 2
+    assert "flag --use_tpu=True: only False is possible." in printed.err

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from classifier_command import CONFIG, VOCABULARY, from_scratch, run, write_files
+from classifier_command import CONFIG, VOCABULARY, from_scratch, write_files
 from documented_results import undocumented_keys
 
 from keras_bert.tasks.classification.model import SequenceClassifier
@@ -78,11 +78,12 @@ def test_both_test_sets_of_mnli_get_an_answer_for_every_line(folder, run_here):
     assert {line[1] for line in lines[1:]} <= set(model.labels)
 
 
-def test_a_label_that_training_lacks_is_found_before_training(folder):
+def test_a_label_that_training_lacks_is_found_before_training(folder, run_here):
     (folder / "dev.tsv").write_text("text\tlabel\ngood film\tmaybe\n")
-    result = run(f"--data_dir={folder}", f"--output_dir={folder}/out", *from_scratch(folder), "--do_train", "--do_eval")
-    assert result.returncode == 1
-    assert "dev.tsv: the label 'maybe' of example 1 is unknown: it does not occur in training" in result.stderr
+    arguments = [f"--data_dir={folder}", f"--output_dir={folder}/out", *from_scratch(folder)]
+    code, printed = run_here(run_classifier, *arguments, "--do_train", "--do_eval")
+    assert code == 1
+    assert "dev.tsv: the label 'maybe' of example 1 is unknown: it does not occur in training" in printed.err
     assert not (folder / "out").exists()
 
 
@@ -128,16 +129,16 @@ def test_a_label_that_training_lacks_is_found_before_training(folder):
         (lambda folder: ["--do_train", f"--data_dir={folder}", "--label_column=stars"], "there is no column 'stars'"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_and_exit_code_1(folder, make_flags, message):
-    result = run(f"--output_dir={folder}/out", *make_flags(folder))
-    assert result.returncode == 1
-    last_line = result.stderr.strip().splitlines()[-1]
+def test_what_cannot_be_read_is_one_line_and_exit_code_1(folder, make_flags, message, run_here):
+    code, printed = run_here(run_classifier, f"--output_dir={folder}/out", *make_flags(folder))
+    assert code == 1
+    last_line = printed.err.strip().splitlines()[-1]
     assert last_line.startswith("error: ")
     assert message.replace("{folder}", str(folder)) in last_line
     assert not (folder / "out").exists()
 
 
-def test_without_an_output_folder_the_flags_are_wrong():
-    result = run("--do_train")
-    assert result.returncode == 2
-    assert "--output_dir" in result.stderr
+def test_without_an_output_folder_the_flags_are_wrong(run_here):
+    code, printed = run_here(run_classifier, "--do_train")
+    assert code == 2
+    assert "--output_dir" in printed.err

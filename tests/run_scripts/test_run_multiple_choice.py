@@ -2,7 +2,6 @@
 
 import os
 
-import loaded_commands
 import pytest
 import tiny
 from documented_results import undocumented_keys
@@ -15,10 +14,6 @@ VOCABULARY = tiny.vocabulary("sky grass it is blue green")
 CONFIG = tiny.config(VOCABULARY, hidden_size=8)
 HEADER = "video-id,sent1,sent2,ending0,ending1,ending2,ending3,label"
 ROWS = ["1,sky,It is,blue,green,a,b,0", "2,grass,It is,a,blue,green,b,2"]
-
-
-def run(*flags):
-    return loaded_commands.run("run_scripts.run_multiple_choice", *flags)
 
 
 @pytest.fixture
@@ -102,18 +97,20 @@ def test_the_report_says_which_places_were_taken(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_used_is_one_line_and_exit_code_1(tmp_path, content, flags, message):
+def test_what_cannot_be_used_is_one_line_and_exit_code_1(tmp_path, content, flags, message, run_here):
     (tmp_path / "train.tsv").write_text(content)
-    result = run(f"--output_dir={tmp_path}/out", "--do_train", f"--data_dir={tmp_path}", *flags)
-    assert result.returncode == 1
-    assert result.stderr.startswith("error: ")
-    assert message in result.stderr
+    arguments = [f"--output_dir={tmp_path}/out", "--do_train", f"--data_dir={tmp_path}", *flags]
+    code, printed = run_here(run_multiple_choice, *arguments)
+    assert code == 1
+    assert printed.err.startswith("error: ")
+    assert message in printed.err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_row_with_another_number_of_choices_is_refused(tmp_path):
+def test_a_row_with_another_number_of_choices_is_refused(tmp_path, run_here):
     path = tmp_path / "train.jsonl"
     path.write_text('{"text": "p", "choices": ["a", "b"], "label": 0}\n{"text": "p", "choices": ["a"], "label": 0}\n')
-    result = run(f"--output_dir={tmp_path}/out", "--do_train", f"--train_file={path}", "--choice_columns=choices")
-    assert result.returncode == 1
-    assert "train.jsonl: line 2 has 1 choices, but 2 are expected, as in the first row." in result.stderr
+    arguments = [f"--output_dir={tmp_path}/out", "--do_train", f"--train_file={path}", "--choice_columns=choices"]
+    code, printed = run_here(run_multiple_choice, *arguments)
+    assert code == 1
+    assert "train.jsonl: line 2 has 1 choices, but 2 are expected, as in the first row." in printed.err

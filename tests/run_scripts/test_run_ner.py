@@ -11,6 +11,7 @@ from data_prep.finetuning.conll import read_tagged_sentences
 from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.model import TokenClassifier
+from run_scripts import run_ner
 
 VOCABULARY = tiny.vocabulary("ada wrote from london new york")
 CONFIG = tiny.config(VOCABULARY, intermediate_size=16, hidden_dropout_prob=0.0, initializer_range=0.1)
@@ -100,10 +101,10 @@ def test_predictions_keep_sentences_and_documents():
         ),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_exit_code_1(folder, make_flags, message):
-    result = run(f"--output_dir={folder}/out", *make_flags(folder))
-    assert result.returncode == 1
-    last_line = result.stderr.strip().splitlines()[-1]
+def test_what_cannot_be_done_is_one_line_and_exit_code_1(folder, make_flags, message, run_here):
+    code, printed = run_here(run_ner, f"--output_dir={folder}/out", *make_flags(folder))
+    assert code == 1
+    last_line = printed.err.strip().splitlines()[-1]
     assert last_line.startswith("error: ")
     assert message in last_line
     assert not (folder / "out").exists()
@@ -119,10 +120,10 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_1(folder, make_flags, mes
         ("\n\n", "has no words"),
     ],
 )
-def test_files_that_are_wrong_are_refused_before_anything_is_loaded(tmp_path, content, message):
+def test_files_that_are_wrong_are_refused_before_anything_is_loaded(tmp_path, content, message, run_here):
     (tmp_path / "train.conll").write_text(content)
-    result = run(f"--output_dir={tmp_path}/out", "--do_train", f"--data_dir={tmp_path}")
-    assert result.returncode == 1
-    assert f"error: {tmp_path}/train.conll" in result.stderr
-    assert message in result.stderr
+    code, printed = run_here(run_ner, f"--output_dir={tmp_path}/out", "--do_train", f"--data_dir={tmp_path}")
+    assert code == 1
+    assert f"error: {tmp_path}/train.conll" in printed.err
+    assert message in printed.err
     assert not (tmp_path / "out").exists()

@@ -12,6 +12,7 @@ from documented_results import undocumented_keys
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.training.question_answering import QuestionAnsweringOptions, predict_answers
+from run_scripts import run_squad
 
 NAMES, YEARS = ["ada", "alan", "grace"], ["1815", "1912", "1906"]
 VOCABULARY = tiny.vocabulary("who when was born in ? .", *NAMES, *YEARS)
@@ -178,12 +179,13 @@ NO_ANSWER = {"id": "1", "context": "ada", "question": "who?", "answers": {"text"
         (["--do_predict", "--predict_file={file}", "--n_best_size=0"], json.dumps(NO_ANSWER), "must be 1 or more"),
     ],
 )
-def test_bad_input_ends_in_one_line_before_anything_is_trained(tmp_path, arguments, content, message):
+def test_bad_input_ends_in_one_line_before_anything_is_trained(tmp_path, arguments, content, message, run_here):
     path = tmp_path / "data.jsonl"
     path.write_text(content or "", "utf-8")
-    result = run(*[argument.format(file=path) for argument in arguments], f"--output_dir={tmp_path / 'out'}")
-    assert result.returncode == 1
-    assert result.stderr.startswith("error: ")
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    arguments = [argument.format(file=path) for argument in arguments]
+    code, printed = run_here(run_squad, *arguments, f"--output_dir={tmp_path / 'out'}")
+    assert code == 1
+    assert printed.err.startswith("error: ")
+    assert message in printed.err
+    assert len(printed.err.splitlines()) == 1
     assert not (tmp_path / "out").exists()

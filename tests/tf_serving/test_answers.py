@@ -89,6 +89,12 @@ CASES = [
         "  \xe9 [Ada \xff PER], [x LOC]\n  Ada \xff  PER  0.5000  2-7\n  x      LOC  0.2500  9-10",
     ),
     (
+        {name: np.zeros([1, 0], object) for name in ("entities", "types", "starts", "ends", "probabilities")},
+        {"text": ["the fox"]},
+        TagsAnswer((), (), (), (), None),
+        "  (nothing found)",
+    ),
+    (
         {
             "words": [["\xc9".encode(), b"is"]],
             "tags": [[b"N", b"V"]],

@@ -13,6 +13,7 @@ from places import PROJECT
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.readable_answers import printable, readable_answers
+from run_scripts import query_server
 from run_scripts.questions import print_answers, read_rows
 
 
@@ -23,10 +24,15 @@ def server():
     server.close()
 
 
-def query(*arguments, input=b""):
-    line = [sys.executable, "-m", "run_scripts.query_server", *arguments]
-    result = subprocess.run(line, input=input, capture_output=True, cwd=PROJECT, timeout=60)
-    return result.returncode, result.stdout.decode(), result.stderr.decode()
+@pytest.fixture
+def query(run_here):
+    """Runs the command: (*arguments, input=b"") -> exit code, standard output, standard error."""
+
+    def run(*arguments, input=b""):
+        code, shown = run_here(query_server, *arguments, input=input)
+        return code, shown.out, shown.err
+
+    return run
 
 
 def strings(*values) -> np.ndarray:
@@ -38,13 +44,13 @@ def lines(outputs, **inputs) -> list[str]:
     return answer.split("\n")
 
 
-def test_texts_from_flags_are_answered_over_both_transports(server):
+def test_texts_from_flags_are_answered_over_both_transports(server, query):
     expected = "a long text\n  long   0.7333\n  short  0.2667\n\na\n  short  0.8000\n  long   0.2000\n\n"
     for place in ([f"--url={server.url}"], [f"--url={server.address}", "--grpc"]):
         assert query(*place, "--model=toy", "--text=a long text", "--text=a") == (0, expected, "")
 
 
-def test_lines_of_standard_input_are_answered_in_their_order(server):
+def test_lines_of_standard_input_are_answered_in_their_order(server, query):
     texts = [b"x" * (number % 9 + 1) for number in range(70)] + [b"\xff\xffabc"]
     texts[3], texts[69] = b"", b""  # each blank line is an empty text
     code, shown, _ = query(f"--url={server.url}", "--model=toy", "--json", input=b"\n".join([*texts, b"\r\n"]))
@@ -76,12 +82,12 @@ def test_each_line_is_a_question_and_those_before_a_wrong_one_are_answered():
             list(read_rows([line], ("question", "context")))
 
 
-def test_other_signatures_are_listed_by_name(server):
+def test_other_signatures_are_listed_by_name(server, query):
     code, shown, _ = query(f"--url={server.url}", "--model=toy", "--signature=length", "--text=abc", "--label=stable")
     assert (code, shown) == (0, "abc\n  length  3\n\n")
 
 
-def test_status_and_metadata_are_shown(server):
+def test_status_and_metadata_are_shown(server, query):
     for place in ([f"--url={server.url}"], [f"--url=http://{server.address}", "--grpc"]):
         assert query(*place, "--model=toy", "--status", "--wait=5") == (0, "version 2  END\nversion 3  AVAILABLE\n", "")
         code, shown, _ = query(*place, "--model=toy", "--metadata", "--version=3")
@@ -92,7 +98,7 @@ def test_status_and_metadata_are_shown(server):
         assert "serving_default\n  takes text  string [?]\n  gives label  string [?]\n" in shown
 
 
-def test_what_cannot_be_asked_is_one_clear_line(server):
+def test_what_cannot_be_asked_is_one_clear_line(server, query):
     for arguments, message in [
         (["--model=other", "--text=a"], "Servable not found for request: Latest(other)"),
         (["--model=toy", "--signature=no", "--text=a"], "has no signature 'no'. It has: add, classify, echo, length,"),
@@ -129,26 +135,6 @@ def test_asking_needs_no_tensorflow(server):
     assert result.stdout.splitlines()[-1] == "[]", result.stderr
 
 
-def test_entities_are_marked_in_their_text_and_count_characters():
-    outputs = {
-        "entities": strings(["Zo\u00eb", "Paris", ""]),
-        "types": strings(["PER", "LOC", ""]),
-        "starts": [[3, 12, -1]],
-        "ends": [[7, 17, -1]],
-        "probabilities": [[0.5, 0.25, 0]],
-    }
-    text = "\u00e9 Zo\u00eb in  Paris."
-    assert text.encode()[3:7].decode() == "Zo\u00eb"
-    assert text.encode()[12:17] == b"Paris"
-    assert lines(outputs, text=text)[0] == "  \u00e9 [Zo\u00eb PER] in  [Paris LOC]."
-    assert [line.split() for line in lines(outputs, text=text)[1:]] == [
-        ["Zo\u00eb", "PER", "0.5000", "2-5"],
-        ["Paris", "LOC", "0.2500", "10-15"],
-    ]
-    none = {name: np.array(values)[:, 2:] for name, values in outputs.items()}
-    assert lines(none, text=text) == ["  (nothing found)"]
-
-
 def test_an_answer_is_marked_in_its_context_with_the_others_below():
     context = b"so " * 50 + b"Ada wrote the \xc3\xa9 program" + b" so" * 50
     start = context.index(b"Ada")
@@ -173,24 +159,6 @@ def test_an_answer_is_marked_in_its_context_with_the_others_below():
     assert lines(outputs, question="Who?", context=context)[0].strip() == "(no answer)  0.7500"
 
 
-def test_every_other_kind_of_answer_is_readable():
-    assert lines({"score": [2.5]})[0].split() == ["score", "2.5000"]
-    classes = {"labels": strings(["a", "bb"]), "probabilities": [[0.25, 0.75]]}
-    assert lines(classes | {"label": strings("bb"), "probability": [0.75]}) == ["  bb  0.7500", "  a   0.2500"]
-    assert lines(classes | {"is_given": [[False, True]]})[0] == "  bb"
-    assert lines({"classes": strings(["a", "b"]), "scores": [[0.25, 0.75]]}) == ["  b  0.7500", "  a  0.2500"]
-    choice = {"choice": [1], "text": strings("no"), "probability": [0.75], "probabilities": [[0.25, 0.75, 0]]}
-    assert lines(choice, prompt="p", choices=["yes", "no"]) == ["  yes  0.2500", "* no   0.7500"]
-    assert "choice" in lines(choice)[0]  # not known: listed by name
-    filled = {"tokens": strings([["fox", "dog"], ["", ""]]), "positions": [[2, -1]]}
-    filled |= {"probabilities": [[[0.5, 0.25], [0, 0]]]}
-    assert lines(filled, text="a [MASK]") == ["  [MASK] 1:  fox 0.5000   dog 0.2500"]
-    assert "(16 numbers)" in lines({"embedding": np.full([1, 16], 0.25)})[0]
-    words = {"words": strings(["the", "fox"]), "tags": strings(["O", "NOUN"]), "starts": [[0, 4]], "ends": [[3, 7]]}
-    shown = lines(words | {"probabilities": [[0.5, 1]]}, text="the fox")
-    assert [line.split()[:3] for line in shown[-2:]] == [["the", "O", "0.5000"], ["fox", "NOUN", "1.0000"]]
-
-
 def test_tokens_are_shown_with_their_parts_of_the_text():
     outputs = {
         "input_ids": [[101, 7, 8, 102, 0]],
@@ -203,6 +171,9 @@ def test_tokens_are_shown_with_their_parts_of_the_text():
 
 
 def test_outputs_of_other_models_are_listed():
+    assert lines({"classes": strings(["a", "b"]), "scores": [[0.25, 0.75]]}) == ["  b  0.7500", "  a  0.2500"]
+    choice = {"choice": [1], "text": strings("no"), "probability": [0.75], "probabilities": [[0.25, 0.75, 0]]}
+    assert "choice" in lines(choice)[0]  # without the choices of the question
     outputs = {"b": [[1.5, 2]], "a": [b"x\xff"], "long": np.arange(20).reshape(1, 4, 5)}
     assert lines(outputs) == [
         "  a     x\ufffd",

@@ -4,12 +4,13 @@ import json
 import os
 
 import keras
+import loaded_commands
 import numpy as np
 import pytest
 import tiny
 from pretraining_runs import pretrain
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
-from training.test_pretraining import RUN, Killed, assert_same_weights, run_command, train_until_killed
+from training.test_pretraining import RUN, Killed, assert_same_weights, train_until_killed
 
 from keras_bert.program.errors import InputError
 from keras_bert.training import pretraining
@@ -175,14 +176,13 @@ def test_the_command_trains_in_two_phases_with_lamb_in_float16(short, long, tmp_
         f"--input_file_phase2={long}",
         "--max_seq_length_phase2=14",
     ]
-    process = run_command(*flags, "--num_train_steps_phase2=2", "--train_batch_size_phase2=8")
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    assert "phase 2: steps 4 to 6" in out
-    assert "global_step = 6\n" in out
+    second = ["--num_train_steps_phase2=2", "--train_batch_size_phase2=8"]
+    done = loaded_commands.run("run_scripts.run_pretraining", *flags, *second)
+    assert done.returncode == 0, done.stderr
+    assert "phase 2: steps 4 to 6" in done.stdout
+    assert "global_step = 6\n" in done.stdout
     settings = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (settings["optimizer"], settings["decay_power"], settings["dtype"]) == ("lamb", 0.5, "mixed_float16")
     assert (settings["train_batch_size_phase2"], settings["num_warmup_steps_phase2"]) == (8, 0)
-    process = run_command(*flags)
-    assert "error: A second phase needs" in process.communicate(timeout=60)[1]
-    assert process.returncode == 1
+    done = loaded_commands.run("run_scripts.run_pretraining", *flags)
+    assert (done.returncode, "error: A second phase needs" in done.stderr) == (1, True)

@@ -278,7 +278,7 @@ def start_and_wait(command, run, num_steps):
     """Starts a process and returns it when it has made `num_steps` updates or more, or when it is done."""
     first = newest_step(run)
     process = command(run)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while newest_step(run) < first + num_steps and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.002)
@@ -306,7 +306,7 @@ def test_a_run_that_is_killed_several_times_and_asked_to_stop_once_ends_as_one_t
 
     process = start_and_wait(command, run, 6)
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 143, err
     step = newest_step(run)
     assert 3 * NUM_KILLS < step < 180
@@ -314,11 +314,12 @@ def test_a_run_that_is_killed_several_times_and_asked_to_stop_once_ends_as_one_t
     assert "Traceback" not in err
 
     process = command(run)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     assert f"going on from step {step} of 180" in out
+    assert "sequences/s" in err
     assert not [name for name in os.listdir(run / "checkpoints") if name.startswith(".")], "half-written"
 
     pretrain(tmp_path / "whole", records, **{**RUN, **WHOLE})
     assert_same_run(tmp_path / "whole", run, 180)
-    assert (run / "model" / "vocab.txt").exists()
+    assert (run / "model" / "vocab.txt").read_bytes() == (tmp_path / "vocab.txt").read_bytes()

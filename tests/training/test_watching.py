@@ -224,7 +224,7 @@ def test_sigterm_ends_a_run_whose_input_is_stuck(records, tmp_path):
     )
     assert process.stdout.readline() == "stuck\n"
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=300)
     assert process.returncode == 143
     assert out.endswith("Stopped by SIGTERM. The same command goes on from step 3.\n")
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-00000003"]
