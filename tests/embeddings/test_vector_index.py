@@ -23,8 +23,6 @@ from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-pytestmark = pytest.mark.usefixtures("without_graphs")
-
 TEXTS = ["the quick fox", "fox", "the brown fox the quick", "quickest", "the the brown", "fox"]
 
 
