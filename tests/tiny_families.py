@@ -4,7 +4,6 @@ The tokenizers know the words "the", "a", "fox", "dog" and "who".
 """
 
 import keras
-import tensorflow as tf
 import tiny
 
 from keras_bert import BertConfig, BytePairTokenizer, Vocabulary, registry
@@ -111,8 +110,3 @@ def new(model_class, family: str, **arguments):
     model = (make_encoder if model_class is BertEncoder else model_class)(config(family), **arguments)
     model.vocabulary = VOCABULARIES[family]
     return model
-
-
-def exported(model, folder, **options):
-    """Returns the signatures of an export, by name."""
-    return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures

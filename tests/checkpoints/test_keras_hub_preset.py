@@ -21,6 +21,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tokenization.kinds import python_tokenizer
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 TEXTS = ["the fox", "a dog, the dog", "The FOXes? who", "é dog"]
 # Settings that KerasHub has, where they differ from the family's defaults.
 SHAPES = {

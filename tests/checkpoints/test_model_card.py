@@ -18,6 +18,8 @@ from keras_bert import (
     TokenClassifier,
 )
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 MODELS = {
     "classifier": lambda: SequenceClassifier(CONFIG, labels=["a|b", "c"]),
     "tagger": lambda: TokenClassifier(CONFIG, labels=["O", "B-X", "I-X"]),

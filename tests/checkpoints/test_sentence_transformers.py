@@ -17,6 +17,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.model import SentenceEncoder
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 TEXTS = ["the quick fox", "the brown fox"]
 
 

@@ -7,6 +7,8 @@ from keras_bert.embeddings import hard_negatives, vector_index
 from keras_bert.embeddings.hard_negatives import mine_hard_negatives
 from keras_bert.program.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 # The first query is nearest to "right", then "near", "far" and "other".
 VECTORS = {
     "query": (1.0, 0.0),

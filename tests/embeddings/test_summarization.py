@@ -11,6 +11,8 @@ from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 SENTENCES = ["the quick fox", "fox", "the brown fox the quick brown fox the quick", "quickest", "the the brown"] * 3
 
 

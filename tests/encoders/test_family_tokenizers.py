@@ -24,6 +24,8 @@ from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tasks.text_rows import text_rows
 from keras_bert.tokenization.token_lists import PythonForm
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 
 def test_a_pair_has_the_special_tokens_of_its_family():
     tokenizer = byte_pairs().graph()

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 from numpy_bert import scatter_weights
 from tiny_checkpoints import VOCABULARY, random_checkpoint
-from tiny_families import LABELS, TEXTS, VOCABULARIES, config, config_of, exported, new, sentence_pieces
+from tiny_families import VOCABULARIES, config, config_of, sentence_pieces
 
-from keras_bert import BertConfig, InputError, MultipleChoice, SequenceClassifier, SpanClassifier
+from keras_bert import BertConfig, InputError, MultipleChoice, SpanClassifier
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.pretrained import model_of
@@ -144,17 +144,6 @@ def test_a_layer_keeps_its_window():
         config=config_of("longformer", **SHAPE | {"num_hidden_layers": 3}, attention_window=[2, 4, 6]), vocabulary=None
     )
     assert with_layers(checkpoint, [0, 2]).config.windows == (2, 6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["longformer", pytest.param("big_bird", marks=pytest.mark.slow)])
-def test_a_classifier_of_texts_and_its_export(family, tmp_path, eagerly):
-    model = new(SequenceClassifier, family, labels=["dog", "fox"])
-    texts = [*TEXTS[:3], "the dog, the fox, a dog " * 3]
-    model.fit(texts, LABELS, epochs=1, batch_size=2, verbose=0)
-    served = exported(model, tmp_path / "export")["serving_default"](text=tf.constant(texts))
-    expected = [answer.probability for answer in model.predict(texts)]
-    np.testing.assert_allclose(served["probability"].numpy(), expected, atol=1e-5)
 
 
 def test_the_tokenizer_of_a_big_bird_keeps_case(tmp_path):

@@ -10,6 +10,8 @@ from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.label_names import label_name, label_names
 from keras_bert.tasks.tagging.model import TokenClassifier
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 STARS = ["1", "2", "3", "4", "5"]
 
 

@@ -18,6 +18,8 @@ from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.text_to_text.model import TextToText
 from keras_bert.tokenization.user_inputs import as_texts
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 CONFIG = TWO_LAYERS.replace(num_hidden_layers=1)
 NAN = float("nan")
 KINDS = {

@@ -26,6 +26,8 @@ from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.user_inputs import as_list, as_texts, holds_texts
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 CONFIG = TWO_LAYERS.replace(num_hidden_layers=1)
 TEXT = "the fox, and a dog"
 

@@ -14,6 +14,8 @@ from keras_bert.tasks.classification.scores import (
     single_label_scores,
 )
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 
 def test_scores_of_two_labels_by_hand():
     # label 1: 2 found, 1 missed, 1 wrongly found; label 0: 2 found

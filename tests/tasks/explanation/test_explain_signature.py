@@ -28,11 +28,9 @@ def made(config, model_class=SequenceClassifier, **arguments):
 def signatures_of(request):
     """Function that makes the signatures of a model: operation by operation, which is fast, or of its export."""
     if request.param == "exported":
-        yield load
-    else:
-        tf.config.run_functions_eagerly(True)
-        yield lambda model, path, **options: made_signatures(model, options)
-        tf.config.run_functions_eagerly(False)
+        return load
+    request.getfixturevalue("without_graphs")
+    return lambda model, path, **options: made_signatures(model, options)
 
 
 def load(model, path, **options):

@@ -24,6 +24,8 @@ from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
 
+# The signature `explain` has graphs.
+pytestmark = pytest.mark.usefixtures("without_graphs")
 SHAPE = {
     "vocab_size": len(VOCABULARY),
     "hidden_size": 16,
@@ -42,14 +44,6 @@ def made(model_class, config=SHALLOW, **arguments):
     model = model_class(config, **arguments)
     model.vocabulary = VOCABULARY
     return model
-
-
-@pytest.fixture(scope="module", autouse=True)
-def without_graphs():
-    """Computes without graphs, which take longer to make than these models to run; the signature `explain` has them."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,8 @@ from keras_bert.tasks.masked_lm.masked_texts import join_tokens
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 WORDS = ["the", "new", "san", "york", "francisco", "fox", "play", "##ing", "."]
 
 

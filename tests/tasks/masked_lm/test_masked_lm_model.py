@@ -14,6 +14,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 RECORDS = {
     **FEATURES,
     "masked_lm_positions": np.array([[1, 2], [2, 3]], "int32"),
@@ -67,6 +69,7 @@ def test_where_nothing_is_masked_there_is_no_perplexity():
 
 
 def test_fit_learns_records_by_heart_and_lets_the_pooler_be():
+    tf.config.run_functions_eagerly(False)  # many steps are faster in a graph
     model = compiled(keras.optimizers.Adam(1e-2), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     pooler = model.encoder.pooler.get_weights()
     history = model.fit(tf.data.Dataset.from_tensors(RECORDS).repeat(60), verbose=0).history

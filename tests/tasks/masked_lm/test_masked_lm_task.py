@@ -13,6 +13,8 @@ from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 from keras_bert.tasks.masked_lm.model import MaskedLM
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 TEXTS = ["the quick brown fox", "the quickest fox", "brown fox the quick", "fox the quickest brown the"] * 4
 SMALL = CONFIG.replace(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 

@@ -12,6 +12,8 @@ from keras_bert.records import features
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.multiple_choice.task import MultipleChoiceTask
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 VOCABULARY = tiny.vocabulary("sky grass is blue green very")
 CONFIG = tiny.config(VOCABULARY, dropout=0.0, hidden_size=32, intermediate_size=32, initializer_range=0.1)
 PROMPTS = ["sky", "grass", "sky", "grass"]

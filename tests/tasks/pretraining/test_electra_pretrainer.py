@@ -20,6 +20,8 @@ from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
 from keras_bert.training.pretraining import evaluate_pretrainer
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 
 def micro_config(**changes):
     shape = {

@@ -16,6 +16,8 @@ from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.pretraining.span_pretrainer import SpanPretrainer
 from keras_bert.training.pretraining import evaluate_pretrainer
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 LENGTH, PREDICTIONS = 32, 24
 
 

@@ -81,6 +81,7 @@ def with_threshold_in_the_middle(model, questions, contexts):
     return model, [answer.with_threshold(model.null_threshold) for answer in answers]
 
 
+@pytest.mark.slow
 def test_answers_to_squad_are_those_of_predict(shared_data):
     vocabulary = Vocabulary.from_file(shared_data("vocab/bert-base-cased-vocab.txt"))
     questions, contexts = map(list, zip(*squad(shared_data, 24), strict=True))

@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
@@ -8,6 +7,8 @@ from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.question_answering.model import SpanClassifier
+
+pytestmark = pytest.mark.usefixtures("without_graphs")
 
 X = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}
 LABELS = {"start_positions": np.array([[1], [0]], "int32"), "end_positions": np.array([[2], [4]], "int32")}
@@ -72,26 +73,6 @@ def test_a_position_outside_of_the_row_is_loud(eagerly, position):
     assert np.isnan(compiled().evaluate({**X, **labels}, verbose=0, return_dict=True)["loss"])
 
 
-@pytest.mark.slow
-def test_fit_learns_where_a_token_begins_and_another_ends():
-    keras.utils.set_random_seed(0)
-    generator = np.random.default_rng(0)
-    ids = generator.integers(7, 10, (32, 8)).astype("int32")
-    starts = generator.integers(0, 4, (32, 1)).astype("int32")
-    ends = starts + generator.integers(1, 4, (32, 1)).astype("int32")
-    np.put_along_axis(ids, starts, 5, axis=1)
-    np.put_along_axis(ids, ends, 6, axis=1)
-    x = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
-    x |= {"start_positions": starts, "end_positions": ends}
-    model = SpanClassifier(CONFIG.replace(hidden_size=32, initializer_range=0.1))
-    model.compile(optimizer=keras.optimizers.Adam(5e-3))
-    history = model.fit(x, batch_size=32, epochs=25, verbose=0).history
-    assert set(history) == {"loss", "start_accuracy", "end_accuracy"}
-    results = model.evaluate(x, verbose=0, return_dict=True)
-    assert results["start_accuracy"] > 0.98
-    assert results["end_accuracy"] > 0.98
-
-
 @pytest.mark.parametrize("format", [name for name in WRITERS if name != "keras_hub"])  # has no such head
 def test_every_format_brings_the_model_back(format, tmp_path, capsys):
     model = compiled()
@@ -103,15 +84,6 @@ def test_every_format_brings_the_model_back(format, tmp_path, capsys):
     assert type(loaded) is SpanClassifier
     for name, logits in model(X).items():
         np.testing.assert_array_equal(loaded(X)[name], logits)
-
-
-@pytest.mark.slow
-def test_keras_file_brings_the_model_back(tmp_path):
-    model, x = compiled(), {**X, **LABELS}
-    model.fit(x, verbose=0)
-    model.save(tmp_path / "reader.keras")
-    reloaded = keras.models.load_model(tmp_path / "reader.keras")
-    assert reloaded.evaluate(x, verbose=0) == pytest.approx(model.evaluate(x, verbose=0))
 
 
 def test_padding_is_never_chosen_in_mixed_precision_either():

@@ -14,6 +14,8 @@ from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
 from keras_bert.tokenization.user_inputs import collect
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 NAMES = ["ada", "alan", "grace", "kurt"]
 YEARS = ["1815", "1912", "1906", "1978"]
 CHINESE = "谁在哪里写了书李白王维苏轼杜甫北京西安他们一本"
@@ -61,6 +63,7 @@ def fitted(x, y, epochs=20, **model_arguments):
     keras.utils.set_random_seed(1)
     model = new_model(**model_arguments)
     model.compile(AdamW(1e-2))
+    tf.config.run_functions_eagerly(False)  # many steps are faster in a graph
     model.fit(x, y, batch_size=8, epochs=epochs, verbose=0)
     return model
 

@@ -12,9 +12,7 @@ from generated_texts import generated_texts
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.graph_entities import EntityReader
-from keras_bert.tasks.tagging.graph_rows import sentence_rows
 from keras_bert.tasks.tagging.model import TokenClassifier
-from keras_bert.tasks.tagging.rows import tagged_rows
 from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tokenization.kinds import graph_tokenizer
 from keras_bert.tokenization.text_words import words_of_text
@@ -202,20 +200,3 @@ def test_every_sequence_of_tags_is_read_as_conlleval_reads_it(letters):
         of_type = [label[2:] == name for label in labels]
         mean = probabilities[start:end][:, of_type].sum(axis=1).mean()
         assert found.probabilities.numpy()[number] == pytest.approx(mean)
-
-
-def test_rows_of_sentences_are_those_of_training(model):
-    tokenizer = graph_tokenizer(model.vocabulary, model.config.do_lower_case)
-    draw = np.random.default_rng(1)
-    words = ["the", "London", "Londonon", "\x00", "a" * 9, "é", "in"]
-    sentences = [draw.choice(words, length).tolist() for length in draw.integers(1, 30, 60)]
-    for max_seq_length in (3, 5, 10):
-        rows, _ = tagged_rows(sentences, None, tokenizer, max_seq_length)
-        batch = rows.padded(max_seq_length)
-        flat = tf.constant([word for sentence in sentences for word in sentence])
-        splits = tf.constant(np.cumsum([0, *map(len, sentences)]))
-        rows, first_tokens, _ = sentence_rows(flat, splits, tokenizer.tokenize, VOCABULARY, max_seq_length)
-        mask = batch["input_mask"].astype(bool)
-        np.testing.assert_array_equal(rows.values, batch["input_ids"][mask])
-        np.testing.assert_array_equal(rows.row_lengths(), mask.sum(axis=1))
-        np.testing.assert_array_equal(first_tokens, np.flatnonzero(batch["label_ids"][mask] >= 0))
