@@ -17,13 +17,13 @@ def call_recomputed(layer, *inputs, **arguments):
 
     Args:
         layer: a built layer without losses of its own.
-        inputs: tensors, or None. Gradients flow to those of floats.
+        inputs: tensors, structures of them, or None. Gradients flow to the tensors of floats, not into structures.
         arguments: further keyword arguments of the layer's `call`.
 
     Reference: Chen et al., 2016, arXiv 1604.06174.
     """
     seeds, weights = seeds_and_weights(layer)
-    is_float = [value is not None and keras.backend.is_float_dtype(value.dtype) for value in inputs]
+    is_float = [hasattr(value, "dtype") and keras.backend.is_float_dtype(value.dtype) for value in inputs]
 
     def compute(floats, seed_values, weight_values):
         given = iter(floats)
