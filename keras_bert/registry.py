@@ -233,7 +233,7 @@ class Family:
         sizes: name of a published size -> its values of the config.
         tokenizer: `WORD_PIECE`, `BYTE_PAIR`, `SENTENCE_PIECE` or `STREAM`.
         may_have_word_piece: whether models may have a WordPiece instead, since they were made from a BERT.
-        pairs_need_segments: whether its models tell the two texts of a pair apart by segments only.
+        pairs_need_segments: whether one [SEP] between the two texts of a pair does not suffice to tell them apart.
         masked_lm_act: activation of the masked-LM head; None: the config's `hidden_act`.
         pooler_is_masked_lm_head: whether the pooler of a task starts as the head of the masked LM.
         predicts_from_queries: whether tokens are predicted from a second stream, which does not know them.

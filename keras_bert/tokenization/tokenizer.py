@@ -23,6 +23,8 @@ class SpecialTokens:
     Attributes:
         num_between: the number of `sep` tokens between the two texts of a pair.
         mask_takes_space: whether ASCII white space before a mask in a text belongs to the mask.
+        second_segment: the segment of the second text of a pair and of what follows it: 1, or 0 if only `sep` tokens
+            divide the texts.
     """
 
     cls: str
@@ -32,6 +34,7 @@ class SpecialTokens:
     mask: str
     num_between: int = 1
     mask_takes_space: bool = False
+    second_segment: int = 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -55,6 +58,7 @@ BERT_SPECIAL_TOKENS = SpecialTokens(cls="[CLS]", sep="[SEP]", pad="[PAD]", unk="
 ROBERTA_SPECIAL_TOKENS = SpecialTokens(
     cls="<s>", sep="</s>", pad="<pad>", unk="<unk>", mask="<mask>", num_between=2, mask_takes_space=True
 )
+MPNET_SPECIAL_TOKENS = dataclasses.replace(ROBERTA_SPECIAL_TOKENS, unk="[UNK]", second_segment=0)
 MODERN_BERT_SPECIAL_TOKENS = dataclasses.replace(BERT_SPECIAL_TOKENS, mask_takes_space=True)
 
 

@@ -28,7 +28,7 @@ GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 # Classes of tokenizers of one kind, without "Tokenizer" and "TokenizerFast".
 WORD_PIECE_CLASSES = (
     *("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "SqueezeBert", "Lxmert", "RetriBert", "LayoutLM"),
-    *("DPRContextEncoder", "DPRQuestionEncoder"),
+    *("DPRContextEncoder", "DPRQuestionEncoder", "MPNet"),
 )
 BYTE_PAIR_CLASSES = ("Roberta", "GPT2", "Longformer", "Bart")
 SENTENCE_PIECE_CLASSES = ("Albert", "XLNet", "BigBird")
@@ -58,6 +58,7 @@ _SETTING_KEYS = KnownKeys(
         *("tokenizer_class", "model_max_length", "added_tokens_decoder"),
         *(*_ROLES, *_FURTHER_SPECIAL, *_LISTS_OF_SPECIAL),
         *("do_lower_case", "strip_accents", "tokenize_chinese_chars", "add_prefix_space", "keep_accents"),
+        "max_input_chars_per_word",
     ),
     harmless=_HARMLESS_SETTINGS,
     fixed={
@@ -195,6 +196,11 @@ def special_tokens_of(folder: str | os.PathLike, default: SpecialTokens) -> Spec
 
 def settings_text(special_tokens: SpecialTokens, tokenizer_class: str, **settings: Any) -> str:
     """Returns the content of `tokenizer_config.json`, as Hugging Face reads it."""
+    return json_text({"tokenizer_class": tokenizer_class, **settings, **role_names(special_tokens)})
+
+
+def role_names(special_tokens: SpecialTokens) -> dict[str, Any]:
+    """Returns the special tokens as settings have them: role -> name, or a name with settings of its own."""
     names: dict[str, Any] = {role: getattr(special_tokens, role.removesuffix("_token")) for role in _ROLES}
     if special_tokens.mask_takes_space:
         # The form in which transformers writes a token with its own settings.
@@ -206,7 +212,7 @@ def settings_text(special_tokens: SpecialTokens, tokenizer_class: str, **setting
             "rstrip": False,
             "single_word": False,
         }
-    return json_text({"tokenizer_class": tokenizer_class, **settings, **names})
+    return names
 
 
 def json_text(values: Mapping[str, Any]) -> str:
@@ -307,6 +313,13 @@ def check_row_form(
             f"{file}: the post_processor gives the tokens of a row the segments {segments}. Supported are 0 for the "
             "first text and 1 for the second."
         )
+
+
+def num_between(values: Mapping[str, Any], file: str) -> int | None:
+    """Returns the number of tokens between two texts in the rows of a `tokenizer.json`, or None without rows."""
+    rows = [row for part in parts_of(values, "post_processor", "processors", file) for row in _rows(part, file)]
+    names = [step.name for step in rows[-1]] if rows else []
+    return names.index("B") - names.index("A") - 1 if {"A", "B"} <= {*names} else None
 
 
 def parts_of(values: Mapping[str, Any], name: str, names: str, file: str) -> list[dict]:
