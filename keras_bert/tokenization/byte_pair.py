@@ -135,6 +135,10 @@ class BytePairTokenizer(Tokenizer):
         """Returns this tokenizer with more tokens, which no text contains."""
         return BytePairTokenizer(**self._arguments() | {"ids": {**self.ids, **ids}})
 
+    def with_spare_rows(self, size: int) -> "BytePairTokenizer":
+        """Returns this tokenizer with tokens for the rows of a table that have none."""
+        return self.with_tokens({f"<unused_row_{number}>": number for number in range(len(self), size)})
+
     def _arguments(self) -> dict:
         names = ("ids", "merges", "special_tokens", "add_prefix_space", "normalizes", "added_tokens")
         return {name: getattr(self, name) for name in names}

@@ -25,7 +25,7 @@ from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.json_files import member
 from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter, check_added_tokens
 from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
-from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, SentencePieceModel
+from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, Piece, SentencePieceModel
 from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens
 from keras_bert.tokenization.tokenizer_json import (
     SENTENCE_PIECE_CLASSES,
@@ -181,6 +181,23 @@ class SentencePieceTokenizer(Tokenizer):
     @functools.cached_property
     def sha256(self) -> str:
         return hashlib.sha256(b"".join(self._files().values())).hexdigest()
+
+    def with_spare_rows(self, size: int) -> "SentencePieceTokenizer":
+        """Returns this tokenizer with pieces for the rows of a table that have none.
+
+        Raises:
+            InputError: the tokenizer has added tokens behind the pieces of its model.
+        """
+        if len(self.tokens) > len(self._pieces):
+            raise InputError(
+                f"The table has {size} rows for {len(self.tokens)} tokens. Rows without a token are supported only if "
+                "all tokens are pieces of the SentencePiece model."
+            )
+        model = _parsed(self.model)
+        spare = (Piece(f"<unused_row_{number}>", 0.0, CONTROL) for number in range(len(self.tokens), size))
+        data = dataclasses.replace(model, pieces=(*model.pieces, *spare)).to_bytes()
+        arguments = (self.special_tokens, self.do_lower_case, self.keep_accents, self.added_tokens)
+        return SentencePieceTokenizer(data, *arguments)
 
     def text_ids(self) -> list[int]:
         """Returns the ids of the tokens that match text, without special ones."""

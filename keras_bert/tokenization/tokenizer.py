@@ -115,6 +115,10 @@ class TokenTable:
         """Returns the vocabulary for a table of `size` rows: without blank lines at its end that have no row."""
         return self
 
+    def with_spare_rows(self, size: int) -> "TokenTable":
+        """Returns the vocabulary for a table of `size` rows, the last of which have tokens that no text contains."""
+        raise NotImplementedError
+
     def text_ids(self) -> list[int]:
         """Returns the ids of the tokens that text can contain: all but [PAD], [CLS], [unused12] and the like."""
         raise NotImplementedError

@@ -107,6 +107,10 @@ class Vocabulary(TokenTable):
             tokens = tokens[:-1]
         return self.replace(tokens=tokens) if len(tokens) == size < len(self.tokens) else self
 
+    def with_spare_rows(self, size: int) -> "Vocabulary":
+        """Returns the vocabulary with tokens for the rows of a table that have none."""
+        return self.replace(tokens=(*self.tokens, *unused_rows(len(self), size)))
+
     @property
     def has_settings(self) -> bool:
         """Whether there are settings or added tokens, which a `vocab.txt` cannot hold."""
@@ -177,6 +181,11 @@ class Vocabulary(TokenTable):
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self.tokens)} tokens, sha256 {self.sha256[:12]})"
+
+
+def unused_rows(first: int, end: int) -> list[str]:
+    """Returns names for the rows of a token table that have no token."""
+    return [f"[unused_row_{number}]" for number in range(first, end)]
 
 
 def _read_lines(path: str) -> list[str]:

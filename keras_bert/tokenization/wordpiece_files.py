@@ -32,7 +32,7 @@ from keras_bert.tokenization.tokenizer_json import (
     special_tokens_of,
     without_roles,
 )
-from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
+from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary, unused_rows
 
 # The name of the setting in tokenizer.json, and in our tokenizer_config.json.
 MAX_CHARACTERS = "max_input_chars_per_word"
@@ -116,11 +116,6 @@ def settings_of(vocabulary: Vocabulary) -> dict[str, Any]:
     if vocabulary.added_tokens:
         values["added_tokens_decoder"] = added_tokens_decoder(vocabulary.added_tokens, vocabulary.ids)
     return values
-
-
-def unused_rows(first: int, end: int) -> list[str]:
-    """Returns names for the rows of a token table that have no token."""
-    return [f"[unused_row_{number}]" for number in range(first, end)]
 
 
 def _form(
