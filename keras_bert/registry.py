@@ -282,6 +282,9 @@ FAMILIES: dict[str, str | Family] = {
     "mobilebert": "keras_bert.encoders.mobile_bert.entry.FAMILY",
     "modernbert": "keras_bert.encoders.modern_bert.entry.FAMILY",
     "xlnet": "keras_bert.encoders.xlnet.entry.FAMILY",
+    "xlm-roberta": "keras_bert.encoders.xlm_roberta.FAMILY",
+    "camembert": "keras_bert.encoders.xlm_roberta.CAMEMBERT",
+    "mpnet": "keras_bert.encoders.mpnet.entry.FAMILY",
     "transfo-xl": "keras_bert.encoders.transformer_xl.entry.FAMILY",
     "static": "keras_bert.encoders.static.entry.FAMILY",
 }

@@ -53,6 +53,9 @@ TENSORFLOW_ONLY = tuple(f"keras_bert/models/{name}.py" for name in ("distributed
 # How a family is written in code. Outside of its own place, the registry and the public names, few files name it.
 FAMILY_WORDS = {
     "roberta": "roberta",
+    "xlm-roberta": "xlm_?roberta",
+    "camembert": "camembert",
+    "mpnet": "mp_?net",
     "albert": "albert",
     "distilbert": "distil_?bert",
     "electra": "electra",

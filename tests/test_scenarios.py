@@ -199,6 +199,9 @@ COMMANDS = {
 # BERT's relatives -> the formats that can hold them, and their cells in `make test`: the other cells are slow.
 FAMILIES = {
     "roberta": (FORMATS, {(SAVED_MODEL, "tagger"), (ONNX, "classifier")}),
+    "xlm-roberta": (FORMATS, set()),
+    "camembert": (FORMATS, set()),
+    "mpnet": (FORMATS, {(ONNX, "masked words")}),
     "albert": (FORMATS, {(ONNX, "masked words")}),
     "distilbert": (FORMATS, {(ONNX, "tagger")}),
     "electra": (FORMATS, {(ONNX, "sentence encoder")}),

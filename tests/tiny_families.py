@@ -76,6 +76,9 @@ def xlnet_pieces() -> SentencePieceTokenizer:
 
 VOCABULARIES = {
     "roberta": byte_pairs(),
+    "xlm-roberta": sentence_pieces(do_lower_case=False),
+    "camembert": sentence_pieces(do_lower_case=False),
+    "mpnet": word_pieces(),
     "albert": sentence_pieces(),
     "distilbert": word_pieces(),
     "electra": word_pieces(),

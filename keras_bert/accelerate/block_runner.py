@@ -54,7 +54,7 @@ def block_runner(num_blocks: int, training: bool, recomputes: bool):
         num_blocks: number of blocks in the encoder.
         training: whether a backward pass follows.
         recomputes: whether the backward pass computes each block again instead of keeping its intermediate results.
-            Gradients then flow to the first input and to the weights of the block only.
+            Gradients flow to the inputs of floats and to the weights of the block either way.
     """
     run = call_recomputed if training and recomputes else _call
     return shared_trace(run) if training and num_blocks >= FEWEST_SHARING else run

@@ -43,20 +43,24 @@ def dropout(values, is_kept, scale):
 def attention(query, key, value, bias, is_kept=None, scale=1.0):
     """As `formulas.attention`, but never returns the probabilities: they would have no gradient.
 
+    A bias with scores for every head gets a gradient. One for all heads, which says what is masked, gets none.
+
         P = softmax(Q K' + bias),  M = P where it is kept, else 0,  G = s M V
 
     The backward pass keeps P and M. Its softmax needs the sum of dM M over each row. That equals the sum of dG G, which
     has only D terms instead of S.
 
-        dM = s dG V',  dS = dM M - sum(dG G) P,  dQ = dS K,  dK = dS' Q,  dV = s M' dG
+        dM = s dG V',  dS = dM M - sum(dG G) P,  dQ = dS K,  dK = dS' Q,  dV = s M' dG,  dbias = dS
 
     Reference: Dao et al., 2022, arXiv 2205.14135, for the sums.
     """
     # At least float32: in bfloat16 (8 significant bits) the probabilities of a long row would not sum to 1.
     dtype = tf.float64 if query.dtype == tf.float64 else tf.float32
 
+    is_of_heads = bias.shape[1] != 1
+
     @tf.custom_gradient
-    def forward(query, key, value):
+    def forward(query, key, value, bias):
         probabilities = tf.cast(
             tf.nn.softmax(tf.cast(tf.matmul(query, key, transpose_b=True), dtype) + tf.cast(bias, dtype)), query.dtype
         )
@@ -67,16 +71,18 @@ def attention(query, key, value, bias, is_kept=None, scale=1.0):
             to_kept = tf.cast(tf.matmul(upstream * scale, value, transpose_b=True), dtype)
             sums = tf.reduce_sum(tf.cast(upstream, dtype) * tf.cast(gathered, dtype), axis=-1, keepdims=True)
             to_scores = to_kept * tf.cast(kept, dtype) - sums * tf.cast(probabilities, dtype)
+            to_bias = tf.cast(to_scores, bias.dtype) if is_of_heads else None
             to_scores = tf.cast(to_scores, query.dtype)
             return (
                 tf.matmul(to_scores, key),
                 tf.matmul(to_scores, query, transpose_a=True),
                 tf.matmul(kept, upstream * scale, transpose_a=True),
+                to_bias,
             )
 
         return gathered, gradient
 
-    return forward(query, key, value)
+    return forward(query, key, value, bias)
 
 
 def cross_entropy(logits, labels):

@@ -18,16 +18,18 @@ def recomputed(function):
     surroundings, and fails if some arguments are integers.
 
     Args:
-        function: takes (a float tensor, a list of int tensors, a list of float tensors), and returns (a structure of
-            float tensors, a list of int tensors). Gradients flow from the returned floats to both float arguments.
+        function: takes (a list of float tensors, a list of int tensors, a list of float tensors), and returns (a
+            structure of float tensors, a list of int tensors). Gradients flow from the returned floats to both lists
+            of floats.
     """
 
-    def call(values, numbers, weights):
+    def call(inputs, numbers, weights):
         # Variables become tensors here, because custom_gradient treats variables and their gradients differently.
         numbers, weights = ([tf.convert_to_tensor(value) for value in group] for group in (numbers, weights))
 
         @tf.custom_gradient
-        def with_gradient(values, *weights):
+        def with_gradient(*floats):
+            values, weights = list(floats[: len(inputs)]), list(floats[len(inputs) :])
             outputs, next_numbers = function(values, numbers, weights)
             num_outputs = len(tf.nest.flatten(outputs))
 
@@ -36,16 +38,16 @@ def recomputed(function):
                 # Always 0, but only known when the gradient is. Without it, Grappler and XLA (which ignores control
                 # dependencies) would merge the equal operations of the two passes and so keep their results.
                 zero = tf.cast(tf.reduce_any(tf.math.is_nan(tf.reshape(gradients[0], [-1])[:1])), tf.int32)
-                later_values = values + tf.cast(zero, values.dtype)
+                later_values = [value + tf.cast(zero, value.dtype) for value in values]
                 later_numbers = [number + tf.cast(zero, number.dtype) for number in numbers]
                 with tf.GradientTape(watch_accessed_variables=False) as tape:
-                    tape.watch([later_values, *weights])
+                    tape.watch([*later_values, *weights])
                     second_outputs = tf.nest.flatten(function(later_values, later_numbers, weights)[0])
-                return tape.gradient(second_outputs, [later_values, *weights], output_gradients=gradients)
+                return tape.gradient(second_outputs, [*later_values, *weights], output_gradients=gradients)
 
             return (outputs, next_numbers), gradient
 
-        return with_gradient(values, *weights)
+        return with_gradient(*inputs, *weights)
 
     return call
 

@@ -32,6 +32,7 @@ from keras_bert.checkpoints.model_card import write_model_card
 from keras_bert.checkpoints.sentence_transformers import STATIC_EMBEDDING, modules_of, transformer_folder
 from keras_bert.checkpoints.tensor_checks import check_tensors
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
+from keras_bert.checkpoints.what_instead import check_readable
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
@@ -172,6 +173,7 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
             f"{path}: its first module is {kinds[0]!r:.100}. Only folders of sentence-transformers that begin with a "
             f"Transformer or a {STATIC_EMBEDDING} can be read."
         )
+    check_readable(folder)
     missing = [
         name for name in ("bert_config.json", "model.weights.h5") if not os.path.isfile(os.path.join(path, name))
     ]

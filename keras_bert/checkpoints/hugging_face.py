@@ -30,6 +30,7 @@ from keras_bert.checkpoints.sentence_transformers import (
 )
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.checkpoints.weight_list import weights_of
+from keras_bert.checkpoints.what_instead import check_readable
 from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -204,6 +205,7 @@ def read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTe
             for part in sorted({inside(path, name, file) for name in names}):
                 tensors |= _read_file(part, trust_pickle)
             return file, tensors
+    check_readable(path)
     others = [os.path.basename(name) for name in glob.glob(os.path.join(path, "*")) if _is_other_weights(name)]
     raise InputError(
         f"{path} has a {CONFIG_FILE} but neither {SAFETENSORS_FILE} nor {TORCH_FILE}. Copy one of them there."
@@ -217,7 +219,7 @@ def has_weights(path: str) -> bool:
 
 
 def _is_other_weights(path: str) -> bool:
-    return path.endswith((".h5", ".msgpack", ".onnx", ".ot", ".gguf", ".safetensors", ".bin"))
+    return path.endswith((".h5", ".msgpack", ".ot", ".safetensors", ".bin"))
 
 
 def _read_file(path: str, trust_pickle: bool) -> dict[str, StoredTensor]:

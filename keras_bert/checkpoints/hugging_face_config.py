@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.hugging_face_keys import known_keys
+from keras_bert.checkpoints.what_instead import near_families
 from keras_bert.config import SENTENCE_POOLING, BertConfig, config_class
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member
@@ -48,8 +49,8 @@ def config_from(path: str, values: Mapping) -> BertConfig:
     model_type = values.get("model_type", "bert")
     if not isinstance(model_type, str) or model_type not in known_families:
         raise InputError(
-            f"{file}: model_type is {reprlib.repr(model_type)}, which is not of BERT's family. Use a checkpoint of: "
-            f"{', '.join(known_families)}"
+            f"{file}: model_type is {reprlib.repr(model_type)}, which keras_bert does not have"
+            f"{near_families(model_type, known_families)}. Use a checkpoint of: {', '.join(known_families)}"
         )
     family = known_families[model_type]
     theirs = family.hugging_face

@@ -73,7 +73,7 @@ def fixed_values() -> dict[str, tuple]:
     formats = [entry.hugging_face for entry in families(has=lambda entry: entry.hugging_face).values()]
     # Each class is read by the files of its tokenizer. Others cut texts by rules that no file says.
     classes = dict.fromkeys(theirs.tokenizer_class or f"{theirs.classes}Tokenizer" for theirs in formats)
-    classes = (*classes, "TransfoXLTokenizer", "XLMRobertaTokenizer")
+    classes = (*classes, "TransfoXLTokenizer")
     return {**_FIXED, "tokenizer_class": (*classes, *(f"{name}Fast" for name in classes))}
 
 

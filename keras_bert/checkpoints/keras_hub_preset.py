@@ -116,7 +116,9 @@ class _ClassNames:
     def saved(self, kind: str, config: Mapping) -> dict:
         """("TextClassifier", its arguments) -> an object as Keras' `serialize_keras_object` writes it."""
         name = f"{self._prefix}{kind}"
-        family, module = (re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower() for text in (self._prefix, name))
+        family, module = (
+            re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text).lower() for text in (self._prefix, name)
+        )
         return {
             "module": f"keras_hub.src.models.{family}.{module}",
             "class_name": name,

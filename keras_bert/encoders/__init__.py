@@ -4,6 +4,8 @@ Each has an entry `FAMILY`, which `keras_bert/registry.py` lists. Entries load n
 
 bert/             BERT
 roberta.py        RoBERTa
+xlm_roberta.py    XLM-RoBERTa and CamemBERT
+mpnet/            MPNet
 albert.py         ALBERT
 distilbert.py     DistilBERT
 electra.py        ELECTRA

@@ -15,7 +15,7 @@ def attention(query, key, value, bias, is_kept=None, scale=1.0, return_probabili
     Args:
         query: float `[B, N, F, D]`, divided by the square root of D.
         key, value: `[B, N, S, D]` of that dtype.
-        bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`; it gets no gradient.
+        bias: float `[B, N, F, S]`; or `[B, 1, F, S]` or `[B, 1, 1, S]`, which gets no gradient in the kernels.
         is_kept, scale: the results of `draw_kept` for the probabilities `[B, N, F, S]`; None and 1 without dropout.
         return_probabilities: whether to return the probabilities (before dropout) too.
 

@@ -47,8 +47,8 @@ class Encoder(BertModel):
         run             all blocks, if something comes before or after them, such as a last LayerNorm
 
     A block is called as `block(hidden, *block_inputs, query_columns, flat_indices, training=, return_attention=)`, as
-    `TransformerBlock` is. With `gradient_checkpointing`, gradients flow to `hidden` and to the block's own weights, but
-    not to `block_inputs`.
+    `TransformerBlock` is. Gradients flow to `hidden`, to the block's weights and to `block_inputs` of floats, also with
+    `gradient_checkpointing`.
 
     Args:
         config: the config of the encoder.

@@ -6,7 +6,9 @@ import pytest
 from full_disk import file_size_limit
 from tiny_checkpoints import CONFIG, assert_same_tensors, random_checkpoint
 
+from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints import what_instead
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
@@ -214,7 +216,7 @@ def test_a_bert_config_of_another_model_is_refused(format, change, message, tmp_
         ({"num_hidden_layers": 3}, "are missing: encoder/layer_2/"),
         ({"vocab_size": 11}, "the vocabulary has 10 tokens, but the config has vocab_size=11"),
         ({"hidden_act": "silu"}, "hidden_act is 'silu'. Supported: gelu"),
-        ({"model_type": "gpt2"}, "model_type is 'gpt2', which is not of BERT's family"),
+        ({"model_type": "gpt2"}, "model_type is 'gpt2', which keras_bert does not have"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key', .* Only 'absolute'"),
         ({"is_decoder": True}, "is_decoder is True, which would change the results"),
         ({"num_attention_heads": 3}, "hidden_size must be divisible by num_attention_heads"),
@@ -256,13 +258,71 @@ def test_a_damaged_config_is_refused(hugging_face, content):
 
 
 def test_a_missing_config_and_missing_weights_are_named(hugging_face, tmp_path):
-    (hugging_face / "model.safetensors").rename(hugging_face / "tf_model.h5")
-    with pytest.raises(InputError, match="neither .* nor pytorch_model.bin. .* tf_model.h5 cannot be read"):
+    (hugging_face / "model.safetensors").rename(hugging_face / "rust_model.ot")
+    with pytest.raises(InputError, match="neither .* nor pytorch_model.bin. .* rust_model.ot cannot be read"):
         read_checkpoint(hugging_face)
     write_checkpoint(random_checkpoint(), tmp_path / "google", "google")
     (tmp_path / "google" / "bert_config.json").unlink()
     with pytest.raises(InputError, match="There is no config file .*bert_config.json"):
         read_checkpoint(tmp_path / "google")
+
+
+@pytest.mark.parametrize("has_config", [True, False])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bert-q8_0.gguf", "llama.cpp's format, .* Give the folder of the model that it was made from"),
+        ("tf_model.h5", "TensorFlow classes, .* from_tf=True"),
+        ("flax_model.msgpack", "Flax classes, .* from_flax=True"),
+        ("model.onnx", "an exported graph, .* Give the folder of the model that was exported"),
+        ("onnx/model_quantized.onnx", "no weights but 'onnx/model_quantized.onnx': an exported graph"),
+    ],
+)
+def test_a_folder_with_weights_of_another_library_only_is_told_a_way_out(hugging_face, has_config, name, message):
+    (hugging_face / name).parent.mkdir(exist_ok=True)
+    (hugging_face / "model.safetensors").rename(hugging_face / name)
+    if not has_config:
+        (hugging_face / "config.json").unlink()
+    with pytest.raises(InputError, match=message) as raised:
+        read_checkpoint(hugging_face)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("has_config", [True, False])
+def test_an_adapter_without_its_model_is_told_a_way_out(hugging_face, has_config):
+    (hugging_face / "model.safetensors").rename(hugging_face / "adapter_model.safetensors")
+    (hugging_face / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "a/b"}')
+    if not has_config:
+        (hugging_face / "config.json").unlink()
+    message = (
+        r"an adapter of PEFT only \(adapter_config.json\). Merge it into its base model 'a/b' with PEFT's merge_and"
+    )
+    with pytest.raises(InputError, match=message):
+        read_checkpoint(hugging_face)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "message"),
+    [
+        (
+            "deberta-v2",
+            "contents with positions are missing. Near: ELECTRA, .*; XLM-RoBERTa for other languages. Use a",
+        ),
+        ("gemma3_text", "rotary encoder is missing. Near: .* bge-m3 and multilingual-e5 for other languages. Use a"),
+        ("qwen3", "from left to right and is no encoder. Near: ModernBERT"),
+        ("xlm_roberta", r"does not have: did you mean 'xlm-roberta'\?. Use a checkpoint of: bert"),
+        ("vit", "'vit', which keras_bert does not have. Use a checkpoint of: bert"),
+    ],
+)
+def test_an_unknown_family_is_told_what_is_near(hugging_face, model_type, message):
+    config = json.loads((hugging_face / "config.json").read_text())
+    (hugging_face / "config.json").write_text(json.dumps(config | {"model_type": model_type}))
+    with pytest.raises(InputError, match=message):
+        read_checkpoint(hugging_face)
+
+
+def test_a_family_that_can_be_read_is_not_said_to_be_missing():
+    assert not what_instead._NEAR.keys() & registry.FAMILIES.keys()
 
 
 def test_a_missing_vocabulary_is_said_and_does_no_harm(hugging_face, tmp_path, capsys):

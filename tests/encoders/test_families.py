@@ -32,6 +32,9 @@ SMALL = {
 }
 VARIANTS = {
     "roberta": ("roberta", {}),
+    "xlm-roberta": ("xlm-roberta", {}),
+    "camembert": ("camembert", {}),
+    "mpnet": ("mpnet", {}),
     "albert": ("albert", {"embedding_size": 8}),
     "albert with two groups of two blocks": ("albert", {"num_hidden_groups": 2, "inner_group_num": 2}),
     "distilbert": ("distilbert", {}),
@@ -79,9 +82,12 @@ BERTS = {
 }
 
 # The variants of a family are slow tests.
-SHORT = [name if name in registry.FAMILIES else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS]
+SLOW = ("xlm-roberta", "camembert")  # RoBERTas
+SHORT = [
+    name if name in registry.FAMILIES.keys() - SLOW else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS
+]
 # One of each encoder, and one whose layers share their weights.
-RECOMPUTING = ["roberta", "albert", "mobilebert", "modernbert", "longformer", "xlnet"]
+RECOMPUTING = ["roberta", "albert", "mobilebert", "modernbert", "longformer", "xlnet", "mpnet"]
 
 
 def small_config(variant: str) -> BertConfig:
@@ -96,6 +102,10 @@ def small_config(variant: str) -> BertConfig:
     [
         ("roberta-base", 124_645_632),
         ("roberta-large", 355_359_744),
+        ("xlm-roberta-base", 278_043_648),
+        ("xlm-roberta-large", 559_890_432),
+        ("camembert-base", 110_621_952),
+        ("mpnet-base", 109_486_464),
         ("longformer-base", 148_659_456),
         ("longformer-large", 434_600_960),
         ("bigbird-base", 127_468_800),
@@ -144,8 +154,9 @@ def test_groups_are_an_order_of_blocks():
     assert [encoder.blocks.index(block) for block in encoder.blocks_in_order()] == [0, 1, 0, 1, 2, 3, 2, 3]
 
 
-def test_padding_on_the_left_does_not_move_the_positions_of_a_roberta():
-    encoder = BertEncoder(small_config("roberta"))
+@pytest.mark.parametrize("family", ["roberta", "mpnet"])
+def test_padding_on_the_left_does_not_move_the_positions(family):
+    encoder = make_encoder(small_config(family))
     scatter_weights(encoder)
     ids = np.array([[5, 6, 7]])
     alone = encoder({"input_ids": ids, "input_mask": ids > 0})["sequence_output"]

@@ -24,6 +24,7 @@ PAGE = DOCS / "families.md"
 FAMILIES = {"roberta": "RoBERTa", "albert": "ALBERT", "distilbert": "DistilBERT", "electra": "ELECTRA"}
 FAMILIES |= {"mobilebert": "MobileBERT", "modernbert": "ModernBERT", "xlnet": "XLNet"}
 FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird"}
+FAMILIES |= {"xlm-roberta": "XLM-RoBERTa", "camembert": "CamemBERT", "mpnet": "MPNet"}
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = np.array([0, 1, 0, 1], "int32")
 
@@ -165,6 +166,7 @@ SHORT = {
     ("longformer", "packed rows, no padding"),
     ("big_bird", "packed rows, no padding"),
     ("xlnet", "packed rows, no padding"),
+    ("mpnet", "packed rows, no padding"),
 }
 
 

@@ -171,6 +171,14 @@ def test_attention(rate):
     check_same(ours, with_gradients(lambda *given: plain_attention(*given, bias, factors), query, key, value), 1e-12)
 
 
+def test_a_bias_with_scores_for_every_head_gets_a_gradient():
+    generator = np.random.default_rng(0)
+    inputs = [generator.normal(size=(2, 3, length, 4)) for length in (5, 7, 7)]
+    biases = generator.normal(size=(2, 3, 5, 7))
+    ours = with_gradients(kernels.attention, *inputs, biases)
+    check_same(ours, with_gradients(lambda *given: plain_attention(*given, 1.0), *inputs, biases), 1e-12)
+
+
 def error(found, expected):
     """The root mean square error relative to the root mean square of the numbers."""
     return np.sqrt(np.mean((tf.cast(found, "float64") - expected) ** 2) / np.mean(expected**2))

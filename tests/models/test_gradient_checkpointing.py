@@ -7,11 +7,13 @@ import tensorflow as tf
 import tiny_models
 from distributed_runs import config, pretraining_data
 from models.test_distributed_model import largest_difference, run_program
+from numpy_bert import scatter_weights
 
 from keras_bert.accelerate import tensorflow_functions
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models import trainable_parts
 from keras_bert.models.distiller import Distiller
+from keras_bert.models.encoders import make_encoder
 from keras_bert.optimization import AdamW
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
@@ -115,9 +117,9 @@ def test_with_xla_gradients_are_the_same():
 
 
 def test_the_second_computation_is_not_optimised_away():
-    def function(hidden, seeds, weights):
+    def function(inputs, seeds, weights):
         noise = tf.cast(tf.tile([seeds[0]], [4, 2]), "float32")  # [4, 4]
-        return [tf.sin(hidden @ weights[0]) * (noise @ noise)], seeds
+        return [tf.sin(inputs[0] @ weights[0]) * (noise @ noise)], seeds
 
     def count_products(computed):
         """Counts the matrix products in the code that XLA compiles for the gradients; it merges equal ones."""
@@ -126,7 +128,7 @@ def test_the_second_computation_is_not_optimised_away():
         def gradients(hidden, seed, weight):
             with tf.GradientTape() as tape:
                 tape.watch([hidden, weight])
-                (output,), _ = computed(hidden, [seed], [weight])
+                (output,), _ = computed([hidden], [seed], [weight])
                 loss = tf.reduce_sum(output**2)
             return tape.gradient(loss, [hidden, weight])
 
@@ -135,6 +137,31 @@ def test_the_second_computation_is_not_optimised_away():
 
     assert count_products(function) == 2 + 2  # two, and two for the gradients
     assert count_products(tensorflow_functions.recomputed(function)) == 2 + 2 + 2
+
+
+def gradient_of_shared_table(gradient_checkpointing, in_graph):
+    keras.utils.set_random_seed(1)
+    encoder = make_encoder(config(0.3, family="mpnet").replace(num_hidden_layers=3), dtype="float64")
+    scatter_weights(encoder)
+    encoder.gradient_checkpointing = gradient_checkpointing
+    ids = np.arange(24, dtype="int32").reshape(2, 12) + 5
+    inputs = {"input_ids": ids, "input_mask": np.array([[1] * 12, [1] * 9 + [0] * 3])}
+
+    def gradient():
+        with tf.GradientTape() as tape:
+            # The last layer runs for these tokens only.
+            vectors = encoder.vectors_at(inputs, np.array([[3, 7], [1, 5]]), training=True)["sequence_output"]
+            loss = tf.reduce_sum(vectors**3)
+        return tf.convert_to_tensor(tape.gradient(loss, encoder.distance_bias.table.value))
+
+    return (tf.function(gradient, autograph=False) if in_graph else gradient)().numpy()
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+def test_a_table_that_all_layers_share_gets_its_gradient_from_recomputed_layers(in_graph):
+    kept, recomputed = (gradient_of_shared_table(choice, in_graph) for choice in (False, True))
+    assert np.abs(kept).max() > 1e-2
+    np.testing.assert_allclose(recomputed, kept, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["pretrainer", "masked_lm", "classes", "tags", "span", "choice"])

@@ -53,6 +53,22 @@ CONFIGS = {
         {**SHAPE, "layer_norm_eps": 1e-5, "type_vocab_size": 1},
         {**SHAPE, "num_attention_heads": 4, "hidden_act": "gelu_new"},
     ],
+    "XLMRoberta": [
+        {**SHAPE, "pad_token_id": 1},
+        {**SHAPE, "pad_token_id": 1, "layer_norm_eps": 1e-5, "type_vocab_size": 1},
+        {**SHAPE, "pad_token_id": 1, "num_attention_heads": 4, "hidden_act": "gelu_new"},
+    ],
+    "Camembert": [
+        {**SHAPE, "pad_token_id": 1},
+        {**SHAPE, "pad_token_id": 1, "layer_norm_eps": 1e-5, "type_vocab_size": 1},
+        {**SHAPE, "pad_token_id": 1, "hidden_size": 24, "hidden_act": "relu"},
+    ],
+    # The third has distances of all buckets.
+    "MPNet": [
+        SHAPE,
+        {**SHAPE, "layer_norm_eps": 1e-5, "num_attention_heads": 4, "hidden_act": "gelu_new"},
+        {**SHAPE, "hidden_size": 24, "max_position_embeddings": 134},
+    ],
     "Albert": [
         {**SHAPE, "embedding_size": 8},
         {**SHAPE, "embedding_size": 16, "num_hidden_groups": 2},
@@ -104,6 +120,9 @@ OPTIONS = {
         {"num_global": 7},
         {"num_global": None, "lengths": [9, 6, 5]},
     ],
+    "XLMRoberta": [{}, {"left": True}, {"left": True}],
+    "Camembert": [{}, {"left": True}, {"left": True}],
+    "MPNet": [{}, {"left": True}, {"left": True, "lengths": [132, 60, 3]}],
     "BigBird": [{"train": True}, {"train": True, "lengths": [19, 20, 19]}, {"train": True, "lengths": [17, 17, 17]}],
 }
 HEADS = (

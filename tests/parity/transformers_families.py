@@ -7,6 +7,7 @@ inputs, and for both dtypes `hidden_states` [L + 1, B, S, H] and the logits unde
 stored as float32. Options:
 
     lengths      the lengths of the rows; [9, 6, 4] by default.
+    left         whether the padding is in front of the tokens.
     train        whether to run in training mode, in which a BigBird has random blocks.
     num_global   the number of global tokens of a Longformer. None: those that transformers selects for the task, in
                  rows of two texts.
@@ -27,7 +28,7 @@ def main(jobs_file):
         write_model(class_name, config, folder, **options)
 
 
-def write_model(class_name, config, folder, lengths=(9, 6, 4), train=False, num_global=-1):
+def write_model(class_name, config, folder, lengths=(9, 6, 4), train=False, num_global=-1, left=False):
     torch.manual_seed(0)
     model_class = getattr(transformers, class_name)
     model = model_class(model_class.config_class(**config)).train(train)
@@ -40,6 +41,7 @@ def write_model(class_name, config, folder, lengths=(9, 6, 4), train=False, num_
     config = model.config
     generator = np.random.default_rng(0)
     mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
+    mask = mask[:, ::-1] if left else mask
     ids = np.where(mask, generator.integers(3, config.vocab_size, mask.shape), config.pad_token_id)
     segments = generator.integers(0, 2, mask.shape) * (getattr(config, "type_vocab_size", 0) > 1)
     inputs = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask.astype("int64"))}

@@ -22,11 +22,12 @@ from keras_bert.serving.portable.onnx_model import write_onnx
 
 # Rows of one token make Keras warn that the softmax of a single score is always 1.
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
-FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra", "modernbert"]
+FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra", "modernbert", "mpnet"]
 ACTIVATIONS = ("gelu", "relu", "linear")  # the slow ones
 # Models of BERT and of each family that `make test` has; the others are slow. These have the network of "classifier".
 SAME_NETWORK = ("pairs", "several labels", "regression", "windows", "few-shot classifier", "cross-encoder")
 FEW = [(family, "classifier") for family in FAMILIES[1:]] + [("modernbert", "pretrainer"), ("albert", "all poolings")]
+FEW += [("mpnet", "pretrainer")]
 OTHERS = [(family, name) for family in FAMILIES[1:] for name in MODELS if (family, name) not in FEW]
 
 

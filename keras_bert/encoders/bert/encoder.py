@@ -123,5 +123,7 @@ class BertEncoder(Encoder):
         return tokens if self.takes_segments else dataclasses.replace(tokens, segments=ops.zeros_like(tokens.ids))
 
     def embed(self, tokens: Any, training: bool) -> Any:
-        positions = tokens.positions + self.config.position_offset if self.config.position_offset else tokens.positions
+        positions, offset = tokens.positions, self.config.position_offset
+        if offset:  # the row before the first position is that of padding
+            positions = ops.where(tokens.sequences > 0, positions + offset, offset - 1)
         return self.embeddings(tokens.ids, positions, tokens.segments, training=training, token_vectors=tokens.vectors)

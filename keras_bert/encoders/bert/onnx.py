@@ -104,15 +104,15 @@ class OnnxEncoder:
         return columns
 
     def _positions(self) -> str:
-        """Returns the rows of the table of positions, `[S]`; `[B, S]` if padding on the left is not counted."""
+        """Returns the rows of the table of positions, `[S]`; `[B, S]` if padding is not counted."""
         graph, mask, columns = self.graph, self.inputs[features.INPUT_MASK], self._columns()
         if not self.config.position_offset:
             return columns
         seen = graph.node("CumSum", graph.to_int64(mask), graph.weight("one", np.int64(1)))
         is_left = graph.to_int64(graph.node("Equal", seen, graph.integers(0)))
         moved = graph.node("Sub", columns, graph.node("ReduceSum", is_left, axes=[1], keepdims=1))
-        positions = graph.node("Max", moved, graph.integers(0))
-        return graph.node("Add", positions, graph.integers(self.config.position_offset))
+        counted = graph.node("Mul", graph.node("Add", moved, graph.integers(1)), graph.to_int64(mask))
+        return graph.node("Add", counted, graph.integers(self.config.position_offset - 1))  # that row is of padding
 
     def _attention_bias(self) -> str:
         """Returns 0 for tokens and a large negative number for padding, `[B, 1, 1, S]`."""

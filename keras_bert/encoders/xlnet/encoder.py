@@ -228,7 +228,7 @@ class XLNetEncoder(Encoder):
             queries = self.dropout(ops.cast(queries, self.compute_dtype), training=training)
             query_segments = ops.take_along_axis(segments, query_columns, axis=1)
             is_other_of_queries = _is_other(query_segments, key_segments)
-        # Recomputation passes gradients to `hidden` only. The second stream needs them too, and has few tokens.
+        # The second stream is not recomputed: it has few tokens.
         run_queries = block_runner(len(self.blocks), training, recomputes=False)
 
         def run_second_stream(block, hidden, bias, distances, is_other, remembered, *selected):
