@@ -24,7 +24,7 @@ class SpecialTokens:
         num_between: the number of `sep` tokens between the two texts of a pair.
         mask_takes_space: whether ASCII white space before a mask in a text belongs to the mask.
         second_segment: the segment of the second text of a pair and of what follows it: 1, or 0 if only `sep` tokens
-            divide the texts.
+            divide the texts. Rows for a RoBERTa have 1, which models of one segment ignore.
     """
 
     cls: str

@@ -32,6 +32,7 @@ WORD_PIECE_CLASSES = (
 )
 BYTE_PAIR_CLASSES = ("Roberta", "GPT2", "Longformer", "Bart")
 SENTENCE_PIECE_CLASSES = ("Albert", "XLNet", "BigBird")
+SECOND_SEGMENT = "second_segment"
 _ROLES = tuple(f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask"))
 _FURTHER_SPECIAL = ("bos_token", "eos_token")
 _LISTS_OF_SPECIAL = ("additional_special_tokens", "extra_special_tokens")
@@ -69,6 +70,7 @@ _SETTING_KEYS = KnownKeys(
         "split_special_tokens": (False,),
         "remove_space": (True,),
         "sp_model_kwargs": ({},),
+        SECOND_SEGMENT: (0, 1),
     },
 )
 _MAP_KEYS = KnownKeys(used=(*_ROLES, *_FURTHER_SPECIAL, *_LISTS_OF_SPECIAL))
@@ -186,11 +188,14 @@ def special_tokens_of(folder: str | os.PathLike, default: SpecialTokens) -> Spec
     Raises:
         InputError: a file is damaged.
     """
-    names = {}
+    names: dict[str, Any] = {}
     for file in (SPECIAL_TOKENS_FILE, SETTINGS_FILE):
         path = os.path.join(folder, file)
         values = read_json_object(path) if os.path.isfile(path) else {}
         names |= {role.removesuffix("_token"): _text_of(values[role], path) for role in _ROLES if values.get(role)}
+        # Of ours only: Hugging Face's library knows the segment by the class.
+        second = member(values, SECOND_SEGMENT, int, path)
+        names |= {} if second is None else {SECOND_SEGMENT: second}
     return dataclasses.replace(default, **names)
 
 

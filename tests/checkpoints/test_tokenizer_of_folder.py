@@ -93,6 +93,18 @@ def test_two_separators_leave_a_pair_in_one_segment():
     assert abs(scores(other, PAIRS) - before).max() > 1e-6
 
 
+def test_a_bert_with_roberta_s_tokenizer_has_one_segment_in_a_pair_as_in_transformers(tmp_path):
+    model = classifier("bert", byte_pairs())
+    model.save_pretrained(tmp_path / "theirs", format="huggingface")
+    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    (tmp_path / "theirs" / "config.json").write_text(json.dumps({**config, "tokenizer_class": "RobertaTokenizer"}))
+    again = SequenceClassifier.from_pretrained(tmp_path / "theirs")
+    assert (model.vocabulary.special_tokens.second_segment, again.vocabulary.special_tokens.second_segment) == (1, 0)
+    again.save_pretrained(tmp_path / "ours")
+    ours = SequenceClassifier.from_pretrained(tmp_path / "ours")
+    assert (ours.vocabulary.sha256, ours.vocabulary.special_tokens.second_segment) == (again.vocabulary.sha256, 0)
+
+
 def test_a_model_of_one_segment_ignores_the_second(tmp_path):
     model = classifier(*CASES["roberta with KLUE's WordPiece"])
     assert model.config.type_vocab_size == 1

@@ -12,6 +12,8 @@ import tiny
 import tokenizers
 
 from keras_bert import InputError, Vocabulary, WordPieceTokenizer, load_vocabulary
+from keras_bert.checkpoints.hugging_face_tokenizer import write_tokenizer
+from keras_bert.config import BertConfig
 from keras_bert.records.segment_rows import join_segments
 from keras_bert.records.segments import pack_segments
 from keras_bert.tokenization.added_tokens import AddedToken
@@ -137,6 +139,20 @@ def test_a_generic_class_has_the_form_of_its_tokenizer_json(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
     with pytest.raises(InputError, match=r"makes the rows '<s> A </s> and <s> A </s> </s> B </s>'. Supported are"):
         read_word_piece(tmp_path)
+
+
+def test_the_tokenizer_json_that_is_written_gives_the_same_ids_and_rows(tmp_path):
+    vocabulary = mpnet("[E1]", added_tokens=[AddedToken("[E1]", normalized=False)])
+    write_tokenizer(tmp_path, vocabulary, BertConfig(vocab_size=len(vocabulary)))
+    assert read_word_piece(tmp_path) == (vocabulary, True)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    ours = WordPieceTokenizer(vocabulary)
+    for text in ("the quickest fox", "the [E1] fox", "a" * 100, "a" * 101, "zebra [MASK]"):
+        assert theirs.encode(text, add_special_tokens=False).ids == ours.encode(text), text
+    pair = theirs.encode("the", "fox  <mask>")
+    the, fox, mask = (vocabulary.ids[token] for token in ("the", "fox", "<mask>"))
+    assert pair.ids == [0, the, 2, 2, fox, mask, 2]
+    assert not any(pair.type_ids)
 
 
 @needs_folders
