@@ -67,9 +67,10 @@ def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> 
     For WordPiece these are `vocab.txt`, `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`. For
     the other kinds they are the files that the tokenizer's `save` writes.
     """
-    theirs = config.family.hugging_face
-    if theirs and theirs.tokenizer_class and isinstance(vocabulary, SentencePieceTokenizer):
-        vocabulary.save(folder, tokenizer_class=theirs.tokenizer_class)
+    if isinstance(vocabulary, SentencePieceTokenizer):
+        theirs = config.family.hugging_face
+        # transformers puts the mask of some classes behind all pieces.
+        vocabulary.without_spare_rows().save(folder, tokenizer_class=theirs and theirs.tokenizer_class)
         return
     if not isinstance(vocabulary, Vocabulary):
         vocabulary.save(folder)

@@ -21,8 +21,9 @@ graph_added_tokens.py      the same in the TensorFlow graph
 nfc.py                     Unicode's normalisation form C in Python
 graph_nfc.py               the same in the TensorFlow graph
 stream_vocabulary.py       words or characters of running text, for language models
-sentence_piece.py          SentencePiece in Python, with character offsets, as ALBERT uses it
-sentence_piece_files.py    its files in Hugging Face's folders
+sentence_piece.py          SentencePiece in Python, with character offsets
+sentence_piece_files.py    its files in folders of Hugging Face: the model file or tokenizer.json, and settings
+sentence_piece_forms.py    how the tokenizers of the classes of Hugging Face differ: ids, special tokens, files
 sentence_piece_model.py    its model file: pieces, and the rules that normalise texts
 graph_sentence_piece.py    the same in the TensorFlow graph, with byte offsets
 tokenizer_files.py         bounded reads

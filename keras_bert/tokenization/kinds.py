@@ -7,7 +7,7 @@ from typing import NamedTuple
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member
 from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
-from keras_bert.tokenization import byte_pair, sentence_piece
+from keras_bert.tokenization import byte_pair, sentence_piece_forms
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
 from keras_bert.tokenization.sentence_piece_files import read_sentence_piece
@@ -84,8 +84,8 @@ def read_folder(
     if kind == WORD_PIECE:
         return _word_piece(folder, makes_rows)
     if kind == SENTENCE_PIECE:
-        tokenizer = _sentence_piece(folder)
-        return tokenizer, tokenizer.do_lower_case
+        tokenizer = read_sentence_piece(folder)
+        return tokenizer, tokenizer and tokenizer.do_lower_case
     vocabulary, merges = (os.path.join(folder, name) for name in (byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE))
     found = [file for file in (vocabulary, merges) if os.path.isfile(file)]
     if len(found) == 1:
@@ -106,7 +106,7 @@ class _Kind(NamedTuple):
 _KINDS = {
     WORD_PIECE: _Kind("WordPiece", (VOCABULARY_FILE,)),
     BYTE_PAIR: _Kind("BPE", (byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE)),
-    SENTENCE_PIECE: _Kind("Unigram", (sentence_piece.MODEL_FILE, "sentencepiece.bpe.model", "spm.model")),
+    SENTENCE_PIECE: _Kind("Unigram", sentence_piece_forms.MODEL_FILES),
 }
 
 
@@ -145,12 +145,6 @@ def _word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple[Voc
     return read_word_piece(folder, makes_rows) or (None, None)
 
 
-def _sentence_piece(folder: str | os.PathLike) -> SentencePieceTokenizer:
-    if os.path.isfile(os.path.join(folder, sentence_piece.MODEL_FILE)):
-        return SentencePieceTokenizer.from_folder(folder)
-    return read_sentence_piece(folder)
-
-
 def _model_of_tokenizer_json(folder: str | os.PathLike) -> str | None:
     """Returns the kind of the model in a folder's tokenizer.json, or None without one."""
     file = os.path.join(folder, TOKENIZER_FILE)
@@ -171,7 +165,7 @@ def load_vocabulary(path: str | os.PathLike) -> TokenTable:
     if vocabulary is None:
         raise InputError(
             f"{os.fspath(path)} has no vocabulary. Expected: vocab.txt (WordPiece), vocab.json and merges.txt "
-            "(byte-level BPE), or spiece.model (SentencePiece)."
+            f"(byte-level BPE), or one of {', '.join(sentence_piece_forms.MODEL_FILES)} (SentencePiece)."
         )
     return vocabulary
 

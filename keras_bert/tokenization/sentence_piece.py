@@ -1,10 +1,10 @@
-"""SentencePiece in Python, with character offsets, as ALBERT and XLNet use it.
+"""SentencePiece in Python, with character offsets.
 
 The library `sentencepiece` finds the tokens. Around it:
 
-1. Texts are prepared as ALBERT and XLNet prepare them, unless accents are kept (`SentencePieceModel.without_accents`).
-2. A token that ends with a digit and a comma is divided: "▁2010," -> "▁2010", ",". The rule is that of
-   google-research/albert and zihangdai/xlnet, `encode_pieces`. Hugging Face's fast tokenizers do not have it.
+1. Texts are prepared as ALBERT and XLNet prepare them, unless accents are kept (`SentencePieceModel.prepared`).
+2. In ALBERT and XLNet, a token that ends with a digit and a comma is divided: "▁2010," -> "▁2010", ",". The rule is
+   that of google-research/albert and zihangdai/xlnet, `encode_pieces`. Hugging Face's fast tokenizers do not have it.
 3. Special tokens never match text, even if the model file would match them.
 
 Offsets: a token covers its source characters, without the white space at its ends. Both parts of a token that step 2
@@ -22,32 +22,26 @@ from typing import Any
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import read_small_file
-from keras_bert.program.json_files import member
 from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter, check_added_tokens
 from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
+from keras_bert.tokenization.sentence_piece_forms import (
+    ALBERT,
+    ALBERT_SPECIAL_TOKENS,
+    MODEL_FILES,
+    XLNET,
+    XLNET_SPECIAL_TOKENS,
+    SentencePieceForm,
+    form_of,
+)
 from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, Piece, SentencePieceModel
 from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens
 from keras_bert.tokenization.tokenizer_json import (
-    SENTENCE_PIECE_CLASSES,
     SETTINGS_FILE,
     added_tokens_decoder,
-    read_added_tokens,
-    read_settings,
     settings_text,
-    special_tokens_of,
     without_roles,
 )
 
-MODEL_FILE = "spiece.model"
-# The start of the names of ALBERT's tokenizers in Hugging Face.
-ALBERT_CLASS = "AlbertTokenizer"
-XLNET_CLASS = "XLNetTokenizer"
-ALBERT_SPECIAL_TOKENS = SpecialTokens(
-    cls="[CLS]", sep="[SEP]", pad="<pad>", unk="<unk>", mask="[MASK]", mask_takes_space=True
-)
-XLNET_SPECIAL_TOKENS = SpecialTokens(
-    cls="<cls>", sep="<sep>", pad="<pad>", unk="<unk>", mask="<mask>", mask_takes_space=True
-)
 SPACE_MARK = "▁"
 # The white space of str.isspace. No token's offsets begin or end with it.
 STRIPPED = frozenset(map(chr, WHITE_SPACE | {0x1C, 0x1D, 0x1E, 0x1F}))
@@ -67,10 +61,12 @@ class SentencePieceTokenizer(Tokenizer):
             capitals and no accents.
         added_tokens: tokens that are found in a text, as it is, before the model sees it. Those that the model does not
             have follow its pieces.
+        form: the order of the ids, and what else differs between the classes of Hugging Face. Of ALBERT's and XLNet's,
+            the special tokens decide.
 
     Raises:
-        InputError: the model is damaged or of another kind, or lacks a special token; or an added token is to be found
-            in the normalised text.
+        InputError: the model is damaged, of another kind or of another form, or lacks a special token; or an added
+            token is to be found in the normalised text.
 
     Reference: Kudo and Richardson 2018, "SentencePiece: A simple and language independent subword tokenizer".
     """
@@ -84,14 +80,22 @@ class SentencePieceTokenizer(Tokenizer):
         do_lower_case: bool = True,
         keep_accents: bool | None = None,
         added_tokens: Sequence[AddedToken] = (),
+        form: SentencePieceForm | None = None,
     ):
         self.model = model
         self.special_tokens = special_tokens
+        if form is None or form.prepares:
+            form = XLNET if special_tokens == XLNET_SPECIAL_TOKENS else ALBERT
+        self.form = form
         self.do_lower_case = do_lower_case
-        self.keep_accents = not do_lower_case if keep_accents is None else keep_accents
-        if do_lower_case and self.keep_accents:
+        self.keep_accents = not (do_lower_case and form.prepares) if keep_accents is None else keep_accents
+        if do_lower_case and form.lower_case is None:
+            raise InputError(f"A {form.tokenizer_class} keeps capitals. Set do_lower_case to False.")
+        if form.prepares and do_lower_case and self.keep_accents:
             raise InputError("SentencePiece in lower case has no accents. Set do_lower_case or keep_accents to False.")
-        self._pieces, self.effective_model = _read_model(model, special_tokens, do_lower_case, self.keep_accents)
+        if not (form.prepares or self.keep_accents):
+            raise InputError(f"A {form.tokenizer_class} keeps accents. Set keep_accents to True.")
+        self._pieces, self.effective_model = _read_model(model, special_tokens, do_lower_case, self.keep_accents, form)
         self.added_tokens = tuple(added_tokens)
         pieces = [piece.text for piece in self._pieces]
         self.tokens = (*pieces, *(token.content for token in added_tokens if token.content not in set(pieces)))
@@ -100,11 +104,12 @@ class SentencePieceTokenizer(Tokenizer):
             _check_added_tokens(self.added_tokens, self.ids, special_tokens)
             self._cutter = AddedTokenCutter(self.added_tokens, self.ids)
         self._processor = _processor(self.effective_model)
-        self.divided = _divided_tokens(self.tokens, self.ids, self._processor)
+        self.divided = _divided_tokens(self.tokens, self.ids, self._processor) if form.prepares else {}
 
     def __reduce__(self):
         settings = (self.do_lower_case, self.keep_accents, self.added_tokens)
-        return SentencePieceTokenizer, (self.model, self.special_tokens, *settings)
+        further = () if self.form.prepares else (self.form,)
+        return SentencePieceTokenizer, (self.model, self.special_tokens, *settings, *further)
 
     @classmethod
     def from_file(
@@ -115,68 +120,67 @@ class SentencePieceTokenizer(Tokenizer):
         keep_accents: bool | None = None,
         added_tokens: Sequence[AddedToken] = (),
     ) -> "SentencePieceTokenizer":
-        """Reads a model file. By default, a model with the token <cls> is that of an XLNet, others are ALBERT's.
+        """Reads a model file.
+
+        By default, a `sentencepiece.bpe.model` is that of an XLM-RoBERTa, an `spm.model` that of a DeBERTa, another
+        model with the token <cls> that of an XLNet, and others are ALBERT's.
 
         Raises:
             InputError: the file is missing, or for the reasons given in the class.
         """
         data = read_small_file(path)
-        with _named(path):
-            is_xlnet = _are_of_xlnet([piece.text for piece in _parsed(data).pieces])
-            special_tokens = special_tokens or (XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
-            do_lower_case = not is_xlnet if do_lower_case is None else do_lower_case
-            keep_accents = False if is_xlnet and keep_accents is None else keep_accents
-            return cls(data, special_tokens, do_lower_case, keep_accents, added_tokens)
+        with named(path):
+            form = form_of(None, os.path.basename(path), [piece.text for piece in parsed(data).pieces])
+            do_lower_case = bool(form.lower_case) if do_lower_case is None else do_lower_case
+            keep_accents = False if form == XLNET and keep_accents is None else keep_accents
+            return cls(data, special_tokens or form.special_tokens, do_lower_case, keep_accents, added_tokens, form)
 
     @classmethod
     def from_folder(cls, folder: str | os.PathLike) -> "SentencePieceTokenizer":
-        """Reads `spiece.model`, and the settings and added tokens in the files beside it.
+        """Reads the model file or `tokenizer.json` of a folder, with the settings and added tokens beside it.
 
-        The settings used are `do_lower_case`, `keep_accents` and the names of the special tokens. By default, the
-        tokenizer of an ALBERT lower-cases and removes accents, that of an XLNet removes accents, others do neither.
+        The settings used are `tokenizer_class`, `do_lower_case`, `keep_accents` and the names of the special tokens. By
+        default, the tokenizer of an ALBERT lower-cases and removes accents, that of an XLNet removes accents, others do
+        neither.
 
         Raises:
             InputError: as `from_file`, or the settings are damaged or not supported.
         """
-        settings, path = read_settings(folder, SENTENCE_PIECE_CLASSES), os.path.join(folder, SETTINGS_FILE)
-        file = os.path.join(folder, MODEL_FILE)
-        data = read_small_file(file)
-        with _named(file):
-            tokens = [piece.text for piece in _parsed(data).pieces]
-        default = XLNET_CLASS if _are_of_xlnet(tokens) else ALBERT_CLASS
-        its_class = member(settings, "tokenizer_class", str, path, default)
-        is_xlnet = its_class.startswith(XLNET_CLASS)
-        do_lower_case = member(settings, "do_lower_case", bool, path, its_class.startswith(ALBERT_CLASS))
-        keep_accents = member(settings, "keep_accents", bool, path, not (do_lower_case or is_xlnet))
-        if keep_accents and do_lower_case:
-            raise InputError(
-                f"{path} has do_lower_case=True and keep_accents=True. Texts in lower case have no accents here: set "
-                "one of the two to false."
-            )
-        special_tokens = special_tokens_of(folder, XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
-        ids = {token: number for number, token in enumerate(tokens)}
-        added = beyond_model(read_added_tokens(folder, {}, settings, ids), special_tokens, set(tokens))
-        with _named(file):
-            return cls(data, special_tokens, do_lower_case, keep_accents, added)
+        from keras_bert.tokenization.sentence_piece_files import read_sentence_piece
+
+        found = read_sentence_piece(folder)
+        if found is None:
+            raise InputError(f"{os.fspath(folder)} has no {', '.join(MODEL_FILES)} or tokenizer.json. Copy one there.")
+        return found
 
     def save(self, folder: str | os.PathLike, tokenizer_class: str | None = None) -> None:
-        """Writes `spiece.model` and `tokenizer_config.json`, as this class of Hugging Face reads them; by default that
-        of XLNet if [CLS] is called <cls>, else that of ALBERT."""
+        """Writes the model file and `tokenizer_config.json`, as Hugging Face's class of this form reads them.
+
+        Args:
+            folder: the folder, which exists.
+            tokenizer_class: another class that reads ALBERT's and XLNet's form.
+        """
         for name, content in self._files(tokenizer_class).items():
             with atomic_file(os.path.join(folder, name)) as file:
                 file.write(content)
 
     def _files(self, tokenizer_class: str | None = None) -> dict[str, bytes]:
-        added = added_tokens_decoder(self.added_tokens, self.ids)
-        settings = settings_text(
-            self.special_tokens,
-            tokenizer_class or (XLNET_CLASS if self.special_tokens == XLNET_SPECIAL_TOKENS else ALBERT_CLASS),
-            do_lower_case=self.do_lower_case,
-            keep_accents=self.keep_accents,
-            remove_space=True,
-            **({"added_tokens_decoder": added} if added else {}),
-        )
-        return {MODEL_FILE: self.model, SETTINGS_FILE: settings.encode()}
+        form, settings = self.form, {}
+        if form.lower_case is not None:
+            settings["do_lower_case"] = self.do_lower_case
+        if form.prepares:
+            settings |= {"keep_accents": self.keep_accents, "remove_space": True}
+        added = self.added_tokens
+        if added and form.appends_mask:
+            # Without its id, transformers would give it to the first added token.
+            mask = self.special_tokens.mask
+            takes_space = self.special_tokens.mask_takes_space
+            added = (AddedToken(mask, lstrip=takes_space, normalized=False, special=True), *added)
+        if added:
+            settings["added_tokens_decoder"] = added_tokens_decoder(added, self.ids)
+        name = tokenizer_class if tokenizer_class and form.prepares else form.tokenizer_class
+        text = settings_text(self.special_tokens, name, **settings)
+        return {form.model_file: self.model, SETTINGS_FILE: text.encode()}
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -193,11 +197,27 @@ class SentencePieceTokenizer(Tokenizer):
                 f"The table has {size} rows for {len(self.tokens)} tokens. Rows without a token are supported only if "
                 "all tokens are pieces of the SentencePiece model."
             )
-        model = _parsed(self.model)
-        spare = (Piece(f"<unused_row_{number}>", 0.0, CONTROL) for number in range(len(self.tokens), size))
-        data = dataclasses.replace(model, pieces=(*model.pieces, *spare)).to_bytes()
-        arguments = (self.special_tokens, self.do_lower_case, self.keep_accents, self.added_tokens)
-        return SentencePieceTokenizer(data, *arguments)
+        pieces = parsed(self.model).pieces
+        mask = self.special_tokens.mask
+        if self.form.appends_mask and mask not in {piece.text for piece in pieces}:
+            pieces = (*pieces, Piece(mask, 0.0, CONTROL))
+        spare = (Piece(_spare_name(number), 0.0, CONTROL) for number in range(len(self.tokens), size))
+        return self._with_pieces((*pieces, *spare))
+
+    def without_spare_rows(self) -> "SentencePieceTokenizer":
+        """Returns the tokenizer of which `with_spare_rows` made this one."""
+        count, pieces = len(self.tokens), parsed(self.model).pieces
+        while self.tokens[count - 1] == _spare_name(count - 1):
+            count, pieces = count - 1, pieces[:-1]
+        if count == len(self.tokens):
+            return self
+        has_mask = self.form.appends_mask and pieces[-1] == Piece(self.special_tokens.mask, 0.0, CONTROL)
+        return self._with_pieces(pieces[:-1] if has_mask else pieces)
+
+    def _with_pieces(self, pieces: tuple[Piece, ...]) -> "SentencePieceTokenizer":
+        data = dataclasses.replace(parsed(self.model), pieces=pieces).to_bytes()
+        settings = (self.do_lower_case, self.keep_accents, self.added_tokens, self.form)
+        return SentencePieceTokenizer(data, self.special_tokens, *settings)
 
     def text_ids(self) -> list[int]:
         """Returns the ids of the tokens that match text, without special ones."""
@@ -258,13 +278,21 @@ class SentencePieceTokenizer(Tokenizer):
         return GraphSentencePiece(self)
 
 
-_parsed = functools.lru_cache(maxsize=2)(SentencePieceModel.from_bytes)
+parsed = functools.lru_cache(maxsize=2)(SentencePieceModel.from_bytes)
 
 
 @functools.lru_cache(maxsize=4)
-def _read_model(data: bytes, special_tokens: SpecialTokens, do_lower_case: bool, keep_accents: bool):
-    """Returns the pieces, and the model that the library and the graph run."""
-    model = _parsed(data)
+def _read_model(
+    data: bytes, special_tokens: SpecialTokens, do_lower_case: bool, keep_accents: bool, form: SentencePieceForm
+):
+    """Returns the pieces in the order of their ids, and the model that the library and the graph run."""
+    model = parsed(data)
+    if not (form.prepares or model.is_unigram):
+        raise InputError(
+            f"The SentencePiece model is BPE, but a {form.tokenizer_class} has a unigram model. Give the file of the "
+            "original model."
+        )
+    model = dataclasses.replace(model, pieces=form.in_order_of_ids(model.pieces, special_tokens.mask))
     check_special_tokens(
         special_tokens, {piece.text: number for number, piece in enumerate(model.pieces)}, "The SentencePiece model"
     )
@@ -272,7 +300,8 @@ def _read_model(data: bytes, special_tokens: SpecialTokens, do_lower_case: bool,
     pieces = tuple(piece._replace(type=CONTROL) if piece.text in never_text else piece for piece in model.pieces)
     model = dataclasses.replace(model, pieces=pieces)
     with _explain_refusal():
-        return pieces, (model if keep_accents else model.without_accents(do_lower_case)).to_bytes()
+        changes = do_lower_case or not keep_accents
+        return pieces, (model.prepared(do_lower_case, keep_accents) if changes else model).to_bytes()
 
 
 def beyond_model(
@@ -293,13 +322,8 @@ def _check_added_tokens(tokens: Sequence[AddedToken], ids: Mapping[str, int], sp
         )
 
 
-def _are_of_xlnet(tokens: Collection[str]) -> bool:
-    """Returns whether the tokens have the name of [CLS] in XLNet's, and not that in ALBERT's."""
-    return XLNET_SPECIAL_TOKENS.cls in tokens and ALBERT_SPECIAL_TOKENS.cls not in tokens
-
-
 @contextlib.contextmanager
-def _named(path: str | os.PathLike):
+def named(path: str | os.PathLike):
     """Puts the name of the file in front of errors in this block."""
     try:
         yield
@@ -336,6 +360,10 @@ def _divided_tokens(tokens: Sequence[str], ids: Mapping[str, int], processor) ->
             parts = ([ids.get(first, processor.unk_id())] if first else []) + parts[1:]
         divided[number] = (*parts, ids[","])
     return divided
+
+
+def _spare_name(number: int) -> str:
+    return f"<unused_row_{number}>"
 
 
 def _as_bytes(text: str | bytes) -> bytes:

@@ -1,18 +1,28 @@
-"""SentencePiece's files in the folders of Hugging Face."""
+"""SentencePiece's files in the folders of Hugging Face: the model file, `tokenizer.json`, settings and added tokens.
+
+Where SentencePiece and tokenizers of a `tokenizer.json` differ, as for decomposed letters, ours are SentencePiece's.
+"""
 
 import base64
 import os
 import reprlib
 from collections.abc import Mapping
+from typing import Any
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import member
-from keras_bert.tokenization.sentence_piece import (
-    ALBERT_SPECIAL_TOKENS,
-    XLNET_SPECIAL_TOKENS,
-    SentencePieceTokenizer,
-    beyond_model,
+from keras_bert.program.json_files import member, read_json_object
+from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer, beyond_model, named, parsed
+from keras_bert.tokenization.sentence_piece_forms import (
+    ALBERT,
+    CAMEMBERT,
+    DEBERTA,
+    MODEL_FILES,
+    XLM_ROBERTA,
+    XLNET,
+    SentencePieceForm,
+    form_of,
 )
 from keras_bert.tokenization.sentence_piece_model import (
     CONTROL,
@@ -21,10 +31,12 @@ from keras_bert.tokenization.sentence_piece_model import (
     USER_DEFINED,
     Piece,
     SentencePieceModel,
+    composing_rules,
 )
 from keras_bert.tokenization.tokenizer_files import check_count
 from keras_bert.tokenization.tokenizer_json import (
     SENTENCE_PIECE_CLASSES,
+    SETTINGS_FILE,
     TOKENIZER_FILE,
     check_row_form,
     parts_of,
@@ -34,28 +46,88 @@ from keras_bert.tokenization.tokenizer_json import (
     special_tokens_of,
 )
 
+_CONFIG_FILE = "config.json"
+# The classes of folders that state only the family of their model.
+_CLASSES = {
+    "xlm-roberta": XLM_ROBERTA.tokenizer_class,
+    "camembert": CAMEMBERT.tokenizer_class,
+    "deberta-v2": DEBERTA.tokenizer_class,
+}
 _SPLITTER_KEYS = KnownKeys(
     used=("type",),
     fixed={"replacement": ("▁",), "prepend_scheme": ("always",), "add_prefix_space": (True,), "split": (True,)},
 )
-_NORMALIZER_KEYS = KnownKeys(used=("type", "precompiled_charsmap", "pattern", "content"))
-_MODEL_KEYS = KnownKeys(used=("type", "vocab", "unk_id"), fixed={"byte_fallback": (False,)})
-# Steps of ALBERT's normaliser in tokenizer.json; XLNet's has the first two. `SentencePieceModel.without_accents`
-# implements these three; SentencePiece itself joins spaces.
-_LOWER_CASE = ["NFKD", "StripAccents", "Lowercase"]
-_REPLACED = (
-    ("Replace", {"String": "``"}, '"'),
-    ("Replace", {"String": "''"}, '"'),
-    ("Replace", {"Regex": " {2,}"}, " "),
+_NORMALIZER_KEYS = KnownKeys(
+    used=("type", "precompiled_charsmap", "pattern", "content"), harmless=("strip_left", "strip_right")
 )
+_MODEL_KEYS = KnownKeys(used=("type", "vocab", "unk_id"), fixed={"byte_fallback": (False,)})
+_LOWER_CASE = "Lowercase"
+# Steps of normalisers that change no token: SentencePiece itself joins spaces, and removes those at the ends.
+_OF_SPACES = (
+    ("Strip", None, None),
+    ("Replace", {"Regex": " {2,}"}, " "),
+    ("Replace", {"Regex": " {2,}"}, "▁"),
+)
+# The other steps of ALBERT's; XLNet's has the first two of the second row. `SentencePieceModel.prepared` implements
+# them.
+_QUOTES = (("Replace", {"String": "``"}, '"'), ("Replace", {"String": "''"}, '"'))
+_PREPARING = ["NFKD", "StripAccents", _LOWER_CASE]
+# Steps with which transformers 5 replaces the rules of a DeBERTa's model.
+_COMPOSING = [("Replace", {"Regex": r"\s{2,}|[\n\r\t]"}, " "), ("NFC", None, None)]
 
 
-def read_sentence_piece(path: str) -> SentencePieceTokenizer | None:
-    """Returns the tokenizer of a `tokenizer.json`, the only file that transformers 5 writes; None without one."""
-    file = os.path.join(path, TOKENIZER_FILE)
-    if not os.path.isfile(file):
+def read_sentence_piece(folder: str | os.PathLike) -> SentencePieceTokenizer | None:
+    """Returns the tokenizer of a folder's model file or, without one, of its `tokenizer.json`; None without both.
+
+    Raises:
+        InputError: a file is damaged or not supported, or two files disagree.
+    """
+    files = (os.path.join(folder, name) for name in (*MODEL_FILES, TOKENIZER_FILE))
+    file = next(filter(os.path.isfile, files), None)
+    if file is None:
         return None
-    values, settings = read_tokenizer_json(path), read_settings(path, SENTENCE_PIECE_CLASSES)
+    settings = read_settings(folder, SENTENCE_PIECE_CLASSES)
+    return (_of_tokenizer_file if file.endswith(TOKENIZER_FILE) else _of_model_file)(folder, file, settings)
+
+
+def _of_model_file(folder: str | os.PathLike, file: str, settings: Mapping[str, Any]) -> SentencePieceTokenizer:
+    data = read_small_file(file)
+    with named(file):
+        pieces = parsed(data).pieces
+    its_class, path = _class_of(folder, settings), os.path.join(folder, SETTINGS_FILE)
+    tokens = [piece.text for piece in pieces]
+    form = form_of(its_class, os.path.basename(file), tokens)
+    values = {} if form.prepares else read_tokenizer_json(folder)
+    stated = _vocabulary(values, os.path.join(folder, TOKENIZER_FILE)) if values else []
+    if its_class is None and stated:
+        form = form_of(its_class, os.path.basename(file), [text for text, _ in stated])
+    # Another class with ALBERT's form, such as BigBird's, changes nothing by default.
+    lower_case = form.lower_case and (form != ALBERT or its_class is None or its_class.startswith(form.tokenizer_class))
+    do_lower_case = member(settings, "do_lower_case", bool, path, lower_case) if form.lower_case is not None else False
+    keep_accents = True
+    if form.prepares:
+        keep_accents = member(settings, "keep_accents", bool, path, not (do_lower_case or form == XLNET))
+        if keep_accents and do_lower_case:
+            raise InputError(
+                f"{path} has do_lower_case=True and keep_accents=True. Texts in lower case have no accents here: set "
+                "one of the two to false."
+            )
+    special_tokens = special_tokens_of(folder, form.special_tokens)
+    with named(file):
+        tokens = [piece.text for piece in form.in_order_of_ids(pieces, special_tokens.mask)]
+    if [text for text, _ in stated] != tokens[: len(stated)]:
+        raise InputError(
+            f"{os.path.join(folder, TOKENIZER_FILE)} has other tokens than {file}. They belong to different models: "
+            "remove one of the two from a copy of the folder."
+        )
+    ids = {token: number for number, token in enumerate(tokens)}
+    added = beyond_model(read_added_tokens(folder, values, settings, ids), special_tokens, set(tokens))
+    with named(file):
+        return SentencePieceTokenizer(data, special_tokens, do_lower_case, keep_accents, added, form)
+
+
+def _of_tokenizer_file(folder: str | os.PathLike, file: str, settings: Mapping[str, Any]) -> SentencePieceTokenizer:
+    values = read_tokenizer_json(folder)
     model = member(values, "model", dict, file, {})
     if model.get("type") != "Unigram":
         raise InputError(f"{file}: the model is {reprlib.repr(model.get('type'))}. Only Unigram is supported.")
@@ -66,44 +138,72 @@ def read_sentence_piece(path: str) -> SentencePieceTokenizer | None:
         raise InputError(f"{file}: the pre_tokenizer is {splitters}. Only Metaspace is supported, as in ALBERT.")
     for part in parts:
         _SPLITTER_KEYS.check(part, f"{file}: pre_tokenizer")
-    do_lower_case, keep_accents, rules = _normalizer(values, file)
-    vocab = member(model, "vocab", list, file, [])
-    check_count(len(vocab), "tokens", file)
-    ids = {entry[0]: number for number, entry in enumerate(vocab) if isinstance(entry, list) and entry}
-    added = read_added_tokens(path, values, settings, ids)
-    is_xlnet = {*XLNET_SPECIAL_TOKENS.names} <= ids.keys()
-    special = special_tokens_of(path, XLNET_SPECIAL_TOKENS if is_xlnet else ALBERT_SPECIAL_TOKENS)
-    check_row_form(values, special, ids, path, has_segments=not is_xlnet, last_is_cls=is_xlnet)
+    vocab = _vocabulary(values, file)
+    form = form_of(_class_of(folder, settings), TOKENIZER_FILE, [text for text, _ in vocab])
+    do_lower_case, keep_accents, rules = _normalizer(values, form, file)
+    if form == DEBERTA:
+        do_lower_case = member(settings, "do_lower_case", bool, file, do_lower_case)
+    special = special_tokens_of(folder, form.special_tokens)
+    ids = {text: number for number, (text, _) in enumerate(vocab)}
+    if form.appends_mask:
+        ids.setdefault(special.mask, len(ids))
+    added = read_added_tokens(folder, values, settings, ids)
+    has_segments = special.num_between == 1 and form != XLNET
+    check_row_form(values, special, ids, folder, has_segments=has_segments, last_is_cls=form == XLNET)
     types = {token.content: CONTROL if token.special else USER_DEFINED for token in added}
-    pieces = []
-    for number, entry in enumerate(vocab):
+    pieces = [
+        Piece(text, score, UNKNOWN if number == model.get("unk_id") else types.get(text, NORMAL))
+        for number, (text, score) in enumerate(vocab)
+    ]
+    with named(file):
+        data = SentencePieceModel(form.in_order_of_file(pieces, special.mask), rules).to_bytes()
+        further = beyond_model(added, special, {text for text, _ in vocab})
+        return SentencePieceTokenizer(data, special, do_lower_case, keep_accents, further, form)
+
+
+def _class_of(folder: str | os.PathLike, settings: Mapping[str, Any]) -> str | None:
+    """Returns the name of the tokenizer's class that a folder states, by itself or by the family of its model."""
+    stated = member(settings, "tokenizer_class", str, os.path.join(folder, SETTINGS_FILE))
+    file = os.path.join(folder, _CONFIG_FILE)
+    if stated is not None or not os.path.isfile(file):
+        return stated
+    return _CLASSES.get(member(read_json_object(file), "model_type", str, file, ""))
+
+
+def _vocabulary(values: Mapping[str, Any], file: str) -> list[tuple[str, float]]:
+    """Returns the pieces and scores of a tokenizer.json."""
+    vocab = member(member(values, "model", dict, file, {}), "vocab", list, file, [])
+    check_count(len(vocab), "tokens", file)
+    for entry in vocab:
         if not isinstance(entry, list) or [type(part) for part in entry] not in ([str, float], [str, int]):
             raise InputError(f"{file}: a piece must be a text and its score. Received: {reprlib.repr(entry)}")
-        kind = UNKNOWN if number == model.get("unk_id") else types.get(entry[0], NORMAL)
-        pieces.append(Piece(entry[0], float(entry[1]), kind))
-    try:
-        data = SentencePieceModel(tuple(pieces), rules).to_bytes()
-        further = beyond_model(added, special, {entry[0] for entry in vocab})
-        return SentencePieceTokenizer(data, special, do_lower_case, keep_accents, further)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
+    return [(text, float(score)) for text, score in vocab]
 
 
-def _normalizer(values: Mapping, file: str) -> tuple[bool, bool, bytes]:
+def _normalizer(values: Mapping[str, Any], form: SentencePieceForm, file: str) -> tuple[bool, bool, bytes]:
     """Returns whether texts are lower-cased, whether accents stay, and the compiled rules of a SentencePiece model."""
     rules, steps = b"", []
     for part in parts_of(values, "normalizer", "normalizers", file):
         _NORMALIZER_KEYS.check(part, f"{file}: normalizer")
-        if part.get("type") == "Precompiled":
+        step = (part.get("type"), part.get("pattern"), part.get("content"))
+        if step[0] == "Precompiled":
             try:
                 rules = base64.b64decode(member(part, "precompiled_charsmap", str, file, ""), validate=True)
             except ValueError:
                 raise InputError(f"{file}: precompiled_charsmap is not base64.") from None
-        elif (part.get("type"), part.get("pattern"), part.get("content")) not in _REPLACED:
-            steps.append(part.get("type"))
-    if steps not in ([], _LOWER_CASE[:2], _LOWER_CASE):
-        raise InputError(
-            f"{file}: the normalizer has the steps {reprlib.repr(steps)}. Supported are Precompiled, and either all, "
-            f"the first two or none of {_LOWER_CASE}."
-        )
-    return steps == _LOWER_CASE, not steps, rules
+        elif step not in _OF_SPACES and not (form.prepares and step in _QUOTES):
+            steps.append(step)
+    lower_case = (_LOWER_CASE, None, None) in steps
+    kinds = [kind for kind, _, _ in steps]
+    if form.prepares and kinds in ([], _PREPARING[:2], _PREPARING):
+        return lower_case, not steps, rules
+    further = steps[lower_case:]
+    if form == DEBERTA and kinds[:lower_case] == [_LOWER_CASE] * lower_case and further in ([], _COMPOSING):
+        return lower_case, True, rules or (composing_rules() if further else b"")
+    if not form.prepares and not steps:
+        return False, True, rules
+    supported = f"either all, the first two or none of {_PREPARING}" if form.prepares else "those of spaces"
+    raise InputError(
+        f"{file}: the normalizer has the steps {reprlib.repr(kinds)}. Supported in a {form.tokenizer_class} are "
+        f"Precompiled, and {supported}."
+    )

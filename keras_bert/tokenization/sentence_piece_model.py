@@ -21,6 +21,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.program.stored_numbers import read_varint, write_varint
 from keras_bert.tokenization import unicode_table
+from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 
 # Types of pieces.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
@@ -99,6 +100,11 @@ class SentencePieceModel:
         check_rules(rules)
         return cls(tuple(pieces), rules, trainer, kept)
 
+    @property
+    def is_unigram(self) -> bool:
+        """Whether the model divides words by the probabilities of their pieces, instead of by merges."""
+        return {field: value for field, _, value in _settings(self.trainer)}.get(_MODEL_TYPE, _UNIGRAM) == _UNIGRAM
+
     def to_bytes(self) -> bytes:
         """Returns the content of a model file."""
         rules = _field(_CHARSMAP, _BYTES, self.rules) if self.rules else b""
@@ -110,20 +116,19 @@ class SentencePieceModel:
             ]
         )
 
-    def without_accents(self, lower_case: bool) -> "SentencePieceModel":
+    def prepared(self, lower_case: bool, keep_accents: bool = False) -> "SentencePieceModel":
         """Returns a model that prepares texts as ALBERT and XLNet do, before it applies its own rules.
 
         The steps are: `` and '' become ", white space becomes spaces, NFKD, marks are removed, lower case. They are
         added to the model's rules, so that one pass normalises a text and tracks the source of each token. A rule sees
         only a few characters. So a capital sigma at the end of a word becomes σ, and letters that Unicode would compose
-        stay separate if a mark between them was removed.
+        stay separate if a mark between them was removed. With `keep_accents`, lower case is the only step.
 
         Reference: google-research/albert, `tokenization.preprocess_text`; zihangdai/xlnet,
         `prepro_utils.preprocess_text`.
         """
-        from sentencepiece import SentencePieceNormalizer, set_min_log_level
+        from sentencepiece import SentencePieceNormalizer
 
-        set_min_log_level(1)  # hides the message that rules are compiled
         # The pieces do not matter.
         normalizer = SentencePieceNormalizer(
             model_proto=dataclasses.replace(self, pieces=self.pieces[:1]).to_bytes(),
@@ -132,21 +137,44 @@ class SentencePieceModel:
             remove_extra_whitespaces=False,
         )
         rules = dict(normalizer.decompile()) if self.rules else {}
-        plain_texts = {source: plain(source, lower_case) for source in rules} | _plain_characters(lower_case)
+        plain_texts = {source: plain(source, lower_case, keep_accents) for source in rules}
+        plain_texts |= _plain_characters(lower_case, keep_accents)
         # These rules already decompose, so only the other changes of `plain` are added.
         changed = {
-            source: text for source, text in plain_texts.items() if source not in rules or text != _decomposed(source)
+            source: text
+            for source, text in plain_texts.items()
+            if source not in rules or text != (source if keep_accents else _decomposed(source))
         }
         rules |= zip(changed, _normalized(normalizer, list(changed.values())), strict=True)
-        built = SentencePieceNormalizer(norm_map=[rule for rule in rules.items() if rule[0] != rule[1]])
-        normalizer_of = {field: value for field, _, value in _fields(built.serialized_model_proto())}[_NORMALIZER]
-        compiled = {field: value for field, _, value in _fields(normalizer_of)}[_CHARSMAP]
-        check_rules(compiled)
-        return dataclasses.replace(self, rules=compiled)
+        return dataclasses.replace(self, rules=compiled(rules))
 
 
-def plain(text: str, lower_case: bool = True) -> str:
+def compiled(rules: Mapping[str, str]) -> bytes:
+    """Returns the rules that replace texts by others, in the form of a model file."""
+    from sentencepiece import SentencePieceNormalizer, set_min_log_level
+
+    set_min_log_level(1)  # hides the message that rules are compiled
+    built = SentencePieceNormalizer(norm_map=[rule for rule in rules.items() if rule[0] != rule[1]])
+    normalizer_of = {field: value for field, _, value in _fields(built.serialized_model_proto())}[_NORMALIZER]
+    data = {field: value for field, _, value in _fields(normalizer_of)}[_CHARSMAP]
+    check_rules(data)
+    return data
+
+
+@functools.cache
+def composing_rules() -> bytes:
+    """Returns rules that compose letters as NFC does, and make white space and ▁ spaces."""
+    from sentencepiece import SentencePieceNormalizer
+
+    rules = dict(SentencePieceNormalizer(rule_name="nfkc").decompile())
+    rules = {source: text for source, text in rules.items() if unicodedata.normalize("NFC", source) == text}
+    return compiled(rules | dict.fromkeys(["▁", *map(chr, WHITE_SPACE)], " "))
+
+
+def plain(text: str, lower_case: bool = True, keep_accents: bool = False) -> str:
     """Returns a text as ALBERT reads it: "``Émile''" -> '"emile"'. Without lower case, as XLNet does: '"Emile"'."""
+    if keep_accents:
+        return text.lower() if lower_case else text
     text = text.replace("``", '"').replace("''", '"')
     decomposed = _decomposed("".join(" " if character.isspace() else character for character in text))
     letters = (letter for letter in decomposed if not unicodedata.combining(letter))
@@ -169,19 +197,19 @@ def _decomposed(text: str) -> str:
 
 
 @functools.cache
-def _plain_characters(lower_case: bool) -> Mapping[str, str]:
-    """Returns the characters of Unicode 14.0 that `plain` changes, and the two quotes, with their replacements."""
+def _plain_characters(lower_case: bool, keep_accents: bool) -> Mapping[str, str]:
+    """Returns the characters of Unicode 14.0 and the quotes that `plain` changes, with their replacements."""
     unassigned = {
         point for first, last in unicode_table.unassigned_ranges() for point in range(first, min(last, 0xFFFF) + 1)
     }
-    changed = {"``": '"', "''": '"'}
+    changed = {} if keep_accents else {"``": '"', "''": '"'}
     for point in range(0x110000):
         # Ideographs, Hangul syllables, surrogates and private use do not change.
         if 0x3400 <= point <= 0xA000 or 0xAC00 <= point < 0xF900 or point >= 0x20000 or point in unassigned:
             continue
         character = chr(point)
-        if plain(character, lower_case) != character:
-            changed[character] = plain(character, lower_case)
+        if (text := plain(character, lower_case, keep_accents)) != character:
+            changed[character] = text
     return changed
 
 

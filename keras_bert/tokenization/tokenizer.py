@@ -58,7 +58,8 @@ BERT_SPECIAL_TOKENS = SpecialTokens(cls="[CLS]", sep="[SEP]", pad="[PAD]", unk="
 ROBERTA_SPECIAL_TOKENS = SpecialTokens(
     cls="<s>", sep="</s>", pad="<pad>", unk="<unk>", mask="<mask>", num_between=2, mask_takes_space=True
 )
-MPNET_SPECIAL_TOKENS = dataclasses.replace(ROBERTA_SPECIAL_TOKENS, unk="[UNK]", second_segment=0)
+XLM_ROBERTA_SPECIAL_TOKENS = dataclasses.replace(ROBERTA_SPECIAL_TOKENS, second_segment=0)
+MPNET_SPECIAL_TOKENS = dataclasses.replace(XLM_ROBERTA_SPECIAL_TOKENS, unk="[UNK]")
 MODERN_BERT_SPECIAL_TOKENS = dataclasses.replace(BERT_SPECIAL_TOKENS, mask_takes_space=True)
 
 

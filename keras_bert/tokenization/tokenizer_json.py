@@ -31,8 +31,8 @@ WORD_PIECE_CLASSES = (
     *("DPRContextEncoder", "DPRQuestionEncoder", "MPNet"),
 )
 BYTE_PAIR_CLASSES = ("Roberta", "GPT2", "Longformer", "Bart")
-SENTENCE_PIECE_CLASSES = ("Albert", "XLNet", "BigBird")
 SECOND_SEGMENT = "second_segment"
+SENTENCE_PIECE_CLASSES = ("Albert", "XLNet", "BigBird", "XLMRoberta", "Camembert", "DebertaV2")
 _ROLES = tuple(f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask"))
 _FURTHER_SPECIAL = ("bos_token", "eos_token")
 _LISTS_OF_SPECIAL = ("additional_special_tokens", "extra_special_tokens")
@@ -71,6 +71,8 @@ _SETTING_KEYS = KnownKeys(
         "remove_space": (True,),
         "sp_model_kwargs": ({},),
         SECOND_SEGMENT: (0, 1),
+        "split_by_punct": (False,),
+        "vocab_type": ("spm",),
     },
 )
 _MAP_KEYS = KnownKeys(used=(*_ROLES, *_FURTHER_SPECIAL, *_LISTS_OF_SPECIAL))

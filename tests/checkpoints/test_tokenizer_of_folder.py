@@ -2,16 +2,20 @@
 
 import dataclasses
 import json
+import os
+import pathlib
 
 import numpy as np
 import pytest
+import tiny
 from tiny_families import byte_pairs, config_of, modern_byte_pairs, sentence_pieces, word_pieces
 
-from keras_bert import InputError, SequenceClassifier, Vocabulary, serving
-from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer
+from keras_bert import InputError, SequenceClassifier, Vocabulary, load_vocabulary, serving
+from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer, write_tokenizer
 from keras_bert.tokenization.kinds import save_vocabulary
 from keras_bert.tokenization.tokenizer import MPNET_SPECIAL_TOKENS
 
+FOLDERS = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "../shared/data")) / "family2" / "tokenizers"
 MPNET = Vocabulary(
     ["<s>", "<pad>", "</s>", "<unk>", "[PAD]", "[UNK]", "the", "a", "fox", "dog", ",", "##es", "<mask>"],
     special_tokens=MPNET_SPECIAL_TOKENS,
@@ -171,3 +175,18 @@ def test_a_model_takes_no_pairs_if_its_tokenizer_does_not_divide_them(tmp_path):
     model.vocabulary = model.vocabulary.replace(special_tokens=special)
     with pytest.raises(InputError, match="puts no separator between two texts, so the model cannot take pairs"):
         model.export_for_serving(tmp_path / "export", text_pairs=True)
+
+
+@pytest.mark.skipif(not FOLDERS.is_dir(), reason="needs KERAS_BERT_DATA with family2")
+@pytest.mark.parametrize("name", ["xlm-roberta", "xlm-roberta-model-only", "camembert", "deberta-v2"])
+def test_rows_without_a_token_follow_the_mask(name, tmp_path):
+    plain = load_vocabulary(FOLDERS / name)
+    size = len(plain) + 35
+    found, _, _ = read_tokenizer(FOLDERS / name, size)
+    assert (len(found), found.mask_id) == (size, plain.mask_id)
+    assert found.special_tokens.second_segment == (0 if found.special_tokens.num_between == 2 else 1)
+    assert found.encode("the information, 1") == plain.encode("the information, 1")
+    write_tokenizer(tmp_path, found, tiny.config(size))
+    again, _, _ = read_tokenizer(tmp_path, size)
+    assert (again.sha256, again.tokens) == (found.sha256, found.tokens)
+    assert load_vocabulary(tmp_path).tokens == plain.tokens
