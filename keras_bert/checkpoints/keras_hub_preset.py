@@ -229,7 +229,7 @@ def _write_tokenizer(checkpoint: BertCheckpoint, folder: str) -> dict:
     """Writes the files of the tokenizer; returns the arguments of KerasHub's tokenizer."""
     vocabulary, assets = checkpoint.vocabulary, os.path.join(folder, keras_hub.ASSETS)
     tokenizer_class, special_tokens = keras_hub.TOKENIZERS[checkpoint.config.family.tokenizer]
-    has_more = vocabulary.added_tokens or (isinstance(vocabulary, BytePairTokenizer) and vocabulary.normalizes)
+    has_more = vocabulary.added_tokens or (isinstance(vocabulary, BytePairTokenizer) and not vocabulary.fits_two_files)
     if (
         not isinstance(vocabulary, tokenizer_class)
         or vocabulary.special_tokens.names != special_tokens.names

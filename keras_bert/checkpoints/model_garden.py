@@ -131,7 +131,7 @@ def _our_name(name: str) -> tuple[str, str] | None:
 
 
 def _last_layer(key: str, variables: Mapping[str, StoredTensor]) -> str:
-    """Returns our head for the last layer, which BertTokenClassifier, BertSpanLabeler and the converter name alike."""
+    """Returns our head for the last layer, which the networks of that library and the converter name alike."""
     # BertSpanLabeler nests a network in a network, so the path of its last layer is one object longer.
     is_nested = re.search(r"layer_with_weights-1/layer_with_weights-0/", key)
     return "span_classifier" if is_nested else "token_classifier"

@@ -97,8 +97,8 @@ def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = Fa
     """
     modules = modules_of(path)
     settings = model_settings(path)
-    model_type = member(settings, "model_type", str, PROMPTS_FILE, _SENTENCE_ENCODER)
-    if not modules or model_type == CROSS_ENCODER:
+    made_as = member(settings, "model_type", str, PROMPTS_FILE, _SENTENCE_ENCODER)
+    if not modules or made_as == CROSS_ENCODER:
         return SentenceModules()
     kinds = [kind for kind, _ in modules]
     prompts, default = prompts_of(settings, os.path.join(path, PROMPTS_FILE))
@@ -112,9 +112,9 @@ def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = Fa
         elif kind not in ("Transformer", "Normalize", "Dropout"):
             steps.append(kind)
     pooling = ", then ".join(steps) or ("mean" if STATIC_EMBEDDING in kinds else "no pooling")
-    is_known = _is_known(kinds) and model_type == _SENTENCE_ENCODER
+    is_known = _is_known(kinds) and made_as == _SENTENCE_ENCODER
     if not is_known or not poolings or len(set(poolings)) < len(poolings) or set(poolings) - set(POOLINGS):
-        return SentenceModules(pooling if model_type == _SENTENCE_ENCODER else f"{pooling} of a {model_type}")
+        return SentenceModules(pooling if made_as == _SENTENCE_ENCODER else f"{pooling} of a {made_as}")
     arguments = {"pooling": poolings, "normalize": "Normalize" in kinds, "prompts": prompts, "default_prompt": default}
     arguments["keeps_order"] = True
     arguments["max_seq_length"] = None if config.is_static else longest_text(modules[0][1], config)

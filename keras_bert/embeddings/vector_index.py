@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from keras_bert.embeddings.neighbour_graph import GraphSearch, build_graph, check_graph, import_faiss
 from keras_bert.embeddings.text_vectors import search_vectors
+from keras_bert.models.layer_settings import settings_of
 from keras_bert.program.atomic_output import atomic_folder, check_replaceable_folder, replacement_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
@@ -345,6 +346,8 @@ def model_fingerprint(model) -> str:
     facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, config.do_lower_case]
     if knows_pooling:
         facts += [list(model.pooling), model.sentence_head.get_config()["dense"], model.prompts, model.default_prompt]
+    lora = settings_of(model if knows_pooling else encoder).get("lora")  # layer -> rank and scale
+    facts += [lora] if lora else []
     digest = hashlib.sha256(json.dumps([*facts, model.vocabulary.sha256]).encode())
     pooler = {id(weight) for weight in encoder.pooler.weights} if hasattr(encoder, "pooler") else ()
     for weight in model.weights if knows_pooling else encoder.weights:

@@ -37,7 +37,7 @@ class TokenRows:
     """The token rows of N examples, without padding.
 
     Attributes:
-        tokens: name -> a number for each token, int32 `(T,)`: `input_ids`, `segment_ids`, and for tagging `label_ids`.
+        tokens: name -> a number for each token, int32 `(T,)`: `input_ids`, `segment_ids`, and with labels `label_ids`.
             Special tokens are included.
         splits: int64 `(rows + 1,)`. Row r has the tokens `splits[r]:splits[r + 1]`.
         labels: name -> a value for each example, `(N, ...)`, which training needs beside the tokens.

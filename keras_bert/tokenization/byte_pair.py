@@ -6,11 +6,12 @@ What it does, in order (openai/gpt-2 `encoder.py`, on the frozen Unicode table):
    characters, each with one preceding space if there is one; or a run of white space. In a run of white space before
    a word, the last character is not part of the run.
 2. Write each word in UTF-8. Every byte is a token.
-3. Find the pair of neighbouring tokens that comes first in the merges, and join it everywhere in the word from left
-   to right. Repeat this until no pair is in the merges.
+3. Join the pair of neighbouring tokens that comes first in the merges, the leftmost one if there are several. Repeat
+   this until no pair is in the merges.
 
 ModernBERT does two steps before: it normalises the text (NFC), and cuts out added tokens, such as runs of spaces. The
-texts between them are tokenised one by one.
+texts between them are tokenised one by one. Llama 3 (EuroBERT) has other rules for words, and a word that is a token
+stays whole whatever the merges say.
 
 Every text can be encoded, so there is no unknown token. In `vocab.json` a byte is written as a printable character; a
 space is Ġ.
@@ -21,7 +22,6 @@ byte, without the spaces (U+0020) at its ends. A token of spaces only has an emp
 
 import functools
 import hashlib
-import heapq
 import itertools
 import json
 import os
@@ -39,7 +39,8 @@ from keras_bert.tokenization.byte_pair_files import (
     read_vocabulary,
     tokenizer_json,
 )
-from keras_bert.tokenization.byte_pair_words import split_words
+from keras_bert.tokenization.byte_pair_merges import merge, numbered_pairs, tokens_in_order
+from keras_bert.tokenization.byte_pair_words import split_words, split_words_as_llama_3
 from keras_bert.tokenization.nfc import nfc, nfc_with_sources
 from keras_bert.tokenization.tokenizer import (
     ROBERTA_SPECIAL_TOKENS,
@@ -71,6 +72,8 @@ class BytePairTokenizer(Tokenizer):
         added_tokens: tokens that are found in a text before it is split into words: the leftmost one, and there the
             longest. A str matches the normalised text letter by letter.
         further_special_tokens: names of special tokens without a role, which become added tokens too.
+        splits_as_llama_3: whether words are those of Llama 3 instead of GPT-2.
+        ignores_merges: whether a word that is a token stays whole, also if no merges lead to it.
 
     Raises:
         InputError: the ids have gaps, a byte or a special token is missing, a merge contains an unknown token, or an
@@ -89,6 +92,12 @@ class BytePairTokenizer(Tokenizer):
     """
 
     keeps_spaces = True
+    kind = "Byte-level BPE"
+    falls_back = False  # whether only unknown characters are bytes
+    _argument_names: tuple[str, ...] = (
+        *("ids", "merges", "special_tokens", "add_prefix_space", "normalizes", "added_tokens"),
+        *("splits_as_llama_3", "ignores_merges"),
+    )
 
     def __init__(
         self,
@@ -99,16 +108,20 @@ class BytePairTokenizer(Tokenizer):
         normalizes: bool = False,
         added_tokens: Sequence[AddedToken | str] = (),
         further_special_tokens: Sequence[str] = (),
+        splits_as_llama_3: bool = False,
+        ignores_merges: bool = False,
     ):
         self.ids = dict(ids)
         self.merges = tuple(map(tuple, merges))
         self.special_tokens = special_tokens
         self.add_prefix_space = add_prefix_space
         self.normalizes = normalizes
+        self.splits_as_llama_3 = splits_as_llama_3
+        self.ignores_merges = ignores_merges
         further = [AddedToken(name, normalized=False, special=True) for name in further_special_tokens]
         added = (AddedToken(token) if isinstance(token, str) else token for token in added_tokens)
         self.added_tokens = (*added, *further)
-        self.tokens = _tokens_in_order(self.ids)
+        self.tokens = tokens_in_order(self.ids)
         check_unicode(self.tokens, "The vocabulary")
         check_special_tokens(special_tokens, self.ids, "The vocabulary")
         check_added_tokens(self.added_tokens, self.ids, special_tokens.names)
@@ -116,36 +129,34 @@ class BytePairTokenizer(Tokenizer):
             normalize = nfc_with_sources if normalizes else None
             self._cutter = AddedTokenCutter(self.added_tokens, self.ids, normalize, nfc)
         self._normalizes_plain_text = normalizes and not (self._cutter and self._cutter.normalizes)
-        missing = [character for character in byte_alphabet() if character not in self.ids]
+        missing = [name for name in self._byte_names() if name not in self.ids]
         if missing:
             raise InputError(
-                f"The vocabulary has no token for {len(missing)} of the 256 bytes, such as {missing[0]!r}. Byte-level "
-                "BPE needs them all. Is this the vocab.json of another kind of tokenizer?"
+                f"The vocabulary has no token for {len(missing)} of the 256 bytes, such as {missing[0]!r}. "
+                f"{self.kind} needs them all. Are these the files of another kind of tokenizer?"
             )
-        self.byte_ids = tuple(self.ids[character] for character in byte_alphabet())
-        # Pair of ids -> its rank in the merges and the id of the joined token.
-        self.pairs = _numbered_pairs(self.merges, self.ids)
+        self.byte_ids = tuple(self.ids[name] for name in self._byte_names())
+        self.pairs = numbered_pairs(self.merges, self.ids)
         self._cached_join = functools.lru_cache(maxsize=_CACHE_SIZE)(self._join)
 
     def __reduce__(self):
         # Process pools send tokenizers by pickle; the cache is left out.
-        return BytePairTokenizer, tuple(self._arguments().values())
+        return functools.partial(type(self), **self._arguments()), ()
 
     def with_tokens(self, ids: Mapping[str, int]) -> "BytePairTokenizer":
         """Returns this tokenizer with more tokens, which no text contains."""
-        return BytePairTokenizer(**self._arguments() | {"ids": {**self.ids, **ids}})
+        return type(self)(**self._arguments() | {"ids": {**self.ids, **ids}})
 
     def with_special_tokens(self, special_tokens: SpecialTokens) -> "BytePairTokenizer":
         """Returns this tokenizer with another form of rows."""
-        return BytePairTokenizer(**self._arguments() | {"special_tokens": special_tokens})
+        return type(self)(**self._arguments() | {"special_tokens": special_tokens})
 
     def with_spare_rows(self, size: int) -> "BytePairTokenizer":
         """Returns this tokenizer with tokens for the rows of a table that have none."""
         return self.with_tokens({f"<unused_row_{number}>": number for number in range(len(self), size)})
 
     def _arguments(self) -> dict:
-        names = ("ids", "merges", "special_tokens", "add_prefix_space", "normalizes", "added_tokens")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in self._argument_names}
 
     @classmethod
     def from_files(
@@ -170,26 +181,36 @@ class BytePairTokenizer(Tokenizer):
     def from_folder(cls, folder: str | os.PathLike) -> "BytePairTokenizer":
         """Reads `vocab.json` and `merges.txt`, or else `tokenizer.json`, and the files with settings and added tokens.
 
+        Returns:
+            a `ByteFallbackTokenizer` if `tokenizer.json` has such a model.
+
         Raises:
             InputError: as `byte_pair_files.read_byte_pair`, or for the reasons given in the class.
         """
-        arguments = read_byte_pair(folder)
+        from keras_bert.tokenization.byte_fallback import ByteFallbackTokenizer
+
+        arguments, falls_back = read_byte_pair(folder)
         try:
-            return cls(**arguments)
+            return ByteFallbackTokenizer(**arguments) if falls_back else cls(**arguments)
         except InputError as error:
             raise InputError(f"{os.fspath(folder)}: {error}") from None
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `tokenizer_config.json`, and `vocab.json` and `merges.txt` or `tokenizer.json`, as Hugging Face does.
 
-        `tokenizer.json` is written if texts are normalised or there are added tokens, which the other two cannot hold.
+        `tokenizer.json` is written for what the other two cannot hold: normalised texts, added tokens, Llama 3's words.
         """
         for name, text in self._files().items():
             with atomic_file(os.path.join(folder, name)) as file:
                 file.write(text.encode())
 
+    @property
+    def fits_two_files(self) -> bool:
+        """Whether `vocab.json` and `merges.txt` hold all of the tokenizer."""
+        return not (self.normalizes or self.added_tokens or self.splits_as_llama_3 or self.ignores_merges)
+
     def _files(self) -> dict[str, str]:
-        if self.normalizes or self.added_tokens:
+        if not self.fits_two_files:
             settings = settings_text(self.special_tokens, "PreTrainedTokenizerFast", **self._segment)
             return {TOKENIZER_FILE: tokenizer_json(self), SETTINGS_FILE: settings}
         lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
@@ -213,7 +234,18 @@ class BytePairTokenizer(Tokenizer):
     def text_ids(self) -> list[int]:
         """Returns the ids of the bytes, of the tokens joined from them, and of the added tokens."""
         added = (self.ids[token.content] for token in self.added_tokens if not token.special)
-        return sorted({*self.byte_ids, *(number for _, number in self.pairs.values()), *added})
+        return sorted({*self.byte_ids, *self.joined_ids, *added})
+
+    @functools.cached_property
+    def joined_ids(self) -> frozenset[int]:
+        """The ids of the tokens that merges create, and of those that words are whole if merges are ignored."""
+        joined = {number for _, number in self.pairs.values()}
+        if self.ignores_merges:
+            plain, alphabet = self._unsplit_names(), {*byte_alphabet()}
+            joined |= {
+                number for token, number in self.ids.items() if token not in plain and alphabet.issuperset(token)
+            }
+        return frozenset(joined)
 
     def continues_word(self, token: str) -> bool:
         """Returns whether `token` begins without a space. The first token of a text may begin without one too."""
@@ -239,15 +271,11 @@ class BytePairTokenizer(Tokenizer):
             text, source_starts, source_ends = nfc_with_sources(text)
         ids = self._ids_of_text(text)
         # The tokens of a text are its bytes in order, so their lengths give their positions.
-        characters = [
-            place
-            for place, character in enumerate(text)
-            for _ in range(len(character.encode("utf-8", "surrogateescape")))
-        ]
+        characters = [place for place, character in enumerate(text) for _ in range(self._num_units(character))]
         starts, ends = [], []
         last = 0
         for number in ids:
-            first, last = last, last + len(self.token_bytes[number])
+            first, last = last, last + self.token_lengths[number]
             start, end = characters[first], characters[last - 1] + 1
             while start < end and text[start] == " ":
                 start += 1
@@ -274,7 +302,7 @@ class BytePairTokenizer(Tokenizer):
     def token_bytes(self) -> tuple[bytes, ...]:
         """The bytes of each token, in the order of the ids. Added and special tokens are their names in UTF-8."""
         values = {character: value for value, character in enumerate(byte_alphabet())}
-        plain = {*(token.content for token in self.added_tokens), *self.special_tokens.names}
+        plain = self._unsplit_names()
         return tuple(
             bytes(values[character] for character in token)
             if token not in plain and all(map(values.__contains__, token))
@@ -282,54 +310,46 @@ class BytePairTokenizer(Tokenizer):
             for token in self.tokens
         )
 
-    def join(self, word: bytes) -> list[int]:
-        """Returns the ids of one word.
+    @functools.cached_property
+    def token_lengths(self) -> list[int]:
+        """The number of bytes of each token, in the order of the ids."""
+        return [len(token) for token in self.token_bytes]
 
-        Takes O(n log n) time for n bytes.
-        """
-        ids: list[int | None] = [self.byte_ids[value] for value in word]
-        count = len(ids)
-        following, previous = list(range(1, count + 1)), list(range(-1, count - 1))
-        waiting = [
-            (*self.pairs[pair], place, *pair)
-            for place, pair in enumerate(itertools.pairwise(ids))
-            if pair in self.pairs
-        ]
-        heapq.heapify(waiting)
-        while waiting:
-            rank = waiting[0][0]
-            joined = []
-            # Join all occurrences of a pair, from left to right, before the pairs that arise from it.
-            while waiting and waiting[0][0] == rank:
-                _, number, place, left, right = heapq.heappop(waiting)
-                behind = following[place]
-                if ids[place] != left or behind >= count or ids[behind] != right:
-                    continue
-                ids[place], ids[behind] = number, None
-                following[place] = following[behind]
-                if following[place] < count:
-                    previous[following[place]] = place
-                joined.append(place)
-            for place in joined:
-                for first in {previous[place], place}:
-                    if first < 0 or following[first] >= count:
-                        continue
-                    pair = ids[first], ids[following[first]]
-                    if pair in self.pairs:
-                        heapq.heappush(waiting, (*self.pairs[pair], first, *pair))
-        return [number for number in ids if number is not None]
+    @functools.cached_property
+    def whole_words(self) -> dict[bytes, int]:
+        """The words that are one token, in UTF-8 -> the token."""
+        words = {self.token_bytes[number]: number for number in (*self.byte_ids, *sorted(self.joined_ids))}
+        if self.ignores_merges:
+            return words
+        return {word: number for word, number in words.items() if self._merged(word) == [number]}
 
     def _prefixed(self, text: str) -> str:
         return f" {text}" if self.add_prefix_space and text and text[0] != " " else text
 
     def _ids_of_text(self, text: str) -> list[int]:
-        return [number for word in split_words(text) for number in self._ids_of(word)]
+        split = split_words_as_llama_3 if self.splits_as_llama_3 else split_words
+        return [number for word in split(text) for number in self._ids_of(word)]
 
     def _ids_of(self, word: str) -> list[int]:
         return self._cached_join(word) if len(word) <= _LONGEST_CACHED else self._join(word)
 
     def _join(self, word: str) -> list[int]:
-        return self.join(word.encode("utf-8", "surrogateescape"))
+        encoded = word.encode("utf-8", "surrogateescape")
+        number = self.whole_words.get(encoded) if self.ignores_merges else None
+        return self._merged(encoded) if number is None else [number]
+
+    def _merged(self, word: bytes) -> list[int]:
+        return merge([self.byte_ids[value] for value in word], self.pairs)
+
+    def _unsplit_names(self) -> set[str]:
+        return {*(token.content for token in self.added_tokens), *self.special_tokens.names}
+
+    def _byte_names(self) -> tuple[str, ...]:
+        return byte_alphabet()
+
+    def _num_units(self, character: str) -> int:
+        """Returns how many tokens a character is before any are joined."""
+        return len(character.encode("utf-8", "surrogateescape"))
 
 
 @functools.cache
@@ -360,28 +380,3 @@ def _as_str(text: str | bytes) -> str:
     except UnicodeEncodeError as error:
         raise InputError(f"Texts must be valid Unicode strings. Received: {text!r:.100} ({error})") from None
     return text
-
-
-def _tokens_in_order(ids: Mapping[str, int]) -> tuple[str, ...]:
-    ordered = sorted(ids, key=ids.__getitem__)
-    for number, token in enumerate(ordered):
-        if ids[token] != number:
-            raise InputError(
-                f"The ids of the vocabulary must be 0 to {len(ids) - 1}, each once. Token {token!r} has id "
-                f"{ids[token]}, but {number} was expected. A token is missing, or two tokens have the same id."
-            )
-    return tuple(ordered)
-
-
-def _numbered_pairs(merges, ids: Mapping[str, int]) -> dict[tuple[int, int], tuple[int, int]]:
-    """[("t", "h")] -> {(id of t, id of h): (0, id of th)}"""
-    pairs: dict[tuple[int, int], tuple[int, int]] = {}
-    for rank, (left, right) in enumerate(merges):
-        for token in (left, right, left + right):
-            if token not in ids:
-                raise InputError(
-                    f"Merge {rank + 1}, {left!r} {right!r}, contains or creates the token {token!r}, which is not in "
-                    "the vocabulary. Vocabulary and merges must come from the same model."
-                )
-        pairs.setdefault((ids[left], ids[right]), (rank, ids[left + right]))
-    return pairs

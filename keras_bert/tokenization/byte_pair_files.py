@@ -1,4 +1,4 @@
-"""The files of byte-level BPE: `vocab.json` with `merges.txt` (RoBERTa), or one `tokenizer.json` (ModernBERT).
+"""The files of BPE: `vocab.json` with `merges.txt` (RoBERTa), or one `tokenizer.json` (ModernBERT, EuroBERT, Gemma).
 
 Reference: huggingface/tokenizers, the JSON that `Tokenizer.save` writes.
 """
@@ -8,20 +8,29 @@ import json
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member, parse_small_json
 from keras_bert.tokenization.added_tokens import AddedToken
-from keras_bert.tokenization.tokenizer import MODERN_BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS, SpecialTokens
+from keras_bert.tokenization.byte_pair_words import LLAMA_3_PATTERN
+from keras_bert.tokenization.tokenizer import (
+    GEMMA_SPECIAL_TOKENS,
+    MODERN_BERT_SPECIAL_TOKENS,
+    ROBERTA_SPECIAL_TOKENS,
+    SpecialTokens,
+)
 from keras_bert.tokenization.tokenizer_files import check_count
 from keras_bert.tokenization.tokenizer_json import (
+    BYTE_FALLBACK_CLASSES,
     BYTE_PAIR_CLASSES,
     SETTINGS_FILE,
     TOKENIZER_FILE,
     added_token_entry,
     check_row_form,
+    parts_of,
     read_added_tokens,
     read_settings,
     read_tokenizer_json,
@@ -33,17 +42,20 @@ VOCABULARY_FILE = "vocab.json"
 MERGES_FILE = "merges.txt"
 
 _MODEL_KEYS = KnownKeys(
-    used=("type", "vocab", "merges"),
+    used=("type", "vocab", "merges", "byte_fallback", "ignore_merges"),
     harmless=("unk_token", "fuse_unk"),  # every byte is known
     fixed={
         "dropout": (0.0,),
         "continuing_subword_prefix": ("",),
         "end_of_word_suffix": ("",),
-        "byte_fallback": (False,),
-        "ignore_merges": (False,),
     },
 )
-_SPLITTER_KEYS = KnownKeys(used=("type", "add_prefix_space"), harmless=("trim_offsets",), fixed={"use_regex": (True,)})
+_BYTE_LEVEL = KnownKeys(used=("type", "add_prefix_space", "use_regex"), harmless=("trim_offsets",))
+# What stands before byte-level BPE in Llama 3's file, and before byte-fallback BPE in Gemma's, where all spaces are ▁
+# before they could be split.
+_LLAMA_3_SPLIT = {"type": "Split", "pattern": {"Regex": LLAMA_3_PATTERN}, "behavior": "Isolated", "invert": False}
+_SPLIT_AT_SPACES = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+_SPACES_TO_MARKS = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
 # Form of a row in tokenizer.json: the texts by name, with the special tokens around them.
 _TEXTS = ("A", "B")
 
@@ -84,65 +96,96 @@ def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
     return merges
 
 
-def read_byte_pair(folder: str | os.PathLike) -> dict:
-    """Returns the arguments of `BytePairTokenizer` that the files of a folder describe.
+def read_byte_pair(folder: str | os.PathLike) -> tuple[dict, bool]:
+    """Reads the files of a folder: `vocab.json` and `merges.txt`, or else `tokenizer.json`, and those with settings.
 
-    These are `vocab.json` and `merges.txt`, or else `tokenizer.json`, and the files with settings and added tokens.
+    Returns:
+        the arguments of `BytePairTokenizer`, and False; or those of `ByteFallbackTokenizer`, and True.
 
     Raises:
         InputError: a file is missing or damaged, or has a step that would change the tokens: another model, splitter or
             normaliser, or other special tokens around texts.
     """
     file, settings_file = (os.path.join(folder, name) for name in (TOKENIZER_FILE, SETTINGS_FILE))
-    values, settings = read_tokenizer_json(folder), read_settings(folder, BYTE_PAIR_CLASSES)
+    values, falls_back = read_tokenizer_json(folder), False
     if os.path.isfile(os.path.join(folder, VOCABULARY_FILE)):
+        settings = read_settings(folder, BYTE_PAIR_CLASSES)
+        form = {"add_prefix_space": member(settings, "add_prefix_space", bool, settings_file, False)}
         ids = read_vocabulary(os.path.join(folder, VOCABULARY_FILE))
         merges = read_merges(os.path.join(folder, MERGES_FILE))
-        prefix, normalizes = member(settings, "add_prefix_space", bool, settings_file, False), False
     elif values:
-        ids, merges, prefix, normalizes = _model_of(values, file)
+        form, falls_back = _form_of(values, file)
+        settings = read_settings(folder, BYTE_FALLBACK_CLASSES if falls_back else BYTE_PAIR_CLASSES)
+        ids, merges = _model_of(values, file)
     else:
         raise InputError(f"{os.fspath(folder)} has neither {VOCABULARY_FILE} nor {TOKENIZER_FILE}.")
     added = read_added_tokens(folder, values, settings, ids)
-    special_tokens = _special_tokens(folder, values, ids, added)
+    special_tokens = _special_tokens(folder, values, settings, ids, added)
     check_row_form(values, special_tokens, ids, folder)
-    return {
-        "ids": ids,
-        "merges": merges,
-        "special_tokens": special_tokens,
-        "add_prefix_space": prefix,
-        "normalizes": normalizes,
-        "added_tokens": tuple(without_roles(added, special_tokens)),
-    }
+    form |= {"special_tokens": special_tokens, "added_tokens": tuple(without_roles(added, special_tokens))}
+    return {"ids": ids, "merges": merges, **form}, falls_back
 
 
-def _model_of(values: Mapping, file: str) -> tuple[dict[str, int], list[tuple[str, str]], bool, bool]:
-    """Returns ids, merges, whether a space is put before texts, and whether texts are normalised to NFC."""
-    model, splitter = member(values, "model", dict, file, {}), member(values, "pre_tokenizer", dict, file, {})
-    for name, part, expected in (("model", model, "BPE"), ("pre_tokenizer", splitter, "ByteLevel")):
-        if part.get("type") != expected:
-            raise InputError(
-                f"{file}: the {name} is {reprlib.repr(part.get('type'))}. Only {expected} is supported, as in GPT-2 "
-                "and RoBERTa."
-            )
-    normalizer = member(values, "normalizer", dict, file, {})
-    if normalizer and normalizer != {"type": "NFC"}:
+def _form_of(values: Mapping, file: str) -> tuple[dict[str, bool], bool]:
+    """Returns the arguments of the tokenizer that say how texts become words, and whether unknown characters are bytes.
+
+    Raises:
+        InputError: a step before the merges is not one of GPT-2, ModernBERT, Llama 3 or Gemma.
+    """
+    model = member(values, "model", dict, file, {})
+    if model.get("type") != "BPE":
         raise InputError(
-            f"{file}: normalizer would change the tokens: {reprlib.repr(normalizer)}. Only NFC is supported."
+            f"{file}: the model is {reprlib.repr(model.get('type'))}. Only BPE is supported, as in GPT-2 and Gemma."
         )
     _MODEL_KEYS.check(model, f"{file}: model")
-    _SPLITTER_KEYS.check(splitter, f"{file}: pre_tokenizer")
+    falls_back = member(model, "byte_fallback", bool, file, False)
+    ignores_merges = member(model, "ignore_merges", bool, file, False)
+    normalizers = parts_of(values, "normalizer", "normalizers", file)
+    splitters = parts_of(values, "pre_tokenizer", "pretokenizers", file)
+    if falls_back:
+        if ignores_merges or normalizers != [_SPACES_TO_MARKS] or splitters not in ([], [_SPLIT_AT_SPACES]):
+            raise InputError(
+                f"{file}: byte_fallback is supported with Gemma's steps only: the normalizer writes a space as ▁, the "
+                "pre_tokenizer is none or splits at spaces, and ignore_merges is false. Received: the normalizers "
+                f"{reprlib.repr(normalizers)}, the pre_tokenizers {reprlib.repr(splitters)}, ignore_merges "
+                f"{ignores_merges}."
+            )
+        return {}, True
+    if normalizers not in ([], [{"type": "NFC"}]):
+        raise InputError(
+            f"{file}: normalizer would change the tokens: {reprlib.repr(normalizers)}. Only NFC is supported."
+        )
+    last = splitters[-1] if splitters else {}
+    if last.get("type") != "ByteLevel":
+        raise InputError(f"{file}: the pre_tokenizer is {reprlib.repr(splitters)}. It must end with ByteLevel.")
+    _BYTE_LEVEL.check(last, f"{file}: pre_tokenizer")
+    has_own_words = member(last, "use_regex", bool, file, True)
+    if splitters[:-1] != ([] if has_own_words else [_LLAMA_3_SPLIT]):
+        raise InputError(
+            f"{file}: the pre_tokenizer splits texts by {reprlib.repr(splitters[:-1])} before ByteLevel with use_regex "
+            f"{has_own_words}. Supported are GPT-2's words (ByteLevel alone, use_regex true), and Llama 3's (its own "
+            "pattern, Isolated, then ByteLevel with use_regex false)."
+        )
+    prefix = member(last, "add_prefix_space", bool, file, False)
+    if prefix and not has_own_words:
+        raise InputError(f"{file}: add_prefix_space is true, which is not supported with Llama 3's words.")
+    form = {"add_prefix_space": prefix, "normalizes": bool(normalizers)}
+    return form | {"splits_as_llama_3": not has_own_words, "ignores_merges": ignores_merges}, False
+
+
+def _model_of(values: Mapping, file: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Returns token -> id, and the merges."""
+    model = member(values, "model", dict, file, {})
     ids = {
         token: checked(number, int, "the number of a token", file)
         for token, number in member(model, "vocab", dict, file, {}).items()
     }
     check_count(len(ids), "tokens", file)
-    prefix = member(splitter, "add_prefix_space", bool, file, False)
-    return ids, _merges(model, file), prefix, bool(normalizer)
+    return ids, _merges(model, file)
 
 
 def tokenizer_json(tokenizer) -> str:
-    """Returns the content of the `tokenizer.json` of a `BytePairTokenizer`."""
+    """Returns the content of the `tokenizer.json` of a `BytePairTokenizer` or a `ByteFallbackTokenizer`."""
     special, ids = tokenizer.special_tokens, tokenizer.ids
     roles = [
         AddedToken(name, lstrip=name == special.mask and special.mask_takes_space, normalized=False, special=True)
@@ -157,16 +200,14 @@ def tokenizer_json(tokenizer) -> str:
         return parts
 
     tokens = sorted([*roles, *tokenizer.added_tokens], key=lambda token: ids[token.content])
-    splitter = {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space, "trim_offsets": True}
-    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None}
-    model |= {"end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False}
+    model = {"type": "BPE", "dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None}
+    model |= {"ignore_merges": tokenizer.ignores_merges}
     values = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [{"id": ids[token.content], **added_token_entry(token)} for token in tokens],
-        "normalizer": {"type": "NFC"} if tokenizer.normalizes else None,
-        "pre_tokenizer": splitter | {"use_regex": True},
+        **_steps(tokenizer),
         "post_processor": {
             "type": "TemplateProcessing",
             "single": row(1),
@@ -175,28 +216,69 @@ def tokenizer_json(tokenizer) -> str:
                 name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in (special.cls, special.sep)
             },
         },
-        "decoder": splitter | {"use_regex": True},
-        "model": model | {"vocab": dict(zip(tokenizer.tokens, range(len(ids)), strict=True))},
+        "model": model | _unknown(tokenizer) | {"vocab": dict(zip(tokenizer.tokens, range(len(ids)), strict=True))},
     }
     values["model"]["merges"] = [list(pair) for pair in tokenizer.merges]
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
+def _steps(tokenizer) -> dict[str, Any]:
+    """Returns the steps before and after the merges."""
+    if tokenizer.falls_back:
+        decoders = [_SPACES_TO_MARKS | {"pattern": {"String": "▁"}, "content": " "}]
+        decoders += [{"type": "ByteFallback"}, {"type": "Fuse"}]
+        decoder = {"type": "Sequence", "decoders": decoders}
+        return {"normalizer": _SPACES_TO_MARKS, "pre_tokenizer": _SPLIT_AT_SPACES, "decoder": decoder}
+    splitter = {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space, "trim_offsets": True}
+    decoder = splitter | {"use_regex": True}
+    splitter |= {"use_regex": not tokenizer.splits_as_llama_3}
+    if tokenizer.splits_as_llama_3:
+        splitter = {"type": "Sequence", "pretokenizers": [_LLAMA_3_SPLIT, splitter]}
+    normalizer = {"type": "NFC"} if tokenizer.normalizes else None
+    return {"normalizer": normalizer, "pre_tokenizer": splitter, "decoder": decoder}
+
+
+def _unknown(tokenizer) -> dict[str, Any]:
+    """Returns the settings of the model for unknown characters."""
+    unknown = tokenizer.special_tokens.unk if tokenizer.falls_back else None
+    return {"unk_token": unknown, "fuse_unk": tokenizer.falls_back, "byte_fallback": tokenizer.falls_back}
+
+
 def _special_tokens(
-    folder: str | os.PathLike, values: Mapping, ids: Mapping[str, int], added: Sequence[AddedToken]
+    folder: str | os.PathLike, values: Mapping, settings: Mapping, ids: Mapping[str, int], added: Sequence[AddedToken]
 ) -> SpecialTokens:
-    """Returns the special tokens with their roles, and the form of a row."""
+    """Returns the special tokens with their roles, and the form of a row.
+
+    Without names for the first and the last token of a row, those of the beginning and the end of a text are used.
+    """
     file = os.path.join(folder, TOKENIZER_FILE)
-    is_modern = all(name in ids for name in MODERN_BERT_SPECIAL_TOKENS.names)
-    found = special_tokens_of(folder, MODERN_BERT_SPECIAL_TOKENS if is_modern else ROBERTA_SPECIAL_TOKENS)
-    processor = member(values, "post_processor", dict, file, {})
-    if processor.get("type") == "TemplateProcessing":
+    default = next(
+        (known for known in (MODERN_BERT_SPECIAL_TOKENS, GEMMA_SPECIAL_TOKENS) if ids.keys() >= {*known.names}),
+        ROBERTA_SPECIAL_TOKENS,
+    )
+    found = special_tokens_of(folder, _with_text_bounds(default, settings, ids))
+    if found.unk not in ids:  # every text has tokens, so a file needs no unknown one
+        found = dataclasses.replace(found, unk=found.pad)
+    for processor in parts_of(values, "post_processor", "processors", file):
+        if processor.get("type") != "TemplateProcessing":
+            continue
         pair = [checked(part, dict, "each part of a pair", file) for part in member(processor, "pair", list, file, [])]
         texts = [number for number, part in enumerate(pair) if "Sequence" in part]
         if len(texts) == 2 and texts[1] > texts[0] + 1:
             found = dataclasses.replace(found, num_between=texts[1] - texts[0] - 1)
     mask = next((token for token in added if token.content == found.mask), None)
     return found if mask is None else dataclasses.replace(found, mask_takes_space=mask.lstrip)
+
+
+def _with_text_bounds(default: SpecialTokens, settings: Mapping, ids: Mapping[str, int]) -> SpecialTokens:
+    """Returns `default` with the tokens for the beginning and the end of a text, if it names unknown tokens there."""
+    names = {}
+    for role, setting in (("cls", "bos_token"), ("sep", "eos_token")):
+        value = settings.get(setting)
+        name = value.get("content") if isinstance(value, dict) else value
+        if isinstance(name, str) and name in ids and getattr(default, role) not in ids:
+            names[role] = name
+    return dataclasses.replace(default, **names)
 
 
 def _merges(model: Mapping, file: str) -> list[tuple[str, str]]:

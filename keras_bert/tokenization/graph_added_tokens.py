@@ -160,7 +160,7 @@ class _Cutter(tf.Module):
     def _without_parts_of_words(self, texts):
         """Opens the enclosures of single words that touch another word character."""
         word, behind, before = (
-            f"[{_character_class(unicode_table.word_characters())}]",
+            f"[{character_class(unicode_table.word_characters())}]",
             f"(?:{_CLOSE})?",
             f"(?:{_OPEN})?",
         )
@@ -177,7 +177,7 @@ class _Cutter(tf.Module):
         Returns:
             the pieces, and how many bytes went from the start of each, int32.
         """
-        skipped, space = tf.zeros_like(numbers), f"[{_character_class(WHITE_SPACE)}]+"
+        skipped, space = tf.zeros_like(numbers), f"[{character_class(WHITE_SPACE)}]+"
         if self._takes_before.shape[0]:
             takes = _is_one_of(tf.concat([numbers[1:], [-1]], 0)[: tf.size(numbers)], self._takes_before)
             values = tf.where(takes, tf.strings.regex_replace(values, f"{space}$", ""), values)
@@ -216,7 +216,7 @@ def _quoted(text: str) -> str:
 
 
 @functools.cache
-def _character_class(points: frozenset[int]) -> str:
+def character_class(points: frozenset[int]) -> str:
     """Returns code points as the inside of brackets of RE2: {0x41, 0x42, 0x61} -> "\\x{41}-\\x{42}\\x{61}-\\x{61}" """
     firsts = [point for point in sorted(points) if point - 1 not in points]
     lasts = [point for point in sorted(points) if point + 1 not in points]

@@ -60,6 +60,7 @@ ROBERTA_SPECIAL_TOKENS = SpecialTokens(
 )
 XLM_ROBERTA_SPECIAL_TOKENS = dataclasses.replace(ROBERTA_SPECIAL_TOKENS, second_segment=0)
 MPNET_SPECIAL_TOKENS = dataclasses.replace(XLM_ROBERTA_SPECIAL_TOKENS, unk="[UNK]")
+GEMMA_SPECIAL_TOKENS = SpecialTokens(cls="<bos>", sep="<eos>", pad="<pad>", unk="<unk>", mask="<mask>")
 MODERN_BERT_SPECIAL_TOKENS = dataclasses.replace(BERT_SPECIAL_TOKENS, mask_takes_space=True)
 
 

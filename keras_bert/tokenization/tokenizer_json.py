@@ -33,6 +33,7 @@ WORD_PIECE_CLASSES = (
 BYTE_PAIR_CLASSES = ("Roberta", "GPT2", "Longformer", "Bart")
 SECOND_SEGMENT = "second_segment"
 SENTENCE_PIECE_CLASSES = ("Albert", "XLNet", "BigBird", "XLMRoberta", "Camembert", "DebertaV2")
+BYTE_FALLBACK_CLASSES = ("Gemma",)
 _ROLES = tuple(f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask"))
 _FURTHER_SPECIAL = ("bos_token", "eos_token")
 _LISTS_OF_SPECIAL = ("additional_special_tokens", "extra_special_tokens")

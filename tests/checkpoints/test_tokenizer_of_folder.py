@@ -178,7 +178,7 @@ def test_a_model_takes_no_pairs_if_its_tokenizer_does_not_divide_them(tmp_path):
 
 
 @pytest.mark.skipif(not FOLDERS.is_dir(), reason="needs KERAS_BERT_DATA with family2")
-@pytest.mark.parametrize("name", ["xlm-roberta", "xlm-roberta-model-only", "camembert", "deberta-v2"])
+@pytest.mark.parametrize("name", ["xlm-roberta", "xlm-roberta-model-only", "camembert", "deberta-v2", "gemma"])
 def test_rows_without_a_token_follow_the_mask(name, tmp_path):
     plain = load_vocabulary(FOLDERS / name)
     size = len(plain) + 35
@@ -189,4 +189,20 @@ def test_rows_without_a_token_follow_the_mask(name, tmp_path):
     write_tokenizer(tmp_path, found, tiny.config(size))
     again, _, _ = read_tokenizer(tmp_path, size)
     assert (again.sha256, again.tokens) == (found.sha256, found.tokens)
-    assert load_vocabulary(tmp_path).tokens == plain.tokens
+    assert load_vocabulary(tmp_path).tokens[: len(plain)] == plain.tokens
+
+
+@pytest.mark.skipif(not FOLDERS.is_dir(), reason="needs KERAS_BERT_DATA with family2")
+@pytest.mark.parametrize("name", ["xlm-roberta-v5", pytest.param("camembert-v5", marks=pytest.mark.slow)])
+def test_a_bert_with_xlm_roberta_s_tokenizer_is_a_multilingual_e5(name, tmp_path):
+    vocabulary = load_vocabulary(FOLDERS / name)
+    model = classifier("bert", vocabulary.with_spare_rows(len(vocabulary) + 35))
+    model.save_pretrained(tmp_path, format="huggingface")
+    file = tmp_path / "config.json"
+    values = json.loads(file.read_text())
+    assert values["pad_token_id"] == 1
+    file.write_text(json.dumps({**values, "pad_token_id": 0, "tokenizer_class": "XLMRobertaTokenizer"}))
+    again = SequenceClassifier.from_pretrained(tmp_path)
+    assert (again.config.position_offset, again.vocabulary.pad_id, again.config.type_vocab_size) == (0, 1, 2)
+    assert again.vocabulary.special_tokens.second_segment == 0
+    np.testing.assert_allclose(scores(again, PAIRS), scores(model, PAIRS), atol=1e-6)

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 
+import keras
 import numpy as np
 import pytest
 from tiny_checkpoints import VOCABULARY, random_checkpoint
@@ -16,6 +17,7 @@ from keras_bert.embeddings.neighbour_graph import LINKS, MOST_LEVELS, build_grap
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex, model_fingerprint
 from keras_bert.encoders.bert.encoder import BertEncoder
+from keras_bert.models.trainable_parts import enable_lora
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.masked_lm.model import MaskedLM
@@ -109,7 +111,12 @@ def test_the_fingerprint_is_of_all_that_vectors_depend_on(encoder, index):
     ]
     changed = model_of(BertEncoder, other)
     changed.blocks[1].weights[0].assign_add(np.full(changed.blocks[1].weights[0].shape, 1e-6, "float32"))
-    for model in [changed, *(model_of(BertEncoder, each) for each in others)]:
+    scaled = [model_of(BertEncoder, other) for _ in range(2)]
+    for alpha, model in enumerate(scaled, start=1):
+        keras.utils.set_random_seed(0)
+        enable_lora(model, 2, alpha=alpha)
+    assert model_fingerprint(scaled[0]) != model_fingerprint(scaled[1])
+    for model in [changed, *scaled, *(model_of(BertEncoder, each) for each in others)]:
         assert model_fingerprint(model) != first
         with pytest.raises(InputError, match="The index was made with another model"):
             index.search(model, "fox")

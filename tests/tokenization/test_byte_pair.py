@@ -116,6 +116,12 @@ def test_merges_apply_in_their_order_and_from_left_to_right():
     assert tokenizer.tokenize("baaa") == ["baa", "a"]
 
 
+def test_a_space_beside_other_white_space_belongs_to_its_run_in_the_graph_too():
+    merges = [("ĉ", "Ġ"), ("Ġ", "ĉ"), ("Ġ", "Ċ")]
+    tokenizer = BytePairTokenizer(tokens_with("ĉĠ", "Ġĉ", "ĠĊ"), merges)
+    assert graph_differences(tokenizer, ["a\t \nb", "a \tb", "a \t b", "\u3000 \u3000"]) == []
+
+
 def test_offsets_leave_spaces_out_and_cover_whole_characters():
     tokenizer = BytePairTokenizer(tokens_with("Ġt"), [("Ġ", "t")])
     assert tokenizer.tokenize_with_offsets("a té ") == (

@@ -197,7 +197,10 @@ def test_a_model_folder_keeps_the_tokenizer(ours, tmp_path):
     ("change", "message"),
     [
         ({"normalizer": {"type": "NFKC"}}, "normalizer would change the tokens: .*NFKC"),
-        ({"pre_tokenizer": {"type": "ByteLevel", "use_regex": False}}, "use_regex is False, which would change the"),
+        (
+            {"pre_tokenizer": {"type": "ByteLevel", "use_regex": False}},
+            "with use_regex False. Supported are GPT-2's words",
+        ),
         ({"surprise": 1}, "settings that keras_bert does not know .*'surprise'=1"),
         ({"lstrip": True}, "added token '   ' takes the white space around it and has white space itself"),
         ({"content": "a\x00b"}, "must not be empty or have U\\+0000"),

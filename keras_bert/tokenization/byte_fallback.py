@@ -1,0 +1,143 @@
+"""Byte-fallback BPE of Gemma and mmBERT in Python, with character offsets: the reference for the graph.
+
+This is SentencePiece's BPE as Hugging Face stores it. What it does, in order:
+
+1. Write every space as ▁. A ▁ in a text cannot be told from a space.
+2. Every character is a token; a character that the vocabulary does not have is its bytes in UTF-8, such as <0xE2>.
+3. Join neighbouring tokens by the merges, as byte-level BPE does, but in the whole text: no step makes words of it.
+
+A text is nevertheless cut before runs of ▁, except behind characters that stand before ▁ inside some token: there are
+almost none, and no merge crosses any other place. So the tokens are those of the whole text, and words can be cached.
+
+Offsets leave the spaces at the ends of a token out, as in byte_pair.py.
+"""
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_bert.program.errors import InputError
+from keras_bert.tokenization.added_tokens import AddedToken
+from keras_bert.tokenization.byte_pair import BytePairTokenizer
+from keras_bert.tokenization.byte_pair_merges import merge
+from keras_bert.tokenization.tokenizer import GEMMA_SPECIAL_TOKENS, SpecialTokens
+
+SPACE_MARK = "▁"
+_BYTE_NAMES = tuple(f"<0x{value:02X}>" for value in range(256))
+
+
+class ByteFallbackTokenizer(BytePairTokenizer):
+    """Text -> ids by BPE of characters, with bytes for unknown characters.
+
+    Texts are str or bytes as for `BytePairTokenizer`: an invalid byte is the token of this byte.
+
+    Args:
+        ids: token -> id, for all ids from 0 on. The tokens must include all 256 bytes, <0x00> to <0xFF>.
+        merges: pairs of tokens, in the order in which they are joined.
+        special_tokens: names of the special tokens, by role.
+        added_tokens: as for `BytePairTokenizer`. A str matches the text letter by letter.
+
+    Raises:
+        InputError: as `BytePairTokenizer`, or a merge contains the token of a byte.
+
+    Example:
+        >>> tokens = [f"<0x{value:02X}>" for value in range(256)] + ["<bos>", "<eos>", "<pad>", "<unk>", "<mask>"]
+        >>> tokens += ["▁", "t", "h", "e", "th", "the", "▁the"]
+        >>> merges = [("t", "h"), ("th", "e"), ("▁", "the")]
+        >>> tokenizer = ByteFallbackTokenizer({token: number for number, token in enumerate(tokens)}, merges)
+        >>> tokenizer.tokenize("the thé")
+        ['the', '▁', 'th', '<0xC3>', '<0xA9>']
+        >>> tokenizer.tokenize_with_offsets("the the")[1:]
+        ([0, 4], [3, 7])
+
+    Reference: Kudo and Richardson 2018, "SentencePiece"; huggingface/tokenizers, `BPE` with `byte_fallback`.
+    """
+
+    kind = "Byte-fallback BPE"
+    falls_back = True
+    fits_two_files = False
+    _argument_names = ("ids", "merges", "special_tokens", "added_tokens")
+
+    def __init__(
+        self,
+        ids: Mapping[str, int],
+        merges: Sequence[tuple[str, str]],
+        special_tokens: SpecialTokens = GEMMA_SPECIAL_TOKENS,
+        added_tokens: Sequence[AddedToken | str] = (),
+    ):
+        super().__init__(ids, merges, special_tokens, added_tokens=added_tokens)
+        names = {*_BYTE_NAMES}
+        wrong = next((pair for pair in self.merges if not names.isdisjoint(pair)), None)
+        if wrong:
+            raise InputError(f"The merge {' '.join(wrong)} contains the token of a byte, which is not supported.")
+        # Character -> its token. Each is joined from nothing.
+        self.character_ids = {token: number for token, number in self.ids.items() if len(token) == 1}
+        crossing = re.escape("".join(sorted(self.before_space)))
+        self._cuts = re.compile(f"(?<=[^{SPACE_MARK}{crossing}])(?={SPACE_MARK})")
+
+    @functools.cached_property
+    def before_space(self) -> frozenset[str]:
+        """The characters that stand before ▁ inside a token that merges create."""
+        joined = (left[-1] for left, right in self.merges if right[0] == SPACE_MARK)
+        return frozenset(joined) - {SPACE_MARK}
+
+    def text_ids(self) -> list[int]:
+        """Returns the ids of bytes and characters, of the tokens joined from them, and of the added tokens."""
+        return sorted({*super().text_ids(), *self.character_ids.values()})
+
+    def continues_word(self, token: str) -> bool:
+        """Returns whether `token` begins without a space. The first token of a text may begin without one too."""
+        return not token.startswith((SPACE_MARK, " "))
+
+    def graph(self, core_operations: bool = False) -> Any:
+        """Returns the `GraphByteFallback` of this tokenizer, which always uses core operations only."""
+        from keras_bert.tokenization.graph_byte_fallback import GraphByteFallback
+
+        return GraphByteFallback(self)
+
+    @functools.cached_property
+    def token_bytes(self) -> tuple[bytes, ...]:
+        """The bytes of each token, in the order of the ids. Added and special tokens are their names in UTF-8."""
+        values, plain = {name: value for value, name in enumerate(_BYTE_NAMES)}, self._unsplit_names()
+        return tuple(
+            bytes([values[token]])
+            if token in values
+            else token.encode()
+            if token in plain
+            else token.replace(SPACE_MARK, " ").encode()
+            for token in self.tokens
+        )
+
+    @functools.cached_property
+    def token_lengths(self) -> list[int]:
+        """The number of characters of each token, or 1 for a byte, in the order of the ids."""
+        names = {*_BYTE_NAMES}
+        return [1 if token in names else len(token) for token in self.tokens]
+
+    @functools.cached_property
+    def whole_words(self) -> dict[bytes, int]:
+        """The words that are one token, in UTF-8 with spaces -> the token."""
+        numbers = sorted({*self.character_ids.values(), *self.joined_ids})
+        whole = (number for number in numbers if self._join(self.tokens[number]) == [number])
+        return {self.tokens[number].replace(SPACE_MARK, " ").encode(): number for number in whole}
+
+    def units(self, character: str) -> list[int]:
+        """Returns the tokens of a character before any are joined."""
+        number = self.character_ids.get(character)
+        if number is not None:
+            return [number]
+        return [self.byte_ids[value] for value in character.encode("utf-8", "surrogateescape")]
+
+    def _ids_of_text(self, text: str) -> list[int]:
+        words = self._cuts.split(text.replace(" ", SPACE_MARK)) if text else []
+        return [number for word in words for number in self._ids_of(word)]
+
+    def _join(self, word: str) -> list[int]:
+        return merge([number for character in word for number in self.units(character)], self.pairs)
+
+    def _byte_names(self) -> tuple[str, ...]:
+        return _BYTE_NAMES
+
+    def _num_units(self, character: str) -> int:
+        return len(self.units(SPACE_MARK if character == " " else character))

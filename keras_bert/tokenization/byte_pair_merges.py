@@ -1,0 +1,80 @@
+"""The merges of BPE: joins the tokens of a word, for byte-level BPE and for byte-fallback BPE."""
+
+import heapq
+import itertools
+from collections.abc import Mapping, Sequence
+
+from keras_bert.program.errors import InputError
+
+# Pair of ids -> its rank in the merges and the id of the joined token.
+Pairs = Mapping[tuple[int, int], tuple[int, int]]
+
+
+def merge(word: Sequence[int], pairs: Pairs) -> list[int]:
+    """Joins the pair that comes first in the merges, and of equal pairs the leftmost one, until there is none.
+
+    Takes O(n log n) time for n tokens.
+
+    >>> merge([1, 1, 2], {(1, 2): (0, 3), (1, 3): (1, 4)})
+    [4]
+    """
+    ids: list[int | None] = list(word)
+    count = len(ids)
+    following, previous = list(range(1, count + 1)), list(range(-1, count - 1))
+    waiting = [(*pairs[pair], place, *pair) for place, pair in enumerate(itertools.pairwise(word)) if pair in pairs]
+    heapq.heapify(waiting)
+    while waiting:
+        _, number, place, left, right = heapq.heappop(waiting)
+        behind = following[place]
+        if ids[place] != left or behind >= count or ids[behind] != right:
+            continue
+        ids[place], ids[behind] = number, None
+        following[place] = following[behind]
+        if following[place] < count:
+            previous[following[place]] = place
+        for first in (previous[place], place):
+            if first < 0 or following[first] >= count:
+                continue
+            pair = ids[first], ids[following[first]]
+            if pair in pairs:
+                heapq.heappush(waiting, (*pairs[pair], first, *pair))
+    return [number for number in ids if number is not None]
+
+
+def numbered_pairs(merges: Sequence[tuple[str, ...]], ids: Mapping[str, int]) -> dict[tuple[int, int], tuple[int, int]]:
+    """[("t", "h")] -> {(id of t, id of h): (0, id of th)}"""
+    pairs: dict[tuple[int, int], tuple[int, int]] = {}
+    for rank, (left, right) in enumerate(merges):
+        for token in (left, right, left + right):
+            if token not in ids:
+                raise InputError(
+                    f"Merge {rank + 1}, {left!r} {right!r}, contains or creates the token {token!r}, which is not in "
+                    "the vocabulary. Vocabulary and merges must come from the same model."
+                )
+        pairs.setdefault((ids[left], ids[right]), (rank, ids[left + right]))
+    return pairs
+
+
+def ranks_joined_singly(pairs: Pairs) -> set[int]:
+    """Returns the ranks of the merges after which an earlier merge may be next: they create a token that it joins.
+
+    All occurrences of any other pair can be joined at once. SentencePiece's merges, in the order of their results, have
+    many such ranks; those that Hugging Face's trainer writes have none.
+    """
+    earliest: dict[int, int] = {}
+    for pair, (rank, _) in pairs.items():
+        for number in pair:
+            earliest[number] = min(rank, earliest.get(number, rank))
+    return {rank for rank, number in pairs.values() if earliest.get(number, rank) < rank}
+
+
+def tokens_in_order(ids: Mapping[str, int]) -> tuple[str, ...]:
+    """Returns the tokens in the order of their ids. Raises `InputError` unless these are 0, 1, 2 and so on."""
+    ordered = sorted(ids, key=ids.__getitem__)
+    for number, token in enumerate(ordered):
+        if ids[token] != number:
+            raise InputError(
+                f"The ids of the vocabulary must be 0 to {len(ids) - 1}, each once. Token {token!r} has id "
+                f"{ids[token]}, but {number} was expected. A token is missing, or two tokens have the same id."
+            )
+    return tuple(ordered)

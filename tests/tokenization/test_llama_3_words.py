@@ -1,0 +1,155 @@
+"""Llama 3's byte-level BPE, as in EuroBERT: its words and its whole tokens, against Hugging Face tokenizers."""
+
+import json
+import pickle
+import random
+
+import pytest
+from tokenization.test_byte_pair import SENTENCES, graph_differences, texts_of
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+from keras_bert import InputError, load_vocabulary
+from keras_bert.tokenization.byte_pair import byte_alphabet
+from keras_bert.tokenization.byte_pair_words import LLAMA_3_PATTERN, split_words_as_llama_3
+
+ROLES = ["<|begin_of_text|>", "<|end_of_text|>", "<|pad|>", "<|mask|>"]
+SETTINGS = {
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "bos_token": ROLES[0],
+    "eos_token": ROLES[1],
+    "pad_token": ROLES[2],
+    "mask_token": ROLES[3],
+}
+TEXTS = [
+    *(
+        "don't DON'T we'LL 'ſ 's 'sa ''s (don't) !'re",
+        "1234567 a12b345 ½²",
+        "a\t \nb",
+        "a \n\n b",
+        "x\n \ny",
+        "!\n\r\n a",
+    ),
+    *(
+        "!\n",
+        "! \n",
+        "a  b",
+        "a \tb",
+        "\tb",
+        " !b",
+        "!b",
+        "!!b",
+        " b!",
+        "  !b",
+        "\n",
+        "\n ",
+        " \n",
+        "",
+        " ",
+        "字、字",
+        "e\u0301",
+    ),
+    *("a\n\n  \n   b", "a\r\n\tb", "?\n\n  x", "?\n  \n!", "a\u3000b", "a\u3000 b", "\u3000\u3000!", "'", "'r", "a'ré"),
+]
+
+
+def split() -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(LLAMA_3_PATTERN), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = split()
+    trainer = trainers.BpeTrainer(vocab_size=700, initial_alphabet=list(byte_alphabet()), show_progress=False)
+    tokenizer.train_from_iterator([*SENTENCES, *TEXTS] * 20, trainer)
+    values = json.loads(tokenizer.to_str())
+    vocab, merges = values["model"]["vocab"], values["model"]["merges"]
+    vocab["Ġzzz"] = len(vocab)  # no merges lead to it
+    model = models.BPE(vocab, [tuple(pair) for pair in merges], ignore_merges=True)
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = split()
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(ROLES)
+    bounds = [(name, tokenizer.token_to_id(name)) for name in ROLES[:2]]
+    template = processors.TemplateProcessing(
+        single=f"{ROLES[0]} $A {ROLES[1]}", pair=f"{ROLES[0]} $A {ROLES[1]} $B {ROLES[1]}", special_tokens=bounds
+    )
+    tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), template])
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def read(theirs, folder, change=lambda values: None):
+    values = json.loads(theirs.to_str())
+    change(values)
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+    (folder / "tokenizer_config.json").write_text(json.dumps(SETTINGS))
+    return load_vocabulary(folder)
+
+
+@pytest.fixture(scope="module")
+def ours(theirs, tmp_path_factory):
+    return read(theirs, tmp_path_factory.mktemp("tokenizer"))
+
+
+def random_texts(seed: int, count: int) -> list[str]:
+    rng = random.Random(seed)
+    letters = list("ab1½!'.sStTrReElLvV \n\r\t\u3000\u0085字") + ["ſ", "\u0301", " ", "\n", "'", "'", "zzz"]
+    return ["".join(rng.choices(letters, k=rng.randrange(12))) for _ in range(count)]
+
+
+def test_words_are_those_of_the_pattern():
+    splitter = pre_tokenizers.Split(Regex(LLAMA_3_PATTERN), "isolated")
+    for text in [*TEXTS, *random_texts(1, 5000)]:
+        assert split_words_as_llama_3(text) == [word for word, _ in splitter.pre_tokenize_str(text)], text
+
+
+def test_ids_are_those_of_hugging_face(ours, theirs):
+    texts = [*TEXTS, *random_texts(2, 1000), *texts_of(3, 300), "a zzz", "zzz", " zzzz"]
+    for text, encoding in zip(texts, theirs.encode_batch(texts, add_special_tokens=False), strict=True):
+        assert ours.encode(text) == encoding.ids, text
+
+
+def test_a_word_that_is_a_token_stays_whole(ours):
+    assert ours.tokenize("a zzz") == ["a", "Ġzzz"]
+    assert ours.ids["Ġzzz"] in ours.text_ids()
+    assert ours.graph().tokenize(["a zzz"]).to_list() == [ours.encode("a zzz")]
+
+
+def test_the_graph_has_the_ids_and_offsets_of_python(ours):
+    assert graph_differences(ours, [*TEXTS, *random_texts(4, 2000), *texts_of(5, 200)]) == []
+
+
+def test_the_first_and_the_last_token_of_a_row_are_those_of_a_text(ours):
+    special = ours.special_tokens
+    assert (special.cls, special.sep, special.pad, special.mask) == tuple(ROLES)
+    assert (special.unk, special.separators(2)) == ("<|pad|>", (1, 1))
+
+
+def test_a_saved_tokenizer_is_the_same_for_us_and_for_hugging_face(ours, theirs, tmp_path):
+    ours.save(tmp_path)
+    assert load_vocabulary(tmp_path).sha256 == ours.sha256
+    assert pickle.loads(pickle.dumps(ours)).sha256 == ours.sha256
+    written = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in [*TEXTS, "a zzz"]:
+        assert written.encode(text).ids == theirs.encode(text).ids
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda values: values["pre_tokenizer"]["pretokenizers"][0]["pattern"].update(Regex=r"\s+"), r"Llama 3's"),
+        (lambda values: values["pre_tokenizer"]["pretokenizers"][0].update(invert=True), r"'invert': True"),
+        (lambda values: values["pre_tokenizer"]["pretokenizers"][1].update(use_regex=True), "use_regex True"),
+        (lambda values: values["pre_tokenizer"]["pretokenizers"][1].update(add_prefix_space=True), "add_prefix_space"),
+        (lambda values: values["pre_tokenizer"]["pretokenizers"].pop(), "must end with ByteLevel"),
+    ],
+)
+def test_other_words_are_refused_by_name(theirs, tmp_path, change, message):
+    with pytest.raises(InputError, match=message):
+        read(theirs, tmp_path, change)
