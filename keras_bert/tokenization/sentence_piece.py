@@ -165,7 +165,7 @@ class SentencePieceTokenizer(Tokenizer):
                 file.write(content)
 
     def _files(self, tokenizer_class: str | None = None) -> dict[str, bytes]:
-        form, settings = self.form, {}
+        form, settings = self.form, dict[str, Any]()
         if form.lower_case is not None:
             settings["do_lower_case"] = self.do_lower_case
         if form.prepares:
