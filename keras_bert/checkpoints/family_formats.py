@@ -153,6 +153,7 @@ class KerasHub:
         remark, masked_lm_remark: sentences for the user about the backbone and the masked-LM head.
         has_tasks: whether KerasHub has a text classifier and a masked LM of the family.
         has_embedder: whether it has a text embedder.
+        has_tokenizer: whether its tokenizer has our ids. If not, presets are read and written without a tokenizer.
         vocabulary_size: the key of the number of tokens.
         sizes: key -> field of our config, besides those that all families have.
     """
@@ -165,6 +166,7 @@ class KerasHub:
     masked_lm_remark: str = ""
     has_tasks: bool = True
     has_embedder: bool = False
+    has_tokenizer: bool = True
     vocabulary_size: str = "vocabulary_size"
     sizes: Mapping[str, str] = dataclasses.field(default_factory=dict)
 

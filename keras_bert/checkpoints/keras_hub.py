@@ -126,7 +126,7 @@ def read_keras_hub(path: str) -> BertCheckpoint:
         )
     name, entry = known[class_name]
     family = entry.keras_hub
-    lower_case, vocabulary = _tokenizer(path)
+    lower_case, vocabulary = _tokenizer(path) if family.has_tokenizer else (None, None)
     sizes = member(settings, "config", dict, file, {})
     _SIZES.check(sizes, f"{file}: config")
     try:

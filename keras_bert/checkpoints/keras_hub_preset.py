@@ -73,7 +73,7 @@ def write_keras_hub(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     _write_json(folder, _METADATA_FILE, {"keras_hub_version": _VERSION})
     left_out = _write_weights(os.path.join(folder, keras_hub.WEIGHTS_FILE), tensors, backbone, config)
     tokenizer = None
-    if checkpoint.vocabulary is not None:
+    if checkpoint.vocabulary is not None and family.has_tokenizer:
         tokenizer = names.saved("Tokenizer", _write_tokenizer(checkpoint, folder))
         _write_json(folder, keras_hub.TOKENIZER_FILE, tokenizer)
     if _is_embedder(checkpoint):
@@ -95,6 +95,8 @@ def notes_for_keras_hub(checkpoint: BertCheckpoint) -> list[str]:
         found.append(f"KerasHub has {kinds[written]} only; its outputs differ slightly")
     if family.has_pooler and not any(form.part_of(name) == form.POOLER for name in checkpoint.tensors):
         found.append("there is no trained pooler: KerasHub's pooled_output is 0")
+    if checkpoint.vocabulary is not None and not family.has_tokenizer:
+        found.append("KerasHub makes ids of its own from the model of this tokenizer; the preset takes token ids")
     if checkpoint.sentence is not None and not _is_embedder(checkpoint):
         found.append("KerasHub cannot compute the vectors of texts of this model; the preset is its encoder alone")
     if not family.has_tasks:

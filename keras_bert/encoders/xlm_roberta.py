@@ -6,7 +6,6 @@ Reference: Conneau et al., 2019, arXiv 1911.02116; Martin et al., 2019, arXiv 19
 
 import dataclasses
 
-from keras_bert.checkpoints.family_formats import KerasHub
 from keras_bert.encoders.roberta import FAMILY as ROBERTA
 from keras_bert.registry import SENTENCE_PIECE, size
 
@@ -23,7 +22,8 @@ FAMILY = dataclasses.replace(
     sizes={"xlm-roberta-base": size(12, 768, 12), "xlm-roberta-large": size(24, 1024, 16)},
     tokenizer=SENTENCE_PIECE,
     hugging_face=_hugging_face("XLMRoberta"),
-    keras_hub=KerasHub("XLMRobertaBackbone", {"hidden_act": "gelu_erf"}, has_segments=False, has_pooler=False),
+    # KerasHub moves the ids of SentencePiece's own model by one.
+    keras_hub=dataclasses.replace(ROBERTA.keras_hub, backbone="XLMRobertaBackbone", has_tokenizer=False),
 )
 
 CAMEMBERT = dataclasses.replace(

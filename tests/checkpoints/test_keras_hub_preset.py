@@ -36,7 +36,7 @@ HUB_HEADS = {"classifier": form.CLASSIFIER, "masked_lm": form.MASKED_LM}
 def checkpoint_of(family, *heads, **changes):
     vocabulary = VOCABULARIES.get(family, word_pieces())
     shape = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 12}
-    shape |= {"vocab_size": len(vocabulary), "max_position_embeddings": 14} | SHAPES[family] | changes
+    shape |= {"vocab_size": len(vocabulary), "max_position_embeddings": 14} | SHAPES.get(family, {}) | changes
     labels = ("no", "yes", "maybe") if form.CLASSIFIER in heads else None
     return random_checkpoint(*heads, config=config_of(family, **shape), labels=labels, vocabulary=vocabulary)
 
@@ -70,6 +70,21 @@ def test_a_preset_brings_the_checkpoint_back(family, tmp_path):
         assert found.config.replace(do_lower_case=True) == checkpoint.config
     ours, theirs = (python_tokenizer(one.vocabulary, one.config.do_lower_case) for one in (checkpoint, found))
     assert [ours.encode(text) for text in TEXTS] == [theirs.encode(text) for text in TEXTS]
+
+
+def test_an_xlm_roberta_is_written_without_its_tokenizer(tmp_path):
+    checkpoint = checkpoint_of("xlm-roberta", form.CLASSIFIER)
+    notes = write_checkpoint(checkpoint, tmp_path / "preset", "keras_hub")
+    assert any("KerasHub makes ids of its own" in note for note in notes)
+    assert not (tmp_path / "preset" / "tokenizer.json").exists()
+    config = json.loads((tmp_path / "preset" / "config.json").read_text())
+    assert config["module"] == "keras_hub.src.models.xlm_roberta.xlm_roberta_backbone"
+    found = read_checkpoint(tmp_path / "preset")
+    assert (found.config.model_type, found.vocabulary, found.ignored) == ("xlm-roberta", None, ())
+    features = {"input_ids": np.array([[0, 7, 9, 2]]), "input_mask": np.ones((1, 4))}
+    paths = (saved(checkpoint, tmp_path), tmp_path / "preset")
+    ours, theirs = (from_pretrained(None, path)(features) for path in paths)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
 
 
 def saved(checkpoint, folder):
