@@ -85,7 +85,7 @@ def read_folder(
         return _word_piece(folder, makes_rows)
     if kind == SENTENCE_PIECE:
         tokenizer = read_sentence_piece(folder)
-        return tokenizer, tokenizer and tokenizer.do_lower_case
+        return tokenizer, None if tokenizer is None else tokenizer.do_lower_case
     vocabulary, merges = (os.path.join(folder, name) for name in (byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE))
     found = [file for file in (vocabulary, merges) if os.path.isfile(file)]
     if len(found) == 1:

@@ -60,7 +60,7 @@ class Vocabulary(TokenTable):
         special_tokens: SpecialTokens = BERT_SPECIAL_TOKENS,
         max_characters_per_word: int = MAX_CHARACTERS_PER_WORD,
     ):
-        values = {
+        values: dict[str, Any] = {
             "tokens": tuple(map(_without_white_space, tokens)),
             "strip_accents": strip_accents,
             "tokenize_chinese_chars": tokenize_chinese_chars,
