@@ -30,11 +30,12 @@ class GraphSentencePiece(tf.Module, GraphForm):
         self.tokenizer = self.vocabulary = tokenizer
         self._pieces = tensorflow_text.SentencepieceTokenizer(tokenizer.effective_model, out_type=tf.int32)
         self._pieces._model_resource = self._model = _LoadedModel(tokenizer.effective_model)
-        parts = [tokenizer.divided.get(number, (number,)) for number in range(len(tokenizer))]
-        self._parts = tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64)
-        lengths = [len(token.removeprefix(SPACE_MARK).encode()) for token in tokenizer.tokens]
-        self._lengths = tf.constant(lengths, tf.int32)
         self._has_parts = bool(tokenizer.divided)
+        if self._has_parts:
+            parts = [tokenizer.divided.get(number, (number,)) for number in range(len(tokenizer))]
+            self._parts = tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64)
+            lengths = [len(token.removeprefix(SPACE_MARK).encode()) for token in tokenizer.tokens]
+            self._lengths = tf.constant(lengths, tf.int32)
         if tokenizer.added_tokens:
             self._added = GraphAddedTokens(tokenizer.added_tokens, tokenizer.ids)
         is_space = np.zeros(0x110000, np.uint8)
