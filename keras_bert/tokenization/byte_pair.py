@@ -242,9 +242,8 @@ class BytePairTokenizer(Tokenizer):
         joined = {number for _, number in self.pairs.values()}
         if self.ignores_merges:
             plain, alphabet = self._unsplit_names(), {*byte_alphabet()}
-            joined |= {
-                number for token, number in self.ids.items() if token not in plain and alphabet.issuperset(token)
-            }
+            names = (token for token in self.tokens if token not in plain and alphabet.issuperset(token))
+            joined |= {self.ids[token] for token in names if self._is_word(self.token_bytes[self.ids[token]])}
         return frozenset(joined)
 
     def continues_word(self, token: str) -> bool:
@@ -327,8 +326,14 @@ class BytePairTokenizer(Tokenizer):
         return f" {text}" if self.add_prefix_space and text and text[0] != " " else text
 
     def _ids_of_text(self, text: str) -> list[int]:
-        split = split_words_as_llama_3 if self.splits_as_llama_3 else split_words
-        return [number for word in split(text) for number in self._ids_of(word)]
+        return [number for word in self._words(text) for number in self._ids_of(word)]
+
+    def _words(self, text: str) -> list[str]:
+        return split_words_as_llama_3(text) if self.splits_as_llama_3 else split_words(text)
+
+    def _is_word(self, token: bytes) -> bool:
+        text = token.decode("utf-8", "surrogateescape")
+        return self._words(text) == [text]
 
     def _ids_of(self, word: str) -> list[int]:
         return self._cached_join(word) if len(word) <= _LONGEST_CACHED else self._join(word)

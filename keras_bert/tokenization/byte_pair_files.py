@@ -157,7 +157,10 @@ def _form_of(values: Mapping, file: str) -> tuple[dict[str, bool], bool]:
         )
     last = splitters[-1] if splitters else {}
     if last.get("type") != "ByteLevel":
-        raise InputError(f"{file}: the pre_tokenizer is {reprlib.repr(splitters)}. It must end with ByteLevel.")
+        raise InputError(
+            f"{file}: the pre_tokenizer is {reprlib.repr(last.get('type'))}. Only ByteLevel is supported, alone as in "
+            "GPT-2 or behind Llama 3's Split."
+        )
     _BYTE_LEVEL.check(last, f"{file}: pre_tokenizer")
     has_own_words = member(last, "use_regex", bool, file, True)
     if splitters[:-1] != ([] if has_own_words else [_LLAMA_3_SPLIT]):
