@@ -81,9 +81,6 @@ class MPNetBlock(TransformerBlock):
         others: as for `TransformerBlock`.
     """
 
-    def build(self, hidden_shape, *other_shapes):
-        super().build(hidden_shape)
-
     def call(
         self,
         hidden,
@@ -97,27 +94,13 @@ class MPNetBlock(TransformerBlock):
         bias = ops.stop_gradient(attention_bias) + distance_bias
         return super().call(hidden, bias, query_columns, flat_indices, training, return_attention)
 
-    def compute_output_shape(
-        self,
-        hidden_shape,
-        attention_bias_shape=None,
-        distance_bias_shape=None,
-        query_columns_shape=None,
-        flat_indices_shape=None,
-    ):
-        return super().compute_output_shape(hidden_shape, attention_bias_shape, query_columns_shape, flat_indices_shape)
-
 
 @stored_class
 class MPNetEncoder(BertEncoder):
     """The encoder of MPNet: a `BertEncoder` that adds a bias for the distance of two tokens to all scores.
 
-    Distances are counted in columns. Positions are counted as in RoBERTa, so padding on either side does not change
-    answers.
-
-    Args:
-        config: a `BertConfig` of the family "mpnet".
-        **arguments: those of `BertEncoder`.
+    Its arguments, inputs and outputs are those of `BertEncoder`. Distances are counted in columns, so padding on either
+    side does not change answers.
 
     Example:
         >>> encoder = MPNetEncoder(BertConfig.from_size("mpnet-base", vocab_size=100, num_hidden_layers=2))
@@ -133,12 +116,8 @@ class MPNetEncoder(BertEncoder):
     block_class = MPNetBlock
 
     def build(self, input_shape: Any = None) -> None:
-        self.distance_bias = DistanceBias(
-            self.config.num_attention_heads,
-            self.config.initializer_range,
-            dtype=self.dtype_policy,
-            name="distance_bias",
-        )
+        sizes = self.config.num_attention_heads, self.config.initializer_range
+        self.distance_bias = DistanceBias(*sizes, dtype=self.dtype_policy, name="distance_bias")
         self.distance_bias.build()
         super().build(input_shape)
 
