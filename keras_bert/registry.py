@@ -231,9 +231,9 @@ class Family:
     Attributes:
         defaults: values of the config that all its published models share, where they differ from BERT's.
         sizes: name of a published size -> its values of the config.
-        tokenizer: `WORD_PIECE`, `BYTE_PAIR`, `SENTENCE_PIECE` or `STREAM`.
-        may_have_word_piece: whether models may have a WordPiece instead, since they were made from a BERT.
-        pairs_need_segments: whether its models tell the two texts of a pair apart by segments only.
+        tokenizer: the kind for new models: `WORD_PIECE`, `BYTE_PAIR`, `SENTENCE_PIECE` or `STREAM`. A folder may have
+            another kind.
+        pairs_need_segments: whether one [SEP] between the two texts of a pair does not suffice to tell them apart.
         masked_lm_act: activation of the masked-LM head; None: the config's `hidden_act`.
         pooler_is_masked_lm_head: whether the pooler of a task starts as the head of the masked LM.
         predicts_from_queries: whether tokens are predicted from a second stream, which does not know them.
@@ -253,7 +253,6 @@ class Family:
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sizes: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     tokenizer: str = WORD_PIECE
-    may_have_word_piece: bool = False
     pairs_need_segments: bool = True
     masked_lm_act: str | None = None
     pooler_is_masked_lm_head: bool = False

@@ -4,6 +4,7 @@ from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.program.errors import InputError
 from keras_bert.registry import WORD_PIECE
 from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Share of tokens with letters that have capitals: 24 % in bert-base-cased, 19 % in multilingual-cased. The uncased and
 # the Chinese vocabulary have 2 such tokens. Smaller vocabularies, and scripts without capitals, allow no conclusion.
@@ -27,10 +28,13 @@ def with_casing(checkpoint: BertCheckpoint, do_lower_case: bool | None) -> BertC
     """
     if do_lower_case is not None:
         return checkpoint.replace(config=checkpoint.config.replace(do_lower_case=do_lower_case))
-    is_wordpiece = checkpoint.config.family.tokenizer == WORD_PIECE
+    vocabulary = checkpoint.vocabulary
+    is_wordpiece = (
+        isinstance(vocabulary, Vocabulary) if vocabulary else checkpoint.config.family.tokenizer == WORD_PIECE
+    )
     if checkpoint.model_class is not None or not is_wordpiece:
         return checkpoint  # our own folder, which states its casing; or a tokenizer without lower-casing
-    cased = is_cased(checkpoint.vocabulary) if checkpoint.vocabulary else None
+    cased = is_cased(vocabulary) if vocabulary else None
     if checkpoint.says_casing:
         configured = checkpoint.config.do_lower_case
         if cased is not None and cased == configured:

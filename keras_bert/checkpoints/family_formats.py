@@ -30,7 +30,7 @@ class HuggingFace:
     Attributes:
         classes: the prefix of class names.
         prefix: the prefix of encoder weights in models with a head.
-        tokenizer_class: the class of the tokenizer; None: named after the family or the kind of tokenizer.
+        tokenizer_class: the class that is written for a tokenizer by SentencePiece; None: that of the tokenizer's form.
         poolers: head ("" is the bare encoder) -> the names of our pooler's dense layer and of its LayerNorm, if it has
             one, in models whose pooler is not in the encoder.
         outputs: head -> its output layer, where it is not that of other families.

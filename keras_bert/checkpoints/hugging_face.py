@@ -3,6 +3,7 @@
 Reference: huggingface/transformers, `models/bert/` (`configuration_bert.py`, `modeling_bert.py`).
 """
 
+import dataclasses
 import glob
 import json
 import os
@@ -36,7 +37,8 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import inside
 from keras_bert.program.json_files import checked, member, read_json_object, strings
-from keras_bert.registry import WORD_PIECE, heads
+from keras_bert.registry import heads
+from keras_bert.tokenization.byte_pair import BytePairTokenizer
 
 SAFETENSORS_FILE = "model.safetensors"
 TORCH_FILE = "pytorch_model.bin"
@@ -70,15 +72,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     values = read_json_object(file)
     architecture = (strings(values, "architectures", file) or [""])[0]
     config = config_from(folder, values)
-    family, names = config.family, config.family.hugging_face
-    kind = family.tokenizer
-    if family.may_have_word_piece and os.path.isfile(os.path.join(folder, tokenizer.VOCABULARY_FILE)):
-        kind = WORD_PIECE
-    if kind == WORD_PIECE:
-        vocabulary, casing, remarks = tokenizer.read_tokenizer(folder, config.vocab_size)
-    else:
-        vocabulary, casing, remarks = tokenizer.read_other_tokenizer(folder, kind, config.vocab_size)
-    config = config.replace(**casing)
+    names = config.family.hugging_face
     sentence = read_sentence_modules(path, config, trust_pickle)
     if sentence.pooling != "mean":
         config = config.replace(extra={SENTENCE_POOLING: sentence.pooling})
@@ -95,6 +89,11 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
             f"{weights_path} holds no BERT: {table.theirs(form.TOKEN_EMBEDDINGS)[0]} is missing. Its "
             f"tensors are called {', '.join(list(stored)[:3])}, ..."
         )
+    num_rows = tensors[form.TOKEN_EMBEDDINGS].shape[0]
+    vocabulary, casing, remarks = tokenizer.read_tokenizer(folder, config.vocab_size, num_rows=num_rows)
+    config = config.replace(**casing)
+    if isinstance(vocabulary, BytePairTokenizer) and config.type_vocab_size > 1:
+        vocabulary = _with_their_segments(vocabulary)
     if config.tie_word_embeddings:
         # Older versions wrote a shared table twice. transformers reads the encoder's copy.
         tensors.pop(form.OUTPUT_EMBEDDINGS, None)
@@ -119,6 +118,14 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         remarks=(*remarks, *sentence.notes, *notes),
         says_casing=bool(casing),
     )
+
+
+def _with_their_segments(vocabulary: BytePairTokenizer) -> BytePairTokenizer:
+    """Returns a tokenizer for a model with segments: with two separators, transformers has one segment in a row."""
+    special = vocabulary.special_tokens
+    if special.num_between == 1 or special.second_segment == 0:
+        return vocabulary
+    return vocabulary.with_special_tokens(dataclasses.replace(special, second_segment=0))
 
 
 def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:

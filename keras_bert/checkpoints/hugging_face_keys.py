@@ -11,6 +11,13 @@ from keras_bert.checkpoints.google import UNUSED_KEYS
 from keras_bert.config import SENTENCE_POOLING
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.registry import Family, families, imported
+from keras_bert.tokenization.tokenizer_json import (
+    BYTE_FALLBACK_CLASSES,
+    BYTE_PAIR_CLASSES,
+    GENERIC_CLASSES,
+    SENTENCE_PIECE_CLASSES,
+    WORD_PIECE_CLASSES,
+)
 
 # Settings for writing texts. An encoder writes none.
 GENERATION = (
@@ -70,11 +77,13 @@ _OURS = ("extra", "do_lower_case", "position_offset", "embedding_projection", "p
 
 def fixed_values() -> dict[str, tuple]:
     """Returns the keys of a `config.json` of any family that have only certain values."""
-    formats = [entry.hugging_face for entry in families(has=lambda entry: entry.hugging_face).values()]
     # Each class is read by the files of its tokenizer. Others cut texts by rules that no file says.
-    classes = dict.fromkeys(theirs.tokenizer_class or f"{theirs.classes}Tokenizer" for theirs in formats)
-    classes = (*classes, "TransfoXLTokenizer")
-    return {**_FIXED, "tokenizer_class": (*classes, *(f"{name}Fast" for name in classes))}
+    named = (*WORD_PIECE_CLASSES, *BYTE_PAIR_CLASSES, *BYTE_FALLBACK_CLASSES, *SENTENCE_PIECE_CLASSES)
+    named = (*named, "TransfoXL", "PreTrained")
+    formats = [entry.hugging_face for entry in families(has=lambda entry: entry.hugging_face).values()]
+    classes = [f"{name}Tokenizer" for name in dict.fromkeys([*named, *(theirs.classes for theirs in formats)])]
+    classes += [f"{name}Fast" for name in classes]
+    return {**_FIXED, "tokenizer_class": tuple(dict.fromkeys([*classes, *GENERIC_CLASSES]))}
 
 
 def known_keys(family: Family) -> KnownKeys:

@@ -8,7 +8,6 @@ import os
 from keras_bert.checkpoints.checkpoint import TOKEN_EMBEDDINGS, BertCheckpoint
 from keras_bert.checkpoints.hugging_face_tokenizer import (
     TOKENIZER_FILE,
-    read_other_tokenizer,
     read_tokenizer,
     write_tokenizer,
 )
@@ -24,8 +23,7 @@ from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import member, read_json_object
-from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE
+from keras_bert.program.json_files import read_json_object
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 _WEIGHTS_FILE = "model.safetensors"
@@ -39,7 +37,6 @@ _CONFIG_KEYS = KnownKeys(
         *("apply_pca", "apply_zipf", "sif_coefficient", "normalize", "base_model_name", "language"),
     ),
 )
-_OTHER_KINDS = {"BPE": BYTE_PAIR, "Unigram": SENTENCE_PIECE}
 
 
 def is_static_embedding(path: str) -> bool:
@@ -60,11 +57,7 @@ def read_static_embedding(path: str, trust_pickle: bool = False) -> BertCheckpoi
         shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in list(stored.items())[:5])
         raise InputError(f"{weights} must have one table [tokens, size], {_TABLES[0]}. Received: {shapes}")
     config = BertConfig.static(*stored[name].shape)
-    kind = member(member(read_json_object(tokenizer_file), "model", dict, tokenizer_file, {}), "type", str, "type")
-    if kind in _OTHER_KINDS:
-        vocabulary, casing, remarks = read_other_tokenizer(folder, _OTHER_KINDS[kind], config.vocab_size)
-    else:
-        vocabulary, casing, remarks = read_tokenizer(folder, config.vocab_size, makes_rows=False)
+    vocabulary, casing, remarks = read_tokenizer(folder, config.vocab_size, makes_rows=False)
     modules = read_sentence_modules(path, config, trust_pickle)
     if modules.arguments is None:
         raise InputError(

@@ -239,7 +239,7 @@ class BertConfig:
 
     @property
     def takes_pairs(self) -> bool:
-        """Whether a row may hold two texts."""
+        """Whether a row may hold two texts with one [SEP] between them."""
         return self.type_vocab_size > 1 or not self.family.pairs_need_segments
 
     @property

@@ -61,7 +61,8 @@ def join_segments(
         copy_ranges(ids, begin, segment.values, segment.firsts, length)
         begin = begin + length + num_separators
     num_first = lengths[0] + 1 + separators[0]
-    segment_ids = np.repeat(np.tile(np.array([0, 1], np.int32), len(row_lengths)), _interleaved(num_first, row_lengths))
+    of_texts = np.array([0, special_tokens.second_segment], np.int32)
+    segment_ids = np.repeat(np.tile(of_texts, len(row_lengths)), _interleaved(num_first, row_lengths))
     rows = TokenRows({INPUT_IDS: ids, SEGMENT_IDS: segment_ids}, splits, padding={INPUT_IDS: vocabulary.pad_id})
     return rows, sum(segment.lengths for segment in segments) > room
 

@@ -60,7 +60,7 @@ def pack_segments(
     return {
         INPUT_IDS: ids,
         INPUT_MASK: tf.cast(is_real, tf.int32),
-        SEGMENT_IDS: tf.cast(is_real & ~is_first, tf.int32),
+        SEGMENT_IDS: tf.cast(is_real & ~is_first, tf.int32) * vocabulary.special_tokens.second_segment,
     }
 
 

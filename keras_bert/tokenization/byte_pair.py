@@ -49,7 +49,7 @@ from keras_bert.tokenization.tokenizer import (
     check_special_tokens,
     check_unicode,
 )
-from keras_bert.tokenization.tokenizer_json import SETTINGS_FILE, TOKENIZER_FILE, settings_text
+from keras_bert.tokenization.tokenizer_json import SECOND_SEGMENT, SETTINGS_FILE, TOKENIZER_FILE, settings_text
 
 _CACHE_SIZE = 1 << 16
 _LONGEST_CACHED = 40
@@ -147,6 +147,14 @@ class BytePairTokenizer(Tokenizer):
         """Returns this tokenizer with more tokens, which no text contains."""
         return type(self)(**self._arguments() | {"ids": {**self.ids, **ids}})
 
+    def with_special_tokens(self, special_tokens: SpecialTokens) -> "BytePairTokenizer":
+        """Returns this tokenizer with another form of rows."""
+        return type(self)(**self._arguments() | {"special_tokens": special_tokens})
+
+    def with_spare_rows(self, size: int) -> "BytePairTokenizer":
+        """Returns this tokenizer with tokens for the rows of a table that have none."""
+        return self.with_tokens({f"<unused_row_{number}>": number for number in range(len(self), size)})
+
     def _arguments(self) -> dict:
         return {name: getattr(self, name) for name in self._argument_names}
 
@@ -203,16 +211,21 @@ class BytePairTokenizer(Tokenizer):
 
     def _files(self) -> dict[str, str]:
         if not self.fits_two_files:
-            settings = settings_text(self.special_tokens, "PreTrainedTokenizerFast")
+            settings = settings_text(self.special_tokens, "PreTrainedTokenizerFast", **self._segment)
             return {TOKENIZER_FILE: tokenizer_json(self), SETTINGS_FILE: settings}
         lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
         return {
             VOCABULARY_FILE: json.dumps(dict(zip(self.tokens, itertools.count())), ensure_ascii=False),
             MERGES_FILE: "".join(f"{line}\n" for line in lines),
             SETTINGS_FILE: settings_text(
-                self.special_tokens, "RobertaTokenizer", add_prefix_space=self.add_prefix_space
+                self.special_tokens, "RobertaTokenizer", add_prefix_space=self.add_prefix_space, **self._segment
             ),
         }
+
+    @property
+    def _segment(self) -> dict[str, int]:
+        second = self.special_tokens.second_segment
+        return {} if second == 1 else {SECOND_SEGMENT: second}
 
     @functools.cached_property
     def sha256(self) -> str:

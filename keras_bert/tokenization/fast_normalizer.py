@@ -6,7 +6,7 @@ single code points only: `table_text_pattern` matches the texts for which this i
 
 The following texts are not covered and left to `exact_graph`: texts with a capital sigma that could be final, with
 marks that canonical ordering could move, with code points on which Unicode versions differ (the pieces op asks the
-server's ICU where words end), with invalid UTF-8, or with words of more than 200 characters.
+server's ICU where words end), with invalid UTF-8, or with words of more than 200 characters (100 in MPNet).
 """
 
 import functools
@@ -15,7 +15,7 @@ import flatbuffers
 import numpy as np
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD, TextRules
+from keras_bert.tokenization.text_rules import TextRules
 
 # Characters that are punctuation in older Unicode versions but not in 14.0: an old server would split words there.
 FORMER_PUNCTUATION = (0x166D, 0x111C9)
@@ -170,14 +170,14 @@ def _marks_that_move(rules: TextRules) -> set[int]:
     return moving | {point for point, parts in rules.changed_points().items() if moving.intersection(parts)}
 
 
-def short_words_pattern() -> str:
-    """Returns an RE2 expression for normalised texts without words of more than 200 characters.
+def short_words_pattern(rules: TextRules) -> str:
+    """Returns an RE2 expression for normalised texts without words that are unknown because of their length.
 
     The expression knows only ASCII punctuation, CJK punctuation and ideographs as separators. It rejects few texts
     without need.
     """
     separator = r" -/:-@\[-`{-~\x{3001}-\x{3003}\x{3008}-\x{3011}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}"
-    word = f"[^{separator}]{{0,{MAX_CHARACTERS_PER_WORD}}}"
+    word = f"[^{separator}]{{0,{rules.max_characters}}}"
     return f"(?:{word}[{separator}])*{word}"
 
 

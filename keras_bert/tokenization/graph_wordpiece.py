@@ -19,7 +19,7 @@ from keras_bert.tokenization.graph_added_tokens import GraphAddedTokens
 from keras_bert.tokenization.text_pieces import StandIns, TextPieces
 from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD
 from keras_bert.tokenization.tokenizer import GraphForm
-from keras_bert.tokenization.vocabulary import UNK, Vocabulary
+from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 _LONGEST_TOKEN_BYTES = 256
@@ -50,7 +50,7 @@ class GraphTokenizer(tf.Module, GraphForm):
         tokenizer = WordPieceTokenizer(vocabulary, do_lower_case)
         rules = tokenizer.rules
         self._table_texts = fast_normalizer.table_text_pattern(rules)
-        self._short_words = fast_normalizer.short_words_pattern()
+        self._short_words = fast_normalizer.short_words_pattern(rules)
         self._normalizer = tensorflow_text.FastBertNormalizer(
             model_buffer=tf.constant(np.frombuffer(fast_normalizer.normalizer_model(rules), np.uint8))
         )
@@ -59,9 +59,9 @@ class GraphTokenizer(tf.Module, GraphForm):
             vocab=_checked(stand_ins.translated(vocabulary.tokens)),
             max_bytes_per_word=MAX_CHARACTERS_PER_WORD * _MOST_BYTES_PER_CHARACTER,
             token_out_type=tf.int32,
-            unknown_token=UNK,
+            unknown_token=vocabulary.special_tokens.unk,
         )
-        exact = ExactTokenizer(TextPieces(self._pieces, stand_ins, vocabulary.unk_id), rules)
+        exact = ExactTokenizer(TextPieces(self._pieces, stand_ins, vocabulary.unk_id, rules.max_characters), rules)
         # A tf.function, so that a graph with both kinds of tokenisation contains its many operations only once.
         self._exact = tf.function(exact.__call__, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
         self._added = added_tokens_of(tokenizer, exact)

@@ -1,15 +1,19 @@
 """Reads, writes and makes tokenizers of every kind."""
 
 import os
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import member, read_json_object
+from keras_bert.program.json_files import member
+from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 from keras_bert.tokenization import byte_pair, sentence_piece_forms
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
 from keras_bert.tokenization.sentence_piece_files import read_sentence_piece
 from keras_bert.tokenization.stream_vocabulary import VOCABULARY_JSON, StreamVocabulary
 from keras_bert.tokenization.tokenizer import GraphForm, Tokenizer, TokenTable
+from keras_bert.tokenization.tokenizer_json import TOKENIZER_FILE, read_tokenizer_json
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 from keras_bert.tokenization.wordpiece_files import read_word_piece, write_word_piece
@@ -40,57 +44,115 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
         reads_tokenizer_json: whether a `tokenizer.json` may be the only file.
 
     Returns:
-        a `Vocabulary` if there is a `vocab.txt`, or a `tokenizer.json` with a model of WordPiece; a
-        `SentencePieceTokenizer` if there is one of its model files, such as `spiece.model`, or a `tokenizer.json` with
-        a model of Unigram; a `BytePairTokenizer` if there are a `vocab.json` and a `merges.txt`, or a `tokenizer.json`
-        with a model of BPE; a `StreamVocabulary` if there is a `stream_vocab.json`;
-        None if the folder has none of these.
+        a `StreamVocabulary` if the folder has a `stream_vocab.json`, else the vocabulary of `read_folder`.
 
     Raises:
         InputError: a file is damaged, or one of a pair is missing.
     """
-    if not os.path.isdir(path):
-        if os.fspath(path).endswith(".model"):
-            return SentencePieceTokenizer.from_file(path)
-        folder, name = os.path.split(os.fspath(path))
-        # The settings of a vocab.txt are in the files beside it.
-        has_settings = name == VOCABULARY_FILE and os.path.isfile(path)
-        return _word_piece(folder or os.curdir) if has_settings else Vocabulary.from_file(path)
-    wordpiece, vocabulary, merges = (
-        os.path.join(path, name) for name in (VOCABULARY_FILE, byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE)
-    )
-    if os.path.isfile(os.path.join(path, VOCABULARY_JSON)):
-        return StreamVocabulary.find(path)
-    if os.path.isfile(wordpiece):
-        return _word_piece(path)
-    if any(os.path.isfile(os.path.join(path, name)) for name in sentence_piece_forms.MODEL_FILES):
-        return read_sentence_piece(path)
+    if os.path.isdir(path):
+        if os.path.isfile(os.path.join(path, VOCABULARY_JSON)):
+            return StreamVocabulary.find(path)
+        return read_folder(path, reads_tokenizer_json=reads_tokenizer_json)[0]
+    if os.fspath(path).endswith(".model"):
+        return SentencePieceTokenizer.from_file(path)
+    folder, name = os.path.split(os.fspath(path))
+    # The settings of a vocab.txt are in the files beside it.
+    has_settings = name == VOCABULARY_FILE and os.path.isfile(path)
+    return _word_piece(folder or os.curdir)[0] if has_settings else Vocabulary.from_file(path)
+
+
+def read_folder(
+    folder: str | os.PathLike, makes_rows: bool = True, reads_tokenizer_json: bool = True
+) -> tuple[TokenTable | None, bool | None]:
+    """Reads the tokenizer of a folder, of the kind that its files have.
+
+    Args:
+        folder: the folder.
+        makes_rows: whether the special tokens around texts matter.
+        reads_tokenizer_json: whether a `tokenizer.json` may be the only file.
+
+    Returns:
+        a `Vocabulary`, a `BytePairTokenizer` or a `SentencePieceTokenizer`, or None if there are no files of these; and
+        whether texts are lower-cased, None if no file says it.
+
+    Raises:
+        InputError: a file is damaged, or the files belong to tokenizers of several kinds or of an unknown one.
+    """
+    kind = kind_of_folder(folder, reads_tokenizer_json)
+    if kind is None:
+        return None, None
+    if kind == WORD_PIECE:
+        return _word_piece(folder, makes_rows)
+    if kind == SENTENCE_PIECE:
+        tokenizer = read_sentence_piece(folder)
+        return tokenizer, None if tokenizer is None else tokenizer.do_lower_case
+    vocabulary, merges = (os.path.join(folder, name) for name in (byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE))
     found = [file for file in (vocabulary, merges) if os.path.isfile(file)]
     if len(found) == 1:
         missing = merges if found == [vocabulary] else vocabulary
         raise InputError(
             f"There is {found[0]}, but no {missing}. Byte-level BPE needs both files of the same model: copy the other."
         )
-    if found:
-        return BytePairTokenizer.from_folder(path)
-    model = _model_of_tokenizer_json(path) if reads_tokenizer_json else None
-    if model == "WordPiece":
-        return _word_piece(path)
-    if model == "Unigram":
-        return read_sentence_piece(path)
-    return BytePairTokenizer.from_folder(path) if model == "BPE" else None
+    return BytePairTokenizer.from_folder(folder), False
 
 
-def _word_piece(folder: str | os.PathLike) -> Vocabulary | None:
-    found = read_word_piece(folder)
-    return found and found[0]
+class _Kind(NamedTuple):
+    """How a kind of tokenizer is recognised: by its model in tokenizer.json, and by files of its own."""
+
+    model: str
+    files: Sequence[str]
 
 
-def _model_of_tokenizer_json(path: str | os.PathLike) -> str | None:
-    file = os.path.join(path, byte_pair.TOKENIZER_FILE)
-    if not os.path.isfile(file):
+_KINDS = {
+    WORD_PIECE: _Kind("WordPiece", (VOCABULARY_FILE,)),
+    BYTE_PAIR: _Kind("BPE", (byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE)),
+    SENTENCE_PIECE: _Kind("Unigram", sentence_piece_forms.MODEL_FILES),
+}
+
+
+def kind_of_folder(folder: str | os.PathLike, reads_tokenizer_json: bool = True) -> str | None:
+    """Returns `WORD_PIECE`, `BYTE_PAIR` or `SENTENCE_PIECE`; None if a folder has no tokenizer.
+
+    The model in `tokenizer.json` and the names of the other files must agree. The reader of the kind refuses a
+    `tokenizer_class` of another one.
+
+    Raises:
+        InputError: they do not, or the model in `tokenizer.json` is of another kind.
+    """
+    found: dict[str, str] = {}
+    model = _model_of_tokenizer_json(folder) if reads_tokenizer_json else None
+    if model is not None:
+        kind = next((kind for kind, its in _KINDS.items() if its.model == model), None)
+        if kind is None:
+            raise InputError(
+                f"{os.path.join(folder, TOKENIZER_FILE)}: the model is {model!r:.100}. Supported are "
+                f"{', '.join(its.model for its in _KINDS.values())}."
+            )
+        found[kind] = f"{TOKENIZER_FILE} has the model {model}"
+    for kind, its in _KINDS.items():
+        names = [name for name in its.files if os.path.isfile(os.path.join(folder, name))]
+        if names:
+            found.setdefault(kind, f"{names[0]} is of {its.model}")
+    if len(found) > 1:
+        raise InputError(
+            f"{os.fspath(folder)} has files of tokenizers of several kinds: {', '.join(found.values())}. Remove those "
+            "that do not belong to the model."
+        )
+    return next(iter(found), None)
+
+
+def _word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple[Vocabulary | None, bool | None]:
+    return read_word_piece(folder, makes_rows) or (None, None)
+
+
+def _model_of_tokenizer_json(folder: str | os.PathLike) -> str | None:
+    """Returns the kind of the model in a folder's tokenizer.json, or None without one."""
+    file = os.path.join(folder, TOKENIZER_FILE)
+    model = member(read_tokenizer_json(folder), "model", dict, file)
+    if model is None:
         return None
-    return member(member(read_json_object(file), "model", dict, file, {}), "type", str, file)
+    # Older files do not state the kind of WordPiece.
+    return member(model, "type", str, file, "WordPiece")
 
 
 def load_vocabulary(path: str | os.PathLike) -> TokenTable:

@@ -33,7 +33,7 @@ from keras_bert.tokenization.sentence_piece_forms import (
     SentencePieceForm,
     form_of,
 )
-from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, SentencePieceModel
+from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, Piece, SentencePieceModel
 from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens
 from keras_bert.tokenization.tokenizer_json import (
     SETTINGS_FILE,
@@ -186,6 +186,39 @@ class SentencePieceTokenizer(Tokenizer):
     def sha256(self) -> str:
         return hashlib.sha256(b"".join(self._files().values())).hexdigest()
 
+    def with_spare_rows(self, size: int) -> "SentencePieceTokenizer":
+        """Returns this tokenizer with pieces for the rows of a table that have none.
+
+        Raises:
+            InputError: the tokenizer has added tokens behind the pieces of its model.
+        """
+        if len(self.tokens) > len(self._pieces):
+            raise InputError(
+                f"The table has {size} rows for {len(self.tokens)} tokens. Rows without a token are supported only if "
+                "all tokens are pieces of the SentencePiece model."
+            )
+        pieces = parsed(self.model).pieces
+        mask = self.special_tokens.mask
+        if self.form.appends_mask and mask not in {piece.text for piece in pieces}:
+            pieces = (*pieces, Piece(mask, 0.0, CONTROL))
+        spare = (Piece(_spare_name(number), 0.0, CONTROL) for number in range(len(self.tokens), size))
+        return self._with_pieces((*pieces, *spare))
+
+    def without_spare_rows(self) -> "SentencePieceTokenizer":
+        """Returns the tokenizer of which `with_spare_rows` made this one."""
+        count, pieces = len(self.tokens), parsed(self.model).pieces
+        while self.tokens[count - 1] == _spare_name(count - 1):
+            count, pieces = count - 1, pieces[:-1]
+        if count == len(self.tokens):
+            return self
+        has_mask = self.form.appends_mask and pieces[-1] == Piece(self.special_tokens.mask, 0.0, CONTROL)
+        return self._with_pieces(pieces[:-1] if has_mask else pieces)
+
+    def _with_pieces(self, pieces: tuple[Piece, ...]) -> "SentencePieceTokenizer":
+        data = dataclasses.replace(parsed(self.model), pieces=pieces).to_bytes()
+        settings = (self.do_lower_case, self.keep_accents, self.added_tokens, self.form)
+        return SentencePieceTokenizer(data, self.special_tokens, *settings)
+
     def text_ids(self) -> list[int]:
         """Returns the ids of the tokens that match text, without special ones."""
         added = {self.ids[token.content]: token.special for token in self.added_tokens}
@@ -327,6 +360,10 @@ def _divided_tokens(tokens: Sequence[str], ids: Mapping[str, int], processor) ->
             parts = ([ids.get(first, processor.unk_id())] if first else []) + parts[1:]
         divided[number] = (*parts, ids[","])
     return divided
+
+
+def _spare_name(number: int) -> str:
+    return f"<unused_row_{number}>"
 
 
 def _as_bytes(text: str | bytes) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.sentence_piece_model import CONTROL, UNKNOWN, Piece
-from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS, SpecialTokens
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, XLM_ROBERTA_SPECIAL_TOKENS, SpecialTokens
 
 ALBERT_SPECIAL_TOKENS = SpecialTokens(
     cls="[CLS]", sep="[SEP]", pad="<pad>", unk="<unk>", mask="[MASK]", mask_takes_space=True
@@ -99,14 +99,14 @@ XLNET = SentencePieceForm(
 XLM_ROBERTA = SentencePieceForm(
     "XLMRobertaTokenizer",
     "sentencepiece.bpe.model",
-    ROBERTA_SPECIAL_TOKENS,
+    XLM_ROBERTA_SPECIAL_TOKENS,
     replaced=_special("<unk>", "<s>", "</s>"),
     first=_special("<s>", "<pad>", "</s>", "<unk>"),
 )
 CAMEMBERT = SentencePieceForm(
     "CamembertTokenizer",
     "sentencepiece.bpe.model",
-    ROBERTA_SPECIAL_TOKENS,
+    XLM_ROBERTA_SPECIAL_TOKENS,
     replaced=_special("<unk>"),
     first=(
         *_special("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>"),

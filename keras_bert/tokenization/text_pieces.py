@@ -54,12 +54,14 @@ class TextPieces(tf.Module):
         pieces: tf.text FastWordpieceTokenizer with the vocabulary translated by `stand_ins`.
         stand_ins: `StandIns` of the vocabulary.
         unk_id: id of [UNK].
+        max_characters: a word with more characters is [UNK].
     """
 
-    def __init__(self, pieces, stand_ins: StandIns, unk_id: int):
+    def __init__(self, pieces, stand_ins: StandIns, unk_id: int, max_characters: int = MAX_CHARACTERS_PER_WORD):
         super().__init__()
         self._pieces = pieces
         self._unk_id = unk_id
+        self._max_characters = max_characters
         # The 0 keeps `searchsorted` defined if no character of the vocabulary has a stand-in.
         replaced = {0: 0, **stand_ins.table}
         self._replaced = tf.constant(sorted(replaced), tf.int32)
@@ -80,7 +82,7 @@ class TextPieces(tf.Module):
         word_firsts = tf.where(word_starts)[:, 0]
         word_splits = tf.concat([word_firsts, [tf.size(points, tf.int64)]], 0)
         words = tf.strings.unicode_encode(tf.RaggedTensor.from_row_splits(points, word_splits, validate=False), "UTF-8")
-        too_long = word_splits[1:] - word_firsts > MAX_CHARACTERS_PER_WORD
+        too_long = word_splits[1:] - word_firsts > self._max_characters
         pieces, starts, ends = self._pieces.tokenize_with_offsets(
             tf.where(too_long, chr(StandIns.UNKNOWN).encode(), words)
         )

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from keras_bert.tokenization import unicode_table
 
-# A longer word becomes one [UNK].
+# A longer word becomes one [UNK], unless a vocabulary states another number.
 MAX_CHARACTERS_PER_WORD = 200
 
 
@@ -15,11 +15,13 @@ class TextRules(NamedTuple):
         lower_case: whether it is lower-cased.
         strip_accents: whether it is decomposed and non-spacing marks are dropped.
         chinese_chars: whether every CJK ideograph is a word.
+        max_characters: a word with more characters is unknown.
     """
 
     lower_case: bool
     strip_accents: bool
     chinese_chars: bool = True
+    max_characters: int = MAX_CHARACTERS_PER_WORD
 
     def changed_points(self) -> dict[int, tuple[int, ...]]:
         """Returns code point -> its replacement, if that differs. Marks are not dropped."""

@@ -23,6 +23,8 @@ class SpecialTokens:
     Attributes:
         num_between: the number of `sep` tokens between the two texts of a pair.
         mask_takes_space: whether ASCII white space before a mask in a text belongs to the mask.
+        second_segment: the segment of the second text of a pair and of what follows it: 1, or 0 if only `sep` tokens
+            divide the texts. Rows for a RoBERTa have 1, which models of one segment ignore.
     """
 
     cls: str
@@ -32,6 +34,7 @@ class SpecialTokens:
     mask: str
     num_between: int = 1
     mask_takes_space: bool = False
+    second_segment: int = 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -55,6 +58,8 @@ BERT_SPECIAL_TOKENS = SpecialTokens(cls="[CLS]", sep="[SEP]", pad="[PAD]", unk="
 ROBERTA_SPECIAL_TOKENS = SpecialTokens(
     cls="<s>", sep="</s>", pad="<pad>", unk="<unk>", mask="<mask>", num_between=2, mask_takes_space=True
 )
+XLM_ROBERTA_SPECIAL_TOKENS = dataclasses.replace(ROBERTA_SPECIAL_TOKENS, second_segment=0)
+MPNET_SPECIAL_TOKENS = dataclasses.replace(XLM_ROBERTA_SPECIAL_TOKENS, unk="[UNK]")
 GEMMA_SPECIAL_TOKENS = SpecialTokens(cls="<bos>", sep="<eos>", pad="<pad>", unk="<unk>", mask="<mask>")
 MODERN_BERT_SPECIAL_TOKENS = dataclasses.replace(BERT_SPECIAL_TOKENS, mask_takes_space=True)
 
@@ -111,6 +116,10 @@ class TokenTable:
     def of_size(self, size: int) -> "TokenTable":
         """Returns the vocabulary for a table of `size` rows: without blank lines at its end that have no row."""
         return self
+
+    def with_spare_rows(self, size: int) -> "TokenTable":
+        """Returns the vocabulary for a table of `size` rows, the last of which have tokens that no text contains."""
+        raise NotImplementedError
 
     def text_ids(self) -> list[int]:
         """Returns the ids of the tokens that text can contain: all but [PAD], [CLS], [unused12] and the like."""

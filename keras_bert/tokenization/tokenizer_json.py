@@ -28,11 +28,12 @@ GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 # Classes of tokenizers of one kind, without "Tokenizer" and "TokenizerFast".
 WORD_PIECE_CLASSES = (
     *("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "SqueezeBert", "Lxmert", "RetriBert", "LayoutLM"),
-    *("DPRContextEncoder", "DPRQuestionEncoder"),
+    *("DPRContextEncoder", "DPRQuestionEncoder", "MPNet"),
 )
 BYTE_PAIR_CLASSES = ("Roberta", "GPT2", "Longformer", "Bart")
-BYTE_FALLBACK_CLASSES = ("Gemma",)
+SECOND_SEGMENT = "second_segment"
 SENTENCE_PIECE_CLASSES = ("Albert", "XLNet", "BigBird", "XLMRoberta", "Camembert", "DebertaV2")
+BYTE_FALLBACK_CLASSES = ("Gemma",)
 _ROLES = tuple(f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask"))
 _FURTHER_SPECIAL = ("bos_token", "eos_token")
 _LISTS_OF_SPECIAL = ("additional_special_tokens", "extra_special_tokens")
@@ -59,6 +60,7 @@ _SETTING_KEYS = KnownKeys(
         *("tokenizer_class", "model_max_length", "added_tokens_decoder"),
         *(*_ROLES, *_FURTHER_SPECIAL, *_LISTS_OF_SPECIAL),
         *("do_lower_case", "strip_accents", "tokenize_chinese_chars", "add_prefix_space", "keep_accents"),
+        "max_input_chars_per_word",
     ),
     harmless=_HARMLESS_SETTINGS,
     fixed={
@@ -69,6 +71,7 @@ _SETTING_KEYS = KnownKeys(
         "split_special_tokens": (False,),
         "remove_space": (True,),
         "sp_model_kwargs": ({},),
+        SECOND_SEGMENT: (0, 1),
         "split_by_punct": (False,),
         "vocab_type": ("spm",),
     },
@@ -188,16 +191,24 @@ def special_tokens_of(folder: str | os.PathLike, default: SpecialTokens) -> Spec
     Raises:
         InputError: a file is damaged.
     """
-    names = {}
+    names: dict[str, Any] = {}
     for file in (SPECIAL_TOKENS_FILE, SETTINGS_FILE):
         path = os.path.join(folder, file)
         values = read_json_object(path) if os.path.isfile(path) else {}
         names |= {role.removesuffix("_token"): _text_of(values[role], path) for role in _ROLES if values.get(role)}
+        # Of ours only: Hugging Face's library knows the segment by the class.
+        second = member(values, SECOND_SEGMENT, int, path)
+        names |= {} if second is None else {SECOND_SEGMENT: second}
     return dataclasses.replace(default, **names)
 
 
 def settings_text(special_tokens: SpecialTokens, tokenizer_class: str, **settings: Any) -> str:
     """Returns the content of `tokenizer_config.json`, as Hugging Face reads it."""
+    return json_text({"tokenizer_class": tokenizer_class, **settings, **role_names(special_tokens)})
+
+
+def role_names(special_tokens: SpecialTokens) -> dict[str, Any]:
+    """Returns the special tokens as settings have them: role -> name, or a name with settings of its own."""
     names: dict[str, Any] = {role: getattr(special_tokens, role.removesuffix("_token")) for role in _ROLES}
     if special_tokens.mask_takes_space:
         # The form in which transformers writes a token with its own settings.
@@ -209,7 +220,7 @@ def settings_text(special_tokens: SpecialTokens, tokenizer_class: str, **setting
             "rstrip": False,
             "single_word": False,
         }
-    return json_text({"tokenizer_class": tokenizer_class, **settings, **names})
+    return names
 
 
 def json_text(values: Mapping[str, Any]) -> str:
@@ -310,6 +321,13 @@ def check_row_form(
             f"{file}: the post_processor gives the tokens of a row the segments {segments}. Supported are 0 for the "
             "first text and 1 for the second."
         )
+
+
+def num_between(values: Mapping[str, Any], file: str) -> int | None:
+    """Returns the number of tokens between two texts in the rows of a `tokenizer.json`, or None without rows."""
+    rows = [row for part in parts_of(values, "post_processor", "processors", file) for row in _rows(part, file)]
+    names = [step.name for step in rows[-1]] if rows else []
+    return names.index("B") - names.index("A") - 1 if {"A", "B"} <= {*names} else None
 
 
 def parts_of(values: Mapping[str, Any], name: str, names: str, file: str) -> list[dict]:

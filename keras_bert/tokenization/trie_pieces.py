@@ -32,6 +32,7 @@ class TriePieces(tf.Module):
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__()
         self._unk_id = tokenizer.unk_id
+        self._max_characters = tokenizer.rules.max_characters
         children, ids, lengths = _trie(tokenizer.piece_ids)
         keys, nodes = np.array(list(children.items()), np.int64).T
         self._children = table(tf.constant(keys), tf.constant(nodes, tf.int32), _NONE)
@@ -68,7 +69,7 @@ class TriePieces(tf.Module):
         whole = self._whole_words.lookup(tf.strings.unicode_encode(spelled, "UTF-8"))
         reached = _put(tf.zeros_like(marked), first_places, tf.maximum(whole, 0))
         is_cut = whole < 0
-        (starts,) = flagged(tf.gather(is_cut & (ends - firsts <= MAX_CHARACTERS_PER_WORD), words), places)
+        (starts,) = flagged(tf.gather(is_cut & (ends - firsts <= self._max_characters), words), places)
         reached = self._longest_paths(marked, first_places, starts, reached)
         lengths = tf.gather(self._lengths, reached)
         is_read = _put(tf.zeros_like(marked, tf.bool), first_places, tf.ones_like(first_places, tf.bool))

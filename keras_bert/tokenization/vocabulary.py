@@ -11,7 +11,8 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.tokenization.added_tokens import AddedToken, check_added_tokens
-from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, TokenTable, check_unicode
+from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, SpecialTokens, TokenTable, check_unicode
 from keras_bert.tokenization.tokenizer_files import check_count
 
 VOCABULARY_FILE = "vocab.txt"
@@ -23,12 +24,14 @@ class Vocabulary(TokenTable):
     """The tokens of a WordPiece model, in the order of their ids, and how texts become words.
 
     Args:
-        tokens: strings; `##` marks a token that continues a word. They must include [PAD] [UNK] [CLS] [SEP] [MASK]. A
+        tokens: strings; `##` marks a token that continues a word. They must include the special tokens. A
             token may occur twice: the last one counts, as in Google's and Hugging Face's code. An empty token has an
             id, but matches no text.
         strip_accents: whether accents are removed; None to remove them if texts are lower-cased.
         tokenize_chinese_chars: whether every CJK ideograph is a word.
         added_tokens: tokens that are found in a text as a whole, before it is split into words.
+        special_tokens: `SpecialTokens`: [PAD] [UNK] [CLS] [SEP] [MASK], unless a model has others.
+        max_characters_per_word: a word with more characters becomes one [UNK].
 
     Raises:
         InputError: a special token is missing, a token has a line end, or an added token is not possible.
@@ -45,7 +48,8 @@ class Vocabulary(TokenTable):
     strip_accents: bool | None = None
     tokenize_chinese_chars: bool = True
     added_tokens: tuple[AddedToken, ...] = ()
-    special_tokens = BERT_SPECIAL_TOKENS
+    special_tokens: SpecialTokens = BERT_SPECIAL_TOKENS
+    max_characters_per_word: int = MAX_CHARACTERS_PER_WORD
 
     def __init__(
         self,
@@ -53,21 +57,28 @@ class Vocabulary(TokenTable):
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
         added_tokens: Sequence[AddedToken] = (),
+        special_tokens: SpecialTokens = BERT_SPECIAL_TOKENS,
+        max_characters_per_word: int = MAX_CHARACTERS_PER_WORD,
     ):
-        values = {
+        values: dict[str, Any] = {
             "tokens": tuple(map(_without_white_space, tokens)),
             "strip_accents": strip_accents,
             "tokenize_chinese_chars": tokenize_chinese_chars,
             "added_tokens": tuple(added_tokens),
         }
+        # The defaults are left to the class, so that a pickle of BERT's vocabulary stays as it was.
+        if special_tokens != BERT_SPECIAL_TOKENS:
+            values["special_tokens"] = special_tokens
+        if max_characters_per_word != MAX_CHARACTERS_PER_WORD:
+            values["max_characters_per_word"] = max_characters_per_word
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        _check_tokens(self.tokens, "The vocabulary")
-        check_added_tokens(self.added_tokens, self.ids, SPECIAL_TOKENS)
+        _check_tokens(self.tokens, "The vocabulary", special_tokens)
+        check_added_tokens(self.added_tokens, self.ids, special_tokens.names)
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Reads a `vocab.txt`.
+    def from_file(cls, path: str | os.PathLike, special_tokens: SpecialTokens = BERT_SPECIAL_TOKENS) -> "Vocabulary":
+        """Reads a `vocab.txt` with these special tokens.
 
         White space around a token is removed, as in Google's code. A token of white space only (the Chinese vocabulary
         has U+2028) is kept.
@@ -77,8 +88,8 @@ class Vocabulary(TokenTable):
         """
         path = os.fspath(path)
         lines = _read_lines(path)
-        _check_tokens(list(map(_without_white_space, lines)), path)
-        return cls(lines)
+        _check_tokens(list(map(_without_white_space, lines)), path, special_tokens)
+        return cls(lines, special_tokens=special_tokens)
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes a `vocab.txt` that `from_file` and Google's code read. It has the tokens without the settings."""
@@ -96,10 +107,14 @@ class Vocabulary(TokenTable):
             tokens = tokens[:-1]
         return self.replace(tokens=tokens) if len(tokens) == size < len(self.tokens) else self
 
+    def with_spare_rows(self, size: int) -> "Vocabulary":
+        """Returns the vocabulary with tokens for the rows of a table that have none."""
+        return self.replace(tokens=(*self.tokens, *unused_rows(len(self), size)))
+
     @property
     def has_settings(self) -> bool:
         """Whether there are settings or added tokens, which a `vocab.txt` cannot hold."""
-        return (self.strip_accents, self.tokenize_chinese_chars, self.added_tokens) != (None, True, ())
+        return bool(self.added_tokens or self._settings != (None, True))
 
     @functools.cached_property
     def ids(self) -> dict[str, int]:
@@ -131,8 +146,17 @@ class Vocabulary(TokenTable):
         return frozenset(found)
 
     def _sha256_of_settings(self):
+        return hashlib.sha256(b"" if self._settings == (None, True) else f"{self._settings}\n\n".encode())
+
+    @property
+    def _settings(self) -> tuple:
+        """The settings; those that BERT does not have are left out if they have BERT's values."""
         settings = (self.strip_accents, self.tokenize_chinese_chars)
-        return hashlib.sha256(b"" if settings == (None, True) else f"{settings}\n\n".encode())
+        if (self.special_tokens, self.max_characters_per_word) == (BERT_SPECIAL_TOKENS, MAX_CHARACTERS_PER_WORD):
+            return settings
+        special = self.special_tokens
+        form = (special.num_between, special.mask_takes_space, special.second_segment)
+        return (*settings, *special.names, *form, self.max_characters_per_word)
 
     def _lines(self) -> list[str]:
         """Returns the lines of `vocab.txt`. Those of added tokens say how they are found."""
@@ -157,6 +181,11 @@ class Vocabulary(TokenTable):
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self.tokens)} tokens, sha256 {self.sha256[:12]})"
+
+
+def unused_rows(first: int, end: int) -> list[str]:
+    """Returns names for the rows of a token table that have no token."""
+    return [f"[unused_row_{number}]" for number in range(first, end)]
 
 
 def _read_lines(path: str) -> list[str]:
@@ -186,14 +215,15 @@ def _without_white_space(line: str) -> str:
     return line if token in ("", "##") else token
 
 
-def _check_tokens(tokens: Sequence[str], name: str) -> None:
+def _check_tokens(tokens: Sequence[str], name: str, special_tokens: SpecialTokens) -> None:
     check_unicode(tokens, name)
     for token in tokens:
         if "\n" in token:
             raise InputError(f"{name}: the token {token!r} contains a line end, so it cannot be a line of a file.")
-    missing = sorted(set(SPECIAL_TOKENS).difference(tokens), key=SPECIAL_TOKENS.index)
+    expected = SPECIAL_TOKENS if special_tokens == BERT_SPECIAL_TOKENS else special_tokens.names
+    missing = sorted(set(expected).difference(tokens), key=expected.index)
     if missing:
         raise InputError(
-            f"{name}: {' '.join(missing)} missing. A BERT vocabulary must have the tokens {' '.join(SPECIAL_TOKENS)}, "
+            f"{name}: {' '.join(missing)} missing. A BERT vocabulary must have the tokens {' '.join(expected)}, "
             "one per line."
         )

@@ -5,8 +5,8 @@ What it does, in order (google-research/bert `tokenization.py`, rewritten on the
 1. Split at white space; drop control and format characters; make every CJK ideograph a token.
 2. Lower-case; decompose canonically and drop the non-spacing marks. Both are settings, as is the rule for ideographs.
 3. Make every punctuation character a word.
-4. Cut each word into the longest pieces of the vocabulary, from left to right. A word of more than 200 characters, or
-   with a part that is not in the vocabulary, becomes one [UNK].
+4. Cut each word into the longest pieces of the vocabulary, from left to right. A word of more than 200 characters
+   (MPNet: 100), or with a part that is not in the vocabulary, becomes one [UNK].
 
 Offsets: a piece extends from the start of the source character of its first letter to the end of the source character
 of its last letter. Dropped characters (accents, control characters) belong to the preceding character of the same
@@ -23,8 +23,8 @@ from typing import Any
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.added_tokens import AddedTokenCutter
-from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD, TextRules
-from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, Tokenizer
+from keras_bert.tokenization.text_rules import TextRules
+from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Words of a text repeat, so results are cached: at most so many stretches, each with at most so many characters.
@@ -68,11 +68,13 @@ class WordPieceTokenizer(Tokenizer):
         if settings:
             vocabulary = vocabulary.replace(**settings)
         self._vocabulary = vocabulary
-        self.tokens, self.ids, self.special_tokens = vocabulary.tokens, vocabulary.ids, BERT_SPECIAL_TOKENS
+        self.tokens, self.ids, self.special_tokens = vocabulary.tokens, vocabulary.ids, vocabulary.special_tokens
         self.added_tokens = vocabulary.added_tokens
         self.do_lower_case = do_lower_case
         strips = do_lower_case if vocabulary.strip_accents is None else vocabulary.strip_accents
-        self.rules = TextRules(do_lower_case, strips, vocabulary.tokenize_chinese_chars)
+        self.rules = TextRules(
+            do_lower_case, strips, vocabulary.tokenize_chinese_chars, vocabulary.max_characters_per_word
+        )
         added = {token.content for token in self.added_tokens}
         # The tokens that words are cut into: an added token matches as a whole only.
         self.piece_ids = {token: number for token, number in self.ids.items() if token not in added}
@@ -185,7 +187,7 @@ class WordPieceTokenizer(Tokenizer):
     def _match(self, word: str) -> list[tuple[int, int]]:
         """Returns ids and ends of the longest pieces: "quickest" -> [(id of quick, 5), (id of ##est, 8)]."""
         unknown = [(self.vocabulary.unk_id, len(word))]
-        if len(word) > MAX_CHARACTERS_PER_WORD:
+        if len(word) > self.rules.max_characters:
             return unknown
         pieces = []
         first = 0

@@ -14,7 +14,8 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member
-from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS
+from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS, SpecialTokens
 from keras_bert.tokenization.tokenizer_json import (
     GENERIC_CLASSES,
     SETTINGS_FILE,
@@ -23,14 +24,22 @@ from keras_bert.tokenization.tokenizer_json import (
     added_tokens_decoder,
     check_row_form,
     json_text,
+    num_between,
     read_added_tokens,
     read_settings,
     read_tokenizer_json,
+    role_names,
     special_tokens_of,
     without_roles,
 )
-from keras_bert.tokenization.vocabulary import UNK, VOCABULARY_FILE, Vocabulary
+from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary, unused_rows
 
+# The name of the setting in tokenizer.json, and in our tokenizer_config.json.
+MAX_CHARACTERS = "max_input_chars_per_word"
+MPNET_CLASS = "MPNetTokenizer"
+_MPNET_MAX_CHARACTERS = 100
+# Google's code has 200 and Hugging Face's 100. A BERT always has 200 here: see docs/tokenizer.md.
+_BERT_MAX_CHARACTERS = (100, 200)
 # Settings of WordPiece -> their names in the normaliser of a tokenizer.json.
 _OF_NORMALIZER = {
     "do_lower_case": "lowercase",
@@ -38,13 +47,7 @@ _OF_NORMALIZER = {
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
 _MODEL_KEYS = KnownKeys(
-    used=("type", "vocab"),
-    fixed={
-        "unk_token": (UNK,),
-        "continuing_subword_prefix": ("##",),
-        # Google's code has 200 and Hugging Face's 100. Here it is always 200: see docs/tokenizer.md.
-        "max_input_chars_per_word": (100, 200),
-    },
+    used=("type", "vocab", "unk_token", MAX_CHARACTERS), fixed={"continuing_subword_prefix": ("##",)}
 )
 _SPLITTER_KEYS = KnownKeys(used=("type",))
 _NORMALIZER_KEYS = KnownKeys(used=("type", *_OF_NORMALIZER.values()), fixed={"clean_text": (True,)})
@@ -65,19 +68,15 @@ def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple
         InputError: a file is damaged, has a setting that would change the tokens, or contradicts another.
     """
     values, settings = read_tokenizer_json(folder), read_settings(folder, WORD_PIECE_CLASSES)
-    tokens = _tokens(folder, values)
+    model = member(values, "model", dict, os.path.join(folder, TOKENIZER_FILE), {})
+    special, max_characters = _form(folder, values, settings, model)
+    tokens = _tokens(folder, model, special)
     if tokens is None:
         return None
-    names = special_tokens_of(folder, BERT_SPECIAL_TOKENS).names
-    if names != BERT_SPECIAL_TOKENS.names:
-        raise InputError(
-            f"{os.path.join(folder, SETTINGS_FILE)} has the special tokens {reprlib.repr(names)}. For WordPiece only "
-            f"{' '.join(BERT_SPECIAL_TOKENS.names)} are supported."
-        )
     ids = {token: number for number, token in enumerate(tokens)}
     added = read_added_tokens(folder, values, settings, ids)
     if makes_rows:
-        check_row_form(values, BERT_SPECIAL_TOKENS, ids, folder, has_segments=True)
+        check_row_form(values, special, ids, folder, has_segments=special.second_segment == 1)
     rules = _rules(folder, values, settings)
     lower_case, chinese_chars = rules.get("do_lower_case"), rules.get("tokenize_chinese_chars")
     try:
@@ -85,7 +84,9 @@ def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple
             _with_added(tokens, ids),
             rules.get("strip_accents"),
             True if chinese_chars is None else chinese_chars,
-            without_roles(added, BERT_SPECIAL_TOKENS),
+            without_roles(added, special),
+            special,
+            max_characters,
         )
     except InputError as error:
         raise InputError(f"{os.fspath(folder)}: {error}") from None
@@ -102,26 +103,54 @@ def write_word_piece(vocabulary: Vocabulary, folder: str | os.PathLike) -> None:
 
 def settings_of(vocabulary: Vocabulary) -> dict[str, Any]:
     """Returns the settings of a vocabulary as `tokenizer_config.json` has them."""
+    special, is_mpnet = vocabulary.special_tokens, vocabulary.special_tokens.num_between == 2
     values: dict[str, Any] = {
-        "tokenizer_class": "BertTokenizer",
+        "tokenizer_class": MPNET_CLASS if is_mpnet else "BertTokenizer",
         "strip_accents": vocabulary.strip_accents,
         "tokenize_chinese_chars": vocabulary.tokenize_chinese_chars,
     }
+    if special != BERT_SPECIAL_TOKENS:
+        values |= role_names(special)
+    if vocabulary.max_characters_per_word != (_MPNET_MAX_CHARACTERS if is_mpnet else MAX_CHARACTERS_PER_WORD):
+        values[MAX_CHARACTERS] = vocabulary.max_characters_per_word
     if vocabulary.added_tokens:
         values["added_tokens_decoder"] = added_tokens_decoder(vocabulary.added_tokens, vocabulary.ids)
     return values
 
 
-def unused_rows(first: int, end: int) -> list[str]:
-    """Returns names for the rows of a token table that have no token."""
-    return [f"[unused_row_{number}]" for number in range(first, end)]
+def _form(
+    folder: str | os.PathLike, values: Mapping[str, Any], settings: Mapping[str, Any], model: Mapping[str, Any]
+) -> tuple[SpecialTokens, int]:
+    """Returns the special tokens and the largest number of characters in a word: of BERT's form or of MPNet's.
+
+    A class of MPNet has its form. Of classes without steps of their own, the rows in tokenizer.json tell.
+    """
+    file, settings_file = os.path.join(folder, TOKENIZER_FILE), os.path.join(folder, SETTINGS_FILE)
+    its_class = settings.get("tokenizer_class") or ""
+    is_mpnet = its_class.removesuffix("Fast") == MPNET_CLASS
+    if its_class in GENERIC_CLASSES:
+        is_mpnet = num_between(values, file) == 2
+    special = special_tokens_of(folder, MPNET_SPECIAL_TOKENS if is_mpnet else BERT_SPECIAL_TOKENS)
+    unknown = member(model, "unk_token", str, file, special.unk)
+    if unknown != special.unk:
+        raise InputError(
+            f"{file}: model: unk_token is {unknown!r:.100}, but the other files have {special.unk!r:.100}. "
+            "They belong to different models."
+        )
+    of_model = member(model, MAX_CHARACTERS, int, file)
+    if not is_mpnet and of_model not in (None, *_BERT_MAX_CHARACTERS):
+        raise InputError(
+            f"{file}: model: {MAX_CHARACTERS} is {of_model}, which would change the results. Only "
+            f"{' and '.join(map(str, _BERT_MAX_CHARACTERS))} are supported."
+        )
+    default = of_model or _MPNET_MAX_CHARACTERS if is_mpnet else MAX_CHARACTERS_PER_WORD
+    return special, member(settings, MAX_CHARACTERS, int, settings_file, default)
 
 
-def _tokens(folder: str | os.PathLike, values: Mapping[str, Any]) -> list[str] | None:
+def _tokens(folder: str | os.PathLike, model: Mapping[str, Any], special: SpecialTokens) -> list[str] | None:
     """Returns the tokens of the model in the order of their ids, without added ones."""
     file, tokenizer_file = os.path.join(folder, VOCABULARY_FILE), os.path.join(folder, TOKENIZER_FILE)
-    tokens = list(Vocabulary.from_file(file).tokens) if os.path.isfile(file) else None
-    model = member(values, "model", dict, tokenizer_file, {})
+    tokens = list(Vocabulary.from_file(file, special).tokens) if os.path.isfile(file) else None
     if not model:
         return tokens
     if model.get("type", "WordPiece") != "WordPiece":

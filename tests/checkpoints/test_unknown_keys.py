@@ -11,12 +11,12 @@ from tiny_families import config_of
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.hugging_face_keys import known_keys
-from keras_bert.checkpoints.hugging_face_tokenizer import read_other_tokenizer
+from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer
 from keras_bert.config import BertConfig
 from keras_bert.encoders.transformer_xl.files import _KNOWN as TRANSFORMER_XL_KEYS
 from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.program.errors import InputError
-from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, family
+from keras_bert.registry import family
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.text_to_text.model import TextToText
@@ -122,22 +122,20 @@ def unigram(folder):
 
 
 @pytest.mark.parametrize(
-    ("write", "kind", "place"),
+    ("write", "place"),
     [
-        *((byte_pair, BYTE_PAIR, place) for place in ("model", "pre_tokenizer", "post_processor", "added_tokens")),
-        *((unigram, SENTENCE_PIECE, place) for place in ("model", "pre_tokenizer", "post_processor", "added_tokens")),
-        (unigram, SENTENCE_PIECE, "normalizer.normalizers"),
-        *((write, kind, "") for write, kind in ((byte_pair, BYTE_PAIR), (unigram, SENTENCE_PIECE))),
-        *((write, kind, None) for write, kind in ((byte_pair, BYTE_PAIR), (unigram, SENTENCE_PIECE))),
+        *((byte_pair, place) for place in ("model", "pre_tokenizer", "post_processor", "added_tokens", "", None)),
+        *((unigram, place) for place in ("model", "pre_tokenizer", "post_processor", "added_tokens", "", None)),
+        (unigram, "normalizer.normalizers"),
     ],
 )
-def test_an_unknown_key_of_a_tokenizer_is_refused_by_name(write, kind, place, tmp_path):
+def test_an_unknown_key_of_a_tokenizer_is_refused_by_name(write, place, tmp_path):
     write(tmp_path)
-    size = len(read_other_tokenizer(tmp_path, kind, 262 if kind == BYTE_PAIR else 8)[0])
+    size = len(read_tokenizer(tmp_path, 262 if write == byte_pair else 8)[0])
     file = tmp_path / ("tokenizer_config.json" if place is None else "tokenizer.json")
     with_new_setting(file, place or "")
     with pytest.raises(InputError, match="settings that keras_bert does not know .*'new_setting'=7"):
-        read_other_tokenizer(tmp_path, kind, size)
+        read_tokenizer(tmp_path, size)
 
 
 @pytest.mark.parametrize("change", [{"prepend_scheme": "never"}, {"replacement": "_"}, {"add_prefix_space": False}])
@@ -148,7 +146,7 @@ def test_a_splitter_that_cuts_otherwise_is_refused(change, tmp_path):
     values["pre_tokenizer"] |= change
     file.write_text(json.dumps(values))
     with pytest.raises(InputError, match=f"{next(iter(change))} is .* which would change the results"):
-        read_other_tokenizer(tmp_path, SENTENCE_PIECE, 8)
+        read_tokenizer(tmp_path, 8)
 
 
 def with_new_setting(file, part):

@@ -4,13 +4,20 @@ docs/tokenizer.md has the differences on the whole corpus and on generated texts
 """
 
 import itertools
+import json
+import os
+import subprocess
 
 import pytest
 from tokenizers import BertWordPieceTokenizer
 
+from keras_bert.checkpoints.hugging_face_tokenizer import write_tokenizer
+from keras_bert.config import BertConfig
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+from keras_bert.tokenization.wordpiece_files import read_word_piece
 
+PYTHON = os.environ.get("KERAS_BERT_PARITY_PYTHON")
 SIGMA = "\N{GREEK CAPITAL LETTER SIGMA}"
 CASINGS = {"uncased": True, "cased": False, "multilingual-cased": False, "chinese": True}
 
@@ -48,3 +55,26 @@ def test_where_hugging_face_differs_from_google(tmp_path, text, google, hugging_
     assert WordPieceTokenizer(Vocabulary(tokens)).tokenize(text) == google
     theirs = BertWordPieceTokenizer(str(tmp_path / "vocab.txt"), lowercase=True)
     assert theirs.encode(text, add_special_tokens=False).tokens == hugging_face
+
+
+THEIR_IDS = """
+import json, sys
+from transformers import AutoTokenizer
+texts = json.loads(sys.stdin.read())
+tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
+print(json.dumps([tokenizer(texts, add_special_tokens=False)["input_ids"], tokenizer("a", "b")["input_ids"]]))
+"""
+
+
+@pytest.mark.skipif(not PYTHON, reason="needs KERAS_BERT_PARITY_PYTHON with transformers")
+def test_transformers_reads_mpnets_tokenizer_from_our_folder(shared_data, tmp_path):
+    vocabulary, _ = read_word_piece(shared_data("family2", "tokenizers", "mpnet"))
+    write_tokenizer(tmp_path, vocabulary, BertConfig(vocab_size=len(vocabulary)))
+    with open(shared_data("corpus", "wikipedia_articles.txt"), encoding="utf-8") as file:
+        texts = [text for text in itertools.islice(file, 0, None, 400) if SIGMA not in text]
+    command = [PYTHON, "-c", THEIR_IDS, str(tmp_path)]
+    result = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True)
+    ids, pair = json.loads(result.stdout.splitlines()[-1])
+    tokenizer = WordPieceTokenizer(vocabulary)
+    assert ids == [tokenizer.encode(text) for text in texts]
+    assert pair == [0, *tokenizer.encode("a"), 2, 2, *tokenizer.encode("b"), 2]

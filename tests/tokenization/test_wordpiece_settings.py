@@ -113,7 +113,7 @@ def test_the_settings_of_a_bert_tokenizer_come_before_its_tokenizer_json(tmp_pat
         ),
         ({"never_split": ["a"]}, None, r"never_split is \['a'\], which would change the results. Only \[\] is supp"),
         ({"do_basic_tokenize": False}, None, "do_basic_tokenize is False"),
-        ({"cls_token": "<s>"}, None, "has the special tokens .*'<s>'"),
+        ({"cls_token": "<s>"}, None, "<s> missing. A BERT vocabulary must have the tokens <s>"),
         (None, {"normalizer": {"type": "NFC"}}, "the normalizer is .*NFC.* Only BertNormalizer is supported"),
         (None, {"normalizer": None}, "the normalizer is None. Only BertNormalizer"),
         (None, {"pre_tokenizer": {"type": "WhitespaceSplit"}}, "the pre_tokenizer is .*WhitespaceSplit"),

@@ -24,7 +24,6 @@ FAMILY = Family(
     defaults={"vocab_size": 50358, "max_position_embeddings": 4096, "do_lower_case": False},
     sizes={"bigbird-base": size(12, 768, 12), "bigbird-large": size(24, 1024, 16)},
     tokenizer=SENTENCE_PIECE,
-    may_have_word_piece=True,
     extends="bert",
     config="keras_bert.encoders.long.config.LongConfig",
     encoder="keras_bert.encoders.long.encoder.LongEncoder",

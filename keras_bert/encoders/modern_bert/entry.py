@@ -63,7 +63,6 @@ FAMILY = Family(
     hugging_face=HuggingFace(
         classes="ModernBert",
         prefix="model",
-        tokenizer_class="PreTrainedTokenizer",
         poolers={EVERY_HEAD: ("head.dense", "head.norm")},
         outputs={EVERY_HEAD: "classifier"},
         pooler_act_heads=None,

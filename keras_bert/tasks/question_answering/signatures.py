@@ -43,6 +43,10 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
         outputs = model(model_inputs(input_ids, input_mask, segment_ids), training=False)
         return tf.cast(tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=2), tf.float32)
 
+    def second_columns(windows):
+        """Returns the columns where the contexts begin, or None if they are in the same segment as the questions."""
+        return windows.first_columns if vocabulary.special_tokens.second_segment else None
+
     def read(question, context):
         """Returns windows, and those of the starts and ends of tokens; context tokens, logits, and the answers."""
         asked = [tf.cast(values, tf.int32) for values in tokenizer.tokenize_with_offsets(question)]
@@ -51,7 +55,7 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
         told = [tf.cast(values, tf.int32) for values in tokenizer.tokenize_with_offsets(context)]
         # Offsets take the same way as ids, so they stand in the same columns.
         windows, *offsets = (graph_windows(*pair, vocabulary, window_options) for pair in zip(asked, told, strict=True))
-        logits = run_ragged_rows(logits_of, windows.rows, windows.first_columns, vocabulary.pad_id, 2)
+        logits = run_ragged_rows(logits_of, windows.rows, second_columns(windows), vocabulary.pad_id, 2)
         logits = tf.debugging.check_numerics(
             logits, "The model returns scores that are not finite numbers (NaN or infinite)"
         )
@@ -67,7 +71,9 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
     def explain(question, context):
         windows, offsets, tokens, logits, answers = read(question, context)
         best, columns = _explained_columns(windows, tokens, logits, answers)
-        rows = padded_rows(tf.gather(windows.rows, best), vocabulary.pad_id, tf.gather(windows.first_columns, best))
+        columns_of_all = second_columns(windows)
+        begins = None if columns_of_all is None else tf.gather(columns_of_all, best)
+        rows = padded_rows(tf.gather(windows.rows, best), vocabulary.pad_id, begins)
         length = tf.shape(rows[0])[1]
         starts, ends = (padded_rows(tf.gather(values.rows, best), vocabulary.pad_id)[0] for values in offsets)
         labels = tf.where(answers["start"] < 0, "no answer", answers["answer"])

@@ -1,0 +1,208 @@
+"""The tokenizer belongs to the folder: any kind with any encoder, and rows of the token table that have no token."""
+
+import dataclasses
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import tiny
+from tiny_families import byte_pairs, config_of, modern_byte_pairs, sentence_pieces, word_pieces
+
+from keras_bert import InputError, SequenceClassifier, Vocabulary, load_vocabulary, serving
+from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer, write_tokenizer
+from keras_bert.tokenization.kinds import save_vocabulary
+from keras_bert.tokenization.tokenizer import MPNET_SPECIAL_TOKENS
+
+FOLDERS = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "../shared/data")) / "family2" / "tokenizers"
+MPNET = Vocabulary(
+    ["<s>", "<pad>", "</s>", "<unk>", "[PAD]", "[UNK]", "the", "a", "fox", "dog", ",", "##es", "<mask>"],
+    special_tokens=MPNET_SPECIAL_TOKENS,
+    max_characters_per_word=100,
+)
+KLUE = Vocabulary(["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "the", "a", "fox", "dog", ","])
+TEXTS, PAIRS = ["the fox", "a dog, the dog"], (["the fox", "a dog"], ["the dog", "fox"])
+# Family of the encoder, and a vocabulary of another kind or form than that of the family.
+CASES = {
+    "bert with Unigram": ("bert", sentence_pieces()),
+    "bert with MPNet's WordPiece": ("bert", MPNET),
+    "roberta with KLUE's WordPiece": ("roberta", KLUE),
+    "roberta with Unigram": ("roberta", sentence_pieces(do_lower_case=False)),
+    "modernbert with RoBERTa's BPE": ("modernbert", byte_pairs()),
+    "albert with WordPiece": ("albert", word_pieces()),
+    "distilbert with ModernBERT's BPE": ("distilbert", modern_byte_pairs()),
+}
+
+
+def classifier(family: str, vocabulary, **changes) -> SequenceClassifier:
+    lower_case = getattr(vocabulary, "do_lower_case", isinstance(vocabulary, Vocabulary))
+    offset = {"position_offset": vocabulary.pad_id + 1} if family == "roberta" else {}
+    changes = {"vocab_size": len(vocabulary), "do_lower_case": lower_case, **offset, **changes}
+    parts = {"local_attention": 4} if family == "modernbert" else {}
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    shape |= {"max_position_embeddings": 40, "initializer_range": 0.3}
+    model = SequenceClassifier(config_of(family, **{**shape, **parts, **changes}), labels=["fox", "dog"])
+    model.vocabulary = vocabulary
+    return model
+
+
+def scores(model, texts) -> np.ndarray:
+    return np.array([[*answer.probabilities.values()] for answer in model.predict(texts)])
+
+
+def with_slow_ones(fast: set[str]) -> list:
+    return [name if name in fast else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+
+
+@pytest.mark.parametrize("name", with_slow_ones({"bert with Unigram", "roberta with KLUE's WordPiece"}))
+def test_a_hugging_face_folder_keeps_any_tokenizer_with_any_encoder(name, tmp_path):
+    model = classifier(*CASES[name])
+    model.save_pretrained(tmp_path / "theirs", format="huggingface")
+    again = SequenceClassifier.from_pretrained(tmp_path / "theirs")
+    assert type(again.vocabulary) is type(model.vocabulary)
+    assert again.vocabulary.sha256 == model.vocabulary.sha256
+    for texts in (TEXTS, PAIRS):
+        np.testing.assert_allclose(scores(again, texts), scores(model, texts), atol=1e-6)
+    again.save_pretrained(tmp_path / "ours")
+    ours = SequenceClassifier.from_pretrained(tmp_path / "ours")
+    assert ours.vocabulary.sha256 == model.vocabulary.sha256
+    np.testing.assert_allclose(scores(ours, PAIRS), scores(model, PAIRS), atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bert with Unigram", "roberta with KLUE's WordPiece", "bert with MPNet's WordPiece"])
+def test_a_text_and_a_pair_go_through_an_export(name, tmp_path):
+    model = classifier(*CASES[name])
+    for texts, options in ((TEXTS, {}), (PAIRS, {"text_pairs": True})):
+        loaded = serving.load(model.export_for_serving(tmp_path / f"{len(options)}", **options))
+        found = np.array([[*answer.probabilities.values()] for answer in loaded.predict(texts)])
+        np.testing.assert_allclose(found, scores(model, texts), atol=1e-5)
+
+
+def test_two_separators_leave_a_pair_in_one_segment():
+    model = classifier(*CASES["bert with MPNet's WordPiece"])
+    before = scores(model, PAIRS)
+    table = next(weight for weight in model.weights if "segment" in weight.path or "token_type" in weight.path)
+    values = np.array(table)
+    values[1, 0] += 5
+    table.assign(values)
+    np.testing.assert_array_equal(scores(model, PAIRS), before)
+    other = classifier("bert", word_pieces())
+    before = scores(other, PAIRS)
+    table = next(weight for weight in other.weights if weight.path.split("/", 1)[1] == table.path.split("/", 1)[1])
+    values = np.array(table)
+    values[1, 0] += 5
+    table.assign(values)
+    assert abs(scores(other, PAIRS) - before).max() > 1e-6
+
+
+def test_a_bert_with_roberta_s_tokenizer_has_one_segment_in_a_pair_as_in_transformers(tmp_path):
+    model = classifier("bert", byte_pairs())
+    model.save_pretrained(tmp_path / "theirs", format="huggingface")
+    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    (tmp_path / "theirs" / "config.json").write_text(json.dumps({**config, "tokenizer_class": "RobertaTokenizer"}))
+    again = SequenceClassifier.from_pretrained(tmp_path / "theirs")
+    assert (model.vocabulary.special_tokens.second_segment, again.vocabulary.special_tokens.second_segment) == (1, 0)
+    again.save_pretrained(tmp_path / "ours")
+    ours = SequenceClassifier.from_pretrained(tmp_path / "ours")
+    assert (ours.vocabulary.sha256, ours.vocabulary.special_tokens.second_segment) == (again.vocabulary.sha256, 0)
+
+
+def test_a_model_of_one_segment_ignores_the_second(tmp_path):
+    model = classifier(*CASES["roberta with KLUE's WordPiece"])
+    assert model.config.type_vocab_size == 1
+    assert "segment_ids" not in model.feature_names
+    assert len(model.predict(PAIRS)) == 2
+
+
+TOKENIZERS = {
+    "WordPiece": (word_pieces(), "[unused_row_...]"),
+    "MPNet": (MPNET, "[unused_row_...]"),
+    "BPE": (byte_pairs(), "<unused_row_...>"),
+    "Unigram": (sentence_pieces(), "<unused_row_...>"),
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_rows_without_a_token_get_names_that_no_text_contains(name, tmp_path):
+    vocabulary, spare = TOKENIZERS[name]
+    save_vocabulary(vocabulary, tmp_path)
+    count = len(vocabulary)
+    assert read_tokenizer(tmp_path, count)[0].sha256 == vocabulary.sha256
+    for size in (count + 1, count + 35, count + 127):
+        found, _, remarks = read_tokenizer(tmp_path, size)
+        assert (len(found), found.tokens[:count]) == (size, tuple(vocabulary.tokens))
+        assert remarks == [f"{size - count} rows of the token table have no token: named {spare}"]
+        assert not {*found.text_ids()} & {*range(count, size)}
+    again = tmp_path / "again"
+    again.mkdir()
+    save_vocabulary(found, again)
+    assert read_tokenizer(again, size)[0].sha256 == found.sha256
+    for size in (count - 1, count + 128):
+        with pytest.raises(
+            InputError, match=f"has {count} tokens, but the config has vocab_size={size}. The tokenizer"
+        ):
+            read_tokenizer(tmp_path, size)
+
+
+def test_a_large_vocabulary_may_have_more_rows_without_a_token(tmp_path):
+    words = [f"w{number}" for number in range(40_000)]
+    save_vocabulary(Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]), tmp_path)
+    assert len(read_tokenizer(tmp_path, 40_205)[0]) == 40_205
+    with pytest.raises(InputError, match="has 40005 tokens, but the config has vocab_size=40206"):
+        read_tokenizer(tmp_path, 40_206)
+
+
+def test_files_of_several_kinds_are_refused(tmp_path):
+    save_vocabulary(byte_pairs(), tmp_path)
+    word_pieces().save(tmp_path / "vocab.txt")
+    with pytest.raises(InputError, match=r"several kinds: vocab.txt is of WordPiece, vocab.json is of BPE. Remove"):
+        read_tokenizer(tmp_path, 300)
+
+
+def test_a_tokenizer_of_an_unknown_kind_is_refused(tmp_path):
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordLevel", "vocab": {}}}))
+    with pytest.raises(InputError, match="the model is 'WordLevel'. Supported are WordPiece, BPE, Unigram"):
+        read_tokenizer(tmp_path, 5)
+    (tmp_path / "tokenizer.json").unlink()
+    assert read_tokenizer(tmp_path, 5) == (None, {}, [])
+
+
+def test_a_model_takes_no_pairs_if_its_tokenizer_does_not_divide_them(tmp_path):
+    model = classifier("bert", word_pieces())
+    special = dataclasses.replace(model.vocabulary.special_tokens, num_between=0)
+    model.vocabulary = model.vocabulary.replace(special_tokens=special)
+    with pytest.raises(InputError, match="puts no separator between two texts, so the model cannot take pairs"):
+        model.export_for_serving(tmp_path / "export", text_pairs=True)
+
+
+@pytest.mark.skipif(not FOLDERS.is_dir(), reason="needs KERAS_BERT_DATA with family2")
+@pytest.mark.parametrize("name", ["xlm-roberta", "xlm-roberta-model-only", "camembert", "deberta-v2", "gemma"])
+def test_rows_without_a_token_follow_the_mask(name, tmp_path):
+    plain = load_vocabulary(FOLDERS / name)
+    size = len(plain) + 35
+    found, _, _ = read_tokenizer(FOLDERS / name, size)
+    assert (len(found), found.mask_id) == (size, plain.mask_id)
+    assert found.special_tokens.second_segment == (0 if found.special_tokens.num_between == 2 else 1)
+    assert found.encode("the information, 1") == plain.encode("the information, 1")
+    write_tokenizer(tmp_path, found, tiny.config(size))
+    again, _, _ = read_tokenizer(tmp_path, size)
+    assert (again.sha256, again.tokens) == (found.sha256, found.tokens)
+    assert load_vocabulary(tmp_path).tokens[: len(plain)] == plain.tokens
+
+
+@pytest.mark.skipif(not FOLDERS.is_dir(), reason="needs KERAS_BERT_DATA with family2")
+@pytest.mark.parametrize("name", ["xlm-roberta-v5", pytest.param("camembert-v5", marks=pytest.mark.slow)])
+def test_a_bert_with_xlm_roberta_s_tokenizer_is_a_multilingual_e5(name, tmp_path):
+    vocabulary = load_vocabulary(FOLDERS / name)
+    model = classifier("bert", vocabulary.with_spare_rows(len(vocabulary) + 35))
+    model.save_pretrained(tmp_path, format="huggingface")
+    file = tmp_path / "config.json"
+    values = json.loads(file.read_text())
+    assert values["pad_token_id"] == 1
+    file.write_text(json.dumps({**values, "pad_token_id": 0, "tokenizer_class": "XLMRobertaTokenizer"}))
+    again = SequenceClassifier.from_pretrained(tmp_path)
+    assert (again.config.position_offset, again.vocabulary.pad_id, again.config.type_vocab_size) == (0, 1, 2)
+    assert again.vocabulary.special_tokens.second_segment == 0
+    np.testing.assert_allclose(scores(again, PAIRS), scores(model, PAIRS), atol=1e-6)
