@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import pytest
 import tiny
-from tiny_families import byte_pairs, config_of, modern_byte_pairs, new, sentence_pieces, word_pieces
+from tiny_families import VOCABULARIES, byte_pairs, config_of, modern_byte_pairs, new, sentence_pieces, word_pieces
 
 from keras_bert import (
     BertEncoder,
@@ -24,14 +24,9 @@ from keras_bert import (
 from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer, write_tokenizer
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.tokenization.kinds import save_vocabulary
-from keras_bert.tokenization.tokenizer import MPNET_SPECIAL_TOKENS
 
 FOLDERS = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "../shared/data")) / "family2" / "tokenizers"
-MPNET = Vocabulary(
-    ["<s>", "<pad>", "</s>", "<unk>", "[PAD]", "[UNK]", "the", "a", "fox", "dog", ",", "##es", "<mask>"],
-    special_tokens=MPNET_SPECIAL_TOKENS,
-    max_characters_per_word=100,
-)
+MPNET = VOCABULARIES["mpnet"]
 KLUE = Vocabulary(["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "the", "a", "fox", "dog", ","])
 TEXTS, PAIRS = ["the fox", "a dog, the dog"], (["the fox", "a dog"], ["the dog", "fox"])
 # Family of the encoder, and a vocabulary of another kind or form than that of the family.
