@@ -63,6 +63,11 @@ class GraphBytePair(tf.Module, GraphForm):
     def __init__(self, tokenizer: BytePairTokenizer):
         super().__init__()
         self.tokenizer = self.vocabulary = tokenizer
+        with tf.init_scope():  # also inside of a tf.function
+            self._set_up(tokenizer)
+
+    def _set_up(self, tokenizer: BytePairTokenizer) -> None:
+        """Makes the tables."""
         nfc = GraphNfc() if tokenizer.normalizes else None
         self._nfc = nfc
         if tokenizer.added_tokens:
@@ -98,14 +103,13 @@ class GraphBytePair(tf.Module, GraphForm):
     def _words_of_one_token(self, tokenizer) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the words that are one token, and these tokens."""
         possible = tokenizer.possible_words
-        with tf.init_scope():
-            words, numbers = tf.constant([*possible], tf.string), tf.constant([*possible.values()], tf.int32)
-            if tokenizer.ignores_merges:
-                return words, numbers
-            # Joining them all at once here takes a tenth of the time of Python.
-            ids, splits = self._join(words)
-            is_whole = tf.equal(splits[1:] - splits[:-1], 1) & tf.equal(tf.gather(ids, splits[:-1]), numbers)
-            return tuple(flagged(is_whole, words, numbers))
+        words, numbers = tf.constant([*possible], tf.string), tf.constant([*possible.values()], tf.int32)
+        if tokenizer.ignores_merges:
+            return words, numbers
+        # Joining them all at once takes less time here than one by one in Python.
+        ids, splits = self._join(words)
+        is_whole = tf.equal(splits[1:] - splits[:-1], 1) & tf.equal(tf.gather(ids, splits[:-1]), numbers)
+        return tuple(flagged(is_whole, words, numbers))
 
     def _plain_ids(self, texts) -> tf.RaggedTensor:
         texts, _ = self._normalized(self._prefixed(as_strings(texts)))

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tokenization.test_byte_pair import graph_differences, texts_of
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -108,6 +109,13 @@ def test_a_long_word_takes_few_rounds_although_a_merge_could_make_room_for_an_ea
     words = ["the" * 500, "thethxtheththxx" * 3]
     assert graph.tokenize(words).to_list() == [tokenizer.encode(word) for word in words]
     assert len(rounds) < 15
+
+
+def test_the_graph_may_be_made_inside_of_a_function():
+    ids = {token: number for number, token in enumerate([*BYTES, *ROLES, *"▁the", "th", "the"])}
+    tokenizer = ByteFallbackTokenizer(ids, [("t", "h"), ("th", "e")])
+    found = tf.function(lambda texts: tokenizer.graph().tokenize(texts))(tf.constant(["the th", "☃"]))
+    assert found.to_list() == [tokenizer.encode("the th"), tokenizer.encode("☃")]
 
 
 @pytest.mark.parametrize("seed", range(4))
