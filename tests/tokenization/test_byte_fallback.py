@@ -111,6 +111,7 @@ def test_a_long_word_takes_few_rounds_although_a_merge_could_make_room_for_an_ea
     assert len(rounds) < 15
 
 
+@pytest.mark.slow
 def test_the_graph_may_be_made_inside_of_a_function():
     ids = {token: number for number, token in enumerate([*BYTES, *ROLES, *"▁the", "th", "the"])}
     tokenizer = ByteFallbackTokenizer(ids, [("t", "h"), ("th", "e")])
