@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep.text.near_duplicates import SeenText
+from data_prep.text.near_duplicates import SeenText, TextIndex
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
@@ -189,14 +189,13 @@ def _split(candidates: dict[str, list[tuple[str, str]]], sizes: dict[str, int]) 
 def _corpus(modules: list[Module], held_out: set[str], labelled: list[tuple[str, str]]) -> list[list[str]]:
     """Returns the paragraphs of the modules that are not held out, without near-duplicates of held-out ones."""
     # Masked texts are compared: the same words about tf.add and tf.math.add are the same paragraph.
-    seen, held_out_text = SeenText(), SeenText()
-    for text, _ in labelled:
-        held_out_text.add(text)
+    seen, held_out_texts = SeenText(), TextIndex(text for text, _ in labelled)
     corpus = [
         [
             text
             for text in module.paragraphs
-            if seen.add(text) <= _MAX_KNOWN_SHARE and held_out_text.known_share(mask_names(text)) <= _MAX_KNOWN_SHARE
+            if seen.add(text) <= _MAX_KNOWN_SHARE
+            and held_out_texts.largest_overlap(mask_names(text)) <= _MAX_KNOWN_SHARE
         ]
         for module in modules
         if module.name not in held_out

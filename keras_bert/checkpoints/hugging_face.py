@@ -73,9 +73,6 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     architecture = (strings(values, "architectures", file) or [""])[0]
     config = config_from(folder, values)
     names = config.family.hugging_face
-    sentence = read_sentence_modules(path, config, trust_pickle)
-    if sentence.pooling != "mean":
-        config = config.replace(extra={SENTENCE_POOLING: sentence.pooling})
     weights_path, stored = read_weights(folder, trust_pickle)
     head = _head_of(architecture)
     if head == form.CLASSIFIER and names.classifier_has_hidden_act:
@@ -92,6 +89,9 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     num_rows = tensors[form.TOKEN_EMBEDDINGS].shape[0]
     vocabulary, casing, remarks = tokenizer.read_tokenizer(folder, config.vocab_size, num_rows=num_rows)
     config = config.replace(**casing)
+    sentence = read_sentence_modules(path, config, trust_pickle)
+    if sentence.pooling != "mean":
+        config = config.replace(extra={SENTENCE_POOLING: sentence.pooling})
     if isinstance(vocabulary, BytePairTokenizer) and config.type_vocab_size > 1:
         vocabulary = _with_their_segments(vocabulary)
     if config.tie_word_embeddings:

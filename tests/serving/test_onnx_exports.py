@@ -299,7 +299,7 @@ def test_models_that_the_format_cannot_hold_are_refused(tmp_path):
 @pytest.mark.parametrize(("family", "encoder"), [("mobilebert", "MobileBertEncoder"), ("longformer", "LongEncoder")])
 def test_a_family_with_other_layers_is_refused(tmp_path, family, encoder):
     for name in ("encoder", "masked words"):
-        expected = f"can hold the layers of BertEncoder and ModernBertEncoder. {encoder} has others"
+        expected = f"can hold the layers of BertEncoder, ModernBertEncoder, MPNetEncoder. {encoder} has others"
         with pytest.raises(InputError, match=expected):
             write_onnx(make_model(name, family), tmp_path / "model.onnx")
 

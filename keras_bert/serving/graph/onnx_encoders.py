@@ -11,7 +11,7 @@ def check_encoder(encoder) -> None:
     # The class of the family: a subclass of BertEncoder may have another attention.
     if _onnx_path(encoder.config.family) is None:
         paths = dict.fromkeys(entry.encoder for entry in families(has=_onnx_path).values())
-        names = " and ".join(path.rpartition(".")[2] for path in paths)
+        names = ", ".join(path.rpartition(".")[2] for path in paths)
         raise InputError(
             f"ONNX files can hold the layers of {names}. {type(encoder).__name__} has others, such as its attention. "
             "Use another format, such as saved_model."
