@@ -35,6 +35,7 @@ SMALL_PARTS = {
         "num_feedforward_networks": 2,
         "initializer_range": 0.1,
     },
+    "deberta-v2": {"position_buckets": 8},
     "longformer": {"attention_window": 4},
     "big_bird": {"block_size": 1, "num_random_blocks": 1},
 }
@@ -78,6 +79,7 @@ VOCABULARIES = {
     "xlm-roberta": sentence_pieces(do_lower_case=False),
     "camembert": sentence_pieces(do_lower_case=False),
     "mpnet": word_pieces(),
+    "deberta-v2": sentence_pieces(do_lower_case=False),
     "albert": sentence_pieces(),
     "distilbert": word_pieces(),
     "electra": word_pieces(),

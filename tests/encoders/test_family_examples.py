@@ -22,6 +22,8 @@ FOLDER = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "")) / "family2"
 pytestmark = pytest.mark.skipif(not (FOLDER / "examples.json").is_file(), reason="KERAS_BERT_DATA has no family2/")
 EXAMPLES = ("xlm-roberta/base", "xlm-roberta/qa", "xlm-roberta/mlm", "camembert/base")
 EXAMPLES += ("mpnet/base", "mpnet/token", "mpnet/qa")
+EXAMPLES += tuple(f"deberta-v3/{head}" for head in ("base", "token", "mlm"))
+EXAMPLES += ("deberta-v2/base", "deberta-v2/qa")
 BOUNDS = {"float32": 2e-5, "float64": 1e-6}
 
 
