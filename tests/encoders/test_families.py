@@ -305,6 +305,31 @@ def test_values_that_modernbert_does_not_have_are_refused(change, message):
         small_config("modernbert").replace(**change)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"position_buckets": 1}, "position_buckets must be at least 2, and half of it below .*, 13. Received: 1"),
+        ({"position_buckets": 26}, "half of it below the longest distance minus 1, 13. Received: 26"),
+        ({"pos_att_type": "p2p"}, "pos_att_type must be one of c2p, p2c, .* Received: 'p2p'"),
+        ({"conv_kernel_size": 2}, "conv_kernel_size must be odd, or 0. Received: 2"),
+        ({"norm_rel_ebd": "rms"}, "norm_rel_ebd must be one of none, layer_norm"),
+        ({"max_relative_positions": 2_000_000}, "the longest distance may be 1,000,000. Received: 2,000,000"),
+        ({"position_offset": 1}, "DeBERTa needs position_offset=0. Received: 1"),
+    ],
+)
+def test_values_that_deberta_does_not_have_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        small_config("deberta-v2").replace(**change)
+
+
+def test_kept_layers_of_a_deberta_keep_its_convolution():
+    checkpoint = random_checkpoint(config=small_config("deberta-v2 with a convolution and all tables"), vocabulary=None)
+    kept = with_layers(checkpoint, [0, 3])
+    assert "encoder/layer_0/convolution_kernel" in kept.tensors
+    with pytest.raises(InputError, match="must begin with layer 0, which differs from the others"):
+        with_layers(checkpoint, [1, 3])
+
+
 def test_modernberts_attention_is_global_in_every_third_layer_and_local_in_the_others():
     config = small_config("modernbert").replace(num_hidden_layers=5)
     encoder = make_encoder(config, output_attentions=True)

@@ -13,7 +13,7 @@ class DebertaEmbeddings(BertEmbeddings):
     """Turns token ids into vectors: dropout(mask * LayerNorm(projection(token + position + segment))).
 
     Args:
-        output_size: width of the outputs. If it is that of the tables, there is no projection.
+        table_size: width of the tables. If it is `hidden_size`, that of the outputs, there is no projection.
         **arguments: those of `BertEmbeddings`, without `projected_size`. `max_positions` 0: there are no positions.
 
     Call arguments:
@@ -21,17 +21,17 @@ class DebertaEmbeddings(BertEmbeddings):
         sequences: int32 `[B, S]`, 0 for padding, whose vectors become 0.
 
     Returns:
-        `[B, S, output_size]`.
+        `[B, S, hidden_size]`.
 
     Reference: transformers, `models/deberta_v2/modeling_deberta_v2.py`, `DebertaV2Embeddings`.
     """
 
-    def __init__(self, output_size, **arguments):
+    def __init__(self, table_size, **arguments):
         super().__init__(**arguments)
-        self.output_size = output_size
-        if output_size != self.hidden_size:
+        self.table_size = table_size
+        if table_size != self.hidden_size:
             self.projection = keras.layers.Dense(
-                output_size,
+                self.hidden_size,
                 use_bias=False,
                 kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
                 dtype=self.dtype_policy,
@@ -39,13 +39,12 @@ class DebertaEmbeddings(BertEmbeddings):
             )
 
     def build(self, input_ids_shape, *other_shapes):
-        tables = ("token_embeddings", "position_embeddings", "segment_embeddings")
-        for name, num_rows in zip(tables, (self.vocab_size, self.max_positions, self.num_segments), strict=True):
-            if num_rows:
-                setattr(self, name, self._add_table(name, num_rows))
-        if self.output_size != self.hidden_size:
-            self.projection.build((None, None, self.hidden_size))
-        self.layer_norm.build((None, None, self.output_size))
+        super().build(input_ids_shape)
+        if self.table_size != self.hidden_size:
+            self.projection.build((None, None, self.table_size))
+
+    def _add_table(self, name, num_rows, width=None):
+        return super()._add_table(name, num_rows, self.table_size)
 
     def call(self, input_ids, positions, segment_ids, sequences, training=False, token_vectors=None):
         vectors = self.look_up(input_ids) if token_vectors is None else token_vectors
@@ -53,19 +52,19 @@ class DebertaEmbeddings(BertEmbeddings):
             vectors = vectors + ops.take(self.position_embeddings, positions, axis=0)
         if self.num_segments:
             vectors = vectors + self._segment_vectors(segment_ids, vectors)
-        if self.output_size != self.hidden_size:
+        if self.table_size != self.hidden_size:
             vectors = self.projection(vectors)
         vectors = self.layer_norm(vectors, training=training)
         is_token = ops.expand_dims(ops.cast(sequences > 0, vectors.dtype), 2)
         return self.dropout(vectors * is_token, training=training)
 
     def compute_output_shape(self, input_ids_shape, *other_shapes):
-        return (*input_ids_shape, self.output_size)
+        return (*input_ids_shape, self.hidden_size)
 
     def get_config(self):
         config = super().get_config()
         del config["projected_size"]
-        return {**config, "output_size": self.output_size}
+        return {**config, "table_size": self.table_size}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -50,9 +50,9 @@ class DebertaEncoder(BertEncoder):
     def _new_embeddings(self, tables_of):
         config = self.config
         return DebertaEmbeddings(
-            output_size=config.hidden_size,
+            table_size=config.embedding_size,
             vocab_size=config.vocab_size,
-            hidden_size=config.embedding_size,
+            hidden_size=config.hidden_size,
             max_positions=config.max_position_embeddings if config.position_biased_input else 0,
             num_segments=config.type_vocab_size,
             dropout=config.hidden_dropout_prob,

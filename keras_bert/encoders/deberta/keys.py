@@ -14,10 +14,10 @@ LM_PREDICTIONS = (
     *(f"lm_predictions.lm_head.{part}" for part in ("dense", "LayerNorm", "bias")),
     CLS_PREDICTIONS[3],
 )
-# What transformers has besides, and derives from the sizes.
-_SIZES = {"attention_head_size": "head_size", "pooler_hidden_size": "hidden_size"}
+# Sizes that are needed here -> their defaults in transformers.
+_SIZES = {"hidden_size": 1536, "num_attention_heads": 24}
 KNOWN = KnownKeys(
-    used=("relative_attention", *_SIZES),
+    used=("relative_attention", "pooler_hidden_size", "attention_head_size"),
     harmless=("pooler_dropout", "cls_dropout", "padding_idx"),
     fixed={"relative_attention": (True,), "conv_groups": (1,), "z_steps": (0, 1)},
 )
@@ -37,15 +37,12 @@ def of_theirs(values: Mapping, file: str) -> dict:
     values["pos_att_type"] = "|".join(part.strip() for part in str(types or "").lower().split("|"))
     if "norm_rel_ebd" in values:
         values["norm_rel_ebd"] = member(values, "norm_rel_ebd", str, file, "none").strip().lower()
-    width, heads = (member(values, name, int, file, default) for name, default in _WIDTHS.items())
+    width, heads = (member(values, name, int, file, default) for name, default in _SIZES.items())
     expected = {"pooler_hidden_size": width, "attention_head_size": width // max(heads, 1)}
     for name, size in expected.items():
         if values.pop(name, None) not in (None, size):
             raise InputError(f"{file}: {name} must be {size}, as the other sizes say. Give it that value or remove it.")
     return values
-
-
-_WIDTHS = {"hidden_size": 1536, "num_attention_heads": 24}
 
 
 def to_theirs(values: Mapping, checkpoint: BertCheckpoint) -> dict:
