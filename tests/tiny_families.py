@@ -11,6 +11,7 @@ from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models.encoders import make_encoder
 from keras_bert.tokenization.byte_pair import byte_alphabet
 from keras_bert.tokenization.sentence_piece import XLNET_SPECIAL_TOKENS, SentencePieceTokenizer
+from keras_bert.tokenization.sentence_piece_forms import CAMEMBERT, DEBERTA, XLM_ROBERTA, SentencePieceForm
 from keras_bert.tokenization.sentence_piece_model import (
     CONTROL,
     NORMAL,
@@ -19,7 +20,7 @@ from keras_bert.tokenization.sentence_piece_model import (
     Piece,
     SentencePieceModel,
 )
-from keras_bert.tokenization.tokenizer import MODERN_BERT_SPECIAL_TOKENS
+from keras_bert.tokenization.tokenizer import MODERN_BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 MERGES = [tuple(pair.split()) for pair in ("t h", "th e", "Ġ the", "f o", "fo x", "Ġ fox", "d o", "do g", "Ġ dog")]
@@ -61,7 +62,7 @@ def word_pieces() -> Vocabulary:
 def sentence_pieces(controls=("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"), **settings) -> SentencePieceTokenizer:
     """A model with whole words, some characters, and the symbol "," of its own."""
     words = ["the", "a", "fox", "dog", "who"]
-    pieces = [(name, UNKNOWN if name == "<unk>" else CONTROL) for name in controls]
+    pieces = [(name, UNKNOWN if name in ("<unk>", "[UNK]") else CONTROL) for name in controls]
     pieces += [(",", USER_DEFINED), *((f"▁{word}", NORMAL) for word in words), ("▁", NORMAL)]
     pieces += [(character, NORMAL) for character in "abcdefghijklmnopqrstuvwxyz?'"]
     scored = [Piece(text, -float(number), kind) for number, (text, kind) in enumerate(pieces)]
@@ -74,12 +75,24 @@ def xlnet_pieces() -> SentencePieceTokenizer:
     return sentence_pieces(("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"), **settings)
 
 
+def pieces_in_order_of(form: SentencePieceForm, controls=("<unk>", "<s>", "</s>")) -> SentencePieceTokenizer:
+    """A tokenizer of XLM-RoBERTa's or CamemBERT's form, in which other tokens stand before the pieces of the model, or
+    of DeBERTa's, in which the token of masks stands behind them."""
+    return sentence_pieces(controls, special_tokens=form.special_tokens, do_lower_case=False, form=form)
+
+
+def mpnet_pieces() -> Vocabulary:
+    """A WordPiece vocabulary of MPNet's form: <s> and </s>, of which two divide a pair, and padding is token 1."""
+    tokens = [*["<s>", "<pad>", "</s>", "<unk>", "[UNK]", "the", "a", "fox", "dog", ",", "##es", "who", "?"], "<mask>"]
+    return Vocabulary(tokens, special_tokens=MPNET_SPECIAL_TOKENS, max_characters_per_word=100)
+
+
 VOCABULARIES = {
     "roberta": byte_pairs(),
-    "xlm-roberta": sentence_pieces(do_lower_case=False),
-    "camembert": sentence_pieces(do_lower_case=False),
-    "mpnet": word_pieces(),
-    "deberta-v2": sentence_pieces(do_lower_case=False),
+    "xlm-roberta": pieces_in_order_of(XLM_ROBERTA),
+    "camembert": pieces_in_order_of(CAMEMBERT),
+    "mpnet": mpnet_pieces(),
+    "deberta-v2": pieces_in_order_of(DEBERTA, ("[PAD]", "[CLS]", "[SEP]", "[UNK]")),
     "albert": sentence_pieces(),
     "distilbert": word_pieces(),
     "electra": word_pieces(),

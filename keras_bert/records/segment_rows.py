@@ -36,7 +36,7 @@ def join_segments(
         N rows of `input_ids` and `segment_ids`; and bool `(N,)`, true for rows that were shortened.
 
     Raises:
-        InputError: there is no room for [CLS] and [SEP].
+        InputError: there is no room for [CLS] and [SEP], or nothing divides the two texts of a row.
 
     Example, with [CLS] = 2 and [SEP] = 3:
         segments [[5, 6, 7]], [[8]] and max_seq_length 6 -> input_ids [[2, 5, 6, 3, 8, 3]]
@@ -44,6 +44,8 @@ def join_segments(
     Reference: google-research/bert `convert_single_example` and `_truncate_seq_pair`.
     """
     special_tokens = vocabulary.special_tokens
+    if len(segments) > 1:
+        special_tokens.check_pairs()
     separators, num_special = special_tokens.separators(len(segments)), special_tokens.num_special(len(segments))
     room = max_seq_length - num_special
     if room < 0:

@@ -116,11 +116,10 @@ class ByteFallbackTokenizer(BytePairTokenizer):
         return [1 if token in names else len(token) for token in self.tokens]
 
     @functools.cached_property
-    def whole_words(self) -> dict[bytes, int]:
-        """The words that are one token, in UTF-8 with spaces -> the token."""
+    def possible_words(self) -> dict[bytes, int]:
+        """The words that may be one token, in UTF-8 with spaces -> the token. They are, if merges lead to it."""
         numbers = sorted({*self.character_ids.values(), *self.joined_ids})
-        whole = (number for number in numbers if self._join(self.tokens[number]) == [number])
-        return {self.tokens[number].replace(SPACE_MARK, " ").encode(): number for number in whole}
+        return {self.tokens[number].replace(SPACE_MARK, " ").encode(): number for number in numbers}
 
     def units(self, character: str) -> list[int]:
         """Returns the tokens of a character before any are joined."""

@@ -315,12 +315,9 @@ class BytePairTokenizer(Tokenizer):
         return [len(token) for token in self.token_bytes]
 
     @functools.cached_property
-    def whole_words(self) -> dict[bytes, int]:
-        """The words that are one token, in UTF-8 -> the token."""
-        words = {self.token_bytes[number]: number for number in (*self.byte_ids, *sorted(self.joined_ids))}
-        if self.ignores_merges:
-            return words
-        return {word: number for word, number in words.items() if self._merged(word) == [number]}
+    def possible_words(self) -> dict[bytes, int]:
+        """The words that may be one token, in UTF-8 -> the token. They are, if merges are ignored or lead to it."""
+        return {self.token_bytes[number]: number for number in (*self.byte_ids, *sorted(self.joined_ids))}
 
     def _prefixed(self, text: str) -> str:
         return f" {text}" if self.add_prefix_space and text and text[0] != " " else text
@@ -340,11 +337,8 @@ class BytePairTokenizer(Tokenizer):
 
     def _join(self, word: str) -> list[int]:
         encoded = word.encode("utf-8", "surrogateescape")
-        number = self.whole_words.get(encoded) if self.ignores_merges else None
-        return self._merged(encoded) if number is None else [number]
-
-    def _merged(self, word: bytes) -> list[int]:
-        return merge([self.byte_ids[value] for value in word], self.pairs)
+        number = self.possible_words.get(encoded) if self.ignores_merges else None
+        return merge([self.byte_ids[value] for value in encoded], self.pairs) if number is None else [number]
 
     def _unsplit_names(self) -> set[str]:
         return {*(token.content for token in self.added_tokens), *self.special_tokens.names}

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
-from keras_bert.tokenization.byte_pair_merges import ranks_joined_singly
+from keras_bert.tokenization.byte_pair_merges import as_arrays, ranks_before_earlier
 from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 from keras_bert.tokenization.exact_graph import (
     CodePointTable,
@@ -63,6 +63,11 @@ class GraphBytePair(tf.Module, GraphForm):
     def __init__(self, tokenizer: BytePairTokenizer):
         super().__init__()
         self.tokenizer = self.vocabulary = tokenizer
+        with tf.init_scope():  # also inside of a tf.function
+            self._set_up(tokenizer)
+
+    def _set_up(self, tokenizer: BytePairTokenizer) -> None:
+        """Makes the tables."""
         nfc = GraphNfc() if tokenizer.normalizes else None
         self._nfc = nfc
         if tokenizer.added_tokens:
@@ -71,19 +76,17 @@ class GraphBytePair(tf.Module, GraphForm):
             # If there are tokens that match the normalised text, the texts between them are normalised already.
             self._nfc = None if any(token.normalized for token in tokenizer.added_tokens) else nfc
         self._num_tokens = len(tokenizer.tokens)
+        pairs = as_arrays(tokenizer.pairs)
+        lefts, rights, ranks, numbers = pairs
         joined = np.zeros(max(1, len(tokenizer.merges)), np.int32)
-        for rank, number in tokenizer.pairs.values():
-            joined[rank] = number
+        joined[ranks] = numbers
         self._joined = tf.constant(joined)
-        singly = np.zeros(len(joined), np.bool_)
-        singly[list(ranks_joined_singly(tokenizer.pairs))] = True
-        self._singly = tf.constant(singly) if singly.any() else None
-        keys = [left * self._num_tokens + right for left, right in tokenizer.pairs]
-        ranks = [rank for rank, _ in tokenizer.pairs.values()]
-        self._ranks = table(tf.constant(keys, tf.int64), tf.constant(ranks, tf.int32), _NO_MERGE)
-        words, numbers = list(tokenizer.whole_words), list(tokenizer.whole_words.values())
-        self._whole_words = table(tf.constant(words, tf.string), tf.constant(numbers, tf.int32), np.int32(-1))
+        makes_earlier = np.zeros(len(joined), np.bool_)
+        makes_earlier[ranks_before_earlier(pairs)] = True
+        self._makes_earlier = tf.constant(makes_earlier) if makes_earlier.any() else None
+        self._ranks = table(tf.constant(lefts * self._num_tokens + rights), tf.constant(ranks, tf.int32), _NO_MERGE)
         self._set_up_units(tokenizer)
+        self._whole_words = table(*self._words_of_one_token(tokenizer), np.int32(-1))
 
     def _set_up_units(self, tokenizer) -> None:
         """Makes what the splitting of texts needs."""
@@ -96,6 +99,17 @@ class GraphBytePair(tf.Module, GraphForm):
         self._trailing = tf.constant([len(token) - len(token.rstrip(b" ")) for token in token_bytes], tf.int32)
         # White space beside a space: the space may belong to a longer word.
         self._run = f"(?s).*(?: [{character_class(WHITE_SPACE)}]|[{character_class(WHITE_SPACE)}] ).*"
+
+    def _words_of_one_token(self, tokenizer) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the words that are one token, and these tokens."""
+        possible = tokenizer.possible_words
+        words, numbers = tf.constant([*possible], tf.string), tf.constant([*possible.values()], tf.int32)
+        if tokenizer.ignores_merges:
+            return words, numbers
+        # Joining them all at once takes less time here than one by one in Python.
+        ids, splits = self._join(words)
+        is_whole = tf.equal(splits[1:] - splits[:-1], 1) & tf.equal(tf.gather(ids, splits[:-1]), numbers)
+        return tuple(flagged(is_whole, words, numbers))
 
     def _plain_ids(self, texts) -> tf.RaggedTensor:
         texts, _ = self._normalized(self._prefixed(as_strings(texts)))
@@ -226,12 +240,9 @@ class GraphBytePair(tf.Module, GraphForm):
 
         A part without such a pair moves to `done_ids` and `done_parts`.
         """
-        keys = tf.cast(ids[:-1], tf.int64) * self._num_tokens + tf.cast(ids[1:], tf.int64)
-        ranks = tf.where(tf.equal(parts[1:], parts[:-1]), self._ranks.lookup(keys), _NO_MERGE)
+        ranks = tf.where(tf.equal(parts[1:], parts[:-1]), self._ranks_of(ids[:-1], ids[1:]), _NO_MERGE)
         best = tf.math.unsorted_segment_min(ranks, parts[:-1], count)
         matches = tf.not_equal(ranks, _NO_MERGE) & tf.equal(ranks, tf.gather(best, parts[:-1]))
-        if self._singly is not None:
-            matches &= self._is_in_turn(matches, ranks, parts)
         # Overlapping matches arise in runs of one token, as in a a a a: there every second pair is joined.
         places = tf.range(tf.size(ranks))
         begins_run = matches & ~shifted(matches, 1, False)
@@ -240,6 +251,8 @@ class GraphBytePair(tf.Module, GraphForm):
         run_starts = tf.gather(tf.concat([run_starts, [0]], 0), runs)
         is_joined = matches & tf.equal((places - run_starts) % 2, 0)
         joined = tf.gather(self._joined, tf.where(is_joined, ranks, 0))
+        if self._makes_earlier is not None:
+            is_joined &= self._is_in_turn(is_joined, joined, ranks, ids, parts, count)
         at_end = tf.zeros_like(ids[:1])
         ids = tf.where(_with_end(is_joined), tf.concat([joined, at_end], 0), ids)
         kept = tf.concat([tf.ones_like(ids[:1], tf.bool), ~is_joined], 0)
@@ -248,12 +261,29 @@ class GraphBytePair(tf.Module, GraphForm):
         ids, parts = flagged(kept & goes_on, ids, parts)
         return ids, parts, tf.concat([done_ids, finished[0]], 0), tf.concat([done_parts, finished[1]], 0)
 
-    def _is_in_turn(self, matches, ranks, parts):
-        """Returns False for all but the first match of a part if an earlier merge may be next after it."""
-        singly = tf.gather(self._singly, tf.where(matches, ranks, 0))
-        places, parts = flagged(matches, tf.range(tf.size(ranks)), parts[:-1])
-        firsts = tf.scatter_nd(places[:, tf.newaxis], changes(parts), tf.shape(ranks))
-        return firsts | ~singly
+    def _is_in_turn(self, is_joined, joined, ranks, ids, parts, count):
+        """Returns whether each place is joined before its part has a pair that comes earlier in the merges.
+
+        Such a pair is that of a joined token and a neighbour. A place is joined after those on its left.
+        """
+        places = tf.range(tf.size(ranks))
+        may_stop = is_joined & tf.gather(self._makes_earlier, tf.where(is_joined, ranks, 0))
+        follows_joined = shifted(is_joined, 2, False)
+        places_of, numbers, limits, follows_joined = flagged(may_stop, places, joined, ranks, follows_joined)
+        parts_of, no_part, no_id = tf.gather(parts, places_of), tf.constant([-1]), tf.constant([0])
+        padded_ids, padded_parts = tf.concat([no_id, ids, no_id], 0), tf.concat([no_part, parts, no_part], 0)
+        lefts = tf.where(follows_joined, numbers, tf.gather(padded_ids, places_of))
+        rights = tf.gather(padded_ids, places_of + 3)
+        is_earlier = [
+            tf.equal(tf.gather(padded_parts, neighbours), parts_of) & (self._ranks_of(*pair) < limits)
+            for neighbours, pair in ((places_of, (lefts, numbers)), (places_of + 3, (numbers, rights)))
+        ]
+        stops, stopped = flagged(is_earlier[0] | is_earlier[1], places_of, parts_of)
+        return places <= tf.gather(tf.math.unsorted_segment_min(stops, stopped, count), parts[:-1])
+
+    def _ranks_of(self, lefts, rights):
+        """Returns the place of each pair of tokens in the merges, or `_NO_MERGE`."""
+        return self._ranks.lookup(tf.cast(lefts, tf.int64) * self._num_tokens + tf.cast(rights, tf.int64))
 
 
 def bytes_of(texts):

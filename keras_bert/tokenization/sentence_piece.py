@@ -189,20 +189,14 @@ class SentencePieceTokenizer(Tokenizer):
     def with_spare_rows(self, size: int) -> "SentencePieceTokenizer":
         """Returns this tokenizer with pieces for the rows of a table that have none.
 
-        Raises:
-            InputError: the tokenizer has added tokens behind the pieces of its model.
+        Added tokens keep their ids: they become pieces in front, which the model finds in no text.
         """
-        if len(self.tokens) > len(self._pieces):
-            raise InputError(
-                f"The table has {size} rows for {len(self.tokens)} tokens. Rows without a token are supported only if "
-                "all tokens are pieces of the SentencePiece model."
-            )
         pieces = parsed(self.model).pieces
         mask = self.special_tokens.mask
         if self.form.appends_mask and mask not in {piece.text for piece in pieces}:
             pieces = (*pieces, Piece(mask, 0.0, CONTROL))
-        spare = (Piece(_spare_name(number), 0.0, CONTROL) for number in range(len(self.tokens), size))
-        return self._with_pieces((*pieces, *spare))
+        names = (*self.tokens[len(self._pieces) :], *map(_spare_name, range(len(self.tokens), size)))
+        return self._with_pieces((*pieces, *(Piece(name, 0.0, CONTROL) for name in names)))
 
     def without_spare_rows(self) -> "SentencePieceTokenizer":
         """Returns the tokenizer of which `with_spare_rows` made this one."""
@@ -211,6 +205,9 @@ class SentencePieceTokenizer(Tokenizer):
             count, pieces = count - 1, pieces[:-1]
         if count == len(self.tokens):
             return self
+        added = {Piece(token.content, 0.0, CONTROL) for token in self.added_tokens}
+        while pieces[-1] in added:
+            pieces = pieces[:-1]
         has_mask = self.form.appends_mask and pieces[-1] == Piece(self.special_tokens.mask, 0.0, CONTROL)
         return self._with_pieces(pieces[:-1] if has_mask else pieces)
 
@@ -222,9 +219,8 @@ class SentencePieceTokenizer(Tokenizer):
     def text_ids(self) -> list[int]:
         """Returns the ids of the tokens that match text, without special ones."""
         added = {self.ids[token.content]: token.special for token in self.added_tokens}
-        found = [number for number, piece in enumerate(self._pieces) if piece.type in (NORMAL, USER_DEFINED)]
-        found += [number for number in added if number >= len(self._pieces)]
-        return [number for number in found if not added.get(number, False)]
+        found = {number for number, piece in enumerate(self._pieces) if piece.type in (NORMAL, USER_DEFINED)}
+        return [number for number in sorted({*found, *added}) if not added.get(number, False)]
 
     def continues_word(self, token: str) -> bool:
         """Returns whether `token` begins without a space."""
@@ -305,11 +301,11 @@ def _read_model(
 
 
 def beyond_model(
-    tokens: Sequence[AddedToken], special_tokens: SpecialTokens, pieces: Collection[str]
+    tokens: Sequence[AddedToken], special_tokens: SpecialTokens, pieces: Collection[Piece]
 ) -> list[AddedToken]:
     """Returns the added tokens that the model does not find itself: special ones, and those that are not its pieces."""
-    found = without_roles(tokens, special_tokens)
-    return [token for token in found if token.special or token.content not in pieces]
+    found, texts = without_roles(tokens, special_tokens), {piece.text for piece in pieces if piece.type != CONTROL}
+    return [token for token in found if token.special or token.content not in texts]
 
 
 def _check_added_tokens(tokens: Sequence[AddedToken], ids: Mapping[str, int], special_tokens: SpecialTokens) -> None:

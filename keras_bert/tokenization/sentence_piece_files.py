@@ -114,14 +114,15 @@ def _of_model_file(folder: str | os.PathLike, file: str, settings: Mapping[str, 
             )
     special_tokens = special_tokens_of(folder, form.special_tokens)
     with named(file):
-        tokens = [piece.text for piece in form.in_order_of_ids(pieces, special_tokens.mask)]
+        in_order = form.in_order_of_ids(pieces, special_tokens.mask)
+    tokens = [piece.text for piece in in_order]
     if [text for text, _ in stated] != tokens[: len(stated)]:
         raise InputError(
             f"{os.path.join(folder, TOKENIZER_FILE)} has other tokens than {file}. They belong to different models: "
             "remove one of the two from a copy of the folder."
         )
     ids = {token: number for number, token in enumerate(tokens)}
-    added = beyond_model(read_added_tokens(folder, values, settings, ids), special_tokens, set(tokens))
+    added = beyond_model(read_added_tokens(folder, values, settings, ids), special_tokens, in_order)
     with named(file):
         return SentencePieceTokenizer(data, special_tokens, do_lower_case, keep_accents, added, form)
 
@@ -157,7 +158,7 @@ def _of_tokenizer_file(folder: str | os.PathLike, file: str, settings: Mapping[s
     ]
     with named(file):
         data = SentencePieceModel(form.in_order_of_file(pieces, special.mask), rules).to_bytes()
-        further = beyond_model(added, special, {text for text, _ in vocab})
+        further = beyond_model(added, special, pieces)
         return SentencePieceTokenizer(data, special, do_lower_case, keep_accents, further, form)
 
 

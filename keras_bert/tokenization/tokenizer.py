@@ -53,6 +53,14 @@ class SpecialTokens:
         """Returns the number of special tokens in a row of one or more texts."""
         return 1 + sum(self.separators(num_texts))
 
+    def check_pairs(self) -> None:
+        """Raises `InputError` if nothing divides the two texts of a pair."""
+        if self.num_between < 1:
+            raise InputError(
+                "The tokenizer puts no separator between two texts, so the model cannot take pairs of texts. Give "
+                "single texts, or use a tokenizer whose rows are [CLS] a [SEP] b [SEP]."
+            )
+
 
 BERT_SPECIAL_TOKENS = SpecialTokens(cls="[CLS]", sep="[SEP]", pad="[PAD]", unk="[UNK]", mask="[MASK]")
 ROBERTA_SPECIAL_TOKENS = SpecialTokens(

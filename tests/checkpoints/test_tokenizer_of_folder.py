@@ -8,19 +8,25 @@ import pathlib
 import numpy as np
 import pytest
 import tiny
-from tiny_families import byte_pairs, config_of, modern_byte_pairs, sentence_pieces, word_pieces
+from tiny_families import VOCABULARIES, byte_pairs, config_of, modern_byte_pairs, new, sentence_pieces, word_pieces
 
-from keras_bert import InputError, SequenceClassifier, Vocabulary, load_vocabulary, serving
+from keras_bert import (
+    BertEncoder,
+    CrossEncoder,
+    InputError,
+    MultipleChoice,
+    SequenceClassifier,
+    SpanClassifier,
+    Vocabulary,
+    load_vocabulary,
+    serving,
+)
 from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer, write_tokenizer
+from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.tokenization.kinds import save_vocabulary
-from keras_bert.tokenization.tokenizer import MPNET_SPECIAL_TOKENS
 
 FOLDERS = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "../shared/data")) / "family2" / "tokenizers"
-MPNET = Vocabulary(
-    ["<s>", "<pad>", "</s>", "<unk>", "[PAD]", "[UNK]", "the", "a", "fox", "dog", ",", "##es", "<mask>"],
-    special_tokens=MPNET_SPECIAL_TOKENS,
-    max_characters_per_word=100,
-)
+MPNET = VOCABULARIES["mpnet"]
 KLUE = Vocabulary(["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "the", "a", "fox", "dog", ","])
 TEXTS, PAIRS = ["the fox", "a dog, the dog"], (["the fox", "a dog"], ["the dog", "fox"])
 # Family of the encoder, and a vocabulary of another kind or form than that of the family.
@@ -169,12 +175,53 @@ def test_a_tokenizer_of_an_unknown_kind_is_refused(tmp_path):
     assert read_tokenizer(tmp_path, 5) == (None, {}, [])
 
 
-def test_a_model_takes_no_pairs_if_its_tokenizer_does_not_divide_them(tmp_path):
+ANSWERS_OF_PAIRS = {
+    SequenceClassifier: lambda model: model.predict(PAIRS),
+    CrossEncoder: lambda model: model.predict(PAIRS),
+    SpanClassifier: lambda model: model.predict(PAIRS),
+    MultipleChoice: lambda model: model.predict((["the fox"], [["a dog", "the dog"]])),
+    BertEncoder: lambda model: sentence_embeddings(model, [["the fox", "a dog"]]),
+}
+
+
+@pytest.mark.parametrize("task", ANSWERS_OF_PAIRS, ids=lambda task: task.__name__)
+def test_no_task_takes_pairs_if_its_tokenizer_does_not_divide_them(task):
+    model = new(task, "mpnet", **({"labels": ["fox", "dog"]} if task is SequenceClassifier else {}))
+    special = dataclasses.replace(model.vocabulary.special_tokens, num_between=0)
+    model.vocabulary = model.vocabulary.replace(special_tokens=special)
+    with pytest.raises(InputError, match="puts no separator between two texts, so the model cannot take pairs"):
+        ANSWERS_OF_PAIRS[task](model)
+
+
+def test_an_export_takes_no_pairs_if_its_tokenizer_does_not_divide_them(tmp_path):
     model = classifier("bert", word_pieces())
     special = dataclasses.replace(model.vocabulary.special_tokens, num_between=0)
     model.vocabulary = model.vocabulary.replace(special_tokens=special)
     with pytest.raises(InputError, match="puts no separator between two texts, so the model cannot take pairs"):
         model.export_for_serving(tmp_path / "export", text_pairs=True)
+    assert len(model.predict(TEXTS)) == 2
+
+
+@pytest.mark.parametrize(
+    ("family", "form"), [("roberta", byte_pairs()), ("xlm-roberta", sentence_pieces()), ("mpnet", MPNET)]
+)
+def test_rows_longer_than_the_learned_positions_are_refused(family, form):
+    model = classifier(family, form, position_offset=2)
+    message = (
+        r"A sequence length of 39 is more than this model's 38 positions \(max_position_embeddings - position_offs"
+    )
+    ids = np.full((1, 39), 6, "int32")
+    row = {
+        name: np.ones_like(ids) if name == "input_mask" else ids * (name == "input_ids") for name in model.feature_names
+    }
+    with pytest.raises(InputError, match=message):
+        model(row)
+    with pytest.raises(InputError, match=message):
+        model.predict(TEXTS, max_seq_length=39)
+    with pytest.raises(InputError, match=message):
+        model.encoder(row)
+    assert np.isfinite(np.asarray(model({name: values[:, :38] for name, values in row.items()}))).all()
+    assert len(model.predict(["fox " * 60])) == 1  # cut
 
 
 @pytest.mark.skipif(not FOLDERS.is_dir(), reason="needs KERAS_BERT_DATA with family2")

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tokenization.test_byte_pair import graph_differences, texts_of
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -13,7 +14,7 @@ from keras_bert import BertConfig, Encoder, InputError, SequenceClassifier, load
 from keras_bert.encoders.modern_bert.encoder import ModernBertEncoder
 from keras_bert.serving import load
 from keras_bert.tokenization.byte_fallback import ByteFallbackTokenizer
-from keras_bert.tokenization.byte_pair_merges import ranks_joined_singly
+from keras_bert.tokenization.byte_pair_merges import as_arrays, ranks_before_earlier
 
 ROLES = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
 BYTES = [f"<0x{value:02X}>" for value in range(256)]
@@ -92,9 +93,30 @@ def test_a_merge_that_makes_room_for_an_earlier_one_lets_it_come_first():
     merges = [("ab", "a"), ("a", "b"), ("aba", "b")]
     tokens = [*BYTES, *ROLES, "▁", "a", "b", "ab", "aba", "abab"]
     tokenizer = ByteFallbackTokenizer({token: number for number, token in enumerate(tokens)}, merges)
-    assert ranks_joined_singly(tokenizer.pairs) == {1}
+    assert ranks_before_earlier(as_arrays(tokenizer.pairs)).tolist() == [1]
     assert tokenizer.tokenize("ababab") == ["abab", "ab"]
     assert graph_differences(tokenizer, ["ababab", "aabab", "ab" * 9, "babaab a bab"]) == []
+
+
+def test_a_long_word_takes_few_rounds_although_a_merge_could_make_room_for_an_earlier_one(monkeypatch):
+    merges = [("th", "x"), ("t", "h"), ("th", "e")]
+    ids = {token: number for number, token in enumerate([*BYTES, *ROLES, *"▁thex", "th", "the", "thx"])}
+    tokenizer = ByteFallbackTokenizer(ids, merges)
+    assert ranks_before_earlier(as_arrays(tokenizer.pairs)).tolist() == [1]
+    graph, rounds = tokenizer.graph(), []
+    join = graph._join_best_pairs
+    monkeypatch.setattr(graph, "_join_best_pairs", lambda *state: rounds.append(1) or join(*state))
+    words = ["the" * 500, "thethxtheththxx" * 3]
+    assert graph.tokenize(words).to_list() == [tokenizer.encode(word) for word in words]
+    assert len(rounds) < 15
+
+
+@pytest.mark.slow
+def test_the_graph_may_be_made_inside_of_a_function():
+    ids = {token: number for number, token in enumerate([*BYTES, *ROLES, *"▁the", "th", "the"])}
+    tokenizer = ByteFallbackTokenizer(ids, [("t", "h"), ("th", "e")])
+    found = tf.function(lambda texts: tokenizer.graph().tokenize(texts))(tf.constant(["the th", "☃"]))
+    assert found.to_list() == [tokenizer.encode("the th"), tokenizer.encode("☃")]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -107,7 +129,7 @@ def test_merges_in_any_order_give_the_ids_of_hugging_face(seed):
     merges = [pair for pair in merges if ids.keys() >= {*pair}]
     rng.shuffle(merges)
     tokenizer = ByteFallbackTokenizer(ids, merges)
-    assert ranks_joined_singly(tokenizer.pairs)
+    assert ranks_before_earlier(as_arrays(tokenizer.pairs)).size
     theirs = Tokenizer(models.BPE(ids, merges, byte_fallback=True))
     texts = ["".join(rng.choices("abc", k=rng.randrange(40))) for _ in range(300)]
     for text in texts:

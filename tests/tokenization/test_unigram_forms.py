@@ -125,6 +125,24 @@ def test_the_real_pieces_of_xlm_roberta_on_wikipedia(shared_data, tmp_path):
     assert all(is_tie(tokenizer, *pair) for pair in pairs if pair[0] != pair[1])
 
 
+@pytest.mark.parametrize("name", FORMS)
+def test_added_tokens_keep_their_ids_in_front_of_rows_without_a_token(name, tmp_path):
+    added = (AddedToken("<e1>", normalized=False, special=True), AddedToken("zed", normalized=False))
+    plain = tiny(FORMS[name], added_tokens=added)
+    padded = plain.with_spare_rows(len(plain) + 5)
+    assert padded.tokens[: len(plain)] == plain.tokens
+    assert padded.tokens[len(plain) :] == tuple(f"<unused_row_{len(plain) + number}>" for number in range(5))
+    texts = ["a zed<e1>b", "the zed zed", "<unused_row_3> a"]
+    assert [padded.encode(text) for text in texts] == [plain.encode(text) for text in texts]
+    assert graph_differences(padded, texts) == []
+    assert padded.text_ids() == plain.text_ids()
+    padded.save(tmp_path)
+    again = load_vocabulary(tmp_path)
+    assert (again.tokens, again.sha256) == (padded.tokens, padded.sha256)
+    assert [again.encode(text) for text in texts] == [plain.encode(text) for text in texts]
+    assert padded.without_spare_rows().tokens == plain.tokens
+
+
 def test_each_class_has_its_own_order_of_ids():
     tokens = {name: tiny(form).tokens for name, form in FORMS.items()}
     assert tokens["xlm-roberta"] == ("<s>", "<pad>", "</s>", "<unk>", *WORDS, "<mask>")

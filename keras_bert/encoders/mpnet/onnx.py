@@ -24,7 +24,7 @@ class OnnxMPNetEncoder(OnnxEncoder):
         rows = graph.node("Add", rows, graph.integers(longest))
         layer = self.encoder.distance_bias
         of_distances = array(layer.table)[np.asarray(buckets_of(np.arange(-longest, longest + 1, dtype="int32")))]
-        biases = graph.node("Gather", graph.weight(stored_name(layer.table), of_distances), rows, axis=0)
+        biases = graph.node("Gather", graph.weight(stored_name(layer.table), of_distances), rows)
         biases = graph.node("Unsqueeze", graph.node("Transpose", biases, perm=[2, 0, 1]), axes=[0])
         return graph.node("Add", super()._attention_bias(), biases)
 

@@ -175,8 +175,7 @@ def check_room(options: SignatureOptions, segments: int, vocabulary: TokenTable)
 
 def check_pairs(model) -> None:
     """Raises `InputError` if nothing divides the two texts of a pair."""
-    num_between = model.vocabulary.special_tokens.num_between
-    if num_between < 1:
-        raise InputError("The tokenizer puts no separator between two texts, so the model cannot take pairs of texts.")
-    if num_between == 1 and not model.config.takes_pairs:
+    special_tokens = model.vocabulary.special_tokens
+    special_tokens.check_pairs()
+    if special_tokens.num_between == 1 and not model.config.takes_pairs:
         raise InputError("The model has one segment only (type_vocab_size=1), so it cannot take pairs of texts.")
