@@ -9,6 +9,12 @@ from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at_flat
 from keras_bert.layers.relative_attention import shift_to_keys
 
+# The bias of padding, which attends to all columns alike as in transformers: classifiers there read column 0 also where
+# it is padding. It is far below `numbered_mask.MASKED` and finite in float16.
+ALIKE = -60000.0
+# With this number instead, rounding makes all scores equal in float32 and float64.
+_LOWEST = -1e30
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class DisentangledAttention(SelfAttention):
@@ -25,7 +31,7 @@ class DisentangledAttention(SelfAttention):
 
     Call arguments:
         hidden: float `[B, S, H]`.
-        attention_bias: float `[B, 1, S, S]` or `[B, 1, 1, S]`.
+        attention_bias: float `[B, 1, S, S]` or `[B, 1, 1, S]`; `ALIKE` in rows of padding.
         distance_vectors: float `[R, H]`. It gets a gradient.
         distance_rows: int `[2 S + 1]`, the rows in it of the distances S, S - 1, ..., -S.
         flat_indices, training, return_attention: as for `SelfAttention`.
@@ -84,6 +90,7 @@ class DisentangledAttention(SelfAttention):
         distance_vectors = self.distance_dropout(distance_vectors, training=training)
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         bias = ops.cast(attention_bias, dtype)
+        bias = ops.where(bias < 0.9 * ALIKE, ops.cast(_LOWEST, dtype), bias)
         if CONTENT_TO_POSITION in self.score_types:
             dense = self.key if self.shares_projections else self.distance_key
             rows = self._rows_of_distances(dense(distance_vectors), distance_rows[:-1])

@@ -132,7 +132,8 @@ def rows_of_distances(num_buckets: int, longest: int) -> np.ndarray:
         longest: longer distances are in the bucket of this one.
 
     Example:
-        num_buckets 4, longest 10 -> [0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 7, 7, 7]
+        >>> rows_of_distances(num_buckets=4, longest=10).tolist()
+        [0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 7, 7, 7]
 
     Reference: microsoft/DeBERTa `da_utils.py`, `make_log_bucket_position`.
     """

@@ -7,6 +7,7 @@ from typing import Any
 from keras import ops
 
 from keras_bert.encoders.bert.encoder import BertEncoder
+from keras_bert.encoders.deberta.attention import ALIKE
 from keras_bert.encoders.deberta.block import ConvolvedBlock, DisentangledBlock
 from keras_bert.encoders.deberta.config import LAYER_NORM
 from keras_bert.encoders.deberta.embeddings import DebertaEmbeddings, DistanceVectors
@@ -15,9 +16,6 @@ from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Tokens
 
 _CONVOLVED = "convolved"
-# Added to all scores of padding, so that rounding makes them equal: padding attends to all columns alike, as in
-# transformers, whose classifiers read column 0 also where it is padding.
-_ALIKE = -1e30
 
 
 @stored_class
@@ -98,6 +96,6 @@ class DebertaEncoder(BertEncoder):
 
     def block_inputs(self, tokens: Tokens, kind: Any, query_columns: Any = None, training: bool = False) -> tuple:
         (bias,) = super().block_inputs(tokens, kind)
-        bias = bias + _ALIKE * ops.expand_dims(ops.cast(ops.equal(tokens.sequences, 0), bias.dtype), (1, 3))
+        bias = ops.where(ops.expand_dims(tokens.sequences, (1, 3)) > 0, bias, ops.cast(ALIKE, bias.dtype))
         inputs = bias, *self.distances(tokens.ids, training=training)
         return (*inputs, tokens.sequences) if kind == _CONVOLVED else inputs
