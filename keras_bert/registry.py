@@ -285,6 +285,7 @@ FAMILIES: dict[str, str | Family] = {
     "xlm-roberta": "keras_bert.encoders.xlm_roberta.FAMILY",
     "camembert": "keras_bert.encoders.xlm_roberta.CAMEMBERT",
     "mpnet": "keras_bert.encoders.mpnet.entry.FAMILY",
+    "deberta-v2": "keras_bert.encoders.deberta.entry.FAMILY",
     "transfo-xl": "keras_bert.encoders.transformer_xl.entry.FAMILY",
     "static": "keras_bert.encoders.static.entry.FAMILY",
 }

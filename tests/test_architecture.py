@@ -56,6 +56,7 @@ FAMILY_WORDS = {
     "xlm-roberta": "xlm_?roberta",
     "camembert": "camembert",
     "mpnet": "mp_?net",
+    "deberta-v2": "deberta(_v2)?",
     "albert": "albert",
     "distilbert": "distil_?bert",
     "electra": "electra",

@@ -11,7 +11,7 @@ from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models.encoders import make_encoder
 from keras_bert.tokenization.byte_pair import byte_alphabet
 from keras_bert.tokenization.sentence_piece import XLNET_SPECIAL_TOKENS, SentencePieceTokenizer
-from keras_bert.tokenization.sentence_piece_forms import CAMEMBERT, XLM_ROBERTA, SentencePieceForm
+from keras_bert.tokenization.sentence_piece_forms import CAMEMBERT, DEBERTA, XLM_ROBERTA, SentencePieceForm
 from keras_bert.tokenization.sentence_piece_model import (
     CONTROL,
     NORMAL,
@@ -36,6 +36,7 @@ SMALL_PARTS = {
         "num_feedforward_networks": 2,
         "initializer_range": 0.1,
     },
+    "deberta-v2": {"position_buckets": 8},
     "longformer": {"attention_window": 4},
     "big_bird": {"block_size": 1, "num_random_blocks": 1},
 }
@@ -61,7 +62,7 @@ def word_pieces() -> Vocabulary:
 def sentence_pieces(controls=("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"), **settings) -> SentencePieceTokenizer:
     """A model with whole words, some characters, and the symbol "," of its own."""
     words = ["the", "a", "fox", "dog", "who"]
-    pieces = [(name, UNKNOWN if name == "<unk>" else CONTROL) for name in controls]
+    pieces = [(name, UNKNOWN if name in ("<unk>", "[UNK]") else CONTROL) for name in controls]
     pieces += [(",", USER_DEFINED), *((f"▁{word}", NORMAL) for word in words), ("▁", NORMAL)]
     pieces += [(character, NORMAL) for character in "abcdefghijklmnopqrstuvwxyz?'"]
     scored = [Piece(text, -float(number), kind) for number, (text, kind) in enumerate(pieces)]
@@ -74,9 +75,10 @@ def xlnet_pieces() -> SentencePieceTokenizer:
     return sentence_pieces(("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"), **settings)
 
 
-def pieces_in_order_of(form: SentencePieceForm) -> SentencePieceTokenizer:
-    """A tokenizer of XLM-RoBERTa's or CamemBERT's form: other tokens stand before the pieces of the model."""
-    return sentence_pieces(("<unk>", "<s>", "</s>"), special_tokens=form.special_tokens, do_lower_case=False, form=form)
+def pieces_in_order_of(form: SentencePieceForm, controls=("<unk>", "<s>", "</s>")) -> SentencePieceTokenizer:
+    """A tokenizer of XLM-RoBERTa's or CamemBERT's form, in which other tokens stand before the pieces of the model, or
+    of DeBERTa's, in which the token of masks stands behind them."""
+    return sentence_pieces(controls, special_tokens=form.special_tokens, do_lower_case=False, form=form)
 
 
 def mpnet_pieces() -> Vocabulary:
@@ -90,6 +92,7 @@ VOCABULARIES = {
     "xlm-roberta": pieces_in_order_of(XLM_ROBERTA),
     "camembert": pieces_in_order_of(CAMEMBERT),
     "mpnet": mpnet_pieces(),
+    "deberta-v2": pieces_in_order_of(DEBERTA, ("[PAD]", "[CLS]", "[SEP]", "[UNK]")),
     "albert": sentence_pieces(),
     "distilbert": word_pieces(),
     "electra": word_pieces(),

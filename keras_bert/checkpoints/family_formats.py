@@ -48,6 +48,7 @@ class HuggingFace:
         absent: fields of our config that its config has not, or under another name.
         read: (values, file) -> the values in our form, before keys are renamed.
         write: (values, checkpoint) -> the values in their form, before keys are renamed.
+        of_weights: (config, names of the weights there) -> the config that fits them.
     """
 
     classes: str
@@ -69,6 +70,7 @@ class HuggingFace:
     absent: tuple[str, ...] = ()
     read: Callable[[Mapping, str], Mapping] = lambda values, file: values
     write: Callable[[Mapping, form.BertCheckpoint], Mapping] = lambda values, checkpoint: values
+    of_weights: Callable[[BertConfig, Collection[str]], BertConfig] = lambda config, names: config
 
     def has_pooler_act(self, heads: Collection[str]) -> bool:
         """Returns whether the config of a model with these heads has the activation of the pooler."""

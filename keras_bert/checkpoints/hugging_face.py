@@ -74,6 +74,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     config = config_from(folder, values)
     names = config.family.hugging_face
     weights_path, stored = read_weights(folder, trust_pickle)
+    config = names.of_weights(config, stored)
     head = _head_of(architecture)
     if head == form.CLASSIFIER and names.classifier_has_hidden_act:
         config = config.replace(pooler_act=config.hidden_act)
@@ -246,7 +247,7 @@ def named_as_ours(
     tensors, ignored = {}, []
     for key, tensor in stored.items():
         name = key.removeprefix("module.")  # of torch's DataParallel
-        if name.startswith(_OF_BARE_ENCODERS) and not name.startswith(f"{names.prefix}."):
+        if name.startswith(_OF_BARE_ENCODERS) and not name.startswith(f"{names.prefix}.") and not table.ours(name):
             name = f"{names.prefix}.{name}"
         # The first BERTs for PyTorch kept TensorFlow's names of LayerNorm weights.
         name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))

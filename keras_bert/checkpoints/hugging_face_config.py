@@ -31,6 +31,8 @@ _ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
+# The activations that some families have besides `hidden_act`.
+_OTHER_ACTIVATIONS = ("pooler_act", "conv_act")
 _ACTIVATIONS_BACK = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
 
 _PROBLEM_TYPES = {
@@ -62,8 +64,7 @@ def config_from(path: str, values: Mapping) -> BertConfig:
     }
     values = {**theirs.defaults, **values}
     activations = {"hidden_act": member(values, "hidden_act", str, file, "gelu")}
-    if "pooler_act" in values:
-        activations["pooler_act"] = member(values, "pooler_act", str, file)
+    activations |= {name: member(values, name, str, file) for name in _OTHER_ACTIVATIONS if name in values}
     for name, activation in activations.items():
         if activation not in _ACTIVATIONS:
             name = {"pooler_act": "summary_activation", **dict(map(reversed, theirs.keys.items()))}.get(name, name)
@@ -103,11 +104,14 @@ def config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
         values["id2label"] = {str(number): label for number, label in enumerate(checkpoint.labels)}
         values["label2id"] = {label: number for number, label in enumerate(checkpoint.labels)}
     if theirs.has_pooler_act(checkpoint.heads):
-        values["pooler_act"] = _ACTIVATIONS_BACK[config.pooler_act]
+        values["pooler_act"] = config.pooler_act
+    values |= {name: _ACTIVATIONS_BACK[values[name]] for name in _OTHER_ACTIVATIONS if name in values}
     values = theirs.write(values, checkpoint)
     if theirs.keys:
         names = {ours: their_name for their_name, ours in theirs.keys.items()}
-        values = {names.get(name, name): value for name, value in values.items() if name != "type_vocab_size"}
+        values = {
+            names.get(name, name): value for name, value in values.items() if name in names or name not in theirs.absent
+        }
     if form.CLASSIFIER in checkpoint.heads:
         values["problem_type"] = next(
             theirs for theirs, ours in _PROBLEM_TYPES.items() if ours == checkpoint.problem_type

@@ -147,7 +147,7 @@ def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoi
     kinds = getattr(config, "layer_kinds", None)
     if kinds and (keep[0] or 0 in keep[1:] or [checkpoint.config.layer_kinds[number] for number in keep] != [*kinds]):
         raise InputError(
-            f"{checkpoint.path}: keep_layers must begin with layer 0, which has no LayerNorm before it, and keep "
+            f"{checkpoint.path}: keep_layers must begin with layer 0, which differs from the others, and keep "
             f"the order of global and local layers: {', '.join(kinds)}. Received: {keep}"
         )
     tensors = {}

@@ -20,7 +20,9 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
         "embedding_projection": "embedding_size" in theirs.sizes
         and (widths_differ or (always_projects and bool(family.defaults.get("embedding_projection")))),
         "position_offset": max(config.position_offset, 1) if "position_offset" in family.defaults else 0,
-        "type_vocab_size": max(config.type_vocab_size, 1) if family.defaults.get("type_vocab_size", 2) else 0,
+        "type_vocab_size": 0
+        if "type_vocab_size" in theirs.absent
+        else max(config.type_vocab_size, min(family.defaults.get("type_vocab_size", 2), 1)),
     }
     # Where transformers reads the activation of the pooler from the config.
     is_setting = library == "transformers" and theirs.has_pooler_act(checkpoint.heads)

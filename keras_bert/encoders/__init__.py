@@ -6,6 +6,7 @@ bert/             BERT
 roberta.py        RoBERTa
 xlm_roberta.py    XLM-RoBERTa and CamemBERT
 mpnet/            MPNet
+deberta/          DeBERTa-v2 and -v3
 albert.py         ALBERT
 distilbert.py     DistilBERT
 electra.py        ELECTRA

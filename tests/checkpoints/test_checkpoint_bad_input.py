@@ -304,10 +304,7 @@ def test_an_adapter_without_its_model_is_told_a_way_out(hugging_face, has_config
 @pytest.mark.parametrize(
     ("model_type", "message"),
     [
-        (
-            "deberta-v2",
-            "contents with positions are missing. Near: ELECTRA, .*; XLM-RoBERTa for other languages. Use a",
-        ),
+        ("deberta", "of the first version, .* is missing. Near: deberta-v3-base. Use a"),
         ("gemma3_text", "rotary encoder is missing. Near: .* bge-m3 and multilingual-e5 for other languages. Use a"),
         ("qwen3", "from left to right and is no encoder. Near: ModernBERT"),
         ("xlm_roberta", r"does not have: did you mean 'xlm-roberta'\?. Use a checkpoint of: bert"),

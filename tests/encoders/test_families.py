@@ -35,6 +35,21 @@ VARIANTS = {
     "xlm-roberta": ("xlm-roberta", {}),
     "camembert": ("camembert", {}),
     "mpnet": ("mpnet", {}),
+    "deberta-v2": ("deberta-v2", {"position_buckets": 6}),
+    "deberta-v2 with a convolution and all tables": (
+        "deberta-v2",
+        {
+            "position_buckets": -1,
+            "max_relative_positions": 5,
+            "share_att_key": False,
+            "norm_rel_ebd": "none",
+            "position_biased_input": True,
+            "type_vocab_size": 2,
+            "embedding_size": 8,
+            "conv_kernel_size": 3,
+            "legacy": True,
+        },
+    ),
     "albert": ("albert", {"embedding_size": 8}),
     "albert with two groups of two blocks": ("albert", {"num_hidden_groups": 2, "inner_group_num": 2}),
     "distilbert": ("distilbert", {}),
@@ -87,7 +102,7 @@ SHORT = [
     name if name in registry.FAMILIES.keys() - SLOW else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS
 ]
 # One of each encoder, and one whose layers share their weights. test_scenarios.py trains the others too.
-TRAINED = ["roberta", "albert", "mobilebert", "modernbert", "longformer", "xlnet", "mpnet"]
+TRAINED = ["roberta", "albert", "mobilebert", "modernbert", "longformer", "xlnet", "mpnet", "deberta-v2"]
 
 
 def small_config(variant: str) -> BertConfig:
@@ -106,6 +121,13 @@ def small_config(variant: str) -> BertConfig:
         ("xlm-roberta-large", 559_890_432),
         ("camembert-base", 110_621_952),
         ("mpnet-base", 109_486_464),
+        ("deberta-v3-xsmall", 70_682_112),
+        ("deberta-v3-small", 141_304_320),
+        ("deberta-v3-base", 183_831_552),
+        ("deberta-v3-large", 434_012_160),
+        ("mdeberta-v3-base", 278_218_752),
+        ("deberta-v2-xlarge", 884_593_152),
+        ("deberta-v2-xxlarge", 1_564_549_632),
         ("longformer-base", 148_659_456),
         ("longformer-large", 434_600_960),
         ("bigbird-base", 127_468_800),
@@ -129,7 +151,7 @@ def small_config(variant: str) -> BertConfig:
 )
 def test_published_sizes_have_their_published_numbers_of_parameters(size, count):
     config = BertConfig.from_size(size)
-    has_pooler = config.model_type not in ("distilbert", "electra", "modernbert", "xlnet")
+    has_pooler = config.model_type not in ("distilbert", "electra", "modernbert", "xlnet", "deberta-v2")
     shapes = [shape for name, shape in encoder_shapes(config).items() if has_pooler or part_of(name) != form.POOLER]
     assert sum(int(np.prod(shape)) for shape in shapes) == count
 
@@ -281,6 +303,31 @@ def test_the_file_of_a_bert_has_no_keys_of_its_relatives():
 def test_values_that_modernbert_does_not_have_are_refused(change, message):
     with pytest.raises(InputError, match=message):
         small_config("modernbert").replace(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"position_buckets": 1}, "position_buckets must be at least 2, and half of it below .*, 13. Received: 1"),
+        ({"position_buckets": 26}, "half of it below the longest distance minus 1, 13. Received: 26"),
+        ({"pos_att_type": "p2p"}, "pos_att_type must be one of c2p, p2c, .* Received: 'p2p'"),
+        ({"conv_kernel_size": 2}, "conv_kernel_size must be odd, or 0. Received: 2"),
+        ({"norm_rel_ebd": "rms"}, "norm_rel_ebd must be one of none, layer_norm"),
+        ({"max_relative_positions": 2_000_000}, "the longest distance may be 1,000,000. Received: 2,000,000"),
+        ({"position_offset": 1}, "DeBERTa needs position_offset=0. Received: 1"),
+    ],
+)
+def test_values_that_deberta_does_not_have_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        small_config("deberta-v2").replace(**change)
+
+
+def test_kept_layers_of_a_deberta_keep_its_convolution():
+    checkpoint = random_checkpoint(config=small_config("deberta-v2 with a convolution and all tables"), vocabulary=None)
+    kept = with_layers(checkpoint, [0, 3])
+    assert "encoder/layer_0/convolution_kernel" in kept.tensors
+    with pytest.raises(InputError, match="must begin with layer 0, which differs from the others"):
+        with_layers(checkpoint, [1, 3])
 
 
 def test_modernberts_attention_is_global_in_every_third_layer_and_local_in_the_others():

@@ -23,7 +23,7 @@ PAGE = DOCS / "families.md"
 FAMILIES = {"roberta": "RoBERTa", "albert": "ALBERT", "distilbert": "DistilBERT", "electra": "ELECTRA"}
 FAMILIES |= {"mobilebert": "MobileBERT", "modernbert": "ModernBERT", "xlnet": "XLNet"}
 FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird"}
-FAMILIES |= {"xlm-roberta": "XLM-RoBERTa", "camembert": "CamemBERT", "mpnet": "MPNet"}
+FAMILIES |= {"xlm-roberta": "XLM-RoBERTa", "camembert": "CamemBERT", "mpnet": "MPNet", "deberta-v2": "DeBERTa"}
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = np.array([0, 1, 0, 1], "int32")
 
@@ -150,7 +150,7 @@ CHECKS = {
     "ONNX export": checked_elsewhere,
     "the core on JAX": checked_elsewhere,
 }
-WITHOUT[("xlnet", "ONNX export")] = "no: its attention is not written"
+WITHOUT |= {(family, "ONNX export"): "no: its attention is not written" for family in ("xlnet", "deberta-v2")}
 # The short run tests nearly every capability with ALBERT, whose layers are shared, and one with each other family.
 # Its other tests compare two devices (test_distributed_model.py), compile with XLA (test_shared_trace.py), and train
 # every family (test_families.py).
@@ -165,6 +165,7 @@ SHORT = {
     ("big_bird", "packed rows, no padding"),
     ("xlnet", "packed rows, no padding"),
     ("mpnet", "packed rows, no padding"),
+    ("deberta-v2", "packed rows, no padding"),
 }
 
 

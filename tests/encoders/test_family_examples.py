@@ -22,6 +22,8 @@ FOLDER = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "")) / "family2"
 pytestmark = pytest.mark.skipif(not (FOLDER / "examples.json").is_file(), reason="KERAS_BERT_DATA has no family2/")
 EXAMPLES = ("xlm-roberta/base", "xlm-roberta/qa", "xlm-roberta/mlm", "camembert/base")
 EXAMPLES += ("mpnet/base", "mpnet/token", "mpnet/qa")
+EXAMPLES += tuple(f"deberta-v3/{head}" for head in ("base", "token", "mlm"))
+EXAMPLES += ("deberta-v2/base", "deberta-v2/qa")
 BOUNDS = {"float32": 2e-5, "float64": 1e-6}
 
 
@@ -91,6 +93,34 @@ def test_a_folder_comes_back_unchanged(maker, recorded, tmp_path, example):
     kept += ("relative_attention_num_buckets",)
     theirs, back = (json.loads((tmp_path / name / "config.json").read_text()) for name in ("theirs", "back"))
     assert {key: theirs.get(key) for key in kept} == {key: back.get(key) for key in kept}
+
+
+def test_a_masked_lm_of_a_deberta_is_read_by_the_names_of_its_weights(maker, recorded, tmp_path):
+    """Microsoft's configs do not say which of two heads their files have, and the default is the other one."""
+    write_folder(tmp_path / "theirs", maker, recorded["deberta-v3/mlm"], "deberta-v3/mlm", legacy=True)
+    assert not from_pretrained(Encoder, tmp_path / "theirs").config.legacy
+    convert_checkpoint(tmp_path / "theirs", tmp_path / "back", "huggingface")
+    assert json.loads((tmp_path / "back" / "config.json").read_text())["legacy"] is False
+    names = read_safetensors(str(tmp_path / "back" / "model.safetensors")).keys()
+    assert "lm_predictions.lm_head.dense.weight" in names
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"relative_attention": False}, "relative_attention is False, .* Only True is supported"),
+        ({"relative_attention": None}, "has no relative_attention, .* DeBERTa-v2 and -v3 have relative_attention true"),
+        ({"pos_att_type": ["c2p", "p2p"]}, "pos_att_type must be one of c2p, p2c, .* Received: 'c2p|p2p'"),
+        ({"pos_att_type": None}, "pos_att_type must be one of c2p, p2c, .* Received: ''"),
+        ({"attention_head_size": 8}, "attention_head_size must be 6, as the other sizes say"),
+        ({"conv_groups": 2}, "conv_groups is 2, .* Only 1 is supported"),
+        ({"pooler_hidden_act": "mish"}, "pooler_hidden_act is 'mish'. Supported: gelu"),
+    ],
+)
+def test_settings_that_a_deberta_cannot_have_are_refused(maker, recorded, tmp_path, change, message):
+    write_folder(tmp_path / "theirs", maker, recorded["deberta-v3/base"], "deberta-v3/base", **change)
+    with pytest.raises(InputError, match=message):
+        from_pretrained(Encoder, tmp_path / "theirs")
 
 
 @pytest.mark.parametrize(

@@ -139,9 +139,9 @@ def test_the_second_computation_is_not_optimised_away():
     assert count_products(tensorflow_functions.recomputed(function)) == 2 + 2 + 2
 
 
-def gradient_of_shared_table(gradient_checkpointing, in_graph):
+def gradient_of_shared_table(family, gradient_checkpointing, in_graph):
     keras.utils.set_random_seed(1)
-    encoder = make_encoder(config(0.3, family="mpnet").replace(num_hidden_layers=3), dtype="float64")
+    encoder = make_encoder(config(0.3, family=family).replace(num_hidden_layers=3), dtype="float64")
     scatter_weights(encoder)
     encoder.gradient_checkpointing = gradient_checkpointing
     ids = np.arange(24, dtype="int32").reshape(2, 12) + 5
@@ -152,14 +152,16 @@ def gradient_of_shared_table(gradient_checkpointing, in_graph):
             # The last layer runs for these tokens only.
             vectors = encoder.vectors_at(inputs, np.array([[3, 7], [1, 5]]), training=True)["sequence_output"]
             loss = tf.reduce_sum(vectors**3)
-        return tf.convert_to_tensor(tape.gradient(loss, encoder.distance_bias.table.value))
+        table = (encoder.distance_bias if family == "mpnet" else encoder.distances).table
+        return tf.convert_to_tensor(tape.gradient(loss, table.value))
 
     return (tf.function(gradient, autograph=False) if in_graph else gradient)().numpy()
 
 
 @pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
-def test_a_table_that_all_layers_share_gets_its_gradient_from_recomputed_layers(in_graph):
-    kept, recomputed = (gradient_of_shared_table(choice, in_graph) for choice in (False, True))
+@pytest.mark.parametrize("family", ["mpnet", "deberta-v2"])
+def test_a_table_that_all_layers_share_gets_its_gradient_from_recomputed_layers(family, in_graph):
+    kept, recomputed = (gradient_of_shared_table(family, choice, in_graph) for choice in (False, True))
     assert np.abs(kept).max() > 1e-2
     np.testing.assert_allclose(recomputed, kept, rtol=0, atol=1e-12)
 

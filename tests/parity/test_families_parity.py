@@ -39,6 +39,7 @@ DISTIL = {"vocab_size": 61, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_
 MODERN = {**SHAPE, "local_attention": 4, "pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2}
 MODERN |= {"bos_token_id": 1, "eos_token_id": 2}
 MOBILE = {**SHAPE, "embedding_size": 12, "intra_bottleneck_size": 8}
+DEBERTA = {**SHAPE, "relative_attention": True, "pos_att_type": "p2c|c2p", "position_biased_input": False}
 BIASES = {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "classifier_bias": True}
 XLNET = {"vocab_size": 61, "d_model": 16, "n_layer": 3, "n_head": 2, "d_inner": 32}
 CONFIGS = {
@@ -68,6 +69,15 @@ CONFIGS = {
         SHAPE,
         {**SHAPE, "layer_norm_eps": 1e-5, "num_attention_heads": 4, "hidden_act": "gelu_new"},
         {**SHAPE, "hidden_size": 24, "max_position_embeddings": 134},
+    ],
+    # As v3; with the other value of every switch; as v2, with the convolution. Rows have distances of all buckets.
+    "DebertaV2": [
+        {**DEBERTA, "share_att_key": True, "norm_rel_ebd": "layer_norm", "position_buckets": 6, "legacy": False},
+        {
+            **{**DEBERTA, "position_biased_input": True, "embedding_size": 8, "type_vocab_size": 2},
+            **{"max_relative_positions": 5, "pos_att_type": ["c2p"], "pooler_hidden_act": "tanh"},
+        },
+        {**DEBERTA, "share_att_key": True, "position_buckets": 8, "conv_kernel_size": 3, "conv_act": "gelu"},
     ],
     "Albert": [
         {**SHAPE, "embedding_size": 8},
@@ -123,6 +133,7 @@ OPTIONS = {
     "XLMRoberta": [{}, {"left": True}, {"left": True}],
     "Camembert": [{}, {"left": True}, {"left": True}],
     "MPNet": [{}, {"left": True}, {"left": True, "lengths": [132, 60, 3]}],
+    "DebertaV2": [{"lengths": [19, 6, 4]}, {"left": True}, {"left": True, "lengths": [19, 6, 4]}],
     "BigBird": [{"train": True}, {"train": True, "lengths": [19, 20, 19]}, {"train": True, "lengths": [17, 17, 17]}],
 }
 HEADS = (

@@ -88,6 +88,7 @@ FAMILY = Family(
             fixed=files.FIXED,
         ),
         read=files.of_theirs,
+        write=lambda values, checkpoint: {name: value for name, value in values.items() if name != "type_vocab_size"},
     ),
     google=Google(
         sign=r"model/transformer/layer_\d+/rel_attn/.*",

@@ -1,0 +1,10 @@
+"""DeBERTa-v2 and -v3: attention that scores contents and distances apart.
+
+config.py        DebertaConfig
+attention.py     DisentangledAttention
+block.py         the layers of the encoder, of which the first may have a convolution
+embeddings.py    DebertaEmbeddings, and DistanceVectors: the table of distances
+encoder.py       DebertaEncoder
+entry.py         the entry
+keys.py          the config and the masked-LM heads in Hugging Face folders
+"""

@@ -1,0 +1,147 @@
+"""The tables of DeBERTa: of tokens, and of distances."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert.layers.embeddings import BertEmbeddings
+from keras_bert.layers.layer_norm import LayerNorm
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class DebertaEmbeddings(BertEmbeddings):
+    """Turns token ids into vectors: dropout(mask * LayerNorm(projection(token + position + segment))).
+
+    Args:
+        table_size: width of the tables. If it is `hidden_size`, that of the outputs, there is no projection.
+        **arguments: those of `BertEmbeddings`, without `projected_size`. `max_positions` 0: there are no positions.
+
+    Call arguments:
+        input_ids, positions, segment_ids, training, token_vectors: as for `BertEmbeddings`.
+        sequences: int32 `[B, S]`, 0 for padding, whose vectors become 0.
+
+    Returns:
+        `[B, S, hidden_size]`.
+
+    Reference: transformers, `models/deberta_v2/modeling_deberta_v2.py`, `DebertaV2Embeddings`.
+    """
+
+    def __init__(self, table_size, **arguments):
+        super().__init__(**arguments)
+        self.table_size = table_size
+        if table_size != self.hidden_size:
+            self.projection = keras.layers.Dense(
+                self.hidden_size,
+                use_bias=False,
+                kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+                dtype=self.dtype_policy,
+                name="projection",
+            )
+
+    def build(self, input_ids_shape, *other_shapes):
+        super().build(input_ids_shape)
+        if self.table_size != self.hidden_size:
+            self.projection.build((None, None, self.table_size))
+
+    def _add_table(self, name, num_rows, width=None):
+        return super()._add_table(name, num_rows, self.table_size)
+
+    def call(self, input_ids, positions, segment_ids, sequences, training=False, token_vectors=None):
+        vectors = self.look_up(input_ids) if token_vectors is None else token_vectors
+        if self.max_positions:
+            vectors = vectors + ops.take(self.position_embeddings, positions, axis=0)
+        if self.num_segments:
+            vectors = vectors + self._segment_vectors(segment_ids, vectors)
+        if self.table_size != self.hidden_size:
+            vectors = self.projection(vectors)
+        vectors = self.layer_norm(vectors, training=training)
+        is_token = ops.expand_dims(ops.cast(sequences > 0, vectors.dtype), 2)
+        return self.dropout(vectors * is_token, training=training)
+
+    def compute_output_shape(self, input_ids_shape, *other_shapes):
+        return (*input_ids_shape, self.hidden_size)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["projected_size"]
+        return {**config, "table_size": self.table_size}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class DistanceVectors(keras.layers.Layer):
+    """The vectors of distances, which all layers share.
+
+    Args:
+        hidden_size: width of the vectors.
+        num_buckets, longest: see `rows_of_distances`.
+        normalizes: whether the vectors pass a LayerNorm.
+        layer_norm_epsilon: added to the variance in it.
+        initializer_range: standard deviation of the initial table.
+
+    Call arguments:
+        ids: int `[B, S]`, of which only S matters.
+        training: whether a backward pass follows.
+
+    Returns:
+        the vectors of the distances that occur, float `[R, H]`, and the rows in them of the distances S, S - 1, ...,
+        -S, int32 `[2 S + 1]`. A distance is the column of the query minus that of the key.
+    """
+
+    def __init__(
+        self, hidden_size, num_buckets, longest, normalizes, layer_norm_epsilon, initializer_range=0.02, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.hidden_size, self.num_buckets, self.longest = hidden_size, num_buckets, longest
+        self.initializer_range = initializer_range
+        self.normalizes, self.layer_norm_epsilon = normalizes, layer_norm_epsilon
+        self._rows = rows_of_distances(num_buckets, longest)
+        if normalizes:
+            self.layer_norm = LayerNorm(layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
+
+    def build(self, ids_shape=None):
+        span = self.num_buckets if self.num_buckets > 0 else self.longest
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        self.table = self.add_weight(name="table", shape=(2 * span, self.hidden_size), initializer=initializer)
+        if self.normalizes:
+            self.layer_norm.build((None, self.hidden_size))
+
+    def call(self, ids, training=False):
+        length = ops.shape(ids)[1]
+        # Short rows have few distances, and only the vectors of these are normalised and projected.
+        if isinstance(length, int):
+            rows, reach = self._rows, min(length, self.longest)
+        else:
+            rows, reach = ops.convert_to_tensor(self._rows), ops.minimum(length, self.longest)
+        first, last = rows[self.longest - reach], rows[self.longest + reach]
+        vectors = ops.convert_to_tensor(self.table)[first : last + 1]
+        distances = ops.clip(length - ops.arange(2 * length + 1, dtype="int32"), -self.longest, self.longest)
+        found = ops.take(ops.convert_to_tensor(self._rows), distances + self.longest, axis=0) - first
+        return self.layer_norm(vectors, training=training) if self.normalizes else vectors, found
+
+    def get_config(self):
+        names = ("hidden_size", "num_buckets", "longest", "normalizes", "layer_norm_epsilon", "initializer_range")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+def rows_of_distances(num_buckets: int, longest: int) -> np.ndarray:
+    """Returns the rows of the distances -longest, ..., longest in the table: int32 `[2 * longest + 1]`.
+
+    Args:
+        num_buckets: number of buckets on each side. Distances of up to half of it have a bucket each, and the others
+            get wider in equal steps of the logarithm. Not above 0: each distance has a bucket.
+        longest: longer distances are in the bucket of this one.
+
+    Example:
+        >>> rows_of_distances(num_buckets=4, longest=10).tolist()
+        [0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 7, 7, 7]
+
+    Reference: microsoft/DeBERTa `da_utils.py`, `make_log_bucket_position`.
+    """
+    distances = np.arange(-longest, longest + 1)
+    span, sizes = longest, np.abs(distances)
+    if num_buckets > 0:
+        span, middle = num_buckets, num_buckets // 2
+        steps = np.log(np.maximum(sizes, middle) / middle) / np.log((longest - 1) / middle)
+        wider = np.ceil(steps * (middle - 1)) + middle
+        distances = np.where(sizes <= middle, distances, np.sign(distances) * wider)
+    return np.clip(distances + span, 0, 2 * span - 1).astype("int32")

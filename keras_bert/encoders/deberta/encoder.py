@@ -1,0 +1,101 @@
+"""`DebertaEncoder`: DeBERTa-v2 and -v3."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from keras import ops
+
+from keras_bert.encoders.bert.encoder import BertEncoder
+from keras_bert.encoders.deberta.attention import ALIKE
+from keras_bert.encoders.deberta.block import ConvolvedBlock, DisentangledBlock
+from keras_bert.encoders.deberta.config import LAYER_NORM
+from keras_bert.encoders.deberta.embeddings import DebertaEmbeddings, DistanceVectors
+from keras_bert.models.bert_layers import make_block
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Tokens
+
+_CONVOLVED = "convolved"
+
+
+@stored_class
+class DebertaEncoder(BertEncoder):
+    """The encoder of DeBERTa-v2 and -v3: a `BertEncoder` whose scores are of contents and of distances apart.
+
+    Distances are counted in columns, so padding on either side does not change answers, except with a table of
+    positions (`position_biased_input`), whose rows are columns too.
+
+    Args:
+        config: a `DebertaConfig`.
+        **arguments: those of `BertEncoder`.
+
+    Call arguments and returns: those of `BertEncoder`. `pooled_output` is the pooler of classifiers; published encoders
+    have none.
+
+    Example:
+        >>> config = BertConfig.from_size("deberta-v3-xsmall", vocab_size=100, num_hidden_layers=2)
+        >>> encoder = DebertaEncoder(config)
+        >>> ids = np.array([[1, 17, 43, 2, 0]])
+        >>> encoder({"input_ids": ids, "input_mask": ids > 0})["sequence_output"].shape
+        TensorShape([1, 5, 384])
+
+    Reference: He et al., 2020, arXiv 2006.03654, and 2021, arXiv 2111.09543.
+    """
+
+    # The scores of the layers are without those of distances, so a `Distiller` cannot compare them.
+    supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT)
+
+    def _new_embeddings(self, tables_of):
+        config = self.config
+        return DebertaEmbeddings(
+            table_size=config.embedding_size,
+            vocab_size=config.vocab_size,
+            hidden_size=config.hidden_size,
+            max_positions=config.max_position_embeddings if config.position_biased_input else 0,
+            num_segments=config.type_vocab_size,
+            dropout=config.hidden_dropout_prob,
+            layer_norm_epsilon=config.layer_norm_eps,
+            initializer_range=config.initializer_range,
+            dtype=self.dtype_policy,
+            name="embeddings",
+        )
+
+    def _new_block(self, name):
+        config, block_class, arguments = self.config, DisentangledBlock, {}
+        if name == "layer_0" and config.conv_kernel_size:
+            block_class = ConvolvedBlock
+            arguments = {"kernel_size": config.conv_kernel_size, "convolution_activation": config.conv_act}
+        arguments |= {"score_types": config.score_types, "shares_projections": config.share_att_key}
+        return make_block(config, self.dtype_policy, name, functools.partial(block_class, **arguments))
+
+    def build(self, input_shape: Any = None) -> None:
+        config = self.config
+        self.distances = DistanceVectors(
+            hidden_size=config.hidden_size,
+            num_buckets=config.position_buckets,
+            longest=config.longest_distance,
+            normalizes=config.norm_rel_ebd == LAYER_NORM,
+            layer_norm_epsilon=config.layer_norm_eps,
+            initializer_range=config.initializer_range,
+            dtype=self.dtype_policy,
+            name="distances",
+        )
+        self.distances.build()
+        self.has_positions = config.position_biased_input
+        super().build(input_shape)
+
+    def embed(self, tokens: Tokens, training: bool) -> Any:
+        places = (tokens.positions, tokens.segments, tokens.sequences)
+        return self.embeddings(tokens.ids, *places, training=training, token_vectors=tokens.vectors)
+
+    def takes_query_columns(self, tokens: Tokens) -> bool:
+        return False
+
+    def block_kinds(self, tokens: Tokens) -> Sequence[str | None]:
+        return self.config.layer_kinds or super().block_kinds(tokens)
+
+    def block_inputs(self, tokens: Tokens, kind: Any, query_columns: Any = None, training: bool = False) -> tuple:
+        (bias,) = super().block_inputs(tokens, kind)
+        bias = ops.where(ops.expand_dims(tokens.sequences, (1, 3)) > 0, bias, ops.cast(ALIKE, bias.dtype))
+        inputs = bias, *self.distances(tokens.ids, training=training)
+        return (*inputs, tokens.sequences) if kind == _CONVOLVED else inputs
