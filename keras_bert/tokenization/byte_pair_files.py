@@ -203,14 +203,18 @@ def tokenizer_json(tokenizer) -> str:
         return parts
 
     tokens = sorted([*roles, *tokenizer.added_tokens], key=lambda token: ids[token.content])
-    model = {"type": "BPE", "dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None}
-    model |= {"ignore_merges": tokenizer.ignores_merges}
+    unknown, steps = _unknown(tokenizer), _steps(tokenizer)
+    decoder = steps.pop("decoder")
+    # In the order in which earlier versions wrote them.
+    model = {"type": "BPE", "dropout": None, "unk_token": unknown["unk_token"]}
+    model |= {"continuing_subword_prefix": None, "end_of_word_suffix": None}
+    model |= unknown | {"ignore_merges": tokenizer.ignores_merges}
     values = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [{"id": ids[token.content], **added_token_entry(token)} for token in tokens],
-        **_steps(tokenizer),
+        **steps,
         "post_processor": {
             "type": "TemplateProcessing",
             "single": row(1),
@@ -219,7 +223,8 @@ def tokenizer_json(tokenizer) -> str:
                 name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in (special.cls, special.sep)
             },
         },
-        "model": model | _unknown(tokenizer) | {"vocab": dict(zip(tokenizer.tokens, range(len(ids)), strict=True))},
+        "decoder": decoder,
+        "model": model | {"vocab": dict(zip(tokenizer.tokens, range(len(ids)), strict=True))},
     }
     values["model"]["merges"] = [list(pair) for pair in tokenizer.merges]
     return json.dumps(values, ensure_ascii=False) + "\n"
