@@ -82,7 +82,7 @@ def pieces_in_order_of(form: SentencePieceForm, controls=("<unk>", "<s>", "</s>"
 
 
 def mpnet_pieces() -> Vocabulary:
-    """A WordPiece vocabulary of MPNet's form: <s> and </s>, of which two divide a pair, and padding is token 1."""
+    """A WordPiece vocabulary of MPNet's form: rows have <s> and </s>, two </s> divide a pair, padding is token 1."""
     tokens = [*["<s>", "<pad>", "</s>", "<unk>", "[UNK]", "the", "a", "fox", "dog", ",", "##es", "who", "?"], "<mask>"]
     return Vocabulary(tokens, special_tokens=MPNET_SPECIAL_TOKENS, max_characters_per_word=100)
 

@@ -199,7 +199,7 @@ class SentencePieceTokenizer(Tokenizer):
         return self._with_pieces((*pieces, *(Piece(name, 0.0, CONTROL) for name in names)))
 
     def without_spare_rows(self) -> "SentencePieceTokenizer":
-        """Returns the tokenizer of which `with_spare_rows` made this one."""
+        """Returns this tokenizer without the tokens that `with_spare_rows` added."""
         count, pieces = len(self.tokens), parsed(self.model).pieces
         while self.tokens[count - 1] == _spare_name(count - 1):
             count, pieces = count - 1, pieces[:-1]

@@ -126,7 +126,7 @@ class TokenTable:
         return self
 
     def with_spare_rows(self, size: int) -> "TokenTable":
-        """Returns the vocabulary for a table of `size` rows, the last of which have tokens that no text contains."""
+        """Returns the vocabulary for a table of `size` rows. The tokens of its last rows are in no text."""
         raise NotImplementedError
 
     def text_ids(self) -> list[int]:

@@ -2,7 +2,7 @@
 
 config.py        DebertaConfig
 attention.py     DisentangledAttention
-block.py         the layers of the encoder, of which the first may have a convolution
+block.py         the layers of the encoder; the first one may have a convolution
 embeddings.py    DebertaEmbeddings, and DistanceVectors: the table of distances
 encoder.py       DebertaEncoder
 entry.py         the entry

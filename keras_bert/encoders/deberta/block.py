@@ -1,4 +1,4 @@
-"""The layers of DeBERTa, of which the first may have a convolution beside it."""
+"""The layers of DeBERTa. The first one may have a convolution beside it."""
 
 from typing import Any
 

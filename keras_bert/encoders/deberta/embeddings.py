@@ -79,7 +79,7 @@ class DistanceVectors(keras.layers.Layer):
         initializer_range: standard deviation of the initial table.
 
     Call arguments:
-        ids: int `[B, S]`, of which only S matters.
+        ids: int `[B, S]`. Only its length S matters.
         training: whether a backward pass follows.
 
     Returns:

@@ -31,7 +31,7 @@ class DistanceBias(keras.layers.Layer):
         initializer_range: standard deviation of the initial table.
 
     Call arguments:
-        ids: int `[B, S]`, of which only S matters.
+        ids: int `[B, S]`. Only its length S matters.
 
     Returns:
         float `[1, N, S, S]`: heads, query, key.
