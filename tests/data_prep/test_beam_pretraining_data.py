@@ -87,7 +87,7 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path, vocab_file):
 def test_the_pipeline_passes_its_tests_in_the_environment_of_beam():
     if HAS_BEAM:
         pytest.skip("this is the environment of Beam: test_beam_pipeline.py runs by itself")
-    tests = str(PROJECT / "tests" / "test_beam_pipeline.py")
+    tests = str(pathlib.Path(__file__).with_name("test_beam_pipeline.py"))
     result = run_in_environment_of_beam("-m", "pytest", "-q", "-p", "no:cacheprovider", tests)
     assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
     assert " passed" in result.stdout
