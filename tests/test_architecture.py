@@ -64,6 +64,12 @@ FAMILY_WORDS = {
     "big_bird": "big_?bird",
     "mobilebert": "mobile_?bert",
     "modernbert": "modern_?bert",
+    "nomic_bert": "nomic_?bert",
+    "gte": "(?<!si)gte(?!rm)",
+    "new": "new-impl",  # the word alone is an ordinary one
+    "jina_embeddings_v3": "jina(_embeddings)?_v3",
+    "eurobert": "euro_?bert",
+    "gemma3_text": "gemma3_text",
     "xlnet": "xl_?net",
     "transfo-xl": "transfo(rmer)?[-_]?xl",
 }

@@ -44,18 +44,6 @@ SAFETENSORS_FILE = "model.safetensors"
 TORCH_FILE = "pytorch_model.bin"
 WEIGHTS_FILES = (SAFETENSORS_FILE, f"{SAFETENSORS_FILE}.index.json", TORCH_FILE, f"{TORCH_FILE}.index.json")
 
-_OF_BARE_ENCODERS = (
-    "embeddings.",
-    "embeddings_project.",
-    "encoder.",
-    "pooler.",
-    "transformer.",
-    "layers.",
-    "final_norm.",
-    "word_embedding.",
-    "layer.",
-    "mask_emb",
-)
 _POOLER = f"{form.POOLER}/dense/kernel"
 _CONSTANTS = re.compile(r".*\bembeddings\.(position_ids|token_type_ids)$")
 
@@ -247,8 +235,6 @@ def named_as_ours(
     tensors, ignored = {}, []
     for key, tensor in stored.items():
         name = key.removeprefix("module.")  # of torch's DataParallel
-        if name.startswith(_OF_BARE_ENCODERS) and not name.startswith(f"{names.prefix}.") and not table.ours(name):
-            name = f"{names.prefix}.{name}"
         # The first BERTs for PyTorch kept TensorFlow's names of LayerNorm weights.
         name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
         if name in (bias, names.decoder_bias):
@@ -256,7 +242,7 @@ def named_as_ours(
             if name == names.decoder_bias or form.OUTPUT_BIAS not in tensors:
                 tensors[form.OUTPUT_BIAS] = tensor
             continue
-        ours = table.ours(name)
+        ours = table.ours(name) or table.ours(f"{names.prefix}.{name}")  # bare encoders have no prefix
         if ours:
             tensors[ours[0]] = to_ours(tensor, ours[1])
         elif not _CONSTANTS.fullmatch(name):

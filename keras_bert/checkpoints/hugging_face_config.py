@@ -28,12 +28,16 @@ _ACTIVATIONS = {
     "gelu_fast": "gelu",
     "gelu_accurate": "gelu",
     "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
     "tanh": "tanh",
     "linear": "linear",
 }
 # The activations that some families have besides `hidden_act`.
 _OTHER_ACTIVATIONS = ("pooler_act", "conv_act")
-_ACTIVATIONS_BACK = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
+_ACTIVATIONS_BACK = {"gelu": "gelu_new", "gelu_erf": "gelu"} | {
+    name: name for name in ("relu", "silu", "tanh", "linear")
+}
 
 _PROBLEM_TYPES = {
     "single_label_classification": "classification",

@@ -8,13 +8,11 @@ attention.py            multi-head self-attention
 cross_attention.py      attention of a decoder to a source
 transformer_block.py    one layer of the encoder
 token_embeddings.py     token embeddings without positions
-rotary_attention.py     multi-head self-attention with rotary positions
-rotary_block.py         one layer of ModernBERT
 relative_attention.py   multi-head self-attention with relative positions, segments and a memory
 relative_block.py       one layer of XLNet or Transformer-XL
 prediction_head.py      the head before the last layer of ModernBERT's tasks
 activations.py          exact GELU, its tanh approximation, and the other activations
-layer_norm.py           LayerNorm
+layer_norm.py           LayerNorm and RMSNorm
 dropout.py              dropout that draws 16 random bits per number
 numbered_mask.py        attention mask and positions from the numbers in input_mask
 gathering.py            gathers vectors at selected columns

@@ -133,7 +133,7 @@ class SelfAttention(keras.layers.Layer):
     def _project(self, gathered, sizes, shape, flat_indices, training):
         """Joins the outputs of the heads `[B, N, F, D]` and projects them; see `call` for the result."""
         gathered = layouts_for(training).swap_middle_axes(gathered, sizes[:3])
-        gathered = ops.reshape(gathered, (-1, self.hidden_size))  # [B * F, H]
+        gathered = ops.reshape(gathered, (-1, self.num_heads * self.head_size))  # [B * F, N * D]
         if flat_indices is None:
             return ops.reshape(self.output_dense(gathered), shape)
         return self.output_dense(ops.take(gathered, flat_indices, axis=0))

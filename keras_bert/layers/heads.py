@@ -86,6 +86,8 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         dense_bias, norm_bias: whether the dense layer and the LayerNorm have a bias.
         extra_size: width X of a second table, which is the head's own (MobileBERT). A token's row in it continues that
             in the first table.
+        has_transform: whether there are a dense layer and a LayerNorm. Otherwise E must be the width of `hidden`.
+        has_bias: whether there is a bias for each token.
 
     Call arguments:
         hidden: float `[B, P, H]`, the encoder's vectors at the masked positions.
@@ -107,6 +109,8 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         dense_bias=True,
         norm_bias=True,
         extra_size=0,
+        has_transform=True,
+        has_bias=True,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -118,11 +122,24 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         self.dense_bias = dense_bias
         self.norm_bias = norm_bias
         self.extra_size = extra_size
+        self.has_transform = has_transform
+        self.has_bias = has_bias
 
     def build(self, hidden_shape, token_embeddings_shape=None):
         self.hidden_size = hidden_shape[-1]
         self.embedding_size = token_embeddings_shape[-1] if token_embeddings_shape else self.hidden_size
-        width = self.embedding_size + self.extra_size
+        if self.has_transform:
+            self._build_transform(self.embedding_size + self.extra_size)
+        if self.has_bias:
+            self.output_bias = self.add_weight(
+                name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
+            )
+        if not self.tied:
+            self.output_embeddings = self._add_table("output_embeddings", self.embedding_size)
+        if self.extra_size:
+            self.extra_output_embeddings = self._add_table("extra_output_embeddings", self.extra_size)
+
+    def _build_transform(self, width):
         self.dense = keras.layers.Dense(
             width,
             use_bias=self.dense_bias,
@@ -134,13 +151,6 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         self.dense.build((None, self.hidden_size))
         self.layer_norm = LayerNorm(self.layer_norm_epsilon, self.norm_bias, dtype=self.dtype_policy, name="layer_norm")
         self.layer_norm.build((None, width))
-        self.output_bias = self.add_weight(
-            name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
-        )
-        if not self.tied:
-            self.output_embeddings = self._add_table("output_embeddings", self.embedding_size)
-        if self.extra_size:
-            self.extra_output_embeddings = self._add_table("extra_output_embeddings", self.extra_size)
 
     def _add_table(self, name, width):
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
@@ -148,7 +158,9 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
     def call(self, hidden, token_embeddings):
         # B = batch, P = predictions of a row, E = embedding size, V = vocabulary
-        masked = self.layer_norm(self.dense(ops.reshape(hidden, (-1, self.hidden_size))))  # [B * P, E + X]
+        masked = ops.reshape(hidden, (-1, self.hidden_size))
+        if self.has_transform:
+            masked = self.layer_norm(self.dense(masked))  # [B * P, E + X]
         table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
         product = formulas_for(training=True).product_with_rows
         logits = product(masked[:, : self.embedding_size] if self.extra_size else masked, table)  # [B * P, V]
@@ -156,7 +168,9 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             extra = ops.convert_to_tensor(self.extra_output_embeddings)
             logits = logits + product(masked[:, self.embedding_size :], extra)
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
+        logits = ops.cast(logits, dtype)
+        if self.has_bias:
+            logits = logits + ops.cast(self.output_bias, dtype)
         return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
 
     def compute_output_shape(self, hidden_shape, token_embeddings_shape=None):
@@ -173,6 +187,8 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             "dense_bias": self.dense_bias,
             "norm_bias": self.norm_bias,
             "extra_size": self.extra_size,
+            "has_transform": self.has_transform,
+            "has_bias": self.has_bias,
         }
 
 

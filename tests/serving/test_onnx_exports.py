@@ -12,7 +12,7 @@ import tiny
 from tiny_models import MODELS, make_model
 
 from keras_bert import BertEncoder, ReplacedTokenDetector, SequenceClassifier, TokenClassifier
-from keras_bert.encoders.modern_bert.encoder import ModernBertEncoder
+from keras_bert.encoders.rotary.encoder import ModernBertEncoder
 from keras_bert.models.trainable_parts import enable_lora, lora_layers
 from keras_bert.program.errors import InputError
 from keras_bert.serving.graph.eight_bit_products import balanced_divisors

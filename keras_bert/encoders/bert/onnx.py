@@ -147,13 +147,17 @@ class OnnxEncoder:
         """Returns the vectors of the heads: `[B, S, H]` -> `[B, S, N, D]`."""
         return self.graph.node("Reshape", values, self.graph.integers(0, 0, layer.num_heads, layer.head_size))
 
-    def _attend(self, layer, query: str, key: str, value: str, bias: str) -> str:
-        """Returns the outputs of all heads: `[B, N, F, D]`, `[B, N, D, S]` and `[B, N, S, D]` -> `[B, F, H]`."""
+    def _attend(self, layer, query: str, key: str, value: str, bias: str, scale: float | None = None) -> str:
+        """Returns the outputs of all heads: `[B, N, F, D]`, `[B, N, D, S]` and `[B, N, S, D]` -> `[B, F, N * D]`.
+
+        `scale` is the factor of the scores, by default `D ** -0.5`.
+        """
         graph = self.graph
-        scores = graph.node("Div", graph.node("MatMul", query, key), graph.number(layer.head_size**0.5))
+        divisor = layer.head_size**0.5 if scale is None else 1 / scale
+        scores = graph.node("Div", graph.node("MatMul", query, key), graph.number(divisor))
         probabilities = graph.node("Softmax", graph.node("Add", scores, bias), axis=3)
         gathered = graph.node("Transpose", graph.node("MatMul", probabilities, value), perm=[0, 2, 1, 3])
-        return graph.node("Reshape", gathered, graph.integers(0, 0, layer.hidden_size))
+        return graph.node("Reshape", gathered, graph.integers(0, 0, layer.num_heads * layer.head_size))
 
     def _query_key_value(self, layer, hidden: str, tokens: str) -> list[str]:
         graph, layers = self.graph, (layer.query, layer.key, layer.value)

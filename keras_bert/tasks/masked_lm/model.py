@@ -27,6 +27,8 @@ def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead | Query
         dense_bias=config.classifier_bias,
         norm_bias=config.norm_bias,
         extra_size=config.extra_output_size,
+        has_transform=config.masked_lm_transform,
+        has_bias=config.masked_lm_bias,
         dtype=dtype,
         name="masked_lm_head",
     )
