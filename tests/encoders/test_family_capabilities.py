@@ -24,6 +24,8 @@ FAMILIES = {"roberta": "RoBERTa", "albert": "ALBERT", "distilbert": "DistilBERT"
 FAMILIES |= {"mobilebert": "MobileBERT", "modernbert": "ModernBERT", "xlnet": "XLNet"}
 FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird"}
 FAMILIES |= {"xlm-roberta": "XLM-RoBERTa", "camembert": "CamemBERT", "mpnet": "MPNet", "deberta-v2": "DeBERTa"}
+FAMILIES |= {"nomic_bert": "NomicBERT", "gte": "GTE", "jina_embeddings_v3": "jina v3", "eurobert": "EuroBERT"}
+FAMILIES |= {"gemma3_text": "Gemma"}
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = np.array([0, 1, 0, 1], "int32")
 
@@ -160,6 +162,7 @@ SHORT = {
     ("distilbert", "packed rows, no padding"),
     ("electra", "packed rows, no padding"),
     ("modernbert", "packed rows, no padding"),
+    ("gemma3_text", "packed rows, no padding"),
     ("mobilebert", "packed rows, no padding"),
     ("longformer", "packed rows, no padding"),
     ("big_bird", "packed rows, no padding"),

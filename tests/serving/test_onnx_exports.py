@@ -23,6 +23,7 @@ from keras_bert.serving.portable.onnx_model import write_onnx
 # Rows of one token make Keras warn that the softmax of a single score is always 1.
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
 FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra", "modernbert", "mpnet"]
+FAMILIES += ["nomic_bert", "gte", "jina_embeddings_v3", "eurobert", "gemma3_text"]
 ACTIVATIONS = ("gelu", "relu", "linear")  # the slow ones
 # These have the network of "classifier".
 SAME_NETWORK = ("pairs", "several labels", "regression", "windows", "few-shot classifier", "cross-encoder")
@@ -299,7 +300,9 @@ def test_models_that_the_format_cannot_hold_are_refused(tmp_path):
 @pytest.mark.parametrize(("family", "encoder"), [("mobilebert", "MobileBertEncoder"), ("longformer", "LongEncoder")])
 def test_a_family_with_other_layers_is_refused(tmp_path, family, encoder):
     for name in ("encoder", "masked words"):
-        expected = f"can hold the layers of BertEncoder, ModernBertEncoder, MPNetEncoder. {encoder} has others"
+        expected = (
+            f"can hold the layers of BertEncoder, ModernBertEncoder, MPNetEncoder, RotaryEncoder. {encoder} has others"
+        )
         with pytest.raises(InputError, match=expected):
             write_onnx(make_model(name, family), tmp_path / "model.onnx")
 

@@ -28,7 +28,8 @@ def weights(config: RotaryConfig) -> list[Weight]:
 def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
     values = bases_of(values, file)
     pooling = values.pop("clf_pooling", None) or values.get("classifier_pooling") or "late"
-    return {**values, "classifier_pooling": CLS if pooling == _FIRST else pooling}
+    pooling = CLS if pooling == _FIRST else pooling
+    return {**values, "classifier_pooling": pooling, "masked_lm_bias": bool(values.get("mlp_bias", False))}
 
 
 def _to_theirs(values: Mapping[str, Any], checkpoint: form.BertCheckpoint) -> dict[str, Any]:

@@ -37,8 +37,8 @@ def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
     values = bases_of(values, file, (GLOBAL, LOCAL))
     if not values.pop("use_bidirectional_attention", False):
         raise InputError(
-            f"{file} has no use_bidirectional_attention, so tokens attend to earlier ones only. Use a Gemma that attends "
-            "in both directions, such as EmbeddingGemma."
+            f"{file} has no use_bidirectional_attention, so tokens attend to earlier ones only. Use a Gemma that "
+            "attends in both directions, such as EmbeddingGemma."
         )
     # Files of version 4 have one base of all layers, or this one for local layers.
     local = values.pop("rope_local_base_freq", None)

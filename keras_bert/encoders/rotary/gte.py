@@ -42,7 +42,7 @@ def of_weights(config: RotaryConfig, names: Collection[str]) -> RotaryConfig:
     return config.replace(joined_attention=is_joined, joined_mlp=is_joined)
 
 
-_ENGLISH = {"vocab_size": 30528, "type_vocab_size": 0, "rope_factor": 2.0, "do_lower_case": True}
+_ENGLISH = {"vocab_size": 30528, "rope_factor": 2.0, "do_lower_case": True}
 
 FAMILY = Family(
     defaults={
@@ -50,7 +50,7 @@ FAMILY = Family(
         "hidden_act": "gelu_erf",
         "attention_probs_dropout_prob": 0.0,
         "max_position_embeddings": 8192,
-        "type_vocab_size": 1,
+        "type_vocab_size": 0,
         "do_lower_case": False,
         "norm_bias": True,
         "norm_place": "after",
@@ -64,9 +64,9 @@ FAMILY = Family(
         "global_rope_theta": 20_000.0,
     },
     sizes={
-        "gte-multilingual-base": size(12, 768, 12, rope_factor=8.0),
+        "gte-multilingual-base": size(12, 768, 12, type_vocab_size=1, rope_factor=8.0),
         "gte-base-en-v1.5": size(12, 768, 12, global_rope_theta=500_000.0, **_ENGLISH),
-        "gte-large-en-v1.5": size(24, 1024, 16, global_rope_theta=160_000.0, **_ENGLISH | {"type_vocab_size": 2}),
+        "gte-large-en-v1.5": size(24, 1024, 16, global_rope_theta=160_000.0, type_vocab_size=2, **_ENGLISH),
     },
     tokenizer=SENTENCE_PIECE,
     pairs_need_segments=False,
@@ -79,7 +79,7 @@ FAMILY = Family(
         classes="Gte",
         prefix="gte",
         poolers={name: ("gte.pooler.dense",) for name in ("", form.CLASSIFIER)},
-        defaults={"global_rope_theta": 160_000.0},
+        defaults={"global_rope_theta": 160_000.0, "type_vocab_size": 1},
         more=KnownKeys(
             used=ROTARY_KEYS,
             harmless=("auto_map", "unpad_inputs", "use_memory_efficient_attention", "pack_qkv"),

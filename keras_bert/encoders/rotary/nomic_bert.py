@@ -96,10 +96,10 @@ FAMILY = Family(
             ),
             fixed={
                 **dict.fromkeys(_FALSE, (False,)),
-                **{"rotary_emb_fraction": (1.0,), "scale_attn_weights": (True,), "head_dim": ()},
+                **{"rotary_emb_fraction": (1.0,), "scale_attn_weights": (True,)},
             },
         ),
-        absent=absent_but(),
+        absent=absent_but("head_dim"),
         read=_of_theirs,
         write=lambda values, checkpoint: without(values) | bases_to(checkpoint.config),
         of_weights=of_weights,

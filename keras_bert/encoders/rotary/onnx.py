@@ -142,19 +142,31 @@ class OnnxRotaryEncoder(OnnxEncoder):
         return graph.node("Mul", graph.activation(block.activation, inner), factor)
 
     def _heads(self, layer, hidden, tokens):
-        """Returns queries, keys and values before they are rotated, `[B, N, S, D]`."""
-        graph, shared = self.graph, layer.num_heads // layer.key_value_heads
+        """Returns queries before they are rotated, `[B, N, F, D]`, keys and values, `[B, K, S, D]`."""
+        graph = self.graph
         numbers, found = (layer.num_heads, layer.key_value_heads, layer.key_value_heads), []
         for values, number in zip(self._query_key_value(layer, hidden, tokens), numbers, strict=True):
             shape = graph.integers(0, 0, number, layer.head_size)
             heads = graph.node("Transpose", graph.node("Reshape", values, shape), perm=[0, 2, 1, 3])
-            if number != layer.num_heads:  # `[B, K, S, D]` -> `[B, K, 1, S, D]` -> `[B, K, N / K, S, D]`
-                tiled = graph.node("Tile", graph.node("Unsqueeze", heads, axes=[2]), graph.integers(1, 1, shared, 1, 1))
-                heads = graph.node("Reshape", tiled, graph.integers(0, layer.num_heads, -1, layer.head_size))
             found.append(heads)
         if layer.norm_epsilon is not None:
             found[0], found[1] = self._norm(layer.query_norm, found[0]), self._norm(layer.key_norm, found[1])
         return found
+
+    def _attend(self, layer, query, key, value, bias, scale=None):
+        shared = layer.num_heads // layer.key_value_heads
+        if shared == 1:
+            return super()._attend(layer, query, key, value, bias, scale)
+        # The heads that share keys have an axis of their own: [B, K, N / K, F, D].
+        graph = self.graph
+        query = graph.node("Reshape", query, graph.integers(0, layer.key_value_heads, shared, -1, layer.head_size))
+        key, value, bias = (graph.node("Unsqueeze", part, axes=[2]) for part in (key, value, bias))
+        scores = graph.node("Mul", graph.node("MatMul", query, key), graph.number(scale))
+        probabilities = graph.node("Softmax", graph.node("Add", scores, bias), axis=4)
+        gathered = graph.node("MatMul", probabilities, value)
+        gathered = graph.node("Reshape", gathered, graph.integers(0, layer.num_heads, -1, layer.head_size))
+        gathered = graph.node("Transpose", gathered, perm=[0, 2, 1, 3])
+        return graph.node("Reshape", gathered, graph.integers(0, 0, layer.num_heads * layer.head_size))
 
     def _query_key_value(self, layer, hidden, tokens):
         graph = self.graph
