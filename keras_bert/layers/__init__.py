@@ -14,6 +14,7 @@ prediction_head.py      the head before the last layer of ModernBERT's tasks
 activations.py          exact GELU, its tanh approximation, and the other activations
 layer_norm.py           LayerNorm and RMSNorm
 dropout.py              dropout that draws 16 random bits per number
+blocks.py               rows in blocks, each of which attends to few others
 numbered_mask.py        attention mask and positions from the numbers in input_mask
 gathering.py            gathers vectors at selected columns
 heads.py                pooler and masked-LM head

@@ -1,10 +1,13 @@
 """Multi-head self-attention with rotary positions."""
 
+from typing import Any, NamedTuple
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.blocks import block_attention, neighbouring_blocks
 from keras_bert.layers.choosing import formulas_for, layouts_for
 from keras_bert.layers.layer_norm import RMSNorm
 
@@ -40,6 +43,20 @@ def rotary_angles(positions, frequencies):
     return tuple(ops.expand_dims(part, 1) for part in (ops.cos(angles), ops.sin(angles)))
 
 
+class LocalBias(NamedTuple):
+    """The bias of local attention in two forms, for rows whose length is known only when the graph runs.
+
+    Attributes:
+        rows: `[B, 1, S, S]`, for attention between all tokens of a row; not used in long rows.
+        windows: `[B, C, 1, b, 3 b]`, see `numbered_mask.window_bias`, for long rows.
+        is_long: a bool tensor.
+    """
+
+    rows: Any
+    windows: Any
+    is_long: Any
+
+
 @keras.saving.register_keras_serializable(package="keras_bert")
 class RotaryAttention(SelfAttention):
     """Multi-head self-attention whose queries and keys are rotated by angles that grow with the position.
@@ -60,7 +77,8 @@ class RotaryAttention(SelfAttention):
 
     Call arguments:
         hidden: float `[B, S, H]`.
-        attention_bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask`.
+        attention_bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask`; `[B, C, 1, b, 3 b]` for blocks of b
+            tokens that attend to their neighbours, see `numbered_mask.window_bias`; or a `LocalBias`.
         cosines, sines: float `[B, 1, S, D / 2]`, see `rotary_angles`.
         training: whether to apply dropout.
         return_attention: whether to return the attention probabilities (before dropout) too.
@@ -148,7 +166,7 @@ class RotaryAttention(SelfAttention):
         flat_indices=None,
     ):
         # B = batch, F = query tokens, S = sequence length, H = hidden size, N = number of heads, D = head size
-        batch_size, _, _, length = ops.shape(attention_bias)
+        batch_size, _, length, _ = ops.shape(cosines)
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         turn = (ops.cast(cosines, dtype), ops.cast(sines, dtype))
         query, key, value = self._heads_of(ops.reshape(hidden, (-1, self.hidden_size)), batch_size, length, training)
@@ -164,10 +182,46 @@ class RotaryAttention(SelfAttention):
             num_queries = ops.shape(query_columns)[1]
             query = ops.take_along_axis(query, ops.expand_dims(query_columns, (1, 3)), axis=2)
         sizes = (batch_size, self.num_heads, num_queries, length)
-        gathered, probabilities = self._attend(query, key, value, attention_bias, sizes, training, return_attention)
+        gathered, probabilities = self._attend_in(query, key, value, attention_bias, sizes, training, return_attention)
         shape = (batch_size, num_queries, self.hidden_size)
         output = self._project(gathered, sizes, shape, flat_indices, training)
         return (output, probabilities) if return_attention else output
+
+    def _attend_in(self, query, key, value, bias, sizes, training, return_attention):
+        """As `_attend`, with each form of the bias."""
+
+        def in_windows(windows):
+            return self._attend_windows(query, key, value, windows, sizes, training)
+
+        def in_rows(rows):
+            return self._attend(query, key, value, rows, sizes, training, return_attention)
+
+        if isinstance(bias, LocalBias):
+            found = ops.cond(bias.is_long, lambda: in_windows(bias.windows), lambda: in_rows(bias.rows)[0])
+            return found, None
+        return (in_windows(bias), None) if len(bias.shape) == 5 else in_rows(bias)
+
+    def _attend_windows(self, query, key, value, bias, sizes, training):
+        batch_size, num_heads, length, _ = sizes
+        _, num_blocks, _, block_size, _ = ops.shape(bias)
+        swap = layouts_for(training).swap_middle_axes
+
+        def split(vectors):
+            """`[B, N, S, D]` -> `[B, C, N, b, D]`"""
+            padded = ops.pad(vectors, [[0, 0], [0, 0], [0, num_blocks * block_size - length], [0, 0]])
+            flat = ops.reshape(padded, (batch_size, num_heads, num_blocks, block_size * self.head_size))
+            flat = swap(flat, (batch_size, num_heads, num_blocks))
+            return ops.reshape(flat, (batch_size, num_blocks, num_heads, block_size, self.head_size))
+
+        def attention(*flat):
+            sizes = (batch_size * num_blocks, num_heads, block_size, 3 * block_size)
+            return self._attend(*flat, sizes, training, False)[0]
+
+        query, key, value = map(split, (query, key, value))
+        found = block_attention(query, neighbouring_blocks(key), neighbouring_blocks(value), bias, attention)
+        found = ops.reshape(found, (batch_size, num_blocks, num_heads, block_size * self.head_size))
+        found = swap(found, (batch_size, num_blocks, num_heads))
+        return ops.reshape(found, (batch_size, num_heads, num_blocks * block_size, self.head_size))[:, :, :length]
 
     def _heads_of(self, flat, batch_size, length, training):
         """Returns queries `[B, N, S, D]`, keys and values: `[B * S, H]` -> three tensors."""

@@ -1,24 +1,39 @@
 """`RotaryEncoder`: encoders with rotary positions, and ModernBERT's, which is one of them."""
 
+import dataclasses
+
 from keras import ops
 
-from keras_bert.encoders.rotary.attention import rotary_angles, rotary_frequencies
+from keras_bert.encoders.rotary.attention import LocalBias, rotary_angles, rotary_frequencies
 from keras_bert.encoders.rotary.block import RotaryBlock
 from keras_bert.encoders.rotary.config import BEFORE, CLS, GLOBAL, LATE, LAYER_NORM, RMS_NORM_PLUS_1, RotaryConfig
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.layer_norm import LayerNorm, RMSNorm
-from keras_bert.layers.numbered_mask import local_attention_bias
+from keras_bert.layers.numbered_mask import local_attention_bias, window_bias
 from keras_bert.layers.prediction_head import PredictionHead
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import ATTENTION_SCORES, PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
+from keras_bert.models.encoder_base import (
+    ATTENTION_SCORES,
+    PACKING,
+    POOLED_OUTPUT,
+    SEGMENTS,
+    UNPADDING,
+    Encoder,
+    Tokens,
+)
+from keras_bert.records import features
+
+# Rows of more tokens than this many times the reach of local attention are computed in blocks.
+LONG_ROW = 6
 
 
 @stored_class
 class RotaryEncoder(Encoder):
     """An encoder with rotary positions. The columns of its config say what it computes; see `RotaryConfig`.
 
-    In layers with local attention, a token attends to the `local_attention / 2` tokens on each side.
+    In layers with local attention, a token attends to the `local_attention / 2` tokens on each side. In long rows,
+    these layers take time and memory for the windows only.
 
     Args:
         config: a `RotaryConfig`.
@@ -117,6 +132,11 @@ class RotaryEncoder(Encoder):
         for layer in (*self.blocks, *final_norm, self.pooler):
             layer.build(hidden_shape)
 
+    def read(self, inputs):
+        # Sequences that are packed without padding get their positions, which count their columns.
+        counts = features.POSITION_IDS not in inputs or features.CLS_POSITIONS in inputs
+        return RotaryTokens(**vars(super().read(inputs)), counts_columns=counts)
+
     def embed(self, tokens, training):
         return self.embeddings(tokens.ids, tokens.segments, training=training, token_vectors=tokens.vectors)
 
@@ -128,9 +148,28 @@ class RotaryEncoder(Encoder):
         angles = rotary_angles(tokens.positions, self.rotary_frequencies(kind))
         if kind == GLOBAL:
             return *super().block_inputs(tokens, kind, query_columns), *angles
-        reach = self.config.local_attention // 2
-        bias = local_attention_bias(tokens.sequences, tokens.positions, reach, query_columns=query_columns)
-        return bias, *angles
+        return self._local_bias(tokens, query_columns), *angles
+
+    def _local_bias(self, tokens, query_columns):
+        """Returns the bias of layers with local attention, in one of its forms; see `RotaryAttention`."""
+        reach, length = self.config.local_attention // 2, ops.shape(tokens.ids)[1]
+
+        def of_rows():
+            return local_attention_bias(tokens.sequences, tokens.positions, reach, query_columns=query_columns)
+
+        def of_windows():
+            return window_bias(tokens.sequences, tokens.positions, reach)
+
+        def nothing(*shape):
+            return lambda: ops.zeros(shape, "float32")
+
+        is_long = length > LONG_ROW * reach
+        if query_columns is not None or not tokens.counts_columns or self.output_attentions or is_long is False:
+            return of_rows()
+        if is_long is True:
+            return of_windows()
+        rows = ops.cond(is_long, nothing(1, 1, 1, 1), of_rows)
+        return LocalBias(rows, ops.cond(is_long, of_windows, nothing(1, 1, 1, reach, 3 * reach)), is_long)
 
     def rotary_frequencies(self, kind: str):
         """Returns the angles of position 1 in a kind of layers, float32 `[D / 2]` in NumPy."""
@@ -165,6 +204,17 @@ def _means(vectors, tokens):
     weights = ops.cast(is_inside, vectors.dtype)
     means = ops.matmul(weights, vectors) / ops.maximum(ops.sum(weights, axis=2, keepdims=True), 1)
     return means[:, 0] if tokens.cls_positions is None else means
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RotaryTokens(Tokens):
+    """The inputs of a `RotaryEncoder`.
+
+    Attributes:
+        counts_columns: whether the positions of a sequence count its columns.
+    """
+
+    counts_columns: bool = True
 
 
 @stored_class

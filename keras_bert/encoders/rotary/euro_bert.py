@@ -35,8 +35,7 @@ def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
 def _to_theirs(values: Mapping[str, Any], checkpoint: form.BertCheckpoint) -> dict[str, Any]:
     config = checkpoint.config
     pooling = _FIRST if config.classifier_pooling == CLS else config.classifier_pooling
-    sizes = {"num_key_value_heads": config.key_value_heads, "head_dim": config.head_size}
-    return without(values) | sizes | {"classifier_pooling": pooling} | bases_to(config)
+    return without(values) | {"classifier_pooling": pooling} | bases_to(config)
 
 
 FAMILY = Family(
