@@ -49,12 +49,15 @@ class SelfAttention(keras.layers.Layer):
     def build(self, hidden_shape, *other_shapes, value_tokens_shape=None):
         self._set_sizes(hidden_shape[-1])
         for name in ("query", "key", "value", "output_dense"):
-            initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-            dense = keras.layers.Dense(
-                self.hidden_size, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
-            )
-            dense.build((None, value_tokens_shape[-1] if name == "value" and value_tokens_shape else self.hidden_size))
-            setattr(self, name, dense)
+            self._add_dense(name, value_tokens_shape[-1] if name == "value" and value_tokens_shape else None)
+
+    def _add_dense(self, name: str, width: int | None = None, use_bias: bool = True) -> None:
+        """Adds a dense layer for vectors of this width, by default that of the inputs."""
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        sizes = {"units": self.hidden_size, "use_bias": use_bias, "kernel_initializer": initializer}
+        dense = keras.layers.Dense(**sizes, dtype=self.dtype_policy, name=name)
+        dense.build((None, width or self.hidden_size))
+        setattr(self, name, dense)
 
     def _set_sizes(self, hidden_size: int) -> None:
         self.hidden_size = hidden_size

@@ -102,15 +102,7 @@ class RelativeAttention(SelfAttention):
             return keras.initializers.TruncatedNormal(stddev=self.initializer_range)
 
         for name in ("query", "key", "value", "distance", "output_dense"):
-            dense = keras.layers.Dense(
-                self.hidden_size,
-                use_bias=False,
-                kernel_initializer=initializer(),
-                dtype=self.dtype_policy,
-                name=name,
-            )
-            dense.build((None, self.hidden_size))
-            setattr(self, name, dense)
+            self._add_dense(name, use_bias=False)
         heads = (self.num_heads, self.head_size)
         self.content_bias = self.add_weight(name="content_bias", shape=heads, initializer=initializer())
         self.distance_bias = self.add_weight(name="distance_bias", shape=heads, initializer=initializer())

@@ -84,15 +84,20 @@ class OnnxEncoder:
 
     def _embeddings(self) -> str:
         graph, layer = self.graph, self.encoder.embeddings
-        tokens = graph.rows(*table(layer.token_embeddings), self.inputs[features.INPUT_IDS])
-        vectors = graph.node("Add", tokens, graph.rows(*table(layer.position_embeddings), self._positions()))
+        vectors = layer_norm(graph, layer.layer_norm, self._sum_of_tables())
+        return dense(graph, layer.projection, vectors) if layer.projected_size else vectors
+
+    def _sum_of_tables(self) -> str:
+        graph, layer = self.graph, self.encoder.embeddings
+        vectors = graph.rows(*table(layer.token_embeddings), self.inputs[features.INPUT_IDS])
+        if layer.max_positions:
+            vectors = graph.node("Add", vectors, graph.rows(*table(layer.position_embeddings), self._positions()))
         if layer.num_segments:
             segments = self.inputs.get(features.SEGMENT_IDS)
             if segments is None:  # the model has one segment
                 segments = graph.integers(0)
             vectors = graph.node("Add", vectors, graph.rows(*table(layer.segment_embeddings), segments))
-        vectors = layer_norm(graph, layer.layer_norm, vectors)
-        return dense(graph, layer.projection, vectors) if layer.projected_size else vectors
+        return vectors
 
     def _columns(self) -> str:
         """Returns 0, 1, ..., int64 `[S]`."""

@@ -2,7 +2,7 @@
 
 config.py        DebertaConfig
 attention.py     DisentangledAttention
-block.py         the layers of the encoder; the first one may have a convolution
+block.py         DisentangledBlock: a layer; the first one may have a convolution beside it
 embeddings.py    DebertaEmbeddings, and DistanceVectors: the table of distances
 encoder.py       DebertaEncoder
 entry.py         the entry

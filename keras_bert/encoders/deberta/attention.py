@@ -13,7 +13,9 @@ from keras_bert.layers.relative_attention import shift_to_keys
 # it is padding. It is far below `numbered_mask.MASKED` and finite in float16.
 ALIKE = -60000.0
 # With this number instead, rounding makes all scores equal in float32 and float64.
-_LOWEST = -1e30
+LOWEST = -1e30
+# Types of scores -> the dense layers that the vectors of distances pass for them, if they do not share others.
+_OWN_LAYERS = {CONTENT_TO_POSITION: "distance_key", POSITION_TO_CONTENT: "distance_query"}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -61,15 +63,13 @@ class DisentangledAttention(SelfAttention):
     def build(self, hidden_shape, *other_shapes):
         super().build(hidden_shape)
         self.score_scale = (self.head_size * (1 + len(self.score_types))) ** -0.5
-        for score_type, name in ((CONTENT_TO_POSITION, "distance_key"), (POSITION_TO_CONTENT, "distance_query")):
-            if score_type not in self.score_types or self.shares_projections:
-                continue
-            initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-            dense = keras.layers.Dense(
-                self.hidden_size, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
-            )
-            dense.build((None, self.hidden_size))
-            setattr(self, name, dense)
+        for score_type, name in _OWN_LAYERS.items():
+            if score_type in self.score_types and not self.shares_projections:
+                self._add_dense(name)
+
+    def distance_layers(self) -> tuple[keras.layers.Dense, ...]:
+        """Returns the dense layers for vectors of distances only."""
+        return tuple(getattr(self, name) for name in _OWN_LAYERS.values() if hasattr(self, name))
 
     def call(
         self,
@@ -90,7 +90,7 @@ class DisentangledAttention(SelfAttention):
         distance_vectors = self.distance_dropout(distance_vectors, training=training)
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         bias = ops.cast(attention_bias, dtype)
-        bias = ops.where(bias < 0.9 * ALIKE, ops.cast(_LOWEST, dtype), bias)
+        bias = ops.where(bias < 0.9 * ALIKE, ops.cast(LOWEST, dtype), bias)
         if CONTENT_TO_POSITION in self.score_types:
             dense = self.key if self.shares_projections else self.distance_key
             rows = self._rows_of_distances(dense(distance_vectors), distance_rows[:-1])
