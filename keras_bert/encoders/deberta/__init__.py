@@ -6,5 +6,6 @@ block.py         DisentangledBlock: a layer; the first one may have a convolutio
 embeddings.py    DebertaEmbeddings, and DistanceVectors: the table of distances
 encoder.py       DebertaEncoder
 entry.py         the entry
+onnx.py          the encoder as ONNX operations
 keys.py          the config and the masked-LM heads in Hugging Face folders
 """

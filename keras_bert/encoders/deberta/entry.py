@@ -96,6 +96,7 @@ FAMILY = Family(
     pairs_need_segments=False,
     config="keras_bert.encoders.deberta.config.DebertaConfig",
     encoder="keras_bert.encoders.deberta.encoder.DebertaEncoder",
+    onnx="keras_bert.encoders.deberta.onnx.OnnxDebertaEncoder",
     weights=f"{__name__}.weights",
     hugging_face=HuggingFace(
         classes="DebertaV2",
