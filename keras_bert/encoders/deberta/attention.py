@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert.encoders.deberta.config import CONTENT_TO_POSITION, POSITION_TO_CONTENT
-from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.attention import SelfAttention, products_of_heads
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at_flat
 from keras_bert.layers.relative_attention import shift_to_keys
@@ -44,6 +44,8 @@ class DisentangledAttention(SelfAttention):
     Reference: He et al., 2020, arXiv 2006.03654, section 3.1. Here the products are with the rows of distances that
     occur, and are moved to the keys as in Dai et al., 2019, appendix B: nothing of the size of the scores is gathered.
     """
+
+    learns_bias = True
 
     def __init__(
         self,
@@ -94,12 +96,12 @@ class DisentangledAttention(SelfAttention):
         if CONTENT_TO_POSITION in self.score_types:
             dense = self.key if self.shares_projections else self.distance_key
             rows = self._rows_of_distances(dense(distance_vectors), distance_rows[:-1])
-            bias = bias + ops.cast(shift_to_keys(ops.matmul(query, rows), length), dtype)
+            bias = bias + ops.cast(shift_to_keys(products_of_heads(query, rows), length), dtype)
         if POSITION_TO_CONTENT in self.score_types:
             dense = self.query if self.shares_projections else self.distance_query
             # Seen from the key, distances have the other sign.
             rows = self._rows_of_distances(dense(distance_vectors) * self.score_scale, ops.flip(distance_rows[1:]))
-            scores = shift_to_keys(ops.matmul(key, rows), length)  # [B, N, key, query]
+            scores = shift_to_keys(products_of_heads(key, rows), length)  # [B, N, key, query]
             bias = bias + ops.cast(ops.swapaxes(scores, 2, 3), dtype)
         gathered, probabilities = self._attend(query, key, value, bias, sizes, training, return_attention)
         output = self._project(gathered, sizes, ops.shape(hidden), flat_indices, training)
