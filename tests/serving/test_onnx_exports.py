@@ -97,8 +97,9 @@ def test_every_family_computes_as_in_keras(family, name, tmp_path):
     check_model(make_model(name, family), tmp_path / "model.onnx")
 
 
-def test_the_discriminator_of_electra_computes_as_in_keras(tmp_path):
-    check_model(ReplacedTokenDetector(make_model("encoder", "electra").config), tmp_path / "model.onnx")
+@pytest.mark.parametrize("family", ["electra", "deberta-v2"])
+def test_a_discriminator_computes_as_in_keras(family, tmp_path):
+    check_model(with_biases(ReplacedTokenDetector(make_model("encoder", family).config)), tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize(

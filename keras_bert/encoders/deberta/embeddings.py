@@ -13,6 +13,8 @@ class DebertaEmbeddings(BertEmbeddings):
     """Turns token ids into vectors: dropout(mask * LayerNorm(projection(token + position + segment))).
 
     Args:
+        tables_of: a built `DebertaEmbeddings`, or None. The table of tokens is the sum of its table, which gets no
+            gradient from here, and of `token_embeddings_difference`, which starts at 0. It is not saved in the config.
         **arguments: those of `BertEmbeddings`.
 
     Call arguments:
@@ -22,10 +24,32 @@ class DebertaEmbeddings(BertEmbeddings):
     Returns:
         `[B, S, projected_size or hidden_size]`.
 
-    Reference: transformers, `models/deberta_v2/modeling_deberta_v2.py`, `DebertaV2Embeddings`.
+    Reference: transformers, `models/deberta_v2/modeling_deberta_v2.py`, `DebertaV2Embeddings`; He et al., 2021, arXiv
+    2111.09543, section 3.2, for the sum: gradient-disentangled embedding sharing.
     """
 
     projects_first = True
+
+    def __init__(self, tables_of=None, **arguments):
+        super().__init__(**arguments)
+        self._has_difference = tables_of is not None
+        if tables_of is not None:
+            self.token_embeddings = tables_of.token_embeddings
+
+    def _add_table(self, name, num_rows, width=None):
+        if not (self._has_difference and name == "token_embeddings"):
+            return super()._add_table(name, num_rows, width)
+        shape = self.token_embeddings.shape
+        self.token_embeddings_difference = self.add_weight(
+            name="token_embeddings_difference", shape=shape, initializer="zeros", autocast=False
+        )
+        return self.token_embeddings
+
+    def look_up(self, input_ids):
+        vectors = super().look_up(input_ids)
+        if not self._has_difference:
+            return vectors
+        return ops.stop_gradient(vectors) + ops.take(self.token_embeddings_difference, input_ids, axis=0)
 
     def call(self, input_ids, positions, segment_ids, sequences, training=False, token_vectors=None):
         vectors = self._sum_of_tables(input_ids, positions, segment_ids, token_vectors)

@@ -24,7 +24,8 @@ class DebertaEncoder(BertEncoder):
 
     Args:
         config: a `DebertaConfig`.
-        **arguments: those of `BertEncoder`.
+        **arguments: those of `BertEncoder`. With `tables_of` the token embeddings are the sum of a table there, which
+            gets no gradient, and of one of its own, which starts at 0.
 
     Call arguments and returns: those of `BertEncoder`. `pooled_output` is the pooler of classifiers; published encoders
     have none.
@@ -41,6 +42,7 @@ class DebertaEncoder(BertEncoder):
 
     # The scores of the layers are without those of distances, so a `Distiller` cannot compare them.
     supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT)
+    adds_to_tables = True
 
     def _new_embeddings(self, tables_of):
         has_positions = self.config.position_biased_input
