@@ -31,8 +31,10 @@ def make_embeddings(
     )
 
 
-def make_block(config: BertConfig, dtype: Any, name: str, block_class: Callable = TransformerBlock) -> Any:
-    """Returns a block of a config, not yet built."""
+def make_block(
+    config: BertConfig, dtype: Any, name: str, block_class: Callable = TransformerBlock, **arguments: Any
+) -> Any:
+    """Returns a block of a config, not yet built. `arguments` are those that its class has in addition."""
     return block_class(
         num_heads=config.num_attention_heads,
         intermediate_size=config.intermediate_size,
@@ -43,6 +45,7 @@ def make_block(config: BertConfig, dtype: Any, name: str, block_class: Callable 
         initializer_range=config.initializer_range,
         dtype=dtype,
         name=name,
+        **arguments,
     )
 
 

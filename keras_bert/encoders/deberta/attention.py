@@ -10,9 +10,7 @@ from keras_bert.layers.gathering import vectors_at_flat
 from keras_bert.layers.relative_attention import shift_to_keys
 
 # The bias of padding, which attends to all columns alike as in transformers: classifiers there read column 0 also where
-# it is padding. It is far below `numbered_mask.MASKED` and finite in float16.
-ALIKE = -60000.0
-# With this number instead, rounding makes all scores equal in float32 and float64.
+# it is padding. With this number, rounding makes all scores equal in float32 and float64.
 LOWEST = -1e30
 # Types of scores -> the dense layers that the vectors of distances pass for them, if they do not share others.
 _OWN_LAYERS = {CONTENT_TO_POSITION: "distance_key", POSITION_TO_CONTENT: "distance_query"}
@@ -33,9 +31,10 @@ class DisentangledAttention(SelfAttention):
 
     Call arguments:
         hidden: float `[B, S, H]`.
-        attention_bias: float `[B, 1, S, S]` or `[B, 1, 1, S]`; `ALIKE` in rows of padding.
+        attention_bias: float `[B, 1, S, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
         distance_vectors: float `[R, H]`. It gets a gradient.
         distance_rows: int `[2 S + 1]`, the rows in it of the distances S, S - 1, ..., -S.
+        sequences: int32 `[B, S]`, 0 for padding.
         flat_indices, training, return_attention: as for `SelfAttention`.
 
     Returns:
@@ -79,6 +78,7 @@ class DisentangledAttention(SelfAttention):
         attention_bias,
         distance_vectors,
         distance_rows,
+        sequences,
         flat_indices=None,
         training=False,
         return_attention=False,
@@ -91,8 +91,8 @@ class DisentangledAttention(SelfAttention):
         key, value = (self._split(dense(flat), batch_size, length, training) for dense in (self.key, self.value))
         distance_vectors = self.distance_dropout(distance_vectors, training=training)
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        bias = ops.cast(attention_bias, dtype)
-        bias = ops.where(bias < 0.9 * ALIKE, ops.cast(LOWEST, dtype), bias)
+        is_token = ops.expand_dims(sequences, (1, 3)) > 0  # [B, 1, S, 1]
+        bias = ops.where(is_token, ops.cast(attention_bias, dtype), ops.cast(LOWEST, dtype))
         if CONTENT_TO_POSITION in self.score_types:
             dense = self.key if self.shares_projections else self.distance_key
             rows = self._rows_of_distances(dense(distance_vectors), distance_rows[:-1])
@@ -111,9 +111,6 @@ class DisentangledAttention(SelfAttention):
         """Returns the projected vectors of distances for each head: `[R, H]`, int `[T]` -> `[N, D, T]`."""
         heads = ops.reshape(vectors_at_flat(projected, rows), (-1, self.num_heads, self.head_size))
         return ops.transpose(heads, (1, 2, 0))
-
-    def compute_output_shape(self, hidden_shape, *other_shapes, flat_indices_shape=None):
-        return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else hidden_shape
 
     def get_config(self):
         return {

@@ -80,7 +80,7 @@ class DisentangledBlock(TransformerBlock):
         return_attention=False,
     ):
         attended = self.attention(
-            *(hidden, attention_bias, distance_vectors, distance_rows),
+            *(hidden, attention_bias, distance_vectors, distance_rows, sequences),
             flat_indices=flat_indices,
             training=training,
             return_attention=return_attention,
@@ -111,9 +111,6 @@ class DisentangledBlock(TransformerBlock):
         kernel = ops.reshape(ops.convert_to_tensor(self.convolution_kernel), (-1, self.hidden_size))
         convolved = ops.matmul(joined, kernel) + ops.convert_to_tensor(self.convolution_bias)
         return ops.reshape(convolved, ops.shape(hidden))
-
-    def compute_output_shape(self, hidden_shape, *other_shapes, flat_indices_shape=None, **shapes):
-        return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else hidden_shape
 
     def get_config(self):
         return {

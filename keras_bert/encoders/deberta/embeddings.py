@@ -58,9 +58,6 @@ class DebertaEmbeddings(BertEmbeddings):
         is_token = ops.expand_dims(ops.cast(sequences > 0, vectors.dtype), 2)
         return self.dropout(vectors * is_token, training=training)
 
-    def compute_output_shape(self, input_ids_shape, *other_shapes):
-        return super().compute_output_shape(input_ids_shape)
-
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class DistanceVectors(keras.layers.Layer):

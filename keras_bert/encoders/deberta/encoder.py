@@ -1,12 +1,8 @@
 """`DebertaEncoder`: DeBERTa-v2 and -v3."""
 
-import functools
 from typing import Any
 
-from keras import ops
-
 from keras_bert.encoders.bert.encoder import BertEncoder
-from keras_bert.encoders.deberta.attention import ALIKE
 from keras_bert.encoders.deberta.block import DisentangledBlock
 from keras_bert.encoders.deberta.config import LAYER_NORM
 from keras_bert.encoders.deberta.embeddings import DebertaEmbeddings, DistanceVectors
@@ -50,14 +46,13 @@ class DebertaEncoder(BertEncoder):
 
     def _new_block(self, name):
         config = self.config
-        new_block = functools.partial(
-            DisentangledBlock,
+        return make_block(
+            *(config, self.dtype_policy, name, DisentangledBlock),
             score_types=config.score_types,
             shares_projections=config.share_att_key,
             kernel_size=config.conv_kernel_size if name == "layer_0" else 0,
             convolution_activation=config.conv_act,
         )
-        return make_block(config, self.dtype_policy, name, new_block)
 
     def build(self, input_shape: Any = None) -> None:
         config = self.config
@@ -82,5 +77,4 @@ class DebertaEncoder(BertEncoder):
 
     def block_inputs(self, tokens: Tokens, kind: Any, query_columns: Any = None, training: bool = False) -> tuple:
         (bias,) = super().block_inputs(tokens, kind)
-        bias = ops.where(ops.expand_dims(tokens.sequences, (1, 3)) > 0, bias, ops.cast(ALIKE, bias.dtype))
         return bias, *self.distances(tokens.ids, training=training), tokens.sequences
