@@ -236,6 +236,8 @@ class Family:
         pairs_need_segments: whether one [SEP] between the two texts of a pair does not suffice to tell them apart.
         masked_lm_act: activation of the masked-LM head; None: the config's `hidden_act`.
         pooler_is_masked_lm_head: whether the pooler of a task starts as the head of the masked LM.
+        replaced_tokens_need_first: whether the head that finds replaced tokens adds the first token of the sequence to
+            each token, and normalises the sum.
         predicts_from_queries: whether tokens are predicted from a second stream, which does not know them.
         is_static: whether the model is a table of token vectors, without layers.
         is_language_model: whether the model reads from left to right: `encoder` is the whole model, for no task.
@@ -256,6 +258,7 @@ class Family:
     pairs_need_segments: bool = True
     masked_lm_act: str | None = None
     pooler_is_masked_lm_head: bool = False
+    replaced_tokens_need_first: bool = False
     predicts_from_queries: bool = False
     is_static: bool = False
     is_language_model: bool = False

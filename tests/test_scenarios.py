@@ -203,7 +203,7 @@ FAMILIES = {
     "xlm-roberta": (FORMATS, set()),
     "camembert": (FORMATS, set()),
     "mpnet": (FORMATS, {(ONNX, "masked words")}),
-    "deberta-v2": ((SAVED_MODEL, LITERT), set()),
+    "deberta-v2": (FORMATS, {(ONNX, "tagger")}),
     "albert": (FORMATS, {(ONNX, "masked words")}),
     "distilbert": (FORMATS, {(ONNX, "tagger")}),
     "electra": (FORMATS, {(ONNX, "sentence encoder")}),

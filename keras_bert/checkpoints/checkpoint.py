@@ -33,6 +33,8 @@ SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling
 WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 
 TOKEN_EMBEDDINGS = "encoder/embeddings/token_embeddings"
+# What a discriminator in pre-training adds to the table of tokens, which is that of the generator (DeBERTa).
+TOKEN_DIFFERENCE = f"{TOKEN_EMBEDDINGS}_difference"
 POSITION_EMBEDDINGS = "encoder/embeddings/position_embeddings"
 OUTPUT_BIAS = "masked_lm_head/output_bias"
 MASK_EMBEDDING = "masked_lm_head/mask_embedding"  # of XLNet, whose masked-LM head has no dense layer
@@ -126,6 +128,15 @@ class BertCheckpoint:
 
     def replace(self, **changes) -> "BertCheckpoint":
         return dataclasses.replace(self, **changes)
+
+    def with_whole_table(self) -> "BertCheckpoint":
+        """Returns the checkpoint with the sum of the two tables of a discriminator in pre-training, if it has two."""
+        tensors = dict(self.tensors)
+        difference, table = tensors.pop(TOKEN_DIFFERENCE, None), tensors.get(TOKEN_EMBEDDINGS)
+        if difference is None or table is None:
+            return self
+        tensors[TOKEN_EMBEDDINGS] = table.changed(table.shape, lambda rows: rows + difference.read())
+        return self.replace(tensors=tensors)
 
     @property
     def heads(self) -> tuple[str, ...]:

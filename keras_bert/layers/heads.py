@@ -247,20 +247,28 @@ class ReplacedTokenHead(keras.layers.Layer):
     Args:
         activation: name of the function between the two, as in `BertConfig.hidden_act`.
         initializer_range: standard deviation of the initial kernels.
+        layer_norm_epsilon: added to the variance in the LayerNorm of a head that reads LayerNorm(token + first token),
+            as in DeBERTa-v3. None: the head reads the tokens.
 
     Call arguments:
         hidden: float `[B, S, H]`.
+        first_tokens: float `[B, S, H]` or `[B, 1, H]`, the first token of the sequence of each token, or None.
 
     Returns:
         `[B, S]`, a logit for each token.
 
-    Reference: google-research/electra `run_pretraining.py`, `_get_discriminator_output`.
+    Reference: google-research/electra `run_pretraining.py`, `_get_discriminator_output`; microsoft/DeBERTa
+    `DeBERTa/apps/models/replaced_token_detection_model.py`.
     """
 
-    def __init__(self, activation="gelu_erf", initializer_range=0.02, **kwargs):
+    def __init__(self, activation="gelu_erf", initializer_range=0.02, layer_norm_epsilon=None, **kwargs):
         super().__init__(**kwargs)
         self.activation = activation
         self.initializer_range = initializer_range
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.layer_norm = None
+        if layer_norm_epsilon is not None:
+            self.layer_norm = LayerNorm(layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
 
     def build(self, hidden_shape):
         def dense(units, activation, name):
@@ -274,14 +282,19 @@ class ReplacedTokenHead(keras.layers.Layer):
             layer.build((None, None, hidden_shape[-1]))
             return layer
 
+        if self.layer_norm:
+            self.layer_norm.build(hidden_shape)
         self.dense = dense(hidden_shape[-1], hidden_activation(self.activation), "dense")
         self.output_dense = dense(1, None, "output_dense")
 
-    def call(self, hidden):
+    def call(self, hidden, first_tokens=None):
+        if self.layer_norm:
+            hidden = self.layer_norm(hidden + first_tokens)
         return ops.squeeze(self.output_dense(self.dense(hidden)), -1)
 
-    def compute_output_shape(self, hidden_shape):
+    def compute_output_shape(self, hidden_shape, first_tokens_shape=None):
         return tuple(hidden_shape[:-1])
 
     def get_config(self):
-        return {**super().get_config(), "activation": self.activation, "initializer_range": self.initializer_range}
+        names = ("activation", "initializer_range", "layer_norm_epsilon")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from encoder_contract import check_encoder
+from keras import ops
 from numpy_bert import scatter_weights
 from tiny_checkpoints import assert_same_tensors, random_checkpoint
 
@@ -394,3 +396,19 @@ def test_lora_freezes_a_modernbert_except_its_head():
     enable_lora(model, rank=2)
     trained = {weight.path.rpartition("/")[2] for weight in model.encoder.trainable_weights}
     assert trained == {"lora_kernel_a", "lora_kernel_b"}
+
+
+@pytest.mark.parametrize("variant", ["xlnet", "mpnet", "deberta-v2", "longformer"])
+def test_a_model_with_one_head_computes_rows_alike_and_trains_all_its_weights(variant):
+    encoder = make_encoder(small_config(variant).replace(num_attention_heads=1))
+    scatter_weights(encoder)
+    ids = np.random.default_rng(0).integers(5, 40, (3, 9))
+    batch = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.arange(9) // 5 + 0 * ids}
+    with tf.GradientTape() as tape:
+        vectors = encoder(batch, training=True)["sequence_output"]
+        loss = ops.sum(vectors * np.random.default_rng(1).normal(size=vectors.shape))
+    last = encoder({name: values[-1:] for name, values in batch.items()})["sequence_output"]
+    np.testing.assert_allclose(last[0], vectors[-1], atol=1e-4)
+    variables = [weight.value for weight in encoder.trainable_weights if "distance" in weight.path]
+    assert variables or variant == "longformer"
+    assert None not in tape.gradient(loss, variables)

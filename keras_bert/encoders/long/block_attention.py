@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert.encoders.long.block_patterns import SlidingWindows, SparseBlocks
-from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.attention import SelfAttention, products_of_heads
 from keras_bert.layers.blocks import block_attention, neighbouring_blocks
 from keras_bert.layers.choosing import layouts_for
 from keras_bert.layers.gathering import vectors_at
@@ -139,11 +139,12 @@ class WindowAttention(BlockSelfAttention):
         # q (x W) = (q W') x, and P (x W) = (P x) W. Global tokens are few, so they are projected instead of the row.
         rows = ops.concatenate([hidden, ops.ones((batch_size, length, 1), hidden.dtype)], axis=2)  # [B, S, H + 1]
         rows = ops.expand_dims(rows, 1)
-        query = ops.matmul(query, ops.swapaxes(self._weights_of_heads(self.key_global), 1, 2))  # [B, N, G, H + 1]
+        key_weights = ops.swapaxes(self._weights_of_heads(self.key_global), 1, 2)
+        query = products_of_heads(query, key_weights)  # [B, N, G, H + 1]
         query = ops.reshape(query, (batch_size, 1, -1, self.hidden_size + 1))
         found = self._attention(training)(query, rows, rows, pattern.key_bias)  # [B, 1, N G, H + 1]
         found = ops.reshape(found, (batch_size, self.num_heads, num_global, self.hidden_size + 1))
-        found = ops.matmul(found, self._weights_of_heads(self.value_global))  # [B, N, G, D]
+        found = products_of_heads(found, self._weights_of_heads(self.value_global))  # [B, N, G, D]
         found = layouts_for(training).swap_middle_axes(found, (batch_size, self.num_heads, num_global))
         found = ops.reshape(found, (batch_size, num_global, self.hidden_size))
         is_global = ops.expand_dims(pattern.global_numbers >= 0, 2)
