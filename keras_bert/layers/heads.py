@@ -148,7 +148,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
     def call(self, hidden, token_embeddings):
         # B = batch, P = predictions of a row, E = embedding size, V = vocabulary
-        masked = self.layer_norm(self.dense(ops.reshape(hidden, (-1, self.hidden_size))))  # [B * P, E + X]
+        masked = self.vectors(hidden)  # [B * P, E + X]
         table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
         product = formulas_for(training=True).product_with_rows
         logits = product(masked[:, : self.embedding_size] if self.extra_size else masked, table)  # [B * P, V]
@@ -158,6 +158,15 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
         return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
+
+    def vectors(self, hidden):
+        """Returns the vectors whose products with the table are the logits, without the bias: `[T, E + X]`."""
+        return self.layer_norm(self.dense(ops.reshape(hidden, (-1, self.hidden_size))))
+
+    def table(self, token_embeddings):
+        """Returns the table of these products, `[vocab_size, E + X]`."""
+        table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
+        return ops.concatenate([table, self.extra_output_embeddings], axis=1) if self.extra_size else table
 
     def compute_output_shape(self, hidden_shape, token_embeddings_shape=None):
         return (*hidden_shape[:-1], self.vocab_size)
