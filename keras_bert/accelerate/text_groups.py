@@ -49,18 +49,18 @@ def largest_products(vectors, is_token, table, training: bool = False):
         training: whether a backward pass follows.
 
     Returns:
-        `[B, V]` of that dtype; its smallest number for a text without tokens.
+        `[B, V]` in at least float32; the smallest number for a text without tokens.
     """
 
     def largest(vectors, is_token):
         length, width = tf.shape(vectors)[1], vectors.shape[2]
         products = tf.matmul(tf.reshape(vectors, [-1, width]), table, transpose_b=True)
-        products = tf.reshape(products, [-1, length, table.shape[0]])
-        return tf.where(is_token[:, :, tf.newaxis], products, products.dtype.min)
+        products = tf.reshape(tf.cast(products, dtype), [-1, length, table.shape[0]])
+        return tf.where(is_token[:, :, tf.newaxis], products, dtype.min)
 
-    table = tf.convert_to_tensor(table)
+    table, dtype = tf.convert_to_tensor(table), tf.float64 if vectors.dtype == tf.float64 else tf.float32
     if not training or not lengths_may_vary():
-        return _grouped(lambda *texts: [tf.reduce_max(largest(*texts), axis=1)], vectors, is_token, table)[0]
+        return _grouped(lambda *texts: [tf.reduce_max(largest(*texts), axis=1)], vectors, is_token, table, [dtype])[0]
 
     def with_columns(vectors, is_token):
         products = largest(vectors, is_token)
@@ -68,17 +68,16 @@ def largest_products(vectors, is_token, table, training: bool = False):
 
     @tf.custom_gradient
     def forward(vectors, table):
-        found, columns = _grouped(with_columns, vectors, is_token, table, [vectors.dtype, tf.int32])
+        found, columns = _grouped(with_columns, vectors, is_token, table, [dtype, tf.int32])
 
         def gradient(upstream):
-            dtype = tf.float64 if upstream.dtype == tf.float64 else tf.float32
             places = tf.where(upstream != 0)  # int64 [N, 2]
             length = tf.shape(vectors, tf.int64)[1]
             tokens = places[:, 0] * length + tf.cast(tf.gather_nd(columns, places), tf.int64)
             flat = tf.reshape(vectors, [-1, vectors.shape[2]])
             shape = tf.stack([tf.shape(flat, tf.int64)[0], tf.shape(table, tf.int64)[0]])
-            values = tf.cast(tf.gather_nd(upstream, places), dtype)
-            sparse = tf.SparseTensor(tf.stack([tokens, places[:, 1]], axis=1), values, shape)
+            tokens = tf.stack([tokens, places[:, 1]], axis=1)
+            sparse = tf.SparseTensor(tokens, tf.gather_nd(upstream, places), shape)
             to_vectors = tf.sparse.sparse_dense_matmul(sparse, tf.cast(table, dtype))
             to_table = tf.sparse.sparse_dense_matmul(sparse, tf.cast(flat, dtype), adjoint_a=True)
             to_vectors = tf.reshape(to_vectors, tf.shape(vectors))
@@ -89,11 +88,10 @@ def largest_products(vectors, is_token, table, training: bool = False):
     return forward(vectors, table)
 
 
-def _grouped(compute, vectors, is_token, table, dtypes=None) -> list:
+def _grouped(compute, vectors, is_token, table, dtypes) -> list:
     """Returns the tensors `[B, V]` of `compute(vectors, is_token)`, for groups of the B texts one after the other."""
     if not lengths_may_vary():  # XLA
         return compute(vectors, is_token)
-    dtypes = dtypes or [vectors.dtype]
     num_texts, num_products = tf.shape(vectors)[0], tf.shape(vectors)[1] * table.shape[0]
     at_once = tf.maximum(PRODUCTS_AT_ONCE // num_products, 1)
     num_groups = tf.maximum(-(-num_texts // at_once), 1)  # zero texts form a group too, which has the right shape

@@ -20,7 +20,6 @@ from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers import vocabulary_pooling
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
-from keras_bert.serving import load
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.sparse.losses import SpladeLoss
@@ -95,6 +94,14 @@ def test_texts_in_groups_have_the_weights_and_gradients_of_one_product(pooling, 
     for at_once in (1, 2 * 3 * 7, 10**6):
         for one, other in zip(found(at_once, text_groups), expected, strict=True):
             np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-12)
+
+
+@pytest.mark.parametrize("pooling", ["max", "sum"])
+def test_mixed_precision_gives_nearly_the_same_weights(pooling):
+    model, mixed = encoder(pooling_strategy=pooling), encoder(pooling_strategy=pooling, dtype="mixed_bfloat16")
+    mixed.set_weights(model.get_weights())
+    assert mixed(ROWS).dtype == tf.float32
+    np.testing.assert_allclose(np.asarray(mixed(ROWS)), np.asarray(model(ROWS)), atol=0.1)
 
 
 def test_vectors_are_rows_of_a_sparse_array_and_do_not_depend_on_the_batch():
@@ -287,14 +294,3 @@ def test_signatures_return_the_tokens_with_the_largest_weights(static_queries):
             np.testing.assert_allclose(answer.weights, [weight for _, weight in pairs], atol=1e-6)
         assert (found["token_ids"] >= 0).sum() == sum(map(len, model.decode(vectors, top_k=4)))
     assert answer.readable().splitlines()[0] == f"  {answer.tokens[0]}  {answer.weights[0]:.4f}"
-
-
-@pytest.mark.slow
-def test_an_export_with_static_queries_encodes_as_the_model(tmp_path):
-    model = encoder(static_queries=True)
-    model.export_for_serving(tmp_path / "export")
-    loaded = load(tmp_path / "export")
-    for ask in (loaded.encode_query, loaded.encode_document):
-        found, expected = ask(TEXTS), getattr(model, ask.__name__)(TEXTS)
-        np.testing.assert_allclose(found.toarray(), expected.toarray(), atol=1e-5)
-    assert loaded.evaluate((TEXTS, OTHERS), verbose=0) == pytest.approx(model.evaluate((TEXTS, OTHERS), verbose=0))

@@ -148,3 +148,11 @@ def test_other_models_take_the_encoder_and_the_head(is_static, written):
     MaskedLM.from_pretrained(written(is_static))
     with pytest.raises(InputError, match="turn texts into vectors by .* of a SparseEncoder"):
         BertEncoder.from_pretrained(written(is_static)).export_for_serving("x")
+
+
+def test_a_prompt_for_documents_has_the_name_that_counts_there(tmp_path):
+    checkpoint = random_checkpoint(form.MASKED_LM)
+    model = model_of(SparseEncoder, checkpoint, prompts={"passage": "the "}, default_prompt="passage")
+    model.save_pretrained(tmp_path / "folder", format="huggingface")
+    prompts = json.loads((tmp_path / "folder" / SETTINGS).read_text())["prompts"]
+    assert prompts == {"passage": "the ", "document": "the ", "query": "the "}
