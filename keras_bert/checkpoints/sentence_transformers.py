@@ -257,13 +257,7 @@ def _read_dense(folder: str, width: int, trust_pickle: bool) -> tuple[dict, dict
     _DENSE_KEYS.check(values, file)
     activation = named_activation(values, "activation_function", _ACTIVATIONS, file) or "tanh"
     units, use_bias = member(values, "out_features", int, file, 0), member(values, "bias", bool, file, True)
-    weights = os.path.join(folder, _WEIGHTS_FILE)
-    if os.path.isfile(weights):
-        stored = read_safetensors(weights)
-    else:
-        weights = os.path.join(folder, _TORCH_FILE)
-        check_stored_file(weights)
-        stored = read_torch_file(weights, trust_pickle)
+    weights, stored = read_module_weights(folder, trust_pickle)
     use_residual = member(values, "use_residual", bool, file, False)
     shapes = {"linear.weight": (units, width)} | ({"linear.bias": (units,)} if use_bias else {})
     if use_residual and units != width:
@@ -279,6 +273,16 @@ def _read_dense(folder: str, width: int, trust_pickle: bool) -> tuple[dict, dict
         tensors["residual"] = stored["residual.weight"].changed((width, units), lambda array: array.T)
     settings = {"units": units, "activation": activation, "use_bias": use_bias}
     return settings | ({"use_residual": True} if use_residual else {}), tensors
+
+
+def read_module_weights(folder: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:
+    """Returns the weights file of a module and its tensors. Prefers safetensors to pickles."""
+    file = os.path.join(folder, _WEIGHTS_FILE)
+    if os.path.isfile(file):
+        return file, read_safetensors(file)
+    file = os.path.join(folder, _TORCH_FILE)
+    check_stored_file(file)
+    return file, read_torch_file(file, trust_pickle)
 
 
 def _write_dense(checkpoint: BertCheckpoint, folder: str, number: int, settings: Mapping, width: int) -> int:

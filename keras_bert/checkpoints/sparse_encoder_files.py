@@ -6,6 +6,7 @@ queries have a SparseStaticEmbedding.
 Reference: sentence-transformers 6.2, `SparseEncoder`, `SpladePooling`, `SparseStaticEmbedding` and `Router`.
 """
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping
@@ -13,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.checkpoints.checkpoint import QUERY_WEIGHTS, BertCheckpoint, StoredTensor, check_stored_file
+from keras_bert.checkpoints.checkpoint import QUERY_WEIGHTS, BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE, read_tokenizer, write_tokenizer
 from keras_bert.checkpoints.router_files import DOCUMENT, QUERY, ROUTER, read_router, write_router
-from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.sentence_settings import (
     LENGTH_FILE,
     LENGTH_KEYS,
@@ -33,8 +34,8 @@ from keras_bert.checkpoints.sentence_transformers import (
     SPARSE_ENCODER,
     TRANSFORMER,
     modules_of,
+    read_module_weights,
 )
-from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.columns import is_float32
@@ -50,23 +51,17 @@ _TYPES = {
     _SPLADE_POOLING: "sentence_transformers.sparse_encoder.modules.splade_pooling.SpladePooling",
     _STATIC: "sentence_transformers.sparse_encoder.modules.sparse_static_embedding.SparseStaticEmbedding",
 }
-_CONFIG_FILE, _WEIGHTS_FILE, _TORCH_FILE = "config.json", "model.safetensors", "pytorch_model.bin"
+_CONFIG_FILE, _WEIGHTS_FILE = "config.json", "model.safetensors"
 _WEIGHT = f"{QUERY_WEIGHTS}/weight"
 _TASK = "fill-mask"
-_LENGTH_KEYS = KnownKeys(
-    used=LENGTH_KEYS.used,
-    harmless=LENGTH_KEYS.harmless,
-    fixed={
-        **LENGTH_KEYS.fixed,
-        "transformer_task": (_TASK,),
-        "modality_config": ({"text": {"method": "forward", "method_output_name": "logits"}},),
-    },
+_LOGITS = {"text": {"method": "forward", "method_output_name": "logits"}}
+_LENGTH_KEYS = dataclasses.replace(
+    LENGTH_KEYS, fixed={**LENGTH_KEYS.fixed, "transformer_task": (_TASK,), "modality_config": (_LOGITS,)}
 )
-_SETTINGS_KEYS = KnownKeys(
+_SETTINGS_KEYS = dataclasses.replace(
+    SETTINGS_KEYS,
     used=("prompts", "default_prompt_name", "model_type", "max_active_dims"),
-    harmless=SETTINGS_KEYS.harmless,
     fixed={"similarity_fn_name": ("dot",)},
-    refused=SETTINGS_KEYS.refused,
 )
 _CHOICES = {"pooling_strategy": ("max", "sum"), "activation_function": ("relu", "log1p_relu")}
 _SIZES = ("embedding_dimension", "word_embedding_dimension")
@@ -168,13 +163,7 @@ def _read_static(
     table = member(values, "path", str, file)
     if table is not None:
         return arguments, _weights_by_token(path, folder, os.path.basename(table), vocabulary)
-    weights = os.path.join(folder, _WEIGHTS_FILE)
-    if os.path.isfile(weights):
-        stored = read_safetensors(weights)
-    else:
-        weights = os.path.join(folder, _TORCH_FILE)
-        check_stored_file(weights)
-        stored = read_torch_file(weights, trust_pickle)
+    weights, stored = read_module_weights(folder, trust_pickle)
     if list(stored) != ["weight"]:
         raise InputError(f"{weights} must have one tensor, weight. Received: {', '.join(stored)[:200]}")
     return arguments, stored["weight"]

@@ -26,7 +26,7 @@ SETTINGS = [
     ("electra", {}),
     ("distilbert", {"pooling_strategy": "sum", "activation_function": "log1p_relu", "max_seq_length": 7}),
     ("distilbert", {"static_queries": True, "max_query_length": 3, "prompts": {"query": "the ", "passage": "fox "}}),
-    ("distilbert", {"max_active_dims": 3, "default_route": "document"}),
+    ("distilbert", {"static_queries": True, "max_active_dims": 2, "default_route": "query"}),
     ("roberta", {"static_queries": True}),
     ("xlm-roberta", {}),
     ("mpnet", {}),

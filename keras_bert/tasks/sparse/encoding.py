@@ -37,6 +37,7 @@ class SparseEncoding(Prompts):
         self,
         texts: Any,
         *,
+        task: str | None = None,
         prompt: str | None = None,
         max_active_dims: int | None = None,
         batch_size: int = 32,
@@ -47,49 +48,41 @@ class SparseEncoding(Prompts):
 
         Args:
             texts: strings; a single one is a list of one.
-            prompt: the name of the prompt that is put before each text; "" for none, None for the model's default.
+            task: what the texts are, "query" or "document"; None for the `default_route`, with the default prompt.
+            prompt: the name of the prompt that is put before each text; "" for none, None for that of the task.
             max_active_dims: only so many of the largest weights of each text are kept; None for the model's number.
             batch_size: texts computed at once.
             max_seq_length: longer texts are cut to this many tokens; None for the length of the model.
             on_progress: called after each batch with the number of texts in it.
 
         Raises:
-            InputError: the model has no vocabulary or no such prompt, or a number is out of range.
+            InputError: the model has no vocabulary or no such prompt, the task is unknown, or a number is out of range.
         """
-        options = {"prompt": prompt, "max_active_dims": max_active_dims, "batch_size": batch_size}
-        options |= {"max_seq_length": max_seq_length, "on_progress": on_progress}
-        return self._encode(texts, self.default_route, **options)
-
-    def encode_query(self, texts: Any, *, prompt: str | None = None, **options: Any) -> Any:
-        """As `encode`, for queries: the default prompt is "query", if there is one. Options are those of `encode`."""
-        return self._encode(texts, QUERY, prompt=self.prompt_for(QUERY) if prompt is None else prompt, **options)
-
-    def encode_document(self, texts: Any, *, prompt: str | None = None, **options: Any) -> Any:
-        """As `encode`, for documents: the default prompt is the first of "document", "passage" and "corpus"."""
-        return self._encode(texts, DOCUMENT, prompt=self.prompt_for(DOCUMENT) if prompt is None else prompt, **options)
-
-    def _encode(
-        self,
-        texts: Any,
-        role: str,
-        prompt: str | None = None,
-        max_active_dims: int | None = None,
-        batch_size: int = 32,
-        max_seq_length: int | None = None,
-        on_progress: Callable[[int], None] = lambda num_texts: None,
-    ) -> Any:
+        role = self.default_route if task is None else task
+        if role not in ROLES:
+            raise InputError(f"task must be {QUERY!r}, {DOCUMENT!r} or None. Received: {role!r:.100}")
+        if prompt is None and task is not None:
+            prompt = self.prompt_for(task)
         prefix, tokenizer = self.prompt(prompt), tokenizer_of(self)
         length = checked_length(self.config, self.max_seq_length if max_seq_length is None else max_seq_length)
         is_static = role == QUERY and self.static_queries
         if is_static and max_seq_length is None:
             length = (self.max_query_length or length) + self.vocabulary.special_tokens.num_special(1)
         checked = (prefix + checked_text(text, f"text {n}") for n, text in enumerate(iterate_column(texts, "texts"), 1))
+        count = self.max_active_dims if max_active_dims is None else max_active_dims
         found = []
         for window in iter(lambda: list(itertools.islice(checked, _WINDOW)), []):
             rows = text_rows(window, None, tokenizer, length).rows
-            found.append(vectors_of_rows(self, rows, is_static, batch_size, on_progress=on_progress))
-        vectors = _stacked(found, self.config.vocab_size)
-        return vectors if max_active_dims is None else strongest(vectors, max_active_dims)
+            found.append(vectors_of_rows(self, rows, is_static, count, batch_size, on_progress=on_progress))
+        return _stacked(found, self.config.vocab_size)
+
+    def encode_query(self, texts: Any, *, prompt: str | None = None, **options: Any) -> Any:
+        """As `encode`, for queries: the default prompt is "query", if there is one. Options are those of `encode`."""
+        return self.encode(texts, task=QUERY, prompt=prompt, **options)
+
+    def encode_document(self, texts: Any, *, prompt: str | None = None, **options: Any) -> Any:
+        """As `encode`, for documents: the default prompt is the first of "document", "passage" and "corpus"."""
+        return self.encode(texts, task=DOCUMENT, prompt=prompt, **options)
 
     def static_weights(self) -> np.ndarray:
         """Returns the weights of the tokens of static queries, float32 `[V]`."""
@@ -140,6 +133,7 @@ def vectors_of_rows(
     model: Any,
     rows: TokenRows,
     is_static: bool,
+    max_active_dims: int | None,
     batch_size: int = 32,
     calls: Calls | None = None,
     on_progress: Callable[[int], Any] = lambda num_texts: None,
@@ -150,6 +144,7 @@ def vectors_of_rows(
         model: a `SparseEncoder` or its loaded export.
         rows: N rows.
         is_static: whether the texts are queries of a model with static ones.
+        max_active_dims: the number of weights to keep; None for all.
         batch_size, calls, on_progress: as for `run_batches`.
     """
     from scipy.sparse import csr_array
@@ -157,23 +152,24 @@ def vectors_of_rows(
     size = model.config.vocab_size
     if is_static:
         on_progress(len(rows))
-        return _static_vectors(rows, model.static_weights())
+        return strongest(_static_vectors(rows, model.static_weights()), max_active_dims)
     model.warn_if_untrained()
     found, order = [], []
     for numbers, outputs in run_batches(forward_function(model), rows, batch_size, calls, on_progress):
         dense = np.asarray(outputs, np.float32)
         check_numbers(dense, "row of a batch")
-        vectors = csr_array(dense)
-        found.append(vectors if model.max_active_dims is None else strongest(vectors, model.max_active_dims))
+        found.append(strongest(csr_array(dense), max_active_dims))
         order.append(numbers)
     stacked = _stacked(found, size)
     return stacked[np.argsort(np.concatenate(order))] if order else stacked
 
 
-def strongest(vectors: Any, count: int) -> Any:
-    """Returns CSR vectors with the `count` largest weights of each row. Raises `InputError` for a count below 1."""
+def strongest(vectors: Any, count: int | None) -> Any:
+    """Returns CSR vectors with the `count` largest weights of each row, None for all. Raises `InputError` below 1."""
     from scipy.sparse import csr_array
 
+    if count is None:
+        return vectors
     if not isinstance(count, (int, np.integer)) or count < 1:
         raise InputError(f"max_active_dims must be a whole number from 1. Received: {count!r:.100}")
     kept = [

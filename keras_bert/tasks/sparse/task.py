@@ -1,7 +1,5 @@
 """Queries with documents, for `SparseEncoder`."""
 
-import os
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,12 +7,11 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.base import Answered, ExampleRows
+from keras_bert.tasks.base import ExampleRows
 from keras_bert.tasks.embedding.examples import TEXTS
 from keras_bert.tasks.embedding.scores import scores_of_pairs
 from keras_bert.tasks.embedding.task import EmbeddingTask, forget_traces
 from keras_bert.tasks.prediction import Calls
-from keras_bert.tasks.report_files import aligned, write_text
 from keras_bert.tasks.sparse.encoding import num_active, rows_of_columns, vectors_of_rows
 from keras_bert.tasks.sparse.examples import SparseExamples
 from keras_bert.tokenization.user_inputs import as_list, as_texts
@@ -63,7 +60,7 @@ class SparseTask(EmbeddingTask):
         for number, column in enumerate(rows_of_columns(rows)):
             is_query = number == 0 if rows.rows_per_example > 1 else self.model.default_route == "query"
             is_static = is_query and self.model.static_queries
-            found.append(vectors_of_rows(self.model, column, is_static, batch_size, calls))
+            found.append(vectors_of_rows(self.model, column, is_static, self.model.max_active_dims, batch_size, calls))
         return tuple(found)
 
     def answers(self, examples: SparseExamples, example_rows: ExampleRows, outputs: tuple) -> Any:
@@ -84,16 +81,3 @@ class SparseTask(EmbeddingTask):
 
         found = scores_of_pairs(examples.columns, products, is_worst)
         return found | {"query_active_dims": num_active([queries]), "document_active_dims": num_active(documents)}
-
-    def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
-        """Writes report.txt with the scores."""
-        table = aligned(["score", "value"], [list(item) for item in scores.items()])
-        write_text(os.path.join(folder, "report.txt"), table)
-
-    def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
-        """Writes NAME_vectors_1.npz, ..., for each column of texts: what `scipy.sparse.load_npz` reads."""
-        from scipy.sparse import save_npz
-
-        parts = answered.answers if isinstance(answered.answers, tuple) else (answered.answers,)
-        for number, vectors in enumerate(parts, start=1):
-            save_npz(os.path.join(folder, f"{name}_vectors_{number}.npz"), vectors)

@@ -149,6 +149,9 @@ def test_only_the_largest_weights_are_kept_and_named():
     assert (np.diff(best.indptr) == 2).all()
     assert vectors.nnz > best.nnz
     np.testing.assert_array_equal(best.toarray(), model.encode(TEXTS, max_active_dims=2).toarray())
+    assert limited.encode(TEXTS, max_active_dims=9).nnz == vectors.nnz
+    static = encoder(static_queries=True, max_active_dims=2).encode_query("the quick brown fox")
+    assert [token for token, _ in model.decode(static[0])] == ["fox", "brown"]
     pairs = model.decode(vectors, top_k=2)
     assert pairs == limited.decode(best)
     assert pairs[1] == model.decode(vectors[1], top_k=2)
@@ -177,6 +180,10 @@ def test_similarity_is_the_product_of_vectors():
             r"\[texts, 10\]. Received the shape \(2, 3\)",
         ),
         (lambda model: model.encode("fox", max_active_dims=0), "max_active_dims must be a whole number from 1. Rec"),
+        (
+            lambda model: model.encode("fox", task="image"),
+            "task must be 'query', 'document' or None. Received: 'image'",
+        ),
         (lambda model: model.encode("fox", prompt="title"), "has no prompt 'title'"),
         (lambda model: model.evaluate(TEXTS), "single texts have no scores"),
         (lambda model: model.fit(TEXTS), "nothing to learn from single texts"),
