@@ -127,6 +127,7 @@ TASKS: dict[str, str | Task] = {
     "SentenceEncoder": f"{_TASKS_FOLDER}.embedding.entry.SENTENCE_ENCODER",
     "SequenceClassifier": f"{_TASKS_FOLDER}.classification.entry.SEQUENCE_CLASSIFIER",
     "SentenceClassifier": f"{_TASKS_FOLDER}.classification.entry.SENTENCE_CLASSIFIER",
+    "SparseEncoder": f"{_TASKS_FOLDER}.sparse.entry.SPARSE_ENCODER",
     "CrossEncoder": f"{_TASKS_FOLDER}.ranking.entry.CROSS_ENCODER",
     "TokenClassifier": f"{_TASKS_FOLDER}.tagging.entry.TOKEN_CLASSIFIER",
     "SpanClassifier": f"{_TASKS_FOLDER}.question_answering.entry.SPAN_CLASSIFIER",

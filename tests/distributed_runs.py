@@ -33,6 +33,8 @@ from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.sparse.losses import SpladeLoss
+from keras_bert.tasks.sparse.model import SparseEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.text_to_text.model import TextToText
 
@@ -203,6 +205,12 @@ SETTINGS = {
         lambda: AdamW(schedule()),
         embedding_data,
         {},
+    ),
+    "sparse": (
+        lambda: SparseEncoder(config(), static_queries=True),
+        lambda: AdamW(schedule()),
+        embedding_data,
+        {"loss": SpladeLoss(document_regularizer_weight=0.01)},
     ),
     "text_to_text": (lambda: TextToText(config()), lambda: AdamW(schedule()), text_to_text_data, {}),
     "distilled": (distilled_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),

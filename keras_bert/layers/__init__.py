@@ -21,5 +21,6 @@ heads.py                pooler and masked-LM head
 token_replacement.py    draws tokens from a masked LM and puts them into rows
 span_boundary.py        the tokens of a masked span from the two tokens beside it: SpanBERT
 text_pooling.py         the vectors of tokens -> one vector for the text
+vocabulary_pooling.py   the vectors of tokens -> a weight for each token of the vocabulary: SPLADE
 layer_mixture.py        a learnt weighted mean of the vectors of several layers
 """

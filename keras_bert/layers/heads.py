@@ -158,9 +158,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
     def call(self, hidden, token_embeddings):
         # B = batch, P = predictions of a row, E = embedding size, V = vocabulary
-        masked = ops.reshape(hidden, (-1, self.hidden_size))
-        if self.has_transform:
-            masked = self.layer_norm(self.dense(masked))  # [B * P, E + X]
+        masked = self.vectors(hidden)  # [B * P, E + X]
         table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
         product = formulas_for(training=True).product_with_rows
         logits = product(masked[:, : self.embedding_size] if self.extra_size else masked, table)  # [B * P, V]
@@ -172,6 +170,16 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         if self.has_bias:
             logits = logits + ops.cast(self.output_bias, dtype)
         return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
+
+    def vectors(self, hidden):
+        """Returns the vectors whose products with the table are the logits, without the bias: `[T, E + X]`."""
+        flat = ops.reshape(hidden, (-1, self.hidden_size))
+        return self.layer_norm(self.dense(flat)) if self.has_transform else flat
+
+    def table(self, token_embeddings):
+        """Returns the table of these products, `[vocab_size, E + X]`."""
+        table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
+        return ops.concatenate([table, self.extra_output_embeddings], axis=1) if self.extra_size else table
 
     def compute_output_shape(self, hidden_shape, token_embeddings_shape=None):
         return (*hidden_shape[:-1], self.vocab_size)
