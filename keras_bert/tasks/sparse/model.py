@@ -140,7 +140,8 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         vectors = ops.reshape(vectors, (*ops.shape(hidden)[:2], vectors.shape[-1]))
         table = head.table(ops.convert_to_tensor(self.encoder.embeddings.token_embeddings))
         table = ops.cast(table, vectors.dtype)  # in mixed precision
-        bias = ops.cast(head.output_bias, self._logits_dtype)
+        bias = head.output_bias if head.has_bias else ops.zeros(self.config.vocab_size)
+        bias = ops.cast(bias, self._logits_dtype)
         pooling = {"pooling": self.pooling_strategy, "activation": self.activation_function, "training": training}
         return vocabulary_weights(vectors, inputs[features.INPUT_MASK], table, bias, **pooling)
 
