@@ -40,6 +40,7 @@ COMMANDS = {
         "word_senses",
         "summarize",
         "search_sentences",
+        "evaluate_search",
         "export_model",
         "ask_saved_model",
         "serve",

@@ -19,6 +19,7 @@ generate_text.py          a prompt -> text
 embed_sentences.py        texts -> one vector each
 extract_features.py       texts -> vectors of tokens, layer by layer
 search_sentences.py       a query -> the most similar texts
+evaluate_search.py        a judged collection -> scores of a search in it
 word_senses.py            sentences with a word -> a picture of its senses
 summarize.py              a text -> its main sentences
 export_model.py           model folder -> SavedModel

@@ -3,6 +3,7 @@
 text_vectors.py          sentence embeddings, and features of tokens
 vector_files.py          files of both
 vector_index.py          search over sentence embeddings, and its folder
+search_scores.py         scores of a search, with and without re-ranking, in a judged collection
 neighbour_graph.py       the graph for approximate search, by FAISS
 static_distillation.py   a vector for each token, distilled from an encoder
 hard_negatives.py        similar texts that are not relevant, for training

@@ -20,6 +20,7 @@ TEXTS = "--input_file={texts}"
         ("run_scripts.fill_mask", [CHECKPOINT, TEXTS], "output_file"),
         ("run_scripts.word_senses", [CHECKPOINT, TEXTS, "--word=a", "--noplot"], "output_dir"),
         ("run_scripts.search_sentences", [CHECKPOINT, TEXTS], "index_dir"),
+        ("run_scripts.evaluate_search", [CHECKPOINT, "--data_dir=no_such_data"], "index_dir"),
         ("run_scripts.evaluate_squad", ["no_such_data", "no_such_predictions"], "out_file"),
         ("run_scripts.convert_checkpoint", ["--input=no_such_checkpoint"], "output"),
         ("run_scripts.export_model", ["--model_dir=no_such_model"], "output_dir"),

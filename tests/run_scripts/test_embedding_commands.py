@@ -12,7 +12,7 @@ from keras_bert.tasks.embedding.losses import CosineRegression, InBatchNegatives
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.training.run_folder import RunFolder
-from run_scripts import run_classifier, run_embeddings, search_sentences
+from run_scripts import evaluate_search, run_classifier, run_embeddings, search_sentences
 
 ROWS = [
     ("the quick fox", "quick fox", "brown the", 4.5, "fast"),
@@ -94,6 +94,35 @@ def test_a_search_ranks_what_it_finds(files, run_here, eagerly, without_graphs):
     assert len(VectorIndex.load(files / "index")) == 5
     ranked = reranker.rank("fox", ["the fox", "brown the", "quick"], top_k=2)
     assert printed.out.splitlines()[-3:] == ["fox", *(f"  {one.score:.4f}  {one.text}" for one in ranked)]
+
+
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")  # but for tf.data
+def test_a_search_in_a_judged_collection_is_scored_in_one_table(files, run_here, eagerly, without_graphs):
+    (files / "qrels").mkdir()
+    (files / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\n")
+    texts = {"d1": "brown the", "d2": "the fox", "d3": "quick"}
+    lines = [json.dumps({"_id": name, "title": "", "text": text}) + "\n" for name, text in texts.items()]
+    (files / "corpus.jsonl").write_text("".join(reversed(lines)))
+    (files / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": "the fox"}) + "\n")
+    scoring = [f"--init_checkpoint={files / 'bert'}", f"--data_dir={files}", f"--index_dir={files / 'index'}", "--ks=1"]
+    code, printed = run_here(evaluate_search, *scoring)
+    assert code == 0, printed.err
+    assert printed.out.splitlines()[-5:] == [
+        "score     search",
+        *(f"{name + '@1':8}  1.0000" for name in ("ndcg", "mrr", "map", "recall")),
+    ]
+    assert "Queries: 1, each ranked against all documents: 3" in printed.out
+    reranker = CrossEncoder.from_pretrained(files / "bert")
+    reranker.new_parts.set_trained()
+    reranker.save_pretrained(files / "reranker")
+    code, printed = run_here(evaluate_search, *scoring, f"--reranker={files / 'reranker'}")  # reads the index
+    assert code == 0, printed.err
+    assert "search  re-ranked" in printed.out
+    code, printed = run_here(evaluate_search, *scoring, "--max_seq_length=9")
+    assert code == 1
+    assert "was made with --max_seq_length=None. Received: 9" in printed.err
+    code, printed = run_here(evaluate_search, *scoring, "--ks=1,a")
+    assert "--ks must be whole numbers" in printed.err
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Scores of sentence embeddings: retrieval, similarity and labels of nearest neighbours."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -11,6 +12,8 @@ from keras_bert.tasks.classification.scores import regression_scores
 
 _QUERIES_AT_ONCE = 256
 _DEPTH = 100  # the number of ranks that count
+# Score -> the numbers of ranks that count, unless others are asked for.
+_DEPTHS: Mapping[str, Sequence[int]] = {"mrr": (10,), "ndcg": (10,), "map": (_DEPTH,)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,9 +46,11 @@ class TiedRanking:
             sizes, hits = (np.stack(pair, axis=1).reshape(-1) for pair in ((sizes - hits, hits), (0 * hits, hits)))
         return cls(sizes[sizes > 0], hits[sizes > 0])
 
-    def scores(self, num_relevant: int, ks: Sequence[int]) -> dict[str, float]:
+    def scores(
+        self, num_relevant: int, ks: Sequence[int], depths: Mapping[str, Sequence[int]] = _DEPTHS
+    ) -> dict[str, float]:
         """Returns the scores of `retrieval_scores` for one query: the means over all orders of tied documents."""
-        depth = max(_DEPTH, *ks)
+        depth = _deepest(ks, depths)
         firsts = np.cumsum(self.sizes) - self.sizes
         group = np.repeat(np.arange(len(firsts)), np.clip(depth - firsts, 0, self.sizes))
         ranks = np.arange(1, len(group) + 1)
@@ -58,19 +63,25 @@ class TiedRanking:
         for k in ks:
             found[f"accuracy@{k}"] = 1.0 - none_before[min(k, len(ranks))]
             found[f"recall@{k}"] = is_hit[:k].sum() / num_relevant
-        found["mrr@10"] = ((none_before[:-1] - is_miss) / ranks)[:10].sum()
-        discounts = 1 / np.log2(np.arange(2, 12))
-        ideal = discounts[: min(num_relevant, 10)].sum()
-        found["ndcg@10"] = (is_hit[:10] * discounts[: len(ranks[:10])]).sum() / ideal
+        for k in depths["mrr"]:
+            found[f"mrr@{k}"] = ((none_before[:-1] - is_miss) / ranks)[:k].sum()
+        discounts = 1 / np.log2(np.arange(2, depth + 2))
+        for k in depths["ndcg"]:
+            ideal = discounts[: min(num_relevant, k)].sum()
+            found[f"ndcg@{k}"] = (is_hit[:k] * discounts[: len(ranks[:k])]).sum() / ideal
         # The relevant documents until a rank, if the one at this rank is relevant.
         others = (place - 1) * (hits - 1) / np.maximum(size - 1, 1)
         until = (np.cumsum(self.hits) - self.hits)[group] + 1 + others
-        found["map@100"] = (is_hit * until / ranks)[:_DEPTH].sum() / min(num_relevant, _DEPTH)
+        for k in depths["map"]:
+            found[f"map@{k}"] = (is_hit * until / ranks)[:k].sum() / min(num_relevant, k)
         return found
 
 
 def retrieval_scores(
-    rankings: Sequence[Sequence[int]], relevant: Sequence[Collection[int]], ks: Sequence[int] = (1, 5, 10)
+    rankings: Sequence[Sequence[int]],
+    relevant: Sequence[Collection[int]],
+    ks: Sequence[int] = (1, 5, 10),
+    depths: Mapping[str, Sequence[int]] = _DEPTHS,
 ) -> dict[str, float]:
     """Returns the mean scores of ranked lists.
 
@@ -78,11 +89,13 @@ def retrieval_scores(
         rankings: for each query the numbers of the documents that were found, the best first, without repetitions.
         relevant: for each query the numbers of all relevant documents, at least one.
         ks: the numbers of ranks for `accuracy@k` and `recall@k`.
+        depths: those for "mrr", "ndcg" and "map".
 
     Returns:
         For each k, `accuracy@k`, the share of queries with a relevant document among the first k, and `recall@k`, the
         share of a query's relevant documents among the first k. `mrr@10`, the reciprocal rank of the first relevant
-        document, 0 beyond rank 10. `ndcg@10`. `map@100`, the mean average precision of the first 100.
+        document, 0 beyond rank 10. `ndcg@10`. `map@100`, the mean average precision of the first 100. These three have
+        other numbers of ranks if `depths` say so.
 
     Raises:
         InputError: there are no queries, the lengths differ, or a query has no relevant document.
@@ -103,9 +116,13 @@ def retrieval_scores(
         right = set(right)
         if not right:
             raise InputError(f"Query {number} has no relevant document. Leave it out.")
-        hits = np.array([document in right for document in ranking[: max(_DEPTH, *ks)]], int)
-        found.append(TiedRanking(np.ones_like(hits), hits).scores(len(right), ks))
+        hits = np.array([document in right for document in ranking[: _deepest(ks, depths)]], int)
+        found.append(TiedRanking(np.ones_like(hits), hits).scores(len(right), ks, depths))
     return mean_scores(found)
+
+
+def _deepest(ks: Sequence[int], depths: Mapping[str, Sequence[int]]) -> int:
+    return max(itertools.chain(ks, *depths.values()))
 
 
 def mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:

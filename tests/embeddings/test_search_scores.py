@@ -1,0 +1,87 @@
+"""Scores of a search: every query against the whole corpus, the lowest id first among equal scores."""
+
+import numpy as np
+import pytest
+
+from keras_bert.embeddings import vector_index
+from keras_bert.embeddings.search_scores import evaluate_search
+from keras_bert.embeddings.vector_index import VectorIndex
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.ranking.answers import ranked_texts
+
+# The query is nearest to "near"; "tied" and "too" are equally far; "far" is last.
+VECTORS = {"query": (1.0, 0.0), "near": (0.8, 0.6), "tied": (0.6, 0.8), "too": (0.6, 0.8), "far": (0.0, 1.0)}
+# "d10" comes before "d2", as texts do.
+CORPUS = {"d2": "tied", "d3": "far", "d10": "too", "d1": "near"}
+QUERIES = {"q0": "far", "q1": "query"}
+
+
+@pytest.fixture(autouse=True)
+def vectors(monkeypatch):
+    def embed(model, texts, role, **options):
+        return np.array([VECTORS[text] for text in texts], np.float32)
+
+    monkeypatch.setattr(vector_index, "search_vectors", embed)
+    monkeypatch.setattr(vector_index, "model_fingerprint", lambda model: "")
+
+
+class LongestFirst:
+    """Ranks texts by their number of letters."""
+
+    def rank(self, query, texts, batch_size):
+        return ranked_texts(np.array([len(text) for text in texts]), texts, None)
+
+
+def test_scores_equal_a_calculation_by_hand():
+    # The ranking is d1, d10, d2, d3. Relevant are d2 and d3, at the ranks 3 and 4.
+    found = evaluate_search(None, CORPUS, QUERIES, {"q0": set(), "q1": {"d2", "d3"}}, ks=[1, 3, 100])["search"]
+    ideal = 1 + 1 / np.log2(3)
+    assert found == pytest.approx(
+        {
+            "ndcg@1": 0.0,
+            "ndcg@3": (1 / np.log2(4)) / ideal,
+            "ndcg@100": (1 / np.log2(4) + 1 / np.log2(5)) / ideal,
+            "mrr@1": 0.0,
+            "mrr@3": 1 / 3,
+            "mrr@100": 1 / 3,
+            "map@1": 0.0,
+            "map@3": (1 / 3) / 2,
+            "map@100": (1 / 3 + 2 / 4) / 2,
+            "recall@1": 0.0,
+            "recall@3": 0.5,
+            "recall@100": 1.0,
+        }
+    )
+
+
+def test_a_reranker_orders_its_candidates_and_the_others_follow():
+    options = {"ks": [1, 4], "reranker": LongestFirst()}
+    # Of near, too and tied, near (d1) and tied (d2) have four letters each; then come too (d10) and far (d3).
+    for relevant, rank in (("d1", 1), ("d2", 2), ("d10", 3), ("d3", 4)):
+        found = evaluate_search(None, CORPUS, QUERIES, {"q1": {relevant}}, num_candidates=3, **options)
+        assert found["re-ranked"]["mrr@4"] == pytest.approx(1 / rank)
+    assert found["search"]["mrr@4"] == pytest.approx(1 / 4)
+
+
+def test_an_index_must_have_the_corpus_in_the_order_of_the_ids():
+    relevant = {"q1": {"d2"}}
+    index = VectorIndex.build(None, [CORPUS[name] for name in sorted(CORPUS)])
+    assert evaluate_search(None, CORPUS, QUERIES, relevant, index=index) == evaluate_search(
+        None, CORPUS, QUERIES, relevant
+    )
+    with pytest.raises(InputError, match="the 4 texts of the corpus in the order of their ids. Received: 4 texts"):
+        evaluate_search(None, CORPUS, QUERIES, relevant, index=VectorIndex.build(None, list(CORPUS.values())))
+
+
+@pytest.mark.parametrize(
+    ("relevant", "options", "message"),
+    [
+        ({"q9": {"d1"}}, {}, "relevant has the query 'q9'"),
+        ({"q1": {"d9"}}, {}, "The query 'q1' has the relevant document 'd9', which the corpus lacks"),
+        ({"q1": set()}, {}, "No query has a relevant document"),
+        ({"q1": {"d1"}}, {"ks": [0]}, r"must be 1 or more. Received: \[0\] and 100"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(relevant, options, message):
+    with pytest.raises(InputError, match=message):
+        evaluate_search(None, CORPUS, QUERIES, relevant, **options)
