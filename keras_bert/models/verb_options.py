@@ -27,7 +27,11 @@ def split_arguments(given: Mapping[str, Any], keras_verb: Callable) -> tuple[dic
 
 
 def check_options(
-    verb: Callable, where: str = "", refused: Mapping[str, Any] | None = None, unknown: Iterable[str] = ()
+    verb: Callable,
+    where: str = "",
+    refused: Mapping[str, Any] | None = None,
+    unknown: Iterable[str] = (),
+    instead: Mapping[str, str] | None = None,
 ) -> None:
     """Raises `InputError` for the first option that is unknown, or that has no effect.
 
@@ -36,6 +40,7 @@ def check_options(
         where: when the verb has other options than its signature says: "on texts" or "on features".
         refused: options of the signature that have no effect there, name -> value. Their defaults are accepted.
         unknown: names that are not in the signature.
+        instead: such names -> a sentence about what to do instead.
     """
     refused, parameters = refused or {}, inspect.signature(verb).parameters
     # By identity, because arrays cannot be compared with a default.
@@ -44,4 +49,5 @@ def check_options(
     if wrong is not None:
         names = ", ".join(name for name in option_names(verb) if name not in refused)
         place = f" {where}" if where else ""
-        raise InputError(f"{verb.__name__}{place} has no option {wrong}. It has: {names}.")
+        hint = f" {instead[wrong]}" if instead and wrong in instead else ""
+        raise InputError(f"{verb.__name__}{place} has no option {wrong}. It has: {names}.{hint}")

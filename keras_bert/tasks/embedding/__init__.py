@@ -11,6 +11,7 @@ examples.py       columns of texts with scores or labels
 answers.py        vectors, from the outputs of a server
 scores.py         retrieval and similarity scores
 task.py           the task for `SentenceEncoder`
+options.py        refuses unknown options of `encode`, with hints
 loaded.py         further methods of its loaded exports
 start.py          how such a model starts from a checkpoint of another kind
 """

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_bert import registry
 from keras_bert.models.prompts import Prompts
+from keras_bert.tasks.embedding.options import check_encode_options
 
 
 class LoadedSentenceEncoder(Prompts):
@@ -26,8 +27,10 @@ class LoadedSentenceEncoder(Prompts):
         batch_size: int = 32,
         max_seq_length: int | None = None,
         on_progress: Callable[[int], None] = lambda num_texts: None,
+        **unknown: Any,
     ) -> np.ndarray:
         """Returns the vectors of texts, float32 `[texts, D]`; the arguments are those of `SentenceEncoder.encode`."""
+        check_encode_options(self.encode, unknown)
         return registry.convenience("make vectors of texts").sentence_embeddings(
             self,
             texts,

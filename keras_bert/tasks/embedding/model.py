@@ -15,6 +15,7 @@ from keras_bert.models.task_model import check_doc_stride
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
+from keras_bert.tasks.embedding.options import check_encode_options
 from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
 
 
@@ -159,6 +160,7 @@ class SentenceEncoder(WholeBatchModel):
         batch_size: int = 32,
         max_seq_length: int | None = None,
         on_progress: Callable[[int], None] = lambda num_texts: None,
+        **unknown: Any,
     ) -> Any:
         """Returns the vectors of texts, float32 `[texts, D]`.
 
@@ -171,10 +173,13 @@ class SentenceEncoder(WholeBatchModel):
             batch_size: texts computed at once.
             max_seq_length: longer texts are cut to this many tokens; None for the length of the model.
             on_progress: called after each batch with the number of texts in it.
+            **unknown: refused.
 
         Raises:
-            InputError: the model has no vocabulary or no such prompt, or a number is out of range.
+            InputError: the model has no vocabulary or no such prompt, a number is out of range, or an option is
+                unknown.
         """
+        check_encode_options(self.encode, unknown)
         return registry.convenience("make vectors of texts").sentence_embeddings(
             self,
             texts,

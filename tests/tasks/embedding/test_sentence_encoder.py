@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers import text_pooling
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.loaded import LoadedSentenceEncoder
 from keras_bert.tasks.embedding.losses import CoSENT, InBatchNegatives, Matryoshka
 from keras_bert.tasks.embedding.model import SentenceEncoder
 
@@ -101,6 +103,23 @@ def test_a_prompt_is_put_before_each_text(folder):
     assert (model.prompt_for("query"), model.prompt_for("document")) == ("query", "passage")
     with pytest.raises(InputError, match="The model has no prompt 'title'. Its prompts are: query, passage."):
         model.encode("fox", prompt="title")
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("normalise", "max_seq_length, on_progress.$"),
+        ("normalize_embeddings", "Give normalize=True"),
+        ("show_progress_bar", "Give on_progress, a function"),
+        ("precision", "The vectors are float32"),
+        ("convert_to_tensor", "The vectors are a NumPy array"),
+    ],
+)
+@pytest.mark.parametrize("verb", [SentenceEncoder.encode, LoadedSentenceEncoder.encode])
+def test_an_unknown_option_of_encode_is_refused_with_those_that_there_are(verb, option, hint):
+    model = SimpleNamespace(encode=verb)
+    with pytest.raises(InputError, match=f"encode has no option {option}. It has: normalize, prompt, .*{hint}"):
+        verb(model, ["fox"], **{option: True})
 
 
 @pytest.mark.parametrize("format", slow_except(["huggingface"], ["keras_bert", "huggingface"]))
