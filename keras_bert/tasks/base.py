@@ -144,7 +144,7 @@ class TextTask:
         raise NotImplementedError
 
     def taught(
-        self, rows: Any, examples: Any, batch_size: int, kept: Callable[[str, Callable], np.ndarray] | None = None
+        self, rows: Any, examples: Any, batch_size: int, kept: Callable = lambda name, compute: compute()
     ) -> Any:
         """Returns the rows to train on with what a teacher computes for them; without a teacher, the rows.
 

@@ -97,7 +97,7 @@ def fit_texts(
         validation_data = _validation_dataset(
             task, validation_data, validation_batch_size, max_seq_length, skip_missing
         )
-    steps_per_epoch = num_steps(steps_per_epoch, len(rows.batches(batch_size, seed)))
+    steps_per_epoch = num_steps(steps_per_epoch, len(rows.batches(batch_size, seed if shuffle else None)))
     first_epoch, callbacks = keras_options.get("initial_epoch", 0), keras_options.get("callbacks")
     compile_for_texts(model, steps_per_epoch, epochs, first_epoch, callbacks)
     dataset = rows_dataset(rows, batch_size, shuffle=shuffle, repeat=True, seed=seed)

@@ -13,9 +13,8 @@ onnx.py                 its models as ONNX operations
 examples.py             columns of texts with scores or labels; several data sets
 answers.py              vectors, from the outputs of a server
 scores.py               retrieval and similarity scores
-sentence_task.py        what the tasks on these examples share: losses, data sets, teachers
 teachers.py             computes what a loss learns from another model
-task.py                 the task for `SentenceEncoder`
+task.py                 the task for `SentenceEncoder`; what it shares with that of ranking
 loaded.py               further methods of its loaded exports
 start.py                how such a model starts from a checkpoint of another kind
 """

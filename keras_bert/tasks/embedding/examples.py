@@ -169,3 +169,8 @@ class DataSets:
     def kind(self) -> str:
         """The kind of the first data set, which decides what is evaluated."""
         return self.parts[0].kind
+
+
+def data_sets_of(examples: SentenceExamples | DataSets) -> Sequence[SentenceExamples]:
+    """Returns several data sets, or a list of one."""
+    return examples.parts if isinstance(examples, DataSets) else [examples]

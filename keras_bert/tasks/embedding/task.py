@@ -1,8 +1,9 @@
 """Pairs, triplets, scored pairs and labelled texts, for `SentenceEncoder`."""
 
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,19 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.base import Answered, ExampleRows
+from keras_bert.records.mixed_rows import MixedRows
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification.report import write_regression_report
 from keras_bert.tasks.embedding.examples import (
     LABELS,
     LISTS,
     PAIRS,
+    ROUND_ROBIN,
     SCORES,
     TEXTS,
     DataSets,
     SentenceExamples,
+    data_sets_of,
 )
 from keras_bert.tasks.embedding.scores import (
     cosines_of_pairs,
@@ -28,11 +32,84 @@ from keras_bert.tasks.embedding.scores import (
     pair_scores,
     similarity_scores,
 )
-from keras_bert.tasks.embedding.sentence_task import SentenceTask
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 MAIN_SCORES = {PAIRS: "ndcg@10", LISTS: "ndcg@10", SCORES: "spearman", LABELS: "neighbour_accuracy"}
+
+
+class SentenceTask(TextTask):
+    """A task on `SentenceExamples`, whose model is a `ChosenLoss`: it chooses losses, mixes data sets, asks teachers.
+
+    Attributes:
+        main_scores: the kind of examples -> `main_score`.
+        losses: the losses to train with, one for each data set.
+    """
+
+    scores_texts = True
+    main_scores: Mapping[str, str]
+    losses: Sequence[Any] = ()
+
+    def default_loss(self, kind: str) -> Any:
+        """Returns the loss of examples of a kind that name none; None if there is none."""
+        raise NotImplementedError
+
+    def mixed_loss(self, examples: DataSets) -> Any:
+        """Returns one loss for `losses`, those of several data sets."""
+        raise NotImplementedError
+
+    def check_kind(self, examples: SentenceExamples) -> None:
+        """Raises `InputError` if no loss can learn from the examples."""
+
+    def rows_of(self, examples: SentenceExamples, max_seq_length: int | None = None) -> ExampleRows:
+        """Returns the rows of one data set; the arguments are those of `rows`."""
+        raise NotImplementedError
+
+    def before_training(self, examples: SentenceExamples | DataSets) -> None:
+        """Chooses the loss, and checks that it can learn from the examples."""
+        self.main_score = self.main_scores.get(examples.kind, self.main_score)
+        forget_traces(self.model)
+        chosen, is_mixed = self.model.loss_choice, isinstance(examples, DataSets)
+        if is_mixed and chosen is not None:
+            raise InputError(
+                f"Each data set has its own loss, but the model was given {chosen}. Name the losses in the data sets, "
+                "and set model.loss_choice = None."
+            )
+        self.losses = [self._loss(part) for part in data_sets_of(examples)]
+        self.model.set_loss_of_examples(self.mixed_loss(examples) if is_mixed else self.losses[0])
+
+    def _loss(self, examples: SentenceExamples) -> Any:
+        self.check_kind(examples)
+        loss = self.model.loss_choice or self.model.as_loss(examples.loss) or self.default_loss(examples.kind)
+        if loss is None:
+            raise InputError(
+                f"{examples.source}: there is no loss, and for {examples.kind} one must be named, such as "
+                "loss='margin_mse'."
+            )
+        loss.check(examples, self.model)
+        return loss
+
+    def rows(self, examples: SentenceExamples | DataSets, max_seq_length: int | None = None) -> ExampleRows:
+        if not isinstance(examples, DataSets):
+            return self.rows_of(examples, max_seq_length)
+        parts = [self.rows_of(part, max_seq_length) for part in examples.parts]
+        rows: Any = MixedRows(tuple(part.rows for part in parts), examples.sampler == ROUND_ROBIN)
+        return ExampleRows(rows, [note for part in parts for note in part.notes])
+
+    def taught(
+        self, rows: Any, examples: Any, batch_size: int, kept: Callable = lambda name, compute: compute()
+    ) -> Any:
+        is_mixed = isinstance(examples, DataSets)
+        found = list(rows.parts if is_mixed else [rows])
+        for number, (part, loss) in enumerate(zip(data_sets_of(examples), self.losses, strict=False)):
+            if loss.teacher is not None:
+                # Only now, because it imports the functions that import this module.
+                from keras_bert.tasks.embedding.teachers import teacher_labels
+
+                arguments = loss.teacher, part, loss.teaches_vectors, batch_size
+                labels = kept(f"teacher_labels_{number + 1}", functools.partial(teacher_labels, *arguments))
+                found[number] = found[number].with_labels(**{features.LABEL_IDS: labels})
+        return dataclasses.replace(rows, parts=tuple(found)) if is_mixed else found[0]
 
 
 class EmbeddingTask(SentenceTask):
@@ -56,10 +133,10 @@ class EmbeddingTask(SentenceTask):
 
         return DEFAULT_LOSSES.get(kind)
 
-    def mixed_loss(self, losses: Sequence, examples: DataSets) -> Any:
+    def mixed_loss(self, examples: DataSets) -> Any:
         from keras_bert.tasks.embedding.mixed_loss import MixedLoss
 
-        return MixedLoss.of(losses, examples)
+        return MixedLoss.of(self.losses, examples)
 
     def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind == TEXTS:
@@ -160,6 +237,15 @@ def examples_of_columns(x, y=None, sample_weight=None) -> SentenceExamples | Dat
         labels=values if is_labelled else None,
         weights=sample_weight,
     )
+
+
+def forget_traces(model) -> None:
+    """Lets the next `fit` trace its step anew.
+
+    Its features may have another number of axes than before. TensorFlow would generalise the two to an unknown number,
+    which the model cannot take.
+    """
+    model.train_function = model.test_function = None
 
 
 def _numbers_of(columns: Sequence[Sequence]) -> np.ndarray:

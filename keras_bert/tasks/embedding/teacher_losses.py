@@ -9,12 +9,12 @@ from keras_bert.layers.text_pooling import unit_length
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
 from keras_bert.tasks.embedding.losses import (
-    FAR,
+    _FAR,
     EmbeddingLoss,
-    check_above_0,
-    cross_entropy,
-    mean,
-    stacked_candidates,
+    _check_above_0,
+    _cross_entropy,
+    _mean,
+    _stacked_candidates,
 )
 
 
@@ -39,7 +39,7 @@ class MarginMSE(EmbeddingLoss):
         return (len(examples.scores[0]) if examples.scores else len(examples.columns) - 1,)
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
-        return mean(margin_errors(_products(vectors), labels), weights)
+        return _mean(margin_errors(_products(vectors), labels), weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,11 +65,11 @@ class DistillKLDiv(MarginMSE):
     teacher_temperature: float | None = None
 
     def __post_init__(self):
-        check_above_0(temperature=self.temperature)
+        _check_above_0(temperature=self.temperature)
         for name in ("student_temperature", "teacher_temperature"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, self.temperature)
-            check_above_0(**{name: getattr(self, name)})
+            _check_above_0(**{name: getattr(self, name)})
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         super().check(examples, model)
@@ -81,7 +81,7 @@ class DistillKLDiv(MarginMSE):
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         temperatures = self.student_temperature, self.teacher_temperature
-        return mean(divergences(_products(vectors), labels, *temperatures), weights)
+        return _mean(divergences(_products(vectors), labels, *temperatures), weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +116,7 @@ class GISTEmbed(EmbeddingLoss):
     teaches_vectors = True
 
     def __post_init__(self):
-        check_above_0(temperature=self.temperature)
+        _check_above_0(temperature=self.temperature)
         if self.margin_strategy not in ("absolute", "relative"):
             raise InputError(f"margin_strategy must be absolute or relative. Received: {self.margin_strategy!r:.100}")
 
@@ -142,18 +142,18 @@ class GISTEmbed(EmbeddingLoss):
         is_left_out = guided > positives - slack
         if text_numbers is not None:
             anchors, positives = text_numbers[:, 0], text_numbers[:, 1]
-            candidates = self._joined(stacked_candidates(text_numbers[..., None])[:, 0], anchors, positives)
+            candidates = self._joined(_stacked_candidates(text_numbers[..., None])[:, 0], anchors, positives)
             is_equal = ops.logical_or(anchors[:, None] == candidates, positives[:, None] == candidates)
             is_left_out = ops.logical_or(is_left_out, is_equal)
         is_own = right[:, None] == ops.arange(ops.shape(scores)[1])
         is_left_out = ops.logical_and(is_left_out, ops.logical_not(is_own))
-        scores = ops.where(is_left_out, FAR, scores / self.temperature)
-        return mean(cross_entropy(scores, right), weights)
+        scores = ops.where(is_left_out, _FAR, scores / self.temperature)
+        return _mean(_cross_entropy(scores, right), weights)
 
     def _cosines(self, units):
         """Returns the cosines of each anchor, or positive, with the candidates, `[B, candidates]`."""
         anchors, positives = units[:, 0], units[:, 1]
-        pairs = (anchors, stacked_candidates(units)), (anchors, anchors), (positives, positives)
+        pairs = (anchors, _stacked_candidates(units)), (anchors, anchors), (positives, positives)
         return self._joined(*(ops.matmul(one, ops.transpose(other)) for one, other in pairs))
 
     def _joined(self, texts, anchors, positives):

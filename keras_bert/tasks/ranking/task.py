@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,9 @@ from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import Answered, ExampleRows
 from keras_bert.tasks.classification.scores import regression_scores
-from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples
+from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
 from keras_bert.tasks.embedding.scores import TiedRanking, mean_scores
-from keras_bert.tasks.embedding.sentence_task import SentenceTask
-from keras_bert.tasks.embedding.task import examples_of_columns
+from keras_bert.tasks.embedding.task import SentenceTask, examples_of_columns
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
@@ -36,7 +35,7 @@ class RankingTask(SentenceTask):
 
     def examples(self, x, y=None, sample_weight=None) -> SentenceExamples | DataSets:
         examples = examples_of_columns(x, y, sample_weight)
-        if any(len(part.columns) < 2 for part in getattr(examples, "parts", [examples])):
+        if any(len(part.columns) < 2 for part in data_sets_of(examples)):
             raise InputError("A query and a text are read together. Give two columns or more: (queries, texts).")
         return examples
 
@@ -45,10 +44,10 @@ class RankingTask(SentenceTask):
 
         return DEFAULT_LOSSES.get(kind)
 
-    def mixed_loss(self, losses: Sequence, examples: DataSets) -> Any:
+    def mixed_loss(self, examples: DataSets) -> Any:
         from keras_bert.tasks.ranking.losses import MixedRankingLoss
 
-        return MixedRankingLoss.of(losses, examples)
+        return MixedRankingLoss.of(self.losses, examples)
 
     def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind == PAIRS and len(examples.columns) < 3:
