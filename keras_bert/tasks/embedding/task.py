@@ -32,6 +32,7 @@ from keras_bert.tasks.embedding.scores import (
     pair_scores,
     similarity_scores,
 )
+from keras_bert.tasks.prediction import Calls
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
@@ -110,6 +111,11 @@ class SentenceTask(TextTask):
                 labels = kept(f"teacher_labels_{number + 1}", functools.partial(teacher_labels, *arguments))
                 found[number] = found[number].with_labels(**{features.LABEL_IDS: labels})
         return dataclasses.replace(rows, parts=tuple(found)) if is_mixed else found[0]
+
+    def outputs(self, rows: Any, batch_size: int = 32, verbose="auto", calls: Calls | None = None) -> Any:
+        if isinstance(rows, MixedRows):
+            raise InputError("Several data sets are for training. Evaluate and predict them one by one.")
+        return super().outputs(rows, batch_size, verbose, calls)
 
 
 class EmbeddingTask(SentenceTask):

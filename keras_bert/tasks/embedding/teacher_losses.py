@@ -90,7 +90,8 @@ class GISTEmbed(EmbeddingLoss):
 
     Candidates of an anchor are all positives and hard negatives of the batch; with `contrast_anchors` also the other
     anchors. With `contrast_positives`, the positive must be unlike the other positives too. A candidate is left out if
-    its cosine, for the guide, is above that of anchor and positive. The guide computes its vectors before training.
+    its cosine, for the guide, is above that of anchor and positive. The guide computes its vectors before training,
+    and they are kept in memory.
 
     Args:
         guide: a `SentenceEncoder`, or the folder of one.

@@ -105,6 +105,10 @@ def test_an_encoder_teaches_by_dot_products_and_its_folder_does_too(model, ranke
     [
         (lambda model: DataSets([]), "one or more SentenceExamples"),
         (
+            lambda model: model.evaluate(DataSets([SentenceExamples([TEXTS, OTHERS])])),
+            "Evaluate and predict them one by",
+        ),
+        (
             lambda model: DataSets([SentenceExamples([TEXTS, OTHERS])], "in_turns"),
             "proportional or round_robin. Received",
         ),
