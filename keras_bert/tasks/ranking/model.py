@@ -186,7 +186,7 @@ class CrossEncoder(Prompts, ChosenLoss, SequenceClassifier):
         if not is_lists:
             return loss, self._label_ids(x, y)
         labels = x.get(features.LABEL_IDS, y)  # `compute_metrics` gives another y to the metrics of Keras
-        if labels is None or len(labels.shape) != 2 or labels.shape[-1] == 1:
+        if labels is None or len(labels.shape) != 2 or (labels is y and y.shape[-1] != scores.shape[-1]):
             labels = ops.one_hot(_first(scores), scores.shape[-1])
         return loss, labels
 

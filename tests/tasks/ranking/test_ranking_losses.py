@@ -115,6 +115,9 @@ def test_fit_takes_scores_of_each_text_or_those_of_a_teacher(eagerly, model):
     scores, labels = model.predict(columns, verbose=0), [[1.0, 0.0], [0.5, 2.0], [0.0, 1.0]]
     expected = -np.mean(np.sum(softmax(np.array(labels)) * np.log(softmax(scores)), axis=1))
     np.testing.assert_allclose(loss_of(model, columns, labels, loss="list_net"), expected, rtol=1e-5)
+    margins = [0.5, -1.0, 2.0]
+    expected = np.mean((scores[:, 0] - scores[:, 1] - margins) ** 2)
+    np.testing.assert_allclose(loss_of(model, columns, margins, loss="margin_mse"), expected, rtol=1e-5)
     # Without scores, the first text is the relevant one.
     expected = np.mean(np.log2(1 + np.exp(scores[:, 1] - scores[:, 0])))
     np.testing.assert_allclose(loss_of(model, columns, loss="RankNetLoss"), expected, rtol=1e-5)
