@@ -38,6 +38,8 @@ from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.ranking.losses import LambdaLoss, MixedRankingLoss, RankingMarginMSE
 from keras_bert.tasks.ranking.model import CrossEncoder
+from keras_bert.tasks.sparse.losses import SpladeLoss
+from keras_bert.tasks.sparse.model import SparseEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.text_to_text.model import TextToText
 
@@ -242,6 +244,12 @@ SETTINGS = {
     "mixed_embedding": (mixed_encoder, lambda: AdamW(schedule()), mixed_data, {}),
     # The gradient of the last bias is 0 but for rounding, which Adam would scale up.
     "mixed_ranking": (mixed_ranker, lambda: keras.optimizers.SGD(0.05), mixed_data, {}),
+    "sparse": (
+        lambda: SparseEncoder(config(), static_queries=True),
+        lambda: AdamW(schedule()),
+        embedding_data,
+        {"loss": SpladeLoss(document_regularizer_weight=0.01)},
+    ),
     "text_to_text": (lambda: TextToText(config()), lambda: AdamW(schedule()), text_to_text_data, {}),
     "distilled": (distilled_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
     "electra_argmax": (

@@ -48,6 +48,11 @@ def _vectors_of_encoder(model):
     return sentence_embeddings(model, TEXTS, **options)
 
 
+def _sparse_vectors(model) -> list:
+    vectors = [model.encode_query(TEXTS), model.encode_document(TEXTS), *model.predict((TEXTS, SECOND_TEXTS))]
+    return [one.toarray() for one in vectors]
+
+
 def _written(model) -> list:
     # An export has its options.
     options = {"num_beams": 2, "max_new_tokens": 3} if hasattr(model, "generate") else {}
@@ -73,6 +78,7 @@ ANSWERS = {
     "first token": lambda model: model.encode(TEXTS),
     "encoder": _vectors_of_encoder,
     "writer": _written,
+    "sparse encoder": _sparse_vectors,
 }
 
 

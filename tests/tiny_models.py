@@ -20,6 +20,7 @@ from keras_bert import (
     SentenceEncoder,
     SequenceClassifier,
     SpanClassifier,
+    SparseEncoder,
     TextToText,
     TokenClassifier,
 )
@@ -81,7 +82,10 @@ MODELS = {
     "encoder": (BertEncoder, {}),
 }
 # Models that only a SavedModel can hold.
-NOT_PORTABLE = {"writer": (TextToText, {})}
+NOT_PORTABLE = {
+    "writer": (TextToText, {}),
+    "sparse encoder": (SparseEncoder, {"static_queries": True, "prompts": {"query": "the fox "}, "max_seq_length": 30}),
+}
 # Options of their exports.
 OPTIONS = {
     "windows": {"max_seq_length": 20},
