@@ -49,8 +49,10 @@ def main():
     try:
         ks = [int(number) for number in arguments.ks]
     except ValueError:
+        ks = []
+    if min(ks, default=0) < 1:
         given = ",".join(arguments.ks)
-        raise InputError(f"--ks must be whole numbers with commas between. Received: {given}") from None
+        raise InputError(f"--ks must be whole numbers from 1, with commas between. Received: {given!r}")
     if index_dir and not has_index:
         check_output_folder(index_dir)
     found = read_beir_folder(arguments.data_dir, arguments.split)
@@ -69,13 +71,13 @@ def main():
         )
     pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
     encoder = SentenceEncoder.from_pretrained(arguments.init_checkpoint, **pooling)
+    reranker = CrossEncoder.from_pretrained(arguments.reranker) if arguments.reranker else None
     if index is None:
         texts = [found.corpus[name] for name in sorted(found.corpus)]
         exact = arguments.exact or not index_dir
         index = VectorIndex.build(encoder, texts, max_seq_length=length, batch_size=arguments.batch_size, exact=exact)
         if index_dir:
             index.save(index_dir)
-    reranker = CrossEncoder.from_pretrained(arguments.reranker) if arguments.reranker else None
     options = {"num_candidates": arguments.num_candidates, "batch_size": arguments.batch_size}
     scores = evaluate_search(encoder, *found, ks=ks, index=index, exact=arguments.exact, reranker=reranker, **options)
     num_queries = sum(map(bool, found.relevant.values()))

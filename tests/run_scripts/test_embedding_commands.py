@@ -203,8 +203,9 @@ def test_a_search_in_a_judged_collection_is_scored_in_one_table(files, run_here,
     code, printed = run_here(evaluate_search, *scoring, "--max_seq_length=9")
     assert code == 1
     assert "was made with --max_seq_length=None. Received: 9" in printed.err
-    code, printed = run_here(evaluate_search, *scoring, "--ks=1,a")
-    assert "--ks must be whole numbers" in printed.err
+    for wrong in ("1,a", "0", ""):
+        code, printed = run_here(evaluate_search, *scoring, f"--ks={wrong}")
+        assert f"--ks must be whole numbers from 1, with commas between. Received: '{wrong}'" in printed.err
 
 
 @pytest.mark.slow
