@@ -134,6 +134,10 @@ class SentenceEncoder(Prompts, TaskModel):
         """The length D of the vectors."""
         return self.sentence_head.output_size(self.config.hidden_size)
 
+    def output_axes(self, axes: Sequence[int | None]) -> list[int | None]:
+        """Returns the axes of the outputs after that of the batch, for features with these axes after it."""
+        return [*axes[:-1], self.embedding_size]
+
     def call(self, inputs: Any, training: bool = False) -> Any:
         shape = ops.shape(inputs[features.INPUT_IDS])
         rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
