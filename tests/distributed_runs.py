@@ -31,6 +31,7 @@ from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
 from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.tagging.model import TokenClassifier
@@ -113,6 +114,11 @@ def embedding_data() -> tf.data.Dataset:
     x["text_numbers"] = np.random.default_rng(2).integers(0, 60, (rows, 3)).astype(np.int32)
     x["example_weights"] = np.random.default_rng(3).random(rows).astype(np.float32)
     return tf.data.Dataset.from_tensor_slices(x).batch(BATCH)
+
+
+def multi_vector_data() -> tf.data.Dataset:
+    """As `embedding_data`, with masks behind each text to which no token attends."""
+    return embedding_data().map(lambda x: {**x, "score_mask": tf.ones_like(x["input_mask"])})
 
 
 def text_to_text_data() -> tf.data.Dataset:
@@ -202,6 +208,12 @@ SETTINGS = {
         lambda: SentenceEncoder(config(), dense=[{"units": 8}]),
         lambda: AdamW(schedule()),
         embedding_data,
+        {},
+    ),
+    "multi_vector": (
+        lambda: MultiVectorEncoder(config(), dense=[{"units": 8}], query_expansion={"length": LENGTH}),
+        lambda: AdamW(schedule()),
+        multi_vector_data,
         {},
     ),
     "text_to_text": (lambda: TextToText(config()), lambda: AdamW(schedule()), text_to_text_data, {}),

@@ -48,6 +48,11 @@ def _vectors_of_encoder(model):
     return sentence_embeddings(model, TEXTS, **options)
 
 
+def _vectors_of_tokens(model) -> list:
+    pairs = model.predict((TEXTS, SECOND_TEXTS))
+    return [model.encode_query(QUESTIONS), model.encode_document(TEXTS), pairs, model.rank("the fox", TEXTS, top_k=3)]
+
+
 def _written(model) -> list:
     # An export has its options.
     options = {"num_beams": 2, "max_new_tokens": 3} if hasattr(model, "generate") else {}
@@ -73,6 +78,7 @@ ANSWERS = {
     "first token": lambda model: model.encode(TEXTS),
     "encoder": _vectors_of_encoder,
     "writer": _written,
+    "multi-vector encoder": _vectors_of_tokens,
 }
 
 

@@ -23,7 +23,7 @@ from documented_results import undocumented_keys
 from places import TESTS
 from portable_answers import ANSWERS
 from tiny_families import LABELS, TEXTS
-from tiny_models import CONFIG, MODELS, OPTIONS, VOCABULARY, assert_same_answers, make_model
+from tiny_models import CONFIG, MODELS, NOT_PORTABLE, OPTIONS, VOCABULARY, assert_same_answers, make_model
 
 from keras_bert import AdamW, MaskedLM
 from keras_bert.serving import load
@@ -120,6 +120,7 @@ TASKS = {
     "choice": Row((TEXTS[:3], CHOICES), [1, 0, 1]),
     "masked words": Row(TEXTS),
     "writer": Row(TEXTS, OTHERS, (SAVED_MODEL,), (SAVED_MODEL,)),
+    "multi-vector encoder": Row((*PAIR, LABELS), [[5.0, 0.0]] * 4, (SAVED_MODEL,), (SAVED_MODEL,)),
 }
 # Models that differ from one of these in their settings or in their class only: they are exported.
 VARIANTS = {
@@ -215,7 +216,7 @@ FAMILIES = {
 }
 # Conversion to LiteRT takes seconds, so two tasks stand for all. A decoder is a BERT's.
 IN_LITERT = ("classifier", "tagger")
-OF_FAMILIES = [name for name in (*TASKS, *VARIANTS) if name != "writer"]
+OF_FAMILIES = [name for name in (*TASKS, *VARIANTS) if name not in NOT_PORTABLE]
 
 
 def slow(*values, unless: bool):
@@ -371,5 +372,5 @@ def test_an_export_answers_as_the_model(format, name, family, other_process, tmp
 
 
 def test_every_model_has_a_row():
-    assert {*TASKS, *VARIANTS} == set(ANSWERS) == {*MODELS, "writer"}
+    assert {*TASKS, *VARIANTS} == set(ANSWERS) == {*MODELS, *NOT_PORTABLE}
     assert set(COMMANDS) < set(TASKS)

@@ -16,6 +16,7 @@ from keras_bert import (
     CrossEncoder,
     MaskedLM,
     MultipleChoice,
+    MultiVectorEncoder,
     SentenceClassifier,
     SentenceEncoder,
     SequenceClassifier,
@@ -81,7 +82,19 @@ MODELS = {
     "encoder": (BertEncoder, {}),
 }
 # Models that only a SavedModel can hold.
-NOT_PORTABLE = {"writer": (TextToText, {})}
+NOT_PORTABLE = {
+    "writer": (TextToText, {}),
+    "multi-vector encoder": (
+        MultiVectorEncoder,
+        {
+            "dense": [{"units": 8}],
+            "normalize": False,
+            "prompts": {"query": "the fox "},
+            "query_expansion": {"length": 12},
+            "skiplist_words": [",", "."],
+        },
+    ),
+}
 # Options of their exports.
 OPTIONS = {
     "windows": {"max_seq_length": 20},

@@ -1,0 +1,238 @@
+"""`MultiVectorEncoder`: a vector for each token of queries and documents, and its training."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras import ops
+
+from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.config import BertConfig
+from keras_bert.layers.text_pooling import TextPooling
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder_base import ATTENTION_SCORES
+from keras_bert.models.encoders import make_encoder
+from keras_bert.models.losses import LossTerm
+from keras_bert.models.task_model import TaskModel, example_weights
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tasks.embedding.model import naming_the_pooling
+from keras_bert.tasks.multi_vector.encoding import QUERY, LateInteraction, checked_expansion
+from keras_bert.tasks.multi_vector.losses import MaxSimInBatchNegatives, MaxSimLoss, as_loss
+
+PROJECTION = {"units": 128, "activation": "linear", "use_bias": False}
+
+
+@stored_class
+class MultiVectorEncoder(LateInteraction, TaskModel):
+    """The encoder and a projection: a vector of length 1 for each token (ColBERT).
+
+        model = MultiVectorEncoder.from_pretrained("colbert")
+        queries, documents = model.encode_query(["how do cats purr?"]), model.encode_document(texts)
+        scores = model.similarity(queries, documents)  # MaxSim, [queries, documents]
+        best = model.rank("how do cats purr?", texts, top_k=3)
+
+    The score of a query and a document is MaxSim: each token of the query has its largest product with the tokens of
+    the document, and these are added up. Documents are encoded beforehand, so it is faster than a `CrossEncoder`, and
+    more accurate than one vector for each text; but a document needs a vector for each token. It is trained on
+
+        model.fit((queries, documents))                                # MaxSimInBatchNegatives
+        model.fit((queries, documents, others, ...))                   # the same with hard negatives
+        model.fit((queries, documents, others, ...), teacher_scores)   # MaxSimDistillation
+
+    where `teacher_scores` has a list for each query with a score for each of its documents, such as the outputs of a
+    cross-encoder. `compile(optimizer, loss="margin_mse")` selects another loss of `tasks/multi_vector/losses.py`. The
+    loss of a batch is that of all its texts, on one device or several, in one part or several.
+
+    A prompt such as "[Q] " marks queries, "[D] " documents. In `from_pretrained` a mark in brackets must be a token of
+    the vocabulary, such as [unused0]; `new_tokens=["[Q]", "[D]"]` adds tokens.
+
+    Args:
+        config: a `BertConfig`.
+        dense: the dense layers for each token, as in `SentenceEncoder`; by default one to 128 numbers without bias.
+        normalize: whether vectors get length 1.
+        prompts: name -> text that is put before each text: "query" and "document".
+        default_prompt: the name of the prompt for texts without a prompt of their own; None for no prompt.
+        query_expansion: None, or how queries are filled up with [MASK]: `length`, the tokens of a query; `attend`,
+            whether its tokens attend to the masks (by default false); `strategy`, "fixed" cuts longer queries, "min"
+            does not; `token`, instead of [MASK].
+        query_length, document_length: longer texts are cut to this many tokens; None for the number of positions.
+        skiplist_words: tokens whose vectors are left out of documents, such as punctuation. Words that are not one
+            token do not count.
+        similarity_fn_name: `maxsim`, or `meanmaxsim`, which is divided by the number of the query's vectors.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask`, `segment_ids` and `score_mask`, int `[..., S]`. `input_mask` is
+            0 for padding and for masks to which no token attends; `score_mask` is 1 for tokens with a vector. There may
+            be several leading axes, such as `[B, C, S]` for training on a query and C - 1 documents.
+        training: whether to apply dropout.
+
+    Returns:
+        float32 `[..., S, D]`; zeros for tokens without a vector.
+
+    Raises:
+        InputError: a setting is unknown or contradicts another, or a number is out of range.
+
+    Reference: Khattab and Zaharia, 2020, arXiv 2004.12832; Santhanam et al., 2022, arXiv 2112.01488;
+    sentence-transformers `MultiVectorEncoder`.
+    """
+
+    kind = "MultiVectorEncoder"
+    feature_names = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS, features.SCORE_MASK)
+    uses_pooler = False
+    has_token_outputs = True
+    loss_names = ("embedding_loss",)
+    metrics_refusal = "MultiVectorEncoder has no metrics in training. Its scores are those of evaluate(texts)."
+
+    def __init__(
+        self,
+        config: BertConfig,
+        dense: Sequence[Mapping] = (PROJECTION,),
+        normalize: bool = True,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt: str | None = None,
+        query_expansion: Mapping[str, Any] | None = None,
+        query_length: int | None = None,
+        document_length: int | None = None,
+        skiplist_words: Sequence[str] = (),
+        similarity_fn_name: str = "maxsim",
+        **kwargs: Any,
+    ):
+        super().__init__(naming_the_pooling(config, "a vector for each token", 0), **kwargs)
+        self.prompts, self.default_prompt = dict(prompts or {}), default_prompt
+        self.query_expansion = checked_expansion(query_expansion)
+        self.query_length, self.document_length = query_length, document_length
+        self.skiplist_words = skiplist_words if isinstance(skiplist_words, str) else tuple(skiplist_words)
+        self.similarity_fn_name = similarity_fn_name
+        self.check_settings()
+        self.loss_choice: MaxSimLoss | None = None
+        self._loss_of_examples: MaxSimLoss | None = None
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        self._check_encoder()
+        self.encoder.pooler.trainable = False  # no gradient reaches it
+        # Each token is a text of its own: only what follows the pooling is computed.
+        self.sentence_head = TextPooling("mean", dense, normalize, dtype=self._logits_dtype, name="sentence_head")
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        self.sentence_head.build((None, None, self.config.hidden_size))
+        self.built = True
+
+    @property
+    def vector_size(self) -> int:
+        """The length D of the vectors."""
+        return self.sentence_head.output_size(self.config.hidden_size)
+
+    @property
+    def computes_padding(self) -> bool:
+        """Whether tokens to which no other one attends have vectors: the masks behind a query."""
+        return self.query_expansion is not None and not self.query_expansion["attend"]
+
+    def output_axes(self, axes: Sequence[int | None]) -> list[int | None]:
+        """Returns the axes of the outputs after that of the batch, for features with these axes after it."""
+        return [*axes, self.vector_size]
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        shape = ops.shape(inputs[features.INPUT_IDS])
+        rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
+        vectors = self.token_vectors(rows, self.computes_padding, training=training)
+        vectors *= ops.expand_dims(ops.cast(rows[features.SCORE_MASK] > 0, vectors.dtype), -1)
+        return ops.reshape(vectors, (*shape, self.vector_size))
+
+    def token_vectors(self, rows: Mapping[str, Any], computes_padding: bool, training: bool = False) -> Any:
+        """Returns a vector for each column of rows, float32 `[B, S, D]`.
+
+        Args:
+            rows: `input_ids`, `input_mask` and `segment_ids`, int `[B, S]`.
+            computes_padding: whether columns that `input_mask` hides have vectors. Otherwise an encoder with `unpadded`
+                leaves them out.
+            training: whether to apply dropout.
+        """
+        encode = self.encoder.encode if computes_padding else self.encoder
+        hidden = encode(rows, training=training)["sequence_output"]
+        return self.sentence_head.finish(ops.cast(hidden, self._logits_dtype), training=training)
+
+    def _set_loss(self, loss: Any, loss_weights: Any) -> None:
+        super()._set_loss(None, loss_weights)
+        self.loss_choice = as_loss(loss) or self.loss_choice
+
+    def get_compile_config(self) -> dict[str, Any]:
+        # A loss is chosen anew for each training.
+        return {name: value for name, value in (super().get_compile_config() or {}).items() if name != "loss"}
+
+    @property
+    def embedding_loss(self) -> MaxSimLoss:
+        """The loss that the model is trained with."""
+        return self.loss_choice or self._loss_of_examples or MaxSimInBatchNegatives()
+
+    def set_loss_of_examples(self, loss: MaxSimLoss) -> None:
+        """Sets the loss that is used when the user has chosen none."""
+        self._loss_of_examples = loss
+
+    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        labels = x.get(features.LABEL_IDS) if y is None else y
+        return [self.loss_term(y_pred, labels, x.get(features.TEXT_NUMBERS), example_weights(x, sample_weight))]
+
+    def loss_term(self, vectors: Any, labels: Any, text_numbers: Any, weights: Any) -> LossTerm:
+        """Returns the loss of a whole batch.
+
+        Args:
+            vectors: float `[B, C, S, D]`, what `call` returns.
+            labels, text_numbers, weights: see `MaxSimLoss`.
+        """
+        loss, num_texts = self.embedding_loss, vectors.shape[1] if len(vectors.shape) == 4 else 1
+        if num_texts is not None and num_texts < loss.fewest_texts:
+            raise InputError(
+                f"{type(loss).__name__} needs {loss.fewest_texts} texts in each example or more. Received: {num_texts}"
+            )
+        if labels is None and loss.learns_from != "pairs":
+            raise InputError(f"{type(loss).__name__} learns from {loss.learns_from}. Received: none. Give them as y.")
+        queries, documents = vectors[:, 0, : self.longest(QUERY)], vectors[:, 1:]
+        value = loss(queries, documents, labels, text_numbers, weights, self.similarity_fn_name == "meanmaxsim")
+        count = ops.cast(ops.shape(vectors)[0], vectors.dtype)
+        return LossTerm("embedding_loss", value * (count if weights is None else ops.sum(weights)), count)
+
+    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        return []
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        results = super().get_metrics_result()
+        del results["embedding_loss"]  # the same as "loss"
+        return results
+
+    def _divided_step(self, data) -> None:
+        # Each example's loss depends on the texts of the whole batch, on all devices.
+        from keras_bert.tasks.embedding.cached_batch import cached_step
+
+        cached_step(self, data)
+
+    def test_step(self, data: Any) -> Any:
+        if not on_tensorflow() or self.distribute_strategy.num_replicas_in_sync == 1:
+            return super().test_step(data)
+        from keras_bert.tasks.embedding.cached_batch import evaluation_step
+
+        return evaluation_step(self, data)
+
+    def _check_encoder(self) -> None:
+        if self.computes_padding and (ATTENTION_SCORES not in self.encoder.supports or self.config.position_offset):
+            raise InputError(
+                "query_expansion: in models of the family "
+                f"{self.config.model_type} the tokens of a query must attend to its masks. Give attend=True."
+            )
+
+    def _check_inputs(self, inputs) -> None:
+        self._check_features(inputs, self.feature_names)
+        shape: tuple = getattr(inputs[features.INPUT_IDS], "shape", ())
+        if len(shape) < 2:
+            raise InputError(f"{features.INPUT_IDS} must be an array [..., length]. Received the shape {tuple(shape)}")
+        if shape[-1] is not None:
+            self.config.check_sequence_length(shape[-1])
+
+    def get_config(self) -> dict[str, Any]:
+        arguments = {
+            "dense": [dict(settings) for settings in self.sentence_head.dense],
+            "normalize": self.sentence_head.normalize,
+            "query_expansion": self.query_expansion,
+            "skiplist_words": list(self.skiplist_words),
+        }
+        names = ("prompts", "default_prompt", "query_length", "document_length", "similarity_fn_name")
+        return {**super().get_config(), **arguments, **{name: getattr(self, name) for name in names}}
