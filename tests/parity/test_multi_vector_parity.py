@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import pytest
 import tiny
-from tiny_checkpoints import random_checkpoint
+from tiny_checkpoints import random_checkpoint, write_stanford_colbert
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.optimization import AdamW
@@ -72,6 +72,8 @@ def test_vectors_scores_and_losses_of_folders_are_theirs(parity_python, tmp_path
         model.new_parts.set_trained()
         folders.append(str(tmp_path / f"model{number}"))
         model.save_pretrained(folders[-1], format="huggingface")
+    folders.append(str(tmp_path / "stanford"))
+    write_stanford_colbert(tmp_path / "plain", tmp_path / "stanford", query_maxlen=12, doc_maxlen=15)
     (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
     command = [parity_python, str(SCRIPT), str(tmp_path / "texts.json"), str(tmp_path / "found.npz"), *folders]
     subprocess.run(command, check=True, capture_output=True)

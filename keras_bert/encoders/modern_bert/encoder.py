@@ -10,7 +10,7 @@ from keras_bert.layers.rotary_attention import rotary_angles, rotary_frequencies
 from keras_bert.layers.rotary_block import RotaryBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import ATTENTION_SCORES, PACKING, POOLED_OUTPUT, UNPADDING, Encoder
+from keras_bert.models.encoder_base import ATTENTION_SCORES, PACKING, PADDING, POOLED_OUTPUT, UNPADDING, Encoder
 
 
 @stored_class
@@ -43,7 +43,7 @@ class ModernBertEncoder(Encoder):
     Reference: Warner et al., 2024, arXiv 2412.13663.
     """
 
-    supports = (PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES)
+    supports = (PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES, PADDING)
     has_token_head = True
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 

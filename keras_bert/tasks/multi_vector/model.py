@@ -5,11 +5,11 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.accelerate.backend import on_tensorflow, tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import ATTENTION_SCORES
+from keras_bert.models.encoder_base import PADDING
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.task_model import TaskModel, example_weights
@@ -61,13 +61,13 @@ class MultiVectorEncoder(LateInteraction, TaskModel):
         similarity_fn_name: `maxsim`, or `meanmaxsim`, which is divided by the number of the query's vectors.
 
     Call arguments:
-        inputs: dictionary of `input_ids`, `input_mask`, `segment_ids` and `score_mask`, int `[..., S]`. `input_mask` is
-            0 for padding and for masks to which no token attends; `score_mask` is 1 for tokens with a vector. There may
-            be several leading axes, such as `[B, C, S]` for training on a query and C - 1 documents.
+        inputs: dictionary of `input_ids`, `input_mask`, `segment_ids` and `score_mask`, int `[B, S]`. `input_mask` is
+            0 for padding and for masks to which no token attends; `score_mask` is 1 for tokens with a vector. For
+            training they are `[B, C, S]`: a query and C - 1 documents.
         training: whether to apply dropout.
 
     Returns:
-        float32 `[..., S, D]`; zeros for tokens without a vector.
+        float32 `[B, S, D]` or `[B, C, S, D]`; zeros for tokens without a vector.
 
     Raises:
         InputError: a setting is unknown or contradicts another, or a number is out of range.
@@ -132,8 +132,29 @@ class MultiVectorEncoder(LateInteraction, TaskModel):
         return [*axes, self.vector_size]
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        shape = ops.shape(inputs[features.INPUT_IDS])
-        rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
+        rows = {name: inputs[name] for name in self.feature_names}
+        if len(rows[features.INPUT_IDS].shape) < 3:
+            return self._scored_vectors(rows, training)
+        # Queries are shorter than documents, so they are rows of their own.
+        width = self._width_of(rows[features.INPUT_MASK][:, 0] + rows[features.SCORE_MASK][:, 0])
+        queries = self._scored_vectors({name: values[:, 0, :width] for name, values in rows.items()}, training)
+        documents = self._scored_vectors({name: values[:, 1:] for name, values in rows.items()}, training)
+        size, _, length, _ = ops.shape(documents)
+        padding = ops.zeros((size, length - ops.shape(queries)[1], self.vector_size), queries.dtype)
+        queries = ops.expand_dims(ops.concatenate([queries, padding], axis=1), 1)
+        return ops.concatenate([queries, documents], axis=1)
+
+    def _width_of(self, is_used):
+        """Returns the number of columns of queries; `is_used`, int `[B, S]`, is 0 for padding."""
+        if not (tensorflow_functions and tensorflow_functions.lengths_may_vary()):
+            return self.longest(QUERY)
+        columns = ops.arange(ops.shape(is_used)[1], dtype="int32")
+        return ops.max(ops.where(is_used > 0, columns, 0), initial=0) + 1  # a part of a batch may be empty
+
+    def _scored_vectors(self, rows, training):
+        """Returns the vectors `[..., S, D]` of rows, zeros where none is scored."""
+        shape = ops.shape(rows[features.INPUT_IDS])
+        rows = {name: ops.reshape(values, (-1, shape[-1])) for name, values in rows.items()}
         vectors = self.token_vectors(rows, self.computes_padding, training=training)
         vectors *= ops.expand_dims(ops.cast(rows[features.SCORE_MASK] > 0, vectors.dtype), -1)
         return ops.reshape(vectors, (*shape, self.vector_size))
@@ -213,7 +234,12 @@ class MultiVectorEncoder(LateInteraction, TaskModel):
         return evaluation_step(self, data)
 
     def _check_encoder(self) -> None:
-        if self.computes_padding and (ATTENTION_SCORES not in self.encoder.supports or self.config.position_offset):
+        if not self.computes_padding:
+            return
+        # Positions of RoBERTa leave padding out, and padding of ModernBERT attends to distant tokens too.
+        reach = getattr(self.config, "local_attention", None)
+        is_far = reach is not None and self.query_expansion["length"] > reach // 2
+        if PADDING not in self.encoder.supports or self.config.position_offset or is_far:
             raise InputError(
                 "query_expansion: in models of the family "
                 f"{self.config.model_type} the tokens of a query must attend to its masks. Give attend=True."
@@ -222,8 +248,11 @@ class MultiVectorEncoder(LateInteraction, TaskModel):
     def _check_inputs(self, inputs) -> None:
         self._check_features(inputs, self.feature_names)
         shape: tuple = getattr(inputs[features.INPUT_IDS], "shape", ())
-        if len(shape) < 2:
-            raise InputError(f"{features.INPUT_IDS} must be an array [..., length]. Received the shape {tuple(shape)}")
+        if len(shape) not in (2, 3):
+            raise InputError(
+                f"{features.INPUT_IDS} must be an array [batch, length] or [batch, texts, length]. Received the shape "
+                f"{tuple(shape)}"
+            )
         if shape[-1] is not None:
             self.config.check_sequence_length(shape[-1])
 

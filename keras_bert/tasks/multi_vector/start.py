@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.multi_vector_files import MARK, with_marks
+from keras_bert.config import POOLINGS
+from keras_bert.program.errors import InputError
 from keras_bert.tasks.settings import is_count
 from keras_bert.tasks.text_rows import checked_length
 from keras_bert.tokenization.kinds import python_tokenizer
@@ -18,7 +20,12 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
     Raises:
         InputError: a mark is no token of the vocabulary, or the model has fewer positions than a length.
     """
-    told = checkpoint.multi_vector or {}
+    told, pooling = checkpoint.multi_vector or {}, checkpoint.config.sentence_pooling
+    if not told and checkpoint.sentence is None and pooling not in POOLINGS and "dense" not in arguments:
+        raise InputError(
+            f"{checkpoint.path}: its modules.json turns texts into vectors by {str(pooling)[:100]!r}. Save it as a "
+            f"{model_class.__name__} of sentence-transformers 6, or give dense=[...] and train it."
+        )
     stated = dict(told)
     if not told and checkpoint.sentence is not None and checkpoint.sentence.get("dense"):
         stated["dense"] = checkpoint.sentence["dense"]  # as there, the layers of a text become those of each token

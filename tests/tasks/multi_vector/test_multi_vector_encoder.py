@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import shutil
 
 import keras
 import numpy as np
@@ -11,12 +10,12 @@ import pytest
 import tensorflow as tf
 import tiny
 from places import TESTS
-from tiny_checkpoints import random_checkpoint
+from tiny_checkpoints import random_checkpoint, write_stanford_colbert
+from tiny_families import config as config_of_family
 from tiny_models import made_signatures
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
@@ -248,25 +247,9 @@ def test_a_folder_of_sentence_transformers_gives_their_vectors_and_scores():
     np.testing.assert_allclose(model.similarity(queries, documents), golden["similarity"], atol=1e-5)
 
 
-def stanford_folder(plain, tmp_path, **metadata):
-    """Returns a folder as Stanford's code writes it."""
-    folder = shutil.copytree(plain, tmp_path / "stanford")
-    values = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**values, "architectures": ["HF_ColBERT"]}))
-    weights = {f"bert.{name}": tensor for name, tensor in read_safetensors(folder / "model.safetensors").items()}
-    kernel = np.random.default_rng(3).normal(size=(6, 8)).astype("float32")
-    weights["linear.weight"] = weights["bert.embeddings.word_embeddings.weight"].of(kernel)
-    with open(tmp_path / "weights", "wb") as file:
-        write_safetensors(file, weights, {"format": "pt"})
-    (tmp_path / "weights").replace(folder / "model.safetensors")
-    metadata = {"query_token_id": "[unused0]", "doc_token_id": "[unused1]", "query_maxlen": 10, **metadata}
-    (folder / "artifact.metadata").write_text(json.dumps({"doc_maxlen": 9, "mask_punctuation": True, **metadata}))
-    return folder, kernel
-
-
 def test_a_folder_of_stanford_has_its_marks_projection_and_lengths(plain, tmp_path, capsys):
-    folder, kernel = stanford_folder(plain, tmp_path)
-    found = from_pretrained(None, folder)
+    kernel = write_stanford_colbert(plain, tmp_path / "stanford", query_maxlen=10, doc_maxlen=9)
+    found = from_pretrained(None, tmp_path / "stanford")
     assert "ignored" not in capsys.readouterr().out.split("words of the skip list")[0]
     expected = made(plain)
     expected.sentence_head.dense_layers[0].kernel.assign(kernel.T)
@@ -404,8 +387,9 @@ def test_a_token_of_the_expansion_must_be_in_the_vocabulary(plain):
         made(plain, query_expansion={"length": 8, "token": "dog"}).encode_query("fox")
 
 
-def test_models_that_count_positions_of_tokens_only_must_attend_to_masks():
-    config = tiny.config(12, model_type="roberta", position_offset=2, type_vocab_size=1)
-    with pytest.raises(InputError, match="family roberta the tokens of a query must attend.*attend=True"):
+@pytest.mark.parametrize("family", ["roberta", "mobilebert", "deberta-v2", "modernbert"])
+def test_families_whose_padding_is_computed_otherwise_must_attend_to_masks(family):
+    config = config_of_family(family)  # ModernBERT's tokens attend to few neighbours here
+    with pytest.raises(InputError, match=f"family {family} the tokens of a query must attend.*attend=True"):
         MultiVectorEncoder(config, query_expansion={"length": 8})
     MultiVectorEncoder(config, query_expansion={"length": 8, "attend": True})
