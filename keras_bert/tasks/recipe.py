@@ -60,7 +60,7 @@ def compile_for_features(model, arguments: Mapping[str, Any]) -> None:
     Raises:
         InputError: nobody knows how many updates an epoch has.
     """
-    num_batches = arguments.get("steps_per_epoch") or _num_batches(arguments)
+    num_batches = num_batches_of(arguments)
     if num_batches is None:
         raise InputError(
             "The learning rate falls to 0 at the last update, and the number of batches is unknown. Give "
@@ -70,7 +70,10 @@ def compile_for_features(model, arguments: Mapping[str, Any]) -> None:
     compile_for_texts(model, num_batches, *epochs, arguments.get("callbacks"))
 
 
-def _num_batches(arguments) -> int | None:
+def num_batches_of(arguments: Mapping[str, Any]) -> int | None:
+    """Returns the updates in an epoch of a `fit` on features; None if nobody knows. `arguments` are those of `fit`."""
+    if steps := arguments.get("steps_per_epoch"):
+        return steps
     x = arguments["x"]
     if isinstance(x, Mapping):
         num_examples = len(next(iter(x.values()))) * (1 - (arguments.get("validation_split") or 0.0))

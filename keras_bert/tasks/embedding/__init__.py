@@ -2,6 +2,7 @@
 
 entry.py          what checkpoints and exports must know of the task
 model.py          SentenceEncoder: a vector for each text
+whole_batch.py    the base class of models whose loss needs all texts of a batch
 losses.py         losses over the vectors of a whole batch
 cached_batch.py   their training step on several devices or in several parts
 signatures.py     the signatures of its SavedModels, and of those of encoders

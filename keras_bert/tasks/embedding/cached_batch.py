@@ -25,7 +25,7 @@ def cached_step(model, data) -> None:
     """Runs one training step on this device's share of a batch; see the module.
 
     Args:
-        model: a `SentenceEncoder` or a `MultiVectorEncoder`, in the scope of its strategy.
+        model: a `WholeBatchModel` in the scope of its strategy.
         data: features, or features and labels, or those and the weights of the examples.
     """
     device = tf.distribute.get_replica_context()
@@ -107,7 +107,7 @@ def _loss_and_gradients(model, device, data, own):
 
 
 def _gathered_batch(device, data, own) -> list:
-    """Returns the arguments of the model's `loss_term` for the whole batch; `own` are this device's vectors."""
+    """Returns the arguments of `WholeBatchModel.loss_term` for the whole batch; `own` are this device's vectors."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     labels = x.get(features.LABEL_IDS) if y is None else y
     parts = (own, labels, x.get(features.TEXT_NUMBERS), example_weights(x, sample_weight))

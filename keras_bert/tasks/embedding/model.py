@@ -6,21 +6,20 @@ from typing import Any
 from keras import ops
 
 from keras_bert import registry
-from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import POOLINGS, SENTENCE_POOLING, BertConfig
 from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
-from keras_bert.models.prompts import Prompts
-from keras_bert.models.task_model import TaskModel, check_doc_stride, example_weights
+from keras_bert.models.task_model import check_doc_stride
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
+from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
 
 
 @stored_class
-class SentenceEncoder(Prompts, TaskModel):
+class SentenceEncoder(WholeBatchModel):
     """The encoder, a pooling of its token vectors, optional dense layers, and vectors of length 1.
 
         encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
@@ -68,9 +67,7 @@ class SentenceEncoder(Prompts, TaskModel):
     """
 
     kind = "SentenceEncoder"
-    uses_pooler = False
     can_be_static = True
-    loss_names = ("embedding_loss",)
     metrics_refusal = "SentenceEncoder has no metrics in training. Its scores are those of evaluate(texts)."
     earlier_arguments = {"keeps_order": False}
 
@@ -134,9 +131,9 @@ class SentenceEncoder(Prompts, TaskModel):
         """The length D of the vectors."""
         return self.sentence_head.output_size(self.config.hidden_size)
 
-    def output_axes(self, axes: Sequence[int | None]) -> list[int | None]:
-        """Returns the axes of the outputs after that of the batch, for features with these axes after it."""
-        return [*axes[:-1], self.embedding_size]
+    @property
+    def vector_size(self) -> int:
+        return self.embedding_size
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         shape = ops.shape(inputs[features.INPUT_IDS])
@@ -193,10 +190,6 @@ class SentenceEncoder(Prompts, TaskModel):
         super()._set_loss(None, loss_weights)
         self.loss_choice = as_loss(loss) or self.loss_choice
 
-    def get_compile_config(self) -> dict[str, Any]:
-        # A loss is chosen anew for each training.
-        return {name: value for name, value in (super().get_compile_config() or {}).items() if name != "loss"}
-
     def fit(
         self,
         x: Any = None,
@@ -248,11 +241,6 @@ class SentenceEncoder(Prompts, TaskModel):
         """Sets the loss that is used when the user has chosen none."""
         self._loss_of_examples = loss
 
-    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        labels = x.get(features.LABEL_IDS) if y is None and isinstance(x, Mapping) else y
-        numbers = x.get(features.TEXT_NUMBERS) if isinstance(x, Mapping) else None
-        return [self.loss_term(y_pred, labels, numbers, example_weights(x, sample_weight))]
-
     def loss_term(self, vectors: Any, labels: Any, text_numbers: Any, weights: Any) -> LossTerm:
         """Returns the loss of a whole batch; the arguments are those of `EmbeddingLoss.__call__`."""
         loss = self.embedding_loss
@@ -269,41 +257,6 @@ class SentenceEncoder(Prompts, TaskModel):
         count = ops.cast(ops.shape(vectors)[0], vectors.dtype)
         total = count if weights is None else ops.sum(weights)
         return LossTerm("embedding_loss", loss(vectors, labels, text_numbers, weights) * total, count)
-
-    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        return []
-
-    def get_metrics_result(self) -> dict[str, Any]:
-        results = super().get_metrics_result()
-        del results["embedding_loss"]  # the same as "loss"
-        return results
-
-    def _divided_step(self, data) -> None:
-        # Each example's loss depends on the texts of the whole batch, on all devices.
-        from keras_bert.tasks.embedding.cached_batch import cached_step
-
-        cached_step(self, data)
-
-    def test_step(self, data: Any) -> Any:
-        if not on_tensorflow() or self.distribute_strategy.num_replicas_in_sync == 1:
-            return super().test_step(data)
-        from keras_bert.tasks.embedding.cached_batch import evaluation_step
-
-        return evaluation_step(self, data)
-
-    def _check_inputs(self, inputs) -> None:
-        self._check_features(inputs, self.feature_names)
-        shape: tuple = getattr(inputs[features.INPUT_IDS], "shape", ())
-        if len(shape) < 2:
-            raise InputError(f"{features.INPUT_IDS} must be an array [..., length]. Received the shape {tuple(shape)}")
-        if shape[-1] is not None:
-            self.config.check_sequence_length(shape[-1])
-
-    def _check_arguments(self) -> None:
-        self.check_prompts()
-        longest = self.max_seq_length
-        if longest is not None and (not isinstance(longest, int) or longest < 3):
-            raise InputError(f"max_seq_length must be a whole number from 3. Received: {longest!r}")
 
     def get_config(self) -> dict[str, Any]:
         arguments = {

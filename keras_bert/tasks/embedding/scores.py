@@ -1,7 +1,7 @@
 """Scores of sentence embeddings: retrieval, similarity and labels of nearest neighbours."""
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -131,6 +131,21 @@ def pair_scores(columns: Sequence[Sequence[str]], vectors: np.ndarray, is_worst:
     Raises:
         InputError: there are no pairs, or a cosine is not a number.
     """
+    return scores_of_pairs(columns, lambda rows, numbers: _cosines(vectors[:, 0], vectors[rows, numbers]), is_worst)
+
+
+def scores_of_pairs(
+    columns: Sequence[Sequence[str]],
+    similarities: Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]],
+    is_worst: bool = False,
+) -> dict[str, float]:
+    """As `pair_scores`, by any similarity.
+
+    Args:
+        columns, is_worst: as for `pair_scores`.
+        similarities: function of the rows and the columns of D documents, int `(D,)`, that yields for each anchor its
+            similarities with them, float `(D,)`.
+    """
     if len(columns) < 2 or not len(columns[0]):
         raise InputError("Scores of pairs need two columns of texts or more, with one text at least.")
     documents: dict[str, int] = {}
@@ -143,10 +158,8 @@ def pair_scores(columns: Sequence[Sequence[str]], vectors: np.ndarray, is_worst:
     relevant: dict[str, set[int]] = {}
     for anchor, positive in zip(columns[0], columns[1], strict=True):
         relevant.setdefault(anchor, set()).add(documents[positive])
-    rows, numbers = zip(*places, strict=True)
-    cosines = _cosines(vectors[:, 0], vectors[list(rows), list(numbers)])
     found = []
-    for anchor, row in zip(columns[0], cosines, strict=True):
+    for anchor, row in zip(columns[0], similarities(*np.array(places).T), strict=True):
         candidates = np.arange(len(row))
         if len(row) > _DEPTH:  # with all that are tied at the last rank that counts
             candidates = np.flatnonzero(row >= np.partition(row, -_DEPTH)[-_DEPTH])

@@ -5,17 +5,17 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert.accelerate.backend import on_tensorflow, tensorflow_functions
+from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import PADDING
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
-from keras_bert.models.task_model import TaskModel, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.embedding.model import naming_the_pooling
+from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
 from keras_bert.tasks.multi_vector.encoding import QUERY, LateInteraction, checked_expansion
 from keras_bert.tasks.multi_vector.losses import MaxSimInBatchNegatives, MaxSimLoss, as_loss
 
@@ -23,7 +23,7 @@ PROJECTION = {"units": 128, "activation": "linear", "use_bias": False}
 
 
 @stored_class
-class MultiVectorEncoder(LateInteraction, TaskModel):
+class MultiVectorEncoder(LateInteraction, WholeBatchModel):
     """The encoder and a projection: a vector of length 1 for each token (ColBERT).
 
         model = MultiVectorEncoder.from_pretrained("colbert")
@@ -78,9 +78,7 @@ class MultiVectorEncoder(LateInteraction, TaskModel):
 
     kind = "MultiVectorEncoder"
     feature_names = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS, features.SCORE_MASK)
-    uses_pooler = False
     has_token_outputs = True
-    loss_names = ("embedding_loss",)
     metrics_refusal = "MultiVectorEncoder has no metrics in training. Its scores are those of evaluate(texts)."
 
     def __init__(
@@ -128,7 +126,6 @@ class MultiVectorEncoder(LateInteraction, TaskModel):
         return self.query_expansion is not None and not self.query_expansion["attend"]
 
     def output_axes(self, axes: Sequence[int | None]) -> list[int | None]:
-        """Returns the axes of the outputs after that of the batch, for features with these axes after it."""
         return [*axes, self.vector_size]
 
     def call(self, inputs: Any, training: bool = False) -> Any:
@@ -176,10 +173,6 @@ class MultiVectorEncoder(LateInteraction, TaskModel):
         super()._set_loss(None, loss_weights)
         self.loss_choice = as_loss(loss) or self.loss_choice
 
-    def get_compile_config(self) -> dict[str, Any]:
-        # A loss is chosen anew for each training.
-        return {name: value for name, value in (super().get_compile_config() or {}).items() if name != "loss"}
-
     @property
     def embedding_loss(self) -> MaxSimLoss:
         """The loss that the model is trained with."""
@@ -188,10 +181,6 @@ class MultiVectorEncoder(LateInteraction, TaskModel):
     def set_loss_of_examples(self, loss: MaxSimLoss) -> None:
         """Sets the loss that is used when the user has chosen none."""
         self._loss_of_examples = loss
-
-    def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        labels = x.get(features.LABEL_IDS) if y is None else y
-        return [self.loss_term(y_pred, labels, x.get(features.TEXT_NUMBERS), example_weights(x, sample_weight))]
 
     def loss_term(self, vectors: Any, labels: Any, text_numbers: Any, weights: Any) -> LossTerm:
         """Returns the loss of a whole batch.
@@ -212,27 +201,6 @@ class MultiVectorEncoder(LateInteraction, TaskModel):
         count = ops.cast(ops.shape(vectors)[0], vectors.dtype)
         return LossTerm("embedding_loss", value * (count if weights is None else ops.sum(weights)), count)
 
-    def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        return []
-
-    def get_metrics_result(self) -> dict[str, Any]:
-        results = super().get_metrics_result()
-        del results["embedding_loss"]  # the same as "loss"
-        return results
-
-    def _divided_step(self, data) -> None:
-        # Each example's loss depends on the texts of the whole batch, on all devices.
-        from keras_bert.tasks.embedding.cached_batch import cached_step
-
-        cached_step(self, data)
-
-    def test_step(self, data: Any) -> Any:
-        if not on_tensorflow() or self.distribute_strategy.num_replicas_in_sync == 1:
-            return super().test_step(data)
-        from keras_bert.tasks.embedding.cached_batch import evaluation_step
-
-        return evaluation_step(self, data)
-
     def _check_encoder(self) -> None:
         if not self.computes_padding:
             return
@@ -244,17 +212,6 @@ class MultiVectorEncoder(LateInteraction, TaskModel):
                 "query_expansion: in models of the family "
                 f"{self.config.model_type} the tokens of a query must attend to its masks. Give attend=True."
             )
-
-    def _check_inputs(self, inputs) -> None:
-        self._check_features(inputs, self.feature_names)
-        shape: tuple = getattr(inputs[features.INPUT_IDS], "shape", ())
-        if len(shape) not in (2, 3):
-            raise InputError(
-                f"{features.INPUT_IDS} must be an array [batch, length] or [batch, texts, length]. Received the shape "
-                f"{tuple(shape)}"
-            )
-        if shape[-1] is not None:
-            self.config.check_sequence_length(shape[-1])
 
     def get_config(self) -> dict[str, Any]:
         arguments = {
