@@ -94,9 +94,9 @@ class EmbeddingTask(TextTask):
         if examples.scores is not None:
             return {features.LABEL_IDS: np.asarray(examples.scores, np.float32)}
         if examples.labels is not None:
-            return {features.LABEL_IDS: numbers_of([examples.labels])[:, 0]}
+            return {features.LABEL_IDS: _numbers_of([examples.labels])[:, 0]}
         # Equal texts are no negatives of each other.
-        return {features.TEXT_NUMBERS: numbers_of(examples.columns)} if examples.kind == PAIRS else {}
+        return {features.TEXT_NUMBERS: _numbers_of(examples.columns)} if examples.kind == PAIRS else {}
 
     def _prefixes(self, examples: SentenceExamples) -> list[str]:
         """Returns the prompt of each column: in pairs, anchors are queries and the other texts are documents."""
@@ -170,10 +170,10 @@ def forget_traces(model) -> None:
     model.train_function = model.test_function = None
 
 
-def numbers_of(columns: Sequence[Sequence]) -> np.ndarray:
+def _numbers_of(columns: Sequence[Sequence]) -> np.ndarray:
     """Returns a number for each value, int32 `[N, C]`; equal values have equal numbers.
 
-    >>> numbers_of([["a", "b"], ["b", "c"]]).tolist()
+    >>> _numbers_of([["a", "b"], ["b", "c"]]).tolist()
     [[0, 1], [1, 2]]
     """
     numbers: dict = {}

@@ -10,7 +10,7 @@ from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import ExampleRows, TextTask
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import SCORES
-from keras_bert.tasks.embedding.task import examples_of_columns, forget_traces, numbers_of
+from keras_bert.tasks.embedding.task import examples_of_columns, forget_traces
 from keras_bert.tasks.multi_vector.encoding import DOCUMENT, QUERY, rows_of, scored_vectors
 from keras_bert.tasks.multi_vector.examples import MultiVectorExamples
 from keras_bert.tasks.prediction import Calls, predict_rows
@@ -65,7 +65,10 @@ class MultiVectorTask(RankingTask):
         if examples.teacher_scores is not None:
             labels = {features.LABEL_IDS: np.asarray(examples.teacher_scores, np.float32)}
         else:
-            labels = {features.TEXT_NUMBERS: numbers_of(examples.columns)}  # equal texts are no negatives of each other
+            numbers: dict[str, int] = {}  # equal texts, which are no negatives of each other, have equal numbers
+            texts = zip(*examples.columns, strict=True)
+            found = [[numbers.setdefault(text, len(numbers)) for text in row] for row in texts]
+            labels = {features.TEXT_NUMBERS: np.array(found, np.int32)}
         return ExampleRows(rows.with_labels(**labels), notes)
 
     def outputs(self, rows: TokenRows, batch_size: int = 32, verbose="auto", calls: Calls | None = None) -> np.ndarray:
