@@ -44,6 +44,7 @@ _PUBLIC = {
     "MaskedLM": "keras_bert.tasks.masked_lm.model",
     "SequenceClassifier": "keras_bert.tasks.classification.model",
     "SentenceEncoder": "keras_bert.tasks.embedding.model",
+    "SparseEncoder": "keras_bert.tasks.sparse.model",
     "SentenceClassifier": "keras_bert.tasks.classification.sentence_classifier",
     "CrossEncoder": "keras_bert.tasks.ranking.model",
     "MultiVectorEncoder": "keras_bert.tasks.multi_vector.model",

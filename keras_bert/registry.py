@@ -127,6 +127,7 @@ TASKS: dict[str, str | Task] = {
     "SentenceEncoder": f"{_TASKS_FOLDER}.embedding.entry.SENTENCE_ENCODER",
     "SequenceClassifier": f"{_TASKS_FOLDER}.classification.entry.SEQUENCE_CLASSIFIER",
     "SentenceClassifier": f"{_TASKS_FOLDER}.classification.entry.SENTENCE_CLASSIFIER",
+    "SparseEncoder": f"{_TASKS_FOLDER}.sparse.entry.SPARSE_ENCODER",
     "CrossEncoder": f"{_TASKS_FOLDER}.ranking.entry.CROSS_ENCODER",
     "MultiVectorEncoder": f"{_TASKS_FOLDER}.multi_vector.entry.MULTI_VECTOR_ENCODER",
     "TokenClassifier": f"{_TASKS_FOLDER}.tagging.entry.TOKEN_CLASSIFIER",
@@ -237,6 +238,8 @@ class Family:
         pairs_need_segments: whether one [SEP] between the two texts of a pair does not suffice to tell them apart.
         masked_lm_act: activation of the masked-LM head; None: the config's `hidden_act`.
         pooler_is_masked_lm_head: whether the pooler of a task starts as the head of the masked LM.
+        replaced_tokens_need_first: whether the head that finds replaced tokens adds the first token of the sequence to
+            each token, and normalises the sum.
         predicts_from_queries: whether tokens are predicted from a second stream, which does not know them.
         is_static: whether the model is a table of token vectors, without layers.
         is_language_model: whether the model reads from left to right: `encoder` is the whole model, for no task.
@@ -257,6 +260,7 @@ class Family:
     pairs_need_segments: bool = True
     masked_lm_act: str | None = None
     pooler_is_masked_lm_head: bool = False
+    replaced_tokens_need_first: bool = False
     predicts_from_queries: bool = False
     is_static: bool = False
     is_language_model: bool = False
@@ -281,12 +285,18 @@ FAMILIES: dict[str, str | Family] = {
     "longformer": "keras_bert.encoders.long.longformer.FAMILY",
     "big_bird": "keras_bert.encoders.long.big_bird.FAMILY",
     "mobilebert": "keras_bert.encoders.mobile_bert.entry.FAMILY",
-    "modernbert": "keras_bert.encoders.modern_bert.entry.FAMILY",
+    "modernbert": "keras_bert.encoders.rotary.modern_bert.FAMILY",
     "xlnet": "keras_bert.encoders.xlnet.entry.FAMILY",
     "xlm-roberta": "keras_bert.encoders.xlm_roberta.FAMILY",
     "camembert": "keras_bert.encoders.xlm_roberta.CAMEMBERT",
     "mpnet": "keras_bert.encoders.mpnet.entry.FAMILY",
     "deberta-v2": "keras_bert.encoders.deberta.entry.FAMILY",
+    "nomic_bert": "keras_bert.encoders.rotary.nomic_bert.FAMILY",
+    "gte": "keras_bert.encoders.rotary.gte.FAMILY",
+    "new": "keras_bert.encoders.rotary.gte.NEW",
+    "jina_embeddings_v3": "keras_bert.encoders.rotary.jina_v3.FAMILY",
+    "eurobert": "keras_bert.encoders.rotary.euro_bert.FAMILY",
+    "gemma3_text": "keras_bert.encoders.rotary.gemma.FAMILY",
     "transfo-xl": "keras_bert.encoders.transformer_xl.entry.FAMILY",
     "static": "keras_bert.encoders.static.entry.FAMILY",
 }

@@ -34,6 +34,8 @@ from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
 from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.sparse.losses import SpladeLoss
+from keras_bert.tasks.sparse.model import SparseEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.text_to_text.model import TextToText
 
@@ -209,6 +211,12 @@ SETTINGS = {
         lambda: AdamW(schedule()),
         embedding_data,
         {},
+    ),
+    "sparse": (
+        lambda: SparseEncoder(config(), static_queries=True),
+        lambda: AdamW(schedule()),
+        embedding_data,
+        {"loss": SpladeLoss(document_regularizer_weight=0.01)},
     ),
     "multi_vector": (
         lambda: MultiVectorEncoder(config(), dense=[{"units": 8}], query_expansion={"length": LENGTH}),

@@ -48,6 +48,11 @@ def _vectors_of_encoder(model):
     return sentence_embeddings(model, TEXTS, **options)
 
 
+def _sparse_vectors(model) -> list:
+    vectors = [model.encode_query(TEXTS), model.encode_document(TEXTS), *model.predict((TEXTS, SECOND_TEXTS))]
+    return [one.toarray() for one in vectors]
+
+
 def _vectors_of_tokens(model) -> list:
     pairs = model.predict((TEXTS, SECOND_TEXTS))
     return [model.encode_query(QUESTIONS), model.encode_document(TEXTS), pairs, model.rank("the fox", TEXTS, top_k=3)]
@@ -78,6 +83,7 @@ ANSWERS = {
     "first token": lambda model: model.encode(TEXTS),
     "encoder": _vectors_of_encoder,
     "writer": _written,
+    "sparse encoder": _sparse_vectors,
     "multi-vector encoder": _vectors_of_tokens,
 }
 

@@ -45,7 +45,7 @@ HEAVY_PLACES = ("accelerate", "layers", "optimization", "models", "checkpoints")
 # These run on every Keras backend.
 CORE = ("config", "encoders", "layers", "models", "optimization")
 MODELS_OF_TASKS = ("model", "losses", "sentence_classifier", "pretrainer", "span_pretrainer", "electra_pretrainer")
-MODELS_OF_TASKS += ("replaced_token_detector", "beam_search")
+MODELS_OF_TASKS += ("replaced_token_detector", "beam_search", "whole_batch")
 # Keras on TensorFlow only; imported when a model is made or trained there.
 TENSORFLOW_ONLY = tuple(f"keras_bert/models/{name}.py" for name in ("distributed_model", "stream_memory"))
 
@@ -64,6 +64,12 @@ FAMILY_WORDS = {
     "big_bird": "big_?bird",
     "mobilebert": "mobile_?bert",
     "modernbert": "modern_?bert",
+    "nomic_bert": "nomic_?bert",
+    "gte": "(?<!si)gte(?!rm)",
+    "new": "new-impl",  # the word alone is an ordinary one
+    "jina_embeddings_v3": "jina(_embeddings)?_v3",
+    "eurobert": "euro_?bert",
+    "gemma3_text": "gemma3_text",
     "xlnet": "xl_?net",
     "transfo-xl": "transfo(rmer)?[-_]?xl",
 }
@@ -77,6 +83,7 @@ TASK_WORDS = {
     "pretraining": "SpanPretrainer|ElectraPretrainer|ReplacedTokenDetector",
     "question_answering": "SpanClassifier|span_classifier|QuestionAnswering|question_answering",
     "ranking": "CrossEncoder|cross_encoder",
+    "sparse": "SparseEncoder|sparse_encoder",
     "tagging": "TokenClassifier|token_classifier|tagging",
     "text_to_text": "TextToText|text_to_text",
 }

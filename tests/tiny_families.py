@@ -29,6 +29,9 @@ LABELS = ["fox", "dog", "fox", "dog"]
 # Fields that let small models have windows, blocks and bottlenecks.
 SMALL_PARTS = {
     "modernbert": {"local_attention": 4},
+    "gte": {"type_vocab_size": 1},
+    "eurobert": {"num_key_value_heads": 1},
+    "gemma3_text": {"num_key_value_heads": 1, "head_dim": 6, "local_attention": 4, "global_attn_every_n_layers": 2},
     # Without LayerNorm, a few updates are too few for weights that start at 0.02.
     "mobilebert": {
         "embedding_size": 8,
@@ -98,6 +101,11 @@ VOCABULARIES = {
     "electra": word_pieces(),
     "mobilebert": word_pieces(),
     "modernbert": modern_byte_pairs(),
+    "nomic_bert": word_pieces(),
+    "gte": pieces_in_order_of(XLM_ROBERTA),
+    "jina_embeddings_v3": pieces_in_order_of(XLM_ROBERTA),
+    "eurobert": byte_pairs(),
+    "gemma3_text": byte_pairs(),
     "longformer": byte_pairs(),
     "big_bird": sentence_pieces(do_lower_case=False),
     "xlnet": xlnet_pieces(),

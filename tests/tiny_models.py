@@ -21,6 +21,7 @@ from keras_bert import (
     SentenceEncoder,
     SequenceClassifier,
     SpanClassifier,
+    SparseEncoder,
     TextToText,
     TokenClassifier,
 )
@@ -84,6 +85,7 @@ MODELS = {
 # Models that only a SavedModel can hold.
 NOT_PORTABLE = {
     "writer": (TextToText, {}),
+    "sparse encoder": (SparseEncoder, {"static_queries": True, "prompts": {"query": "the fox "}, "max_seq_length": 30}),
     "multi-vector encoder": (
         MultiVectorEncoder,
         {

@@ -4,6 +4,7 @@ backend.py                says whether Keras runs on TensorFlow, and provides th
 kernels.py                the formulas of layers/formulas.py in fewer passes over memory, for training
 fused_attention.py        attention without scores in memory, for inference on other backends
 tensorflow_functions.py   functions that TensorFlow recomputes in the backward pass or traces once
+text_groups.py            products with a large table, for few texts at a time
 layer_state.py            runs a layer as a function of its weights and dropout seeds
 recomputation.py          gradient checkpointing
 traced_functions.py       keeps the traced functions of a model until a part of it changes

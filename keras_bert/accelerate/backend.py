@@ -1,7 +1,7 @@
 """The only place where the core asks whether Keras runs on TensorFlow.
 
-`kernels`, `updates` and `tensorflow_functions` are the modules with these names. On other backends they are None, and
-callers use Keras' operations.
+`kernels`, `text_groups`, `updates` and `tensorflow_functions` are the modules with these names. On other backends they
+are None, and callers use Keras' operations.
 """
 
 import keras
@@ -24,6 +24,6 @@ def require_tensorflow(work: str) -> None:
 
 
 if on_tensorflow():
-    from keras_bert.accelerate import kernels, tensorflow_functions, updates
+    from keras_bert.accelerate import kernels, tensorflow_functions, text_groups, updates
 else:
-    kernels = tensorflow_functions = updates = None
+    kernels = tensorflow_functions = text_groups = updates = None

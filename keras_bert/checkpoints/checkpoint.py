@@ -29,10 +29,13 @@ CROSS_ATTENTION = "cross_attention"
 SPAN_BOUNDARY = "span_boundary_head"  # of SpanBERT's pre-training
 GENERATOR = "generator"  # the masked LM of an ELECTRA in pre-training
 SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling, or of each token
+QUERY_WEIGHTS = "query_weights"  # of the tokens of static queries
 
 WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 
 TOKEN_EMBEDDINGS = "encoder/embeddings/token_embeddings"
+# What a discriminator in pre-training adds to the table of tokens, which is that of the generator (DeBERTa).
+TOKEN_DIFFERENCE = f"{TOKEN_EMBEDDINGS}_difference"
 POSITION_EMBEDDINGS = "encoder/embeddings/position_embeddings"
 OUTPUT_BIAS = "masked_lm_head/output_bias"
 MASK_EMBEDDING = "masked_lm_head/mask_embedding"  # of XLNet, whose masked-LM head has no dense layer
@@ -100,6 +103,7 @@ class BertCheckpoint:
         sentence: the arguments of `SentenceEncoder`, where the files say how texts get vectors; or None.
         ranking: the arguments of `CrossEncoder` of a classifier with one output; or None. `activation` among them is
             None if no file says it.
+        sparse: the arguments of `SparseEncoder`, where the files say how texts get sparse vectors; or None.
         multi_vector: the arguments of `MultiVectorEncoder`, where the files say how tokens get vectors; or None.
         model_class: the model that was saved, where the format says it by our names.
         arguments: what its constructor takes beside the config.
@@ -118,6 +122,7 @@ class BertCheckpoint:
     problem_type: str = "classification"
     sentence: Mapping | None = None
     ranking: Mapping | None = None
+    sparse: Mapping | None = None
     multi_vector: Mapping | None = None
     model_class: type | None = None
     arguments: Mapping = dataclasses.field(default_factory=dict)
@@ -128,6 +133,15 @@ class BertCheckpoint:
 
     def replace(self, **changes) -> "BertCheckpoint":
         return dataclasses.replace(self, **changes)
+
+    def with_whole_table(self) -> "BertCheckpoint":
+        """Returns the checkpoint with the sum of the two tables of a discriminator in pre-training, if it has two."""
+        tensors = dict(self.tensors)
+        difference, table = tensors.pop(TOKEN_DIFFERENCE, None), tensors.get(TOKEN_EMBEDDINGS)
+        if difference is None or table is None:
+            return self
+        tensors[TOKEN_EMBEDDINGS] = table.changed(table.shape, lambda rows: rows + difference.read())
+        return self.replace(tensors=tensors)
 
     @property
     def heads(self) -> tuple[str, ...]:

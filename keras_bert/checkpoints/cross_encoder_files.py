@@ -3,6 +3,7 @@
 Reference: sentence-transformers 6.2, `CrossEncoder`.
 """
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -32,9 +33,8 @@ _ACTIVATIONS = {
     "torch.nn.modules.activation.ReLU": "relu",
 }
 _TASK = "sequence-classification"
-_LENGTH_KEYS = KnownKeys(
-    used=LENGTH_KEYS.used,
-    harmless=LENGTH_KEYS.harmless,
+_LENGTH_KEYS = dataclasses.replace(
+    LENGTH_KEYS,
     fixed={
         **LENGTH_KEYS.fixed,
         "transformer_task": (_TASK,),

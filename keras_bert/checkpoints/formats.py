@@ -97,6 +97,8 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
     task = task_of(checkpoint.model_class)
     if format != "keras_bert" and task is not None and task.only_ours:
         raise InputError(f"The {format} format has no place for {task.only_ours}")
+    if format != "keras_bert":
+        checkpoint = checkpoint.with_whole_table()
     check_tensors(checkpoint)
     write = WRITERS[format]
     if checkpoint.config.is_static and format != "keras_bert":

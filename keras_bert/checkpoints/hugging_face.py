@@ -35,6 +35,11 @@ from keras_bert.checkpoints.sentence_transformers import (
     transformer_folder,
     write_sentence_modules,
 )
+from keras_bert.checkpoints.sparse_encoder_files import (
+    read_sparse_encoder,
+    transformer_place,
+    write_sparse_encoder,
+)
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.checkpoints.weight_list import weights_of
 from keras_bert.checkpoints.what_instead import check_readable
@@ -50,18 +55,6 @@ SAFETENSORS_FILE = "model.safetensors"
 TORCH_FILE = "pytorch_model.bin"
 WEIGHTS_FILES = (SAFETENSORS_FILE, f"{SAFETENSORS_FILE}.index.json", TORCH_FILE, f"{TORCH_FILE}.index.json")
 
-_OF_BARE_ENCODERS = (
-    "embeddings.",
-    "embeddings_project.",
-    "encoder.",
-    "pooler.",
-    "transformer.",
-    "layers.",
-    "final_norm.",
-    "word_embedding.",
-    "layer.",
-    "mask_emb",
-)
 _POOLER = f"{form.POOLER}/dense/kernel"
 _CONSTANTS = re.compile(r".*\bembeddings\.(position_ids|token_type_ids)$")
 
@@ -109,6 +102,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         ignored.append(bias)
     count = form.num_outputs(weights_path, tensors, head) if heads()[head].has_labels else None
     labels = labels_of(folder, values, count)
+    sparse, of_queries = read_sparse_encoder(path, config, vocabulary, trust_pickle)
     ranking, notes = None, []
     if head == form.CLASSIFIER and labels:
         ranking, notes = read_cross_encoder(path, values, file, config, len(labels))
@@ -117,11 +111,12 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         kind=f"Hugging Face {architecture}".strip(),
         config=config,
         vocabulary=vocabulary,
-        tensors=tensors | sentence.tensors | layers,
+        tensors=tensors | sentence.tensors | of_queries | layers,
         labels=labels,
         problem_type=problem_type_of(values, labels) if head == form.CLASSIFIER else "classification",
         sentence=sentence.arguments,
         ranking=ranking,
+        sparse=sparse,
         multi_vector=multi_vector,
         ignored=tuple(ignored),
         remarks=(*remarks, *sentence.notes, *notes),
@@ -178,13 +173,14 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
             written[key] = to_theirs(tensor, theirs[1], config.num_attention_heads)
     if form.OUTPUT_EMBEDDINGS in checkpoint.tensors and names.decoder_bias:
         written[names.decoder_bias] = checkpoint.tensors[form.OUTPUT_BIAS]
-    with atomic_file(os.path.join(folder, CONFIG_FILE)) as file:
+    place = transformer_place(checkpoint, folder)
+    with atomic_file(os.path.join(place, CONFIG_FILE)) as file:
         values = config_values(checkpoint, architecture) | config_values_of(checkpoint)
         file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
-    with atomic_file(os.path.join(folder, SAFETENSORS_FILE)) as file:
+    with atomic_file(os.path.join(place, SAFETENSORS_FILE)) as file:
         write_safetensors(file, written, {"format": "pt"})
     if checkpoint.vocabulary is not None:
-        tokenizer.write_tokenizer(folder, checkpoint.vocabulary, config)
+        tokenizer.write_tokenizer(place, checkpoint.vocabulary, config)
     if form.CLASSIFIER in present:
         write_cross_encoder(checkpoint, folder)
     if checkpoint.sentence is not None:
@@ -193,6 +189,9 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         write_multi_vector(checkpoint, folder)
     if checkpoint.sentence is not None or checkpoint.multi_vector is not None:
         left_out = [name for name in left_out if not name.startswith(f"{form.SENTENCE_HEAD}/")]
+    if checkpoint.sparse is not None:
+        write_sparse_encoder(checkpoint, folder)
+        left_out = [name for name in left_out if not name.startswith(f"{form.QUERY_WEIGHTS}/")]
     return left_out
 
 
@@ -259,8 +258,6 @@ def named_as_ours(
     tensors, ignored = {}, []
     for key, tensor in stored.items():
         name = key.removeprefix("module.")  # of torch's DataParallel
-        if name.startswith(_OF_BARE_ENCODERS) and not name.startswith(f"{names.prefix}.") and not table.ours(name):
-            name = f"{names.prefix}.{name}"
         # The first BERTs for PyTorch kept TensorFlow's names of LayerNorm weights.
         name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
         if name in (bias, names.decoder_bias):
@@ -268,7 +265,7 @@ def named_as_ours(
             if name == names.decoder_bias or form.OUTPUT_BIAS not in tensors:
                 tensors[form.OUTPUT_BIAS] = tensor
             continue
-        ours = table.ours(name)
+        ours = table.ours(name) or table.ours(f"{names.prefix}.{name}")  # bare encoders have no prefix
         if ours:
             tensors[ours[0]] = to_ours(tensor, ours[1])
         elif not _CONSTANTS.fullmatch(name):

@@ -28,12 +28,16 @@ _ACTIVATIONS = {
     "gelu_fast": "gelu",
     "gelu_accurate": "gelu",
     "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
     "tanh": "tanh",
     "linear": "linear",
 }
 # The activations that some families have besides `hidden_act`.
 _OTHER_ACTIVATIONS = ("pooler_act", "conv_act")
-_ACTIVATIONS_BACK = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
+_ACTIVATIONS_BACK = {"gelu": "gelu_new", "gelu_erf": "gelu"} | {
+    name: name for name in ("relu", "silu", "tanh", "linear")
+}
 
 _PROBLEM_TYPES = {
     "single_label_classification": "classification",
@@ -107,11 +111,10 @@ def config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
         values["pooler_act"] = config.pooler_act
     values |= {name: _ACTIVATIONS_BACK[values[name]] for name in _OTHER_ACTIVATIONS if name in values}
     values = theirs.write(values, checkpoint)
-    if theirs.keys:
-        names = {ours: their_name for their_name, ours in theirs.keys.items()}
-        values = {
-            names.get(name, name): value for name, value in values.items() if name in names or name not in theirs.absent
-        }
+    names = {ours: their_name for their_name, ours in theirs.keys.items()}
+    values = {
+        names.get(name, name): value for name, value in values.items() if name in names or name not in theirs.absent
+    }
     if form.CLASSIFIER in checkpoint.heads:
         values["problem_type"] = next(
             theirs for theirs, ours in _PROBLEM_TYPES.items() if ours == checkpoint.problem_type

@@ -95,5 +95,6 @@ def known_keys(family: Family) -> KnownKeys:
         used=(*(field.name for field in fields if field.name not in absent), *theirs.keys, *_USED, *theirs.more.used),
         harmless=(*HARMLESS, *theirs.more.harmless),
         fixed=fixed_values() | dict(theirs.more.fixed),
-        refused=REFUSED,
+        refused={name: reason for name, reason in REFUSED.items() if name not in theirs.more.harmless}
+        | dict(theirs.more.refused),
     )

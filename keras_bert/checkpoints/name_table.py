@@ -10,6 +10,7 @@ from keras_bert.checkpoints.checkpoint import StoredTensor
 
 SAME = "same"
 TRANSPOSED = "transposed"  # [inputs, outputs] here, [outputs, inputs] there
+HALVES_SWAPPED = "halves swapped"  # [inputs, outputs] here; [outputs, inputs] there, the second half of outputs first
 # Keras' own MultiHeadAttention has an axis for the heads: N heads of size D.
 HEADS_OUT = "heads out"  # [H, N * D] here, [H, N, D] there
 HEADS_IN = "heads in"  # [N * D, H] here, [N, D, H] there
@@ -56,6 +57,8 @@ def to_ours(tensor: StoredTensor, layout: str) -> StoredTensor:
     shape = tensor.shape
     if layout == TRANSPOSED:
         return tensor.changed(shape[::-1], np.transpose)
+    if layout == HALVES_SWAPPED:
+        return tensor.changed(shape[::-1], lambda array: np.roll(array, shape[0] // 2, axis=0).T)
     if layout in _HEAD_AXES and len(shape) == len(_HEAD_AXES[layout]) + 1:
         first = _HEAD_AXES[layout].index("heads")
         merged = (*shape[:first], shape[first] * shape[first + 1], *shape[first + 2 :])
@@ -70,6 +73,8 @@ def to_theirs(tensor: StoredTensor, layout: str, num_heads: int = 1) -> StoredTe
     """Converts one of our tensors to the layout of another format, with N = `num_heads`."""
     if layout == TRANSPOSED:
         return tensor.changed(tensor.shape[::-1], np.transpose)
+    if layout == HALVES_SWAPPED:
+        return tensor.changed(tensor.shape[::-1], lambda array: np.roll(array.T, array.shape[1] // 2, axis=0))
     if layout == HEADS_LAST:
         tensor = tensor.changed(tensor.shape[::-1], np.transpose)
     if layout in _HEAD_AXES:

@@ -8,6 +8,7 @@ from keras_bert import registry
 from keras_bert.checkpoints import formats
 from keras_bert.checkpoints.checkpoint import (
     ENCODER,
+    GENERATOR,
     MASKED_LM,
     POOLER,
     BertCheckpoint,
@@ -67,6 +68,8 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
     if model_class is Encoder:
         model_class = encoder_class(checkpoint.config)
     check_options(model_class.from_pretrained, unknown=sorted(given - set(constructor_arguments_of(model_class))))
+    if model_class is not checkpoint.model_class:
+        checkpoint = checkpoint.with_whole_table()
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
     checkpoint = _with_pooler(model_class, checkpoint)
     with variables_made_last() as models:
@@ -128,7 +131,7 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
         model.config.check_vocabulary(len(vocabulary))
     arguments = constructor_arguments(model)
     labels = arguments.get("labels")
-    return BertCheckpoint(
+    checkpoint = BertCheckpoint(
         path=class_name(type(model)),
         kind="model",
         config=model.config,
@@ -140,6 +143,7 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
         arguments=arguments,
         **fields_of(type(model), arguments),
     )
+    return checkpoint if GENERATOR in checkpoint.heads else checkpoint.with_whole_table()
 
 
 def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) -> tuple[dict, BertCheckpoint]:

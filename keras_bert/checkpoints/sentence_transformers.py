@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint, StoredTensor, check_stored_file
+from keras_bert.checkpoints.router_files import DOCUMENT, ROUTER, kind_of, read_router
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.sentence_settings import (
     LENGTH_FILE,
@@ -33,7 +34,8 @@ from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member, read_json, read_json_object
 
 MODULES_FILE = "modules.json"
-STATIC_EMBEDDING, CROSS_ENCODER = "StaticEmbedding", "CrossEncoder"
+STATIC_EMBEDDING, CROSS_ENCODER, SPARSE_ENCODER = "StaticEmbedding", "CrossEncoder", "SparseEncoder"
+TRANSFORMER, MLM_TRANSFORMER = "Transformer", "MLMTransformer"  # the second one is that of versions before 5.4
 _CONFIG_FILE = "config.json"
 _MODULE = "sentence_transformers.models."  # old and new versions read these names
 _WEIGHTS_FILE, _TORCH_FILE = "model.safetensors", "pytorch_model.bin"
@@ -54,7 +56,6 @@ _ACTIVATIONS = {
     "torch.nn.modules.linear.Identity": "linear",
 }
 _SENTENCE_ENCODER = "SentenceTransformer"  # the model type of their files, and of those that name none
-_PACKAGE = "sentence_transformers."
 _OF_TEXTS = "sentence_embedding"  # their name of the vectors of texts
 _MODULE_KEYS = KnownKeys(used=("path", "type"), harmless=("idx", "name"), fixed={"kwargs": ([],)})
 _POOLING_CONFIG_KEYS = KnownKeys(
@@ -106,7 +107,7 @@ def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = Fa
             steps.append(" + ".join(poolings) or f"a pooling without {os.path.relpath(folder, path)}/{_CONFIG_FILE}")
         elif kind == STATIC_EMBEDDING:
             poolings = ["mean"]
-        elif kind not in ("Transformer", "Normalize", "Dropout"):
+        elif kind not in (TRANSFORMER, MLM_TRANSFORMER, "Normalize", "Dropout"):
             steps.append(kind)
     pooling = ", then ".join(steps) or ("mean" if STATIC_EMBEDDING in kinds else "no pooling")
     is_known = _is_known(kinds) and made_as == _SENTENCE_ENCODER
@@ -149,9 +150,14 @@ def read_layers(
 
 
 def transformer_folder(path: str) -> str:
-    """Returns the folder of the Transformer of `modules.json`, such as `0_Transformer`; without one, `path`."""
+    """Returns the folder of the Transformer of `modules.json`, such as `0_Transformer`; without one, `path`.
+
+    Of a `SparseEncoder` with a Router, it is the Transformer of documents.
+    """
     modules = modules_of(path)
-    return modules[0][1] if modules and modules[0][0] == "Transformer" else path
+    if modules and modules[0][0] == ROUTER and model_settings(path).get("model_type") == SPARSE_ENCODER:
+        modules = read_router(modules[0][1])[0].get(DOCUMENT, [])
+    return modules[0][1] if modules and modules[0][0] in (TRANSFORMER, MLM_TRANSFORMER) else path
 
 
 def modules_of(path: str) -> list[tuple[str, str]]:
@@ -169,9 +175,9 @@ def modules_of(path: str) -> list[tuple[str, str]]:
     found, names = [], []
     for module in modules:
         checked(module, dict, "each module", file)
-        kind = checked(module.get("type"), str, "type", file)
-        if kind.startswith(_PACKAGE):  # else it is of another package, or code of the folder
-            kind = kind.rpartition(".")[2]
+        name = checked(module.get("type"), str, "type", file)
+        kind = kind_of(name)
+        if kind != name:  # else it is of another package, or code of the folder
             _MODULE_KEYS.check(module, f"{file}: {kind}")
         names.append(member(module, "path", str, file, ""))
         found.append((kind, inside(path, names[-1], file)))
@@ -260,13 +266,7 @@ def _read_dense(folder: str, width: int, trust_pickle: bool, keys: KnownKeys) ->
     keys.check(values, file)
     activation = named_activation(values, "activation_function", _ACTIVATIONS, file) or "tanh"
     units, use_bias = member(values, "out_features", int, file, 0), member(values, "bias", bool, file, True)
-    weights = os.path.join(folder, _WEIGHTS_FILE)
-    if os.path.isfile(weights):
-        stored = read_safetensors(weights)
-    else:
-        weights = os.path.join(folder, _TORCH_FILE)
-        check_stored_file(weights)
-        stored = read_torch_file(weights, trust_pickle)
+    weights, stored = read_module_weights(folder, trust_pickle)
     use_residual = member(values, "use_residual", bool, file, False)
     shapes = {"linear.weight": (units, width)} | ({"linear.bias": (units,)} if use_bias else {})
     if use_residual and units != width:
@@ -282,6 +282,16 @@ def _read_dense(folder: str, width: int, trust_pickle: bool, keys: KnownKeys) ->
         tensors["residual"] = stored["residual.weight"].changed((width, units), lambda array: array.T)
     settings = {"units": units, "activation": activation, "use_bias": use_bias}
     return settings | ({"use_residual": True} if use_residual else {}), tensors
+
+
+def read_module_weights(folder: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:
+    """Returns the weights file of a module and its tensors. Prefers safetensors to pickles."""
+    file = os.path.join(folder, _WEIGHTS_FILE)
+    if os.path.isfile(file):
+        return file, read_safetensors(file)
+    file = os.path.join(folder, _TORCH_FILE)
+    check_stored_file(file)
+    return file, read_torch_file(file, trust_pickle)
 
 
 def write_dense(

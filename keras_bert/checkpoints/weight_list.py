@@ -212,10 +212,13 @@ def masked_lm(
     outputs = config.embedding_size + config.extra_output_size
     head, (transform, norm, bias, decoder) = form.MASKED_LM, hugging_face
     table = (config.vocab_size, config.embedding_size)
-    return [
+    first = [
         *dense(f"{head}/dense", config.hidden_size, outputs, transform, google[0], config.classifier_bias),
         *layer_norm(f"{head}/layer_norm", outputs, norm, google[1], config.norm_bias),
-        Weight(form.OUTPUT_BIAS, (config.vocab_size,), bias, google[2]),
+    ]
+    return [
+        *(first if config.masked_lm_transform else []),
+        Weight(form.OUTPUT_BIAS, (config.vocab_size,), bias, google[2], is_needed=config.masked_lm_bias),
         Weight(form.OUTPUT_EMBEDDINGS, table, f"{decoder}.weight", is_needed=not config.tie_word_embeddings),
     ]
 

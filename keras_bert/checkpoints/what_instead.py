@@ -10,13 +10,10 @@ from keras_bert.program.json_files import member, read_json_object
 
 # The family of a model that cannot be read -> what is missing, and what is near.
 _ROTARY = "its rotary encoder is missing. Near: ModernBERT and all-mpnet-base-v2 for English"
-_MANY_LANGUAGES = "bge-m3 and multilingual-e5 for other languages"
 _WITH_DECODER = "it is an encoder with a decoder. Near: XLM-RoBERTa; TextToText writes texts with a BERT"
 _FROM_LEFT = "it reads texts from left to right and is no encoder. Near: ModernBERT; XLM-RoBERTa for other languages"
 _NEAR = {
     "deberta": "it is of the first version, whose attention has other weights, which is missing. Near: deberta-v3-base",
-    "nomic_bert": f"{_ROTARY}, {_MANY_LANGUAGES}",
-    **dict.fromkeys(("new", "gte", "eurobert", "jina_embeddings_v3", "gemma3_text"), f"{_ROTARY}, {_MANY_LANGUAGES}"),
     **dict.fromkeys(("neobert", "roformer"), _ROTARY),
     "xlm-roberta-xl": "its LayerNorms stand before the parts of a layer, which is missing. Near: xlm-roberta-large",
     "xlm": "its embeddings of languages are missing. Near: XLM-RoBERTa",

@@ -24,7 +24,7 @@ SIZES = {
 }
 
 # `gelu` is the tanh approximation, as in Google's code; `gelu_erf` is the exact one that Hugging Face calls "gelu".
-HIDDEN_ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
+HIDDEN_ACTIVATIONS = ("gelu", "gelu_erf", "relu", "silu", "tanh", "linear")
 
 # Dropout has a resolution of 1/65536. With a rate closer to 1, it would drop everything.
 _HIGHEST_DROPOUT = 0.99999
@@ -255,6 +255,16 @@ class BertConfig:
     @property
     def norm_bias(self) -> bool:
         """Whether LayerNorms have a bias."""
+        return True
+
+    @property
+    def masked_lm_transform(self) -> bool:
+        """Whether the masked-LM head has a dense layer with a LayerNorm before its table."""
+        return True
+
+    @property
+    def masked_lm_bias(self) -> bool:
+        """Whether the masked-LM head has a bias for each token."""
         return True
 
     @property

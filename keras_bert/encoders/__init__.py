@@ -12,7 +12,7 @@ distilbert.py     DistilBERT
 electra.py        ELECTRA
 long/             Longformer and BigBird
 mobile_bert/      MobileBERT
-modern_bert/      ModernBERT
+rotary/           ModernBERT, NomicBERT, GTE, jina-embeddings-v3, EuroBERT, Gemma: rotary positions
 xlnet/            XLNet
 transformer_xl/   Transformer-XL
 static/           static models: a table of token vectors

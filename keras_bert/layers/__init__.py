@@ -8,19 +8,19 @@ attention.py            multi-head self-attention
 cross_attention.py      attention of a decoder to a source
 transformer_block.py    one layer of the encoder
 token_embeddings.py     token embeddings without positions
-rotary_attention.py     multi-head self-attention with rotary positions
-rotary_block.py         one layer of ModernBERT
 relative_attention.py   multi-head self-attention with relative positions, segments and a memory
 relative_block.py       one layer of XLNet or Transformer-XL
 prediction_head.py      the head before the last layer of ModernBERT's tasks
 activations.py          exact GELU, its tanh approximation, and the other activations
-layer_norm.py           LayerNorm
+layer_norm.py           LayerNorm and RMSNorm
 dropout.py              dropout that draws 16 random bits per number
+blocks.py               rows in blocks, each of which attends to few others
 numbered_mask.py        attention mask and positions from the numbers in input_mask
 gathering.py            gathers vectors at selected columns
 heads.py                pooler and masked-LM head
 token_replacement.py    draws tokens from a masked LM and puts them into rows
 span_boundary.py        the tokens of a masked span from the two tokens beside it: SpanBERT
 text_pooling.py         the vectors of tokens -> one vector for the text
+vocabulary_pooling.py   the vectors of tokens -> a weight for each token of the vocabulary: SPLADE
 layer_mixture.py        a learnt weighted mean of the vectors of several layers
 """

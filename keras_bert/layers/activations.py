@@ -13,6 +13,7 @@ _ACTIVATIONS = {
     "gelu": lambda values, training=False: formulas_for(training).gelu(values, approximate=True),
     "gelu_erf": lambda values, training=False: formulas_for(training).gelu(values, approximate=False),
     "relu": lambda values, training=False: keras.ops.relu(values),
+    "silu": lambda values, training=False: values * keras.ops.sigmoid(values),
     "tanh": lambda values, training=False: keras.ops.tanh(values),
     "linear": lambda values, training=False: values,
 }

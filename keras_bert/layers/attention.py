@@ -11,6 +11,24 @@ from keras_bert.layers.dropout import Dropout
 SCORES = "scores"
 
 
+def products_of_heads(vectors, matrices):
+    """Returns the products of the vectors of each head with its matrix.
+
+    Args:
+        vectors: float `[B, N, S, D]`.
+        matrices: float `[N, D, T]`. N must be known when the graph is made.
+
+    Returns:
+        `[B, N, S, T]`.
+    """
+    if matrices.shape[0] > 1:
+        return ops.matmul(vectors, matrices)
+    # TensorFlow 2.21 multiplies several batches with one matrix wrongly on a CPU, and overwrites other memory.
+    batch_size, _, length, width = ops.shape(vectors)
+    products = ops.matmul(ops.reshape(vectors, (-1, width)), matrices[0])
+    return ops.reshape(products, (batch_size, 1, length, ops.shape(matrices)[2]))
+
+
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SelfAttention(keras.layers.Layer):
     """Multi-head self-attention.
@@ -40,6 +58,9 @@ class SelfAttention(keras.layers.Layer):
     Reference: Vaswani et al., 2017, section 3.2.
     """
 
+    # Whether the bias has scores for each head, which get a gradient.
+    learns_bias = False
+
     def __init__(self, num_heads, dropout=0.1, initializer_range=0.02, **kwargs):
         super().__init__(**kwargs)
         self.num_heads = num_heads
@@ -49,12 +70,15 @@ class SelfAttention(keras.layers.Layer):
     def build(self, hidden_shape, *other_shapes, value_tokens_shape=None):
         self._set_sizes(hidden_shape[-1])
         for name in ("query", "key", "value", "output_dense"):
-            initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-            dense = keras.layers.Dense(
-                self.hidden_size, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
-            )
-            dense.build((None, value_tokens_shape[-1] if name == "value" and value_tokens_shape else self.hidden_size))
-            setattr(self, name, dense)
+            self._add_dense(name, value_tokens_shape[-1] if name == "value" and value_tokens_shape else None)
+
+    def _add_dense(self, name: str, width: int | None = None, use_bias: bool = True) -> None:
+        """Adds a dense layer for vectors of this width, by default that of the inputs."""
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        sizes = {"units": self.hidden_size, "use_bias": use_bias, "kernel_initializer": initializer}
+        dense = keras.layers.Dense(**sizes, dtype=self.dtype_policy, name=name)
+        dense.build((None, width or self.hidden_size))
+        setattr(self, name, dense)
 
     def _set_sizes(self, hidden_size: int) -> None:
         self.hidden_size = hidden_size
@@ -123,17 +147,19 @@ class SelfAttention(keras.layers.Layer):
         dropout = ()
         if training and self.dropout.rate:
             dropout = formulas_for(training).draw_kept(sizes, self.dropout.rate, self.dropout.seed_generator)
+        # The kernels take the scores of a single head for a mask, which gets no gradient.
+        attention = formulas.attention if self.learns_bias and self.num_heads == 1 else attention_for(training)
         if return_attention == SCORES:
             scores = ops.matmul(query, ops.swapaxes(key, 2, 3))
-            return attention_for(training)(query, key, value, bias, *dropout), (scores, bias)
+            return attention(query, key, value, bias, *dropout), (scores, bias)
         if return_attention:
             return formulas.attention(query, key, value, bias, *dropout, return_probabilities=True)
-        return attention_for(training)(query, key, value, bias, *dropout), None
+        return attention(query, key, value, bias, *dropout), None
 
     def _project(self, gathered, sizes, shape, flat_indices, training):
         """Joins the outputs of the heads `[B, N, F, D]` and projects them; see `call` for the result."""
         gathered = layouts_for(training).swap_middle_axes(gathered, sizes[:3])
-        gathered = ops.reshape(gathered, (-1, self.hidden_size))  # [B * F, H]
+        gathered = ops.reshape(gathered, (-1, self.num_heads * self.head_size))  # [B * F, N * D]
         if flat_indices is None:
             return ops.reshape(self.output_dense(gathered), shape)
         return self.output_dense(ops.take(gathered, flat_indices, axis=0))

@@ -16,7 +16,7 @@ class BertEmbeddings(keras.layers.Layer):
     Args:
         vocab_size: number of rows of the token table.
         hidden_size: width of the tables.
-        max_positions: number of rows of the position table.
+        max_positions: number of rows of the position table; 0: there is none.
         num_segments: number of rows of the segment table; 0: there is none.
         dropout: fraction of the outputs that become 0 in training.
         layer_norm_epsilon: added to the variance in LayerNorm.
@@ -40,6 +40,9 @@ class BertEmbeddings(keras.layers.Layer):
 
     Reference: Devlin et al., 2018, figure 2; Lan et al., 2019, section 3.1, for the projection.
     """
+
+    # Whether the dense layer stands before the LayerNorm. Then it has no bias.
+    projects_first = False
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class BertEmbeddings(keras.layers.Layer):
         if projected_size:
             self.projection = keras.layers.Dense(
                 projected_size,
+                use_bias=not self.projects_first,
                 kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
                 dtype=self.dtype_policy,
                 name="projection",
@@ -82,7 +86,8 @@ class BertEmbeddings(keras.layers.Layer):
             for name, num_rows in zip(_TABLES, (self.vocab_size, self.max_positions, self.num_segments), strict=True):
                 if num_rows:
                     setattr(self, name, self._add_table(name, num_rows))
-            self.layer_norm.build((None, None, self.hidden_size))
+            width = (self.projects_first and self.projected_size) or self.hidden_size
+            self.layer_norm.build((None, None, width))
         if self.projected_size:
             self.projection.build((None, None, self.hidden_size))
 
@@ -100,13 +105,15 @@ class BertEmbeddings(keras.layers.Layer):
         return ops.take(self.token_embeddings, input_ids, axis=0)
 
     def call(self, input_ids, positions, segment_ids, training=False, token_vectors=None):
-        tokens = self.look_up(input_ids) if token_vectors is None else token_vectors
-        position_vectors = ops.take(self.position_embeddings, positions, axis=0)
-        vectors = tokens + position_vectors
-        if self.num_segments:
-            vectors = vectors + self._segment_vectors(segment_ids, tokens)
+        vectors = self._sum_of_tables(input_ids, positions, segment_ids, token_vectors)
         vectors = self.dropout(self.layer_norm(vectors, training=training), training=training)
         return self.projection(vectors) if self.projected_size else vectors
+
+    def _sum_of_tables(self, input_ids, positions, segment_ids, token_vectors):
+        vectors = self.look_up(input_ids) if token_vectors is None else token_vectors
+        if self.max_positions:
+            vectors = vectors + ops.take(self.position_embeddings, positions, axis=0)
+        return vectors + self._segment_vectors(segment_ids, vectors) if self.num_segments else vectors
 
     def _segment_vectors(self, segment_ids, tokens):
         # A product with a table of two rows is cheaper than a gather, whose gradient adds up thousands of rows in two.

@@ -86,6 +86,8 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         dense_bias, norm_bias: whether the dense layer and the LayerNorm have a bias.
         extra_size: width X of a second table, which is the head's own (MobileBERT). A token's row in it continues that
             in the first table.
+        has_transform: whether there are a dense layer and a LayerNorm. Otherwise E must be the width of `hidden`.
+        has_bias: whether there is a bias for each token.
 
     Call arguments:
         hidden: float `[B, P, H]`, the encoder's vectors at the masked positions.
@@ -107,6 +109,8 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         dense_bias=True,
         norm_bias=True,
         extra_size=0,
+        has_transform=True,
+        has_bias=True,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -118,11 +122,24 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         self.dense_bias = dense_bias
         self.norm_bias = norm_bias
         self.extra_size = extra_size
+        self.has_transform = has_transform
+        self.has_bias = has_bias
 
     def build(self, hidden_shape, token_embeddings_shape=None):
         self.hidden_size = hidden_shape[-1]
         self.embedding_size = token_embeddings_shape[-1] if token_embeddings_shape else self.hidden_size
-        width = self.embedding_size + self.extra_size
+        if self.has_transform:
+            self._build_transform(self.embedding_size + self.extra_size)
+        if self.has_bias:
+            self.output_bias = self.add_weight(
+                name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
+            )
+        if not self.tied:
+            self.output_embeddings = self._add_table("output_embeddings", self.embedding_size)
+        if self.extra_size:
+            self.extra_output_embeddings = self._add_table("extra_output_embeddings", self.extra_size)
+
+    def _build_transform(self, width):
         self.dense = keras.layers.Dense(
             width,
             use_bias=self.dense_bias,
@@ -134,13 +151,6 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         self.dense.build((None, self.hidden_size))
         self.layer_norm = LayerNorm(self.layer_norm_epsilon, self.norm_bias, dtype=self.dtype_policy, name="layer_norm")
         self.layer_norm.build((None, width))
-        self.output_bias = self.add_weight(
-            name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
-        )
-        if not self.tied:
-            self.output_embeddings = self._add_table("output_embeddings", self.embedding_size)
-        if self.extra_size:
-            self.extra_output_embeddings = self._add_table("extra_output_embeddings", self.extra_size)
 
     def _add_table(self, name, width):
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
@@ -148,7 +158,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
     def call(self, hidden, token_embeddings):
         # B = batch, P = predictions of a row, E = embedding size, V = vocabulary
-        masked = self.layer_norm(self.dense(ops.reshape(hidden, (-1, self.hidden_size))))  # [B * P, E + X]
+        masked = self.vectors(hidden)  # [B * P, E + X]
         table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
         product = formulas_for(training=True).product_with_rows
         logits = product(masked[:, : self.embedding_size] if self.extra_size else masked, table)  # [B * P, V]
@@ -156,8 +166,20 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             extra = ops.convert_to_tensor(self.extra_output_embeddings)
             logits = logits + product(masked[:, self.embedding_size :], extra)
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
+        logits = ops.cast(logits, dtype)
+        if self.has_bias:
+            logits = logits + ops.cast(self.output_bias, dtype)
         return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
+
+    def vectors(self, hidden):
+        """Returns the vectors whose products with the table are the logits, without the bias: `[T, E + X]`."""
+        flat = ops.reshape(hidden, (-1, self.hidden_size))
+        return self.layer_norm(self.dense(flat)) if self.has_transform else flat
+
+    def table(self, token_embeddings):
+        """Returns the table of these products, `[vocab_size, E + X]`."""
+        table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
+        return ops.concatenate([table, self.extra_output_embeddings], axis=1) if self.extra_size else table
 
     def compute_output_shape(self, hidden_shape, token_embeddings_shape=None):
         return (*hidden_shape[:-1], self.vocab_size)
@@ -173,6 +195,8 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             "dense_bias": self.dense_bias,
             "norm_bias": self.norm_bias,
             "extra_size": self.extra_size,
+            "has_transform": self.has_transform,
+            "has_bias": self.has_bias,
         }
 
 
@@ -231,20 +255,28 @@ class ReplacedTokenHead(keras.layers.Layer):
     Args:
         activation: name of the function between the two, as in `BertConfig.hidden_act`.
         initializer_range: standard deviation of the initial kernels.
+        layer_norm_epsilon: added to the variance in the LayerNorm of a head that reads LayerNorm(token + first token),
+            as in DeBERTa-v3. None: the head reads the tokens.
 
     Call arguments:
         hidden: float `[B, S, H]`.
+        first_tokens: float `[B, S, H]` or `[B, 1, H]`, the first token of the sequence of each token, or None.
 
     Returns:
         `[B, S]`, a logit for each token.
 
-    Reference: google-research/electra `run_pretraining.py`, `_get_discriminator_output`.
+    Reference: google-research/electra `run_pretraining.py`, `_get_discriminator_output`; microsoft/DeBERTa
+    `DeBERTa/apps/models/replaced_token_detection_model.py`.
     """
 
-    def __init__(self, activation="gelu_erf", initializer_range=0.02, **kwargs):
+    def __init__(self, activation="gelu_erf", initializer_range=0.02, layer_norm_epsilon=None, **kwargs):
         super().__init__(**kwargs)
         self.activation = activation
         self.initializer_range = initializer_range
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.layer_norm = None
+        if layer_norm_epsilon is not None:
+            self.layer_norm = LayerNorm(layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
 
     def build(self, hidden_shape):
         def dense(units, activation, name):
@@ -258,14 +290,19 @@ class ReplacedTokenHead(keras.layers.Layer):
             layer.build((None, None, hidden_shape[-1]))
             return layer
 
+        if self.layer_norm:
+            self.layer_norm.build(hidden_shape)
         self.dense = dense(hidden_shape[-1], hidden_activation(self.activation), "dense")
         self.output_dense = dense(1, None, "output_dense")
 
-    def call(self, hidden):
+    def call(self, hidden, first_tokens=None):
+        if self.layer_norm:
+            hidden = self.layer_norm(hidden + first_tokens)
         return ops.squeeze(self.output_dense(self.dense(hidden)), -1)
 
-    def compute_output_shape(self, hidden_shape):
+    def compute_output_shape(self, hidden_shape, first_tokens_shape=None):
         return tuple(hidden_shape[:-1])
 
     def get_config(self):
-        return {**super().get_config(), "activation": self.activation, "initializer_range": self.initializer_range}
+        names = ("activation", "initializer_range", "layer_norm_epsilon")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

@@ -1,4 +1,4 @@
-"""LayerNorm over the last axis."""
+"""LayerNorm and RMSNorm over the last axis."""
 
 import keras
 from keras import ops
@@ -49,3 +49,44 @@ class LayerNorm(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "epsilon": self.epsilon, "use_bias": self.use_bias}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class RMSNorm(keras.layers.Layer):
+    """Divides every vector by the root of its mean square, then scales it: `gamma * x / rms`. It computes in at least
+    float32.
+
+    Args:
+        epsilon: added to the mean square.
+        plus_1: whether the scale is `1 + gamma`, where gamma starts at 0.
+
+    Call arguments:
+        inputs: float `[..., H]`.
+        training: has no effect.
+
+    Returns:
+        a tensor of the same shape.
+
+    Reference: Zhang and Sennrich, 2019, arXiv 1910.07467; for `plus_1`, google-deepmind/gemma, `_layers.py`.
+    """
+
+    def __init__(self, epsilon=1e-6, plus_1=False, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+        self.plus_1 = plus_1
+
+    def build(self, input_shape):
+        initial = "zeros" if self.plus_1 else "ones"
+        self.gamma = self.add_weight(name="gamma", shape=input_shape[-1:], initializer=initial, autocast=False)
+
+    def call(self, inputs, training=False):
+        dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        values, gamma = ops.cast(inputs, dtype), ops.cast(self.gamma, dtype)
+        scale = ops.rsqrt(ops.mean(ops.square(values), axis=-1, keepdims=True) + self.epsilon)
+        return ops.cast(values * scale * (1 + gamma if self.plus_1 else gamma), self.compute_dtype)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "epsilon": self.epsilon, "plus_1": self.plus_1}

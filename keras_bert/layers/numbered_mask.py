@@ -7,6 +7,7 @@ same code serves padded batches and packed rows.
 from keras import ops
 
 from keras_bert.accelerate.backend import tensorflow_functions
+from keras_bert.layers.blocks import in_blocks
 
 # A score with this added gets a probability of exactly 0. Minus infinity would give NaN if all scores of a row had it,
 # and numbers below -65504 are infinite in float16.
@@ -71,9 +72,30 @@ def local_attention_bias(input_mask, positions, reach: int, dtype="float32", que
         differs = ops.logical_or(_is_packed(input_mask), ops.max(positions) - ops.min(positions) > reach)
         num_rows = ops.where(differs, ops.shape(input_mask)[1], 1)
         query_numbers, query_positions = query_numbers[:, :num_rows], query_positions[:, :num_rows]
-    distances = ops.abs(ops.expand_dims(query_positions, 2) - ops.expand_dims(positions, 1))
-    is_near = ops.logical_or(distances <= reach, ops.equal(ops.expand_dims(query_numbers, 2), 0))
-    return _bias(ops.logical_and(_may_attend(query_numbers, input_mask), is_near), dtype)
+    return _bias(_may_attend_near(query_numbers, input_mask, query_positions, positions, reach), dtype)
+
+
+def window_bias(input_mask, positions, reach: int, dtype="float32"):
+    """As `local_attention_bias`, for rows in blocks of `reach` tokens, each of which attends to its neighbours only.
+
+    Positions must count the columns of each sequence. Tokens that may attend to each other then are in the same block
+    or in neighbouring ones. Padding attends to these.
+
+    Returns:
+        `[B, C, 1, b, 3 b]` for C blocks of b = `reach` tokens and the keys of `neighbouring_blocks`.
+    """
+    numbers, places = in_blocks(input_mask, reach), in_blocks(positions, reach)
+    near = [_with_neighbours(blocks) for blocks in (numbers, places)]
+    _, num_blocks, _ = ops.shape(numbers)
+    flat = [ops.reshape(part, (-1, part.shape[-1])) for part in (numbers, near[0], places, near[1])]
+    bias = _bias(_may_attend_near(*flat, reach), dtype)
+    return ops.reshape(bias, (-1, num_blocks, 1, reach, 3 * reach))
+
+
+def _with_neighbours(blocks):
+    """Joins each block with those beside it: `[B, C, b]` -> `[B, C, 3 b]`."""
+    padded = ops.pad(blocks, [[0, 0], [1, 1], [0, 0]])
+    return ops.concatenate([padded[:, :-2], blocks, padded[:, 2:]], axis=2)
 
 
 def position_ids(input_mask):
@@ -154,6 +176,13 @@ def _may_attend(query_numbers, key_numbers):
     query_numbers, key_numbers = ops.expand_dims(query_numbers, 2), ops.expand_dims(key_numbers, 1)
     allowed = ops.logical_or(ops.equal(query_numbers, key_numbers), ops.equal(query_numbers, 0))
     return ops.logical_and(allowed, ops.not_equal(key_numbers, 0))
+
+
+def _may_attend_near(query_numbers, key_numbers, query_positions, key_positions, reach):
+    """As `_may_attend`, and at most `reach` positions away; padding attends to all: bool `[B, F, S]`."""
+    distances = ops.abs(ops.expand_dims(query_positions, 2) - ops.expand_dims(key_positions, 1))
+    is_near = ops.logical_or(distances <= reach, ops.equal(ops.expand_dims(query_numbers, 2), 0))
+    return ops.logical_and(_may_attend(query_numbers, key_numbers), is_near)
 
 
 def _bias(allowed, dtype):

@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.layers import formulas
-from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.attention import SelfAttention, products_of_heads
 from keras_bert.layers.choosing import formulas_for
 
 
@@ -102,15 +102,7 @@ class RelativeAttention(SelfAttention):
             return keras.initializers.TruncatedNormal(stddev=self.initializer_range)
 
         for name in ("query", "key", "value", "distance", "output_dense"):
-            dense = keras.layers.Dense(
-                self.hidden_size,
-                use_bias=False,
-                kernel_initializer=initializer(),
-                dtype=self.dtype_policy,
-                name=name,
-            )
-            dense.build((None, self.hidden_size))
-            setattr(self, name, dense)
+            self._add_dense(name, use_bias=False)
         heads = (self.num_heads, self.head_size)
         self.content_bias = self.add_weight(name="content_bias", shape=heads, initializer=initializer())
         self.distance_bias = self.add_weight(name="distance_bias", shape=heads, initializer=initializer())
@@ -148,7 +140,8 @@ class RelativeAttention(SelfAttention):
         value = self._split(self.value(keys), batch_size, num_keys, training)
 
         distance = ops.reshape(self.distance(ops.cast(distances, self.compute_dtype)), (-1, *self.content_bias.shape))
-        scores = ops.matmul(query + self._scaled(self.distance_bias), ops.transpose(distance, (1, 2, 0)))
+        rows = ops.transpose(distance, (1, 2, 0))  # [N, D, K + S]
+        scores = products_of_heads(query + self._scaled(self.distance_bias), rows)
         if query_columns is None:
             scores = shift_to_keys(scores, num_keys)
         else:
@@ -171,9 +164,8 @@ class RelativeAttention(SelfAttention):
         """Returns what a change of the segment adds to the scores of a query: `[B, N, F, D]` -> `[B, N, F, 1]`."""
         # The same number for all keys would change nothing, so only the difference of the two products is added.
         same, other = ops.split(ops.convert_to_tensor(self.segment_embeddings), 2)
-        change = ops.expand_dims(other - same, 3)  # [1, N, D, 1]
-        change = ops.matmul(query + self._scaled(self.segment_bias), ops.cast(change, self.compute_dtype))
-        return ops.cast(change, dtype)
+        change = ops.cast(ops.expand_dims((other - same)[0], 2), self.compute_dtype)  # [N, D, 1]
+        return ops.cast(products_of_heads(query + self._scaled(self.segment_bias), change), dtype)
 
     def _scaled(self, bias):
         """Returns a bias of the queries, scaled as these are: `[N, D]` -> `[N, 1, D]`."""

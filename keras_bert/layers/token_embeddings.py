@@ -1,4 +1,4 @@
-"""Token embeddings without positions, with dropout and, in some families, a LayerNorm."""
+"""Token embeddings without positions, with dropout and, in some families, segments and a LayerNorm."""
 
 import keras
 from keras import ops
@@ -9,7 +9,7 @@ from keras_bert.layers.layer_norm import LayerNorm
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TokenEmbeddings(keras.layers.Layer):
-    """Turns token ids into vectors: dropout(LayerNorm(token)). Positions enter in the attention only.
+    """Turns token ids into vectors: dropout(LayerNorm(scale * token + segment)). Positions enter in the attention only.
 
     Args:
         vocab_size: number of rows of the table.
@@ -18,9 +18,12 @@ class TokenEmbeddings(keras.layers.Layer):
         layer_norm_epsilon: added to the variance in LayerNorm; None: there is no LayerNorm, as in XLNet.
         initializer_range: standard deviation of the initial table.
         norm_bias: whether the LayerNorm has a bias.
+        num_segments: number of rows of a table of segments; 0: there is none.
+        scale: the factor of the token embeddings.
 
     Call arguments:
         input_ids: int32 `[B, S]`.
+        segment_ids: the same, for a table of segments; None: all tokens are in segment 0.
         training: whether to apply dropout.
         token_vectors: float `[B, S, hidden_size]`, used instead of the rows of the table; see `look_up`.
 
@@ -38,6 +41,8 @@ class TokenEmbeddings(keras.layers.Layer):
         layer_norm_epsilon=1e-5,
         initializer_range=0.02,
         norm_bias=False,
+        num_segments=0,
+        scale=1.0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -46,32 +51,46 @@ class TokenEmbeddings(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.layer_norm_epsilon = layer_norm_epsilon
         self.norm_bias = norm_bias
+        self.num_segments = num_segments
+        self.scale = scale
         if layer_norm_epsilon is not None:
             self.layer_norm = LayerNorm(layer_norm_epsilon, norm_bias, dtype=self.dtype_policy, name="layer_norm")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-    def build(self, input_ids_shape):
-        self.token_embeddings = self.add_weight(
-            name="token_embeddings",
-            shape=(self.vocab_size, self.hidden_size),
-            initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            # In mixed precision only the gathered rows are cast, not the whole table.
-            autocast=False,
-        )
+    def build(self, input_ids_shape, segment_ids_shape=None):
+        self.token_embeddings = self._add_table("token_embeddings", self.vocab_size)
+        if self.num_segments:
+            self.segment_embeddings = self._add_table("segment_embeddings", self.num_segments)
         if self.layer_norm_epsilon is not None:
             self.layer_norm.build((None, None, self.hidden_size))
+
+    def _add_table(self, name, num_rows):
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        # In mixed precision only the gathered rows are cast, not the whole table.
+        return self.add_weight(name=name, shape=(num_rows, self.hidden_size), initializer=initializer, autocast=False)
 
     def look_up(self, input_ids):
         """Returns the rows of the table: int `[B, S]` -> float `[B, S, hidden_size]`."""
         return ops.take(self.token_embeddings, input_ids, axis=0)
 
-    def call(self, input_ids, training=False, token_vectors=None):
+    def call(self, input_ids, segment_ids=None, training=False, token_vectors=None):
         vectors = self.look_up(input_ids) if token_vectors is None else token_vectors
+        if self.scale != 1:
+            vectors = vectors * ops.cast(self.scale, vectors.dtype)
+        if self.num_segments:
+            vectors = vectors + self._segment_vectors(segment_ids, vectors)
         if self.layer_norm_epsilon is not None:
             vectors = self.layer_norm(vectors, training=training)
         return self.dropout(ops.cast(vectors, self.compute_dtype), training=training)
 
-    def compute_output_shape(self, input_ids_shape):
+    def _segment_vectors(self, segment_ids, vectors):
+        if segment_ids is None:
+            return self.segment_embeddings[0]
+        # A product with a table of two rows is cheaper than a gather, as in `BertEmbeddings`.
+        segments = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.num_segments, dtype=vectors.dtype)
+        return ops.reshape(ops.matmul(segments, self.segment_embeddings), ops.shape(vectors))
+
+    def compute_output_shape(self, input_ids_shape, segment_ids_shape=None):
         return (*input_ids_shape, self.hidden_size)
 
     def get_config(self):
@@ -83,4 +102,6 @@ class TokenEmbeddings(keras.layers.Layer):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
             "norm_bias": self.norm_bias,
+            "num_segments": self.num_segments,
+            "scale": self.scale,
         }

@@ -121,6 +121,10 @@ class TransformerBlock(keras.layers.Layer):
             query_tokens=query_tokens,
             flat_indices=flat_indices,
         )
+        return self._output(vectors, attended, training, return_attention)
+
+    def _output(self, vectors, attended, training, return_attention):
+        """Returns what `call` returns, from the vectors of the tokens that attend and what the attention returned."""
         attended, probabilities = attended if return_attention else (attended, None)
         vectors = self.after_attention(vectors, attended, training=training)
         output = self.feed_forward(vectors, training=training)

@@ -228,7 +228,7 @@ class BertModel(keras.Model):
             core_operations: whether the graph needs no tensorflow-text.
             max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model.
             text_pairs: whether a classifier or an encoder takes two texts.
-            top_k: how many tokens a masked-LM model proposes for each [MASK].
+            top_k: how many tokens a masked-LM model proposes for each [MASK], or a `SparseEncoder` for each text.
             pooling, normalize: how an encoder makes the vector of a text. None: the mean, of length 1.
             prompt: the name of the prompt of a `SentenceEncoder` or a `CrossEncoder`; None for its default.
             num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.

@@ -8,12 +8,18 @@ from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.transformer_block import TransformerBlock
 
 
-def make_embeddings(config: BertConfig, dtype: Any, tables_of: Any = None) -> BertEmbeddings:
+def make_embeddings(
+    config: BertConfig,
+    dtype: Any,
+    tables_of: Any = None,
+    embeddings_class: type[BertEmbeddings] = BertEmbeddings,
+    has_positions: bool = True,
+) -> BertEmbeddings:
     """Returns the embeddings of a config, not yet built."""
-    return BertEmbeddings(
+    return embeddings_class(
         vocab_size=config.vocab_size,
         hidden_size=config.embedding_size,
-        max_positions=config.max_position_embeddings,
+        max_positions=config.max_position_embeddings if has_positions else 0,
         num_segments=config.type_vocab_size,
         dropout=config.hidden_dropout_prob,
         layer_norm_epsilon=config.layer_norm_eps,
@@ -25,8 +31,10 @@ def make_embeddings(config: BertConfig, dtype: Any, tables_of: Any = None) -> Be
     )
 
 
-def make_block(config: BertConfig, dtype: Any, name: str, block_class: Callable = TransformerBlock) -> Any:
-    """Returns a block of a config, not yet built."""
+def make_block(
+    config: BertConfig, dtype: Any, name: str, block_class: Callable = TransformerBlock, **arguments: Any
+) -> Any:
+    """Returns a block of a config, not yet built. `arguments` are those that its class has in addition."""
     return block_class(
         num_heads=config.num_attention_heads,
         intermediate_size=config.intermediate_size,
@@ -37,6 +45,7 @@ def make_block(config: BertConfig, dtype: Any, name: str, block_class: Callable 
         initializer_range=config.initializer_range,
         dtype=dtype,
         name=name,
+        **arguments,
     )
 
 

@@ -45,6 +45,7 @@ class Encoder(BertModel):
         block_kinds     which blocks get the same inputs, if not all do
         block_inputs    the inputs of the blocks of a kind, besides the vectors
         pooler_inputs   what the pooler reads, if it is not the first token; then `first_columns` too
+        pooled_vectors  how the pooled output is made, if not by the pooler alone
         run             all blocks, if something comes before or after them, such as a last LayerNorm
 
     A block is called as `block(hidden, *block_inputs, query_columns, flat_indices, training=, return_attention=)`, as
@@ -121,7 +122,7 @@ class Encoder(BertModel):
         states, attentions = self.run(tokens, training=training)
         outputs = {"sequence_output": states[-1]}
         if POOLED_OUTPUT in self.supports:
-            outputs["pooled_output"] = self._pooled(states[-1], tokens, training)
+            outputs["pooled_output"] = self.pooled_vectors(states[-1], tokens, training)
         if self.output_hidden_states:
             outputs["hidden_states"] = states
         if self.output_attentions:
@@ -137,7 +138,7 @@ class Encoder(BertModel):
         first = self.first_columns(tokens)
         if first is None:  # the pooler reads all tokens
             vectors = self.run(tokens, training=training)[0][-1]
-            outputs = {"pooled_output": self._pooled(vectors, tokens, training)}
+            outputs = {"pooled_output": self.pooled_vectors(vectors, tokens, training)}
             return outputs if columns is None else outputs | {"sequence_output": vectors_at(vectors, columns)}
         selected = first if columns is None else ops.concatenate([first, columns], axis=1)
         vectors = self.run(tokens, query_columns=selected, training=training)[0][-1]
@@ -246,7 +247,9 @@ class Encoder(BertModel):
         `[B, K, H]`. By default it is the vector of the first token."""
         return hidden[:, 0] if tokens.cls_positions is None else vectors_at(hidden, tokens.cls_positions)
 
-    def _pooled(self, hidden, tokens, training):
+    def pooled_vectors(self, hidden: Any, tokens: Any, training: bool) -> Any:
+        """Returns the pooled output of the vectors of all tokens: `[B, S, H]` -> `[B, H]`, for packed rows
+        `[B, K, H]`."""
         return self.pooler(self.pooler_inputs(hidden, tokens), training=training)
 
     def token_features(self, vectors: Any, training: bool = False) -> Any:

@@ -102,6 +102,14 @@ class TokenRows:
             batch[name] = padded.reshape(shape)
         return batch | {name: values[examples] for name, values in self.labels.items()}
 
+    def rows_at(self, numbers: np.ndarray) -> "TokenRows":
+        """Returns the rows with these numbers, int `(R,)`, each as an example of its own without labels."""
+        lengths = np.diff(self.splits)[numbers]
+        splits = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        places = np.arange(splits[-1]) + np.repeat(self.splits[numbers] - splits[:-1], lengths)
+        tokens = {name: values[places] for name, values in self.tokens.items()}
+        return dataclasses.replace(self, tokens=tokens, splits=splits, labels={}, rows_per_example=1)
+
     def padded(self, width: int) -> dict[str, np.ndarray]:
         """Returns all examples as `batch` does, padded to `width` columns."""
         return self.batch(np.arange(len(self)), width)

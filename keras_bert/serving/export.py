@@ -86,7 +86,7 @@ def export_for_serving(
         max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model. Give the
             length that the model was trained with if it is shorter.
         text_pairs: whether a classifier or an encoder takes two texts.
-        top_k: how many tokens a masked-LM model proposes for each [MASK].
+        top_k: how many tokens a masked-LM model proposes for each [MASK], or a `SparseEncoder` returns for each text.
         pooling: how an encoder pools the vectors of tokens, one of `config.POOLINGS`; None for `mean`.
         normalize: whether an encoder divides the vector of a text by its length, so that products are cosines. None
             stands for what a `SentenceEncoder` does, and true for other encoders.

@@ -9,6 +9,7 @@ question_answering/   answers from a context
 multiple_choice/      one of several choices
 text_to_text/         writing a target for a source
 embedding/            vectors of texts
+sparse/               sparse vectors of texts: SPLADE
 ranking/              scores of texts for a query
 multi_vector/         a vector for each token of queries and documents
 masked_lm/            predicting [MASK], and writing text

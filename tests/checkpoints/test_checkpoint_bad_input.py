@@ -215,7 +215,7 @@ def test_a_bert_config_of_another_model_is_refused(format, change, message, tmp_
         ({"max_position_embeddings": 64}, r"position_embeddings has the shape \[12, 8\], .* config requires \[64, 8\]"),
         ({"num_hidden_layers": 3}, "are missing: encoder/layer_2/"),
         ({"vocab_size": 11}, "the vocabulary has 10 tokens, but the config has vocab_size=11"),
-        ({"hidden_act": "silu"}, "hidden_act is 'silu'. Supported: gelu"),
+        ({"hidden_act": "mish"}, "hidden_act is 'mish'. Supported: gelu"),
         ({"model_type": "gpt2"}, "model_type is 'gpt2', which keras_bert does not have"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key', .* Only 'absolute'"),
         ({"is_decoder": True}, "is_decoder is True, which would change the results"),
@@ -305,7 +305,7 @@ def test_an_adapter_without_its_model_is_told_a_way_out(hugging_face, has_config
     ("model_type", "message"),
     [
         ("deberta", "of the first version, .* is missing. Near: deberta-v3-base. Use a"),
-        ("gemma3_text", "rotary encoder is missing. Near: .* bge-m3 and multilingual-e5 for other languages. Use a"),
+        ("neobert", "rotary encoder is missing. Near: ModernBERT and all-mpnet-base-v2 for English. Use a"),
         ("qwen3", "from left to right and is no encoder. Near: ModernBERT"),
         ("xlm_roberta", r"does not have: did you mean 'xlm-roberta'\?. Use a checkpoint of: bert"),
         ("vit", "'vit', which keras_bert does not have. Use a checkpoint of: bert"),

@@ -12,13 +12,14 @@ import pytest
 import tiny
 from places import DOCS, PROJECT
 
+from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from run_scripts import fill_mask, search_sentences, summarize, word_senses
 
-NAMES = ("text_prediction", "embeddings", "training_embeddings")
+NAMES = ("text_prediction", "embeddings", "training_embeddings", "sparse_vectors")
 PAGES = {name: (DOCS / f"{name}.md").read_text("utf-8") for name in NAMES}
 SCRIPTS = [
     pytest.param(name, script, id=f"{name}-{number}")
@@ -47,7 +48,7 @@ def models(tmp_path_factory):
     """Name of a page -> the model that its scripts use; the features of a page are of four layers."""
     return {
         name: write_model(tmp_path_factory.mktemp(name) / "my_bert", num_layers)
-        for name, num_layers in zip(NAMES, (1, 4, 1), strict=True)
+        for name, num_layers in zip(NAMES, (1, 4, 1, 1), strict=True)
     }
 
 
@@ -74,6 +75,8 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
         assert SentenceClassifier.from_pretrained("my_classifier").labels == ("no", "yes")
     elif "distil_static" in script:
         assert SentenceEncoder.from_pretrained("my_static").is_static
+    elif "my_splade" in script:
+        assert from_pretrained(None, "for_sentence_transformers").kind == from_pretrained(None, "my_splade").kind
     elif "save_pretrained" in script:
         assert SentenceEncoder.from_pretrained("for_sentence_transformers").pooling == ("mean",)
     elif "VectorIndex" in script:
@@ -88,7 +91,7 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
 
 
 def test_the_pages_have_a_script_for_each_use():
-    assert len(SCRIPTS) == 14
+    assert len(SCRIPTS) == 17
 
 
 @pytest.fixture(scope="module")

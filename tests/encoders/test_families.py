@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from encoder_contract import check_encoder
+from keras import ops
 from numpy_bert import scatter_weights
 from tiny_checkpoints import assert_same_tensors, random_checkpoint
 
@@ -71,6 +73,17 @@ VARIANTS = {
             "mlp_dropout": 0.1,
         },
     ),
+    "nomic_bert": ("nomic_bert", {}),
+    "gte": ("gte", {"rope_factor": 2.0, "type_vocab_size": 1}),
+    "jina_embeddings_v3": ("jina_embeddings_v3", {}),
+    "eurobert": ("eurobert", {"num_key_value_heads": 1, "head_dim": 6}),
+    "gemma3_text": (
+        "gemma3_text",
+        {
+            **{"num_key_value_heads": 1, "head_dim": 6, "query_pre_attn_scalar": 5},
+            **{"local_attention": 4, "global_attn_every_n_layers": 2},
+        },
+    ),
     "mobilebert": ("mobilebert", {"embedding_size": 8, "intra_bottleneck_size": 6}),
     "mobilebert without a pooler": (
         "mobilebert",
@@ -97,7 +110,7 @@ BERTS = {
 }
 
 # The variants of a family are slow tests.
-SLOW = ("xlm-roberta", "camembert")  # RoBERTas
+SLOW = ("xlm-roberta", "camembert", "jina_embeddings_v3", "nomic_bert")  # RoBERTas, and a GTE without segments
 SHORT = [
     name if name in registry.FAMILIES.keys() - SLOW else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS
 ]
@@ -111,7 +124,7 @@ def small_config(variant: str) -> BertConfig:
     return BertConfig.from_dict({"model_type": family, **values})
 
 
-# Counted by transformers 5.23. DistilBERT, ELECTRA and ModernBERT have no pooler there.
+# Counted by transformers 5.23 and 5.24. DistilBERT, ELECTRA and others have no pooler there.
 @pytest.mark.parametrize(
     ("size", "count"),
     [
@@ -144,6 +157,17 @@ def small_config(variant: str) -> BertConfig:
         ("mobilebert", 24_844_544 - (512 * 512 + 512)),  # without a pooler, as the published model
         ("modernbert-base", 149_014_272),
         ("modernbert-large", 394_781_696),
+        ("mmbert-small", 140_493_696),
+        ("mmbert-base", 306_939_648),
+        ("nomic-embed-text-v1.5", 136_731_648),
+        ("gte-multilingual-base", 305_368_320),
+        ("gte-base-en-v1.5", 136_776_192),
+        ("gte-large-en-v1.5", 434_139_136),
+        ("jina-embeddings-v3", 559_364_096),
+        ("eurobert-210m", 211_766_016),
+        ("eurobert-610m", 607_874_688),
+        ("eurobert-2.1b", 2_107_590_912),
+        ("embeddinggemma-300m", 302_863_104),
         # Without the vector with which the stream of predictions begins, which is in our head.
         ("xlnet-base", 116_718_336 - 768),
         ("xlnet-large", 360_268_800 - 1024),
@@ -151,7 +175,8 @@ def small_config(variant: str) -> BertConfig:
 )
 def test_published_sizes_have_their_published_numbers_of_parameters(size, count):
     config = BertConfig.from_size(size)
-    has_pooler = config.model_type not in ("distilbert", "electra", "modernbert", "xlnet", "deberta-v2")
+    without_pooler = ("distilbert", "electra", "modernbert", "xlnet", "deberta-v2", "nomic_bert", "gte", "eurobert")
+    has_pooler = config.model_type not in (*without_pooler, "gemma3_text")
     shapes = [shape for name, shape in encoder_shapes(config).items() if has_pooler or part_of(name) != form.POOLER]
     assert sum(int(np.prod(shape)) for shape in shapes) == count
 
@@ -192,6 +217,10 @@ def test_padding_on_the_left_does_not_move_the_positions(family):
 def test_all_tensors_survive_writing_and_reading(tmp_path, variant, format):
     config = small_config(variant)
     checkpoint = random_checkpoint(form.MASKED_LM, config=config, vocabulary=None, with_pooler=False)
+    if format == "huggingface" and form.MASKED_LM in config.family.hugging_face.refused_heads:
+        with pytest.raises(InputError, match="has no such head. Write it with format='keras_bert'"):
+            write_checkpoint(checkpoint, tmp_path / "written", format)
+        checkpoint = random_checkpoint(config=config, vocabulary=None, with_pooler=False)
     write_checkpoint(checkpoint, tmp_path / "written", format)
     read = read_checkpoint(tmp_path / "written", do_lower_case=config.do_lower_case)
     assert read.config == config
@@ -290,14 +319,20 @@ def test_the_file_of_a_bert_has_no_keys_of_its_relatives():
         ({"global_attn_every_n_layers": 0}, "global_attn_every_n_layers must be a positive integer"),
         ({"global_rope_theta": 1}, "global_rope_theta must be a number above 1 and below 1e12. Received: 1"),
         ({"hidden_size": 6}, "must be even for rotary positions. Received: 6 / 2 = 3"),
-        ({"classifier_pooling": "max"}, "classifier_pooling must be one of cls, mean. Received: 'max'"),
+        ({"classifier_pooling": "max"}, "classifier_pooling must be one of cls, mean, late. Received: 'max'"),
         ({"mlp_bias": 1}, "mlp_bias must be true or false. Received: 1"),
         ({"mlp_dropout": 1.0}, "mlp_dropout must be at least 0 and below 1"),
         (
-            {"type_vocab_size": 2, "position_offset": 1},
-            "ModernBERT needs type_vocab_size=0, position_offset=0. Received: 2, 1",
+            {"type_vocab_size": 2},
+            "ModernBERT needs type_vocab_size=0. Received: 2",
         ),
-        ({"num_hidden_groups": 2}, "ModernBERT needs num_hidden_groups=[0-9]+. Received: 2"),
+        ({"num_hidden_groups": 2}, "needs num_hidden_groups=[0-9]+. Received: 2"),
+        ({"position_offset": 1}, "needs position_offset=0. Received: 1"),
+        ({"num_key_value_heads": 4}, "num_key_value_heads must divide num_attention_heads=2. Received: 4"),
+        ({"head_dim": 3}, "head_dim must be even for rotary positions. Received: 3"),
+        ({"norm": "batch"}, "norm must be one of layer_norm, rms_norm, rms_norm_plus_1. Received: 'batch'"),
+        ({"norm_place": "nowhere"}, "norm_place must be one of before, after, around"),
+        ({"rope_factor": 0.5}, "rope_factor must be a number above 0.999 and below 1e6. Received: 0.5"),
     ],
 )
 def test_values_that_modernbert_does_not_have_are_refused(change, message):
@@ -361,3 +396,19 @@ def test_lora_freezes_a_modernbert_except_its_head():
     enable_lora(model, rank=2)
     trained = {weight.path.rpartition("/")[2] for weight in model.encoder.trainable_weights}
     assert trained == {"lora_kernel_a", "lora_kernel_b"}
+
+
+@pytest.mark.parametrize("variant", ["xlnet", "mpnet", "deberta-v2", "longformer"])
+def test_a_model_with_one_head_computes_rows_alike_and_trains_all_its_weights(variant):
+    encoder = make_encoder(small_config(variant).replace(num_attention_heads=1))
+    scatter_weights(encoder)
+    ids = np.random.default_rng(0).integers(5, 40, (3, 9))
+    batch = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.arange(9) // 5 + 0 * ids}
+    with tf.GradientTape() as tape:
+        vectors = encoder(batch, training=True)["sequence_output"]
+        loss = ops.sum(vectors * np.random.default_rng(1).normal(size=vectors.shape))
+    last = encoder({name: values[-1:] for name, values in batch.items()})["sequence_output"]
+    np.testing.assert_allclose(last[0], vectors[-1], atol=1e-4)
+    variables = [weight.value for weight in encoder.trainable_weights if "distance" in weight.path]
+    assert variables or variant == "longformer"
+    assert None not in tape.gradient(loss, variables)

@@ -5,6 +5,8 @@ import tensorflow as tf
 from layer_contract import check_layer
 from numpy_bert import gelu_erf, gelu_tanh
 
+from keras_bert.encoders.rotary.attention import RotaryAttention, rotary_angles, rotary_frequencies
+from keras_bert.encoders.rotary.block import RotaryBlock
 from keras_bert.layers.activations import hidden_activation
 from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.dropout import Dropout
@@ -14,8 +16,6 @@ from keras_bert.layers.layer_mixture import LayerMixture
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.numbered_mask import attention_bias
 from keras_bert.layers.prediction_head import PredictionHead
-from keras_bert.layers.rotary_attention import RotaryAttention, rotary_angles, rotary_frequencies
-from keras_bert.layers.rotary_block import RotaryBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.program.errors import InputError
@@ -70,7 +70,9 @@ def test_rotary_attention_keeps_the_layer_contract(tmp_path):
         np.asarray(part)
         for part in rotary_angles(np.array([[0, 1, 0, 1, 0], [3, 0, 1, 2, 3]]), rotary_frequencies(4, 100.0))
     ]
-    check_layer(RotaryAttention, arguments, [vectors(2, 5, 8), bias(), *angles], (2, 5, 8), tmp_path)
+    shared = {"head_size": 4, "key_value_heads": 1, "joined": False, "scale": 0.3, "norm_epsilon": 1e-5}
+    for changes in ({}, shared):
+        check_layer(RotaryAttention, arguments | changes, [vectors(2, 5, 8), bias(), *angles], (2, 5, 8), tmp_path)
 
 
 def test_rotary_block_keeps_the_layer_contract(tmp_path):
@@ -92,7 +94,10 @@ def test_rotary_block_keeps_the_layer_contract(tmp_path):
         np.asarray(part)
         for part in rotary_angles(np.array([[0, 1, 0, 1, 0], [3, 0, 1, 2, 3]]), rotary_frequencies(4, 100.0))
     ]
-    check_layer(RotaryBlock, arguments, [vectors(2, 5, 8), bias(), *angles], (2, 5, 8), tmp_path)
+    others = {"norm": "rms_norm_plus_1", "norm_place": "around", "joined": False, "output_bias": False}
+    others |= {"output_dropout": 0.1, "normalizes_input": True, "attention": {"key_value_heads": 1}}
+    for changes in ({}, others, {"norm_place": "after", "gated": False, "normalizes_input": True}):
+        check_layer(RotaryBlock, arguments | changes, [vectors(2, 5, 8), bias(), *angles], (2, 5, 8), tmp_path)
 
 
 def test_token_embeddings_keep_the_layer_contract(tmp_path):
@@ -100,6 +105,7 @@ def test_token_embeddings_keep_the_layer_contract(tmp_path):
     arguments |= {"initializer_range": 0.5, "norm_bias": True}
     ids = np.array([[2, 7, 3], [2, 10, 3]], "int32")
     check_layer(TokenEmbeddings, arguments, [ids], (2, 3, 6), tmp_path)
+    check_layer(TokenEmbeddings, arguments | {"num_segments": 2, "scale": 3.0}, [ids, ids % 2], (2, 3, 6), tmp_path)
 
 
 def test_prediction_head_keeps_the_layer_contract(tmp_path):
@@ -148,7 +154,7 @@ def test_each_name_of_gelu_selects_its_formula(name, function):
 
 
 def test_unknown_activation_is_refused_by_name():
-    with pytest.raises(InputError, match="one of gelu, gelu_erf, relu, tanh, linear. Received: 'swish'"):
+    with pytest.raises(InputError, match="one of gelu, gelu_erf, relu, silu, tanh, linear. Received: 'swish'"):
         hidden_activation("swish")
 
 

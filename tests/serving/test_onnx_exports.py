@@ -9,10 +9,11 @@ import onnx
 import onnxruntime
 import pytest
 import tiny
+from tiny_families import config as config_of_family
 from tiny_models import MODELS, make_model
 
 from keras_bert import BertEncoder, ReplacedTokenDetector, SequenceClassifier, TokenClassifier
-from keras_bert.encoders.modern_bert.encoder import ModernBertEncoder
+from keras_bert.encoders.rotary.encoder import ModernBertEncoder
 from keras_bert.models.trainable_parts import enable_lora, lora_layers
 from keras_bert.program.errors import InputError
 from keras_bert.serving.graph.eight_bit_products import balanced_divisors
@@ -22,13 +23,18 @@ from keras_bert.serving.portable.onnx_model import write_onnx
 
 # Rows of one token make Keras warn that the softmax of a single score is always 1.
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
-FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra", "modernbert", "mpnet"]
+FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra", "modernbert", "mpnet", "deberta-v2"]
+FAMILIES += ["nomic_bert", "gte", "jina_embeddings_v3", "eurobert", "gemma3_text"]
 ACTIVATIONS = ("gelu", "relu", "linear")  # the slow ones
 # These have the network of "classifier".
 SAME_NETWORK = ("pairs", "several labels", "regression", "windows", "few-shot classifier", "cross-encoder")
 # `test_scenarios.py` asks every model of every family for answers to texts.
 FEW = [(family, "classifier") for family in FAMILIES[1:]] + [("modernbert", "pretrainer"), ("albert", "all poolings")]
-FEW += [("mpnet", "pretrainer")]
+FEW += [("mpnet", "pretrainer"), ("deberta-v2", "pretrainer")]
+# As DeBERTa-v2: with a convolution, tables of positions and segments, and one product of distances by its own layer.
+DEBERTA_V2 = {"conv_kernel_size": 3, "conv_act": "gelu", "share_att_key": False, "norm_rel_ebd": "none"}
+DEBERTA_V2 |= {"position_biased_input": True, "type_vocab_size": 2, "embedding_size": 8, "pos_att_type": "p2c"}
+DEBERTA_V2 |= {"position_buckets": -1, "max_relative_positions": 5, "legacy": True}
 
 
 def features_of(model, length: int, rows: int = 3, seed: int = 1) -> dict[str, np.ndarray]:
@@ -62,6 +68,15 @@ def written(model, path, weights=None) -> OnnxEngine:
     return OnnxEngine(path, num_threads=1)
 
 
+def with_biases(model):
+    """Returns the model after it has got random biases."""
+    draw = np.random.default_rng(1)
+    for weight in model.weights:
+        if weight.path.endswith(("bias", "beta")):
+            weight.assign(draw.normal(0, 0.3, weight.shape))
+    return model
+
+
 def check_model(model, path) -> None:
     engine = written(model, path)
     assert engine.feature_names == tuple(model.feature_names)
@@ -83,8 +98,9 @@ def test_every_family_computes_as_in_keras(family, name, tmp_path):
     check_model(make_model(name, family), tmp_path / "model.onnx")
 
 
-def test_the_discriminator_of_electra_computes_as_in_keras(tmp_path):
-    check_model(ReplacedTokenDetector(make_model("encoder", "electra").config), tmp_path / "model.onnx")
+@pytest.mark.parametrize("family", ["electra", "deberta-v2"])
+def test_a_discriminator_computes_as_in_keras(family, tmp_path):
+    check_model(with_biases(ReplacedTokenDetector(make_model("encoder", family).config)), tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize(
@@ -97,11 +113,22 @@ def test_a_modern_bert_that_pools_the_mean_and_has_biases_computes_as_in_keras(n
     model_class, arguments = MODELS[name]
     config = make_model("encoder", "modernbert").config.replace(**changes)
     model = (ModernBertEncoder if name == "encoder" else model_class)(config, **arguments)
-    draw = np.random.default_rng(1)
-    for weight in model.weights:
-        if weight.path.endswith(("bias", "beta")):
-            weight.assign(draw.normal(0, 0.3, weight.shape))
-    check_model(model, tmp_path / "model.onnx")
+    check_model(with_biases(model), tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+@pytest.mark.parametrize("weights", [None, "int8"])
+def test_a_deberta_with_a_convolution_and_all_tables_computes_as_in_keras(num_layers, weights, tmp_path):
+    model_class, arguments = MODELS["pretrainer"]
+    config = config_of_family("deberta-v2", **DEBERTA_V2, num_hidden_layers=num_layers)
+    model = with_biases(model_class(config, **arguments))
+    if weights is None:
+        check_model(model, tmp_path / "model.onnx")
+    else:
+        features = features_of(model, 24)
+        found = written(model, tmp_path / "model.onnx", weights).run(features)
+        for name, values in model(features).items():
+            assert np.corrcoef(found[name].ravel(), np.asarray(values).ravel())[0, 1] > 0.98
 
 
 @pytest.mark.parametrize(
@@ -112,7 +139,7 @@ def test_every_activation_computes_as_in_keras(act, tmp_path):
     assert_computes_like(written(model, tmp_path / "model.onnx"), model, features_of(model, 9))
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert", "deberta-v2"])
 def test_padding_on_the_left_and_rows_of_padding_compute_as_in_keras(family, tmp_path):
     model = make_model("encoder", family)
     features = features_of(model, 6)
@@ -299,7 +326,7 @@ def test_models_that_the_format_cannot_hold_are_refused(tmp_path):
 @pytest.mark.parametrize(("family", "encoder"), [("mobilebert", "MobileBertEncoder"), ("longformer", "LongEncoder")])
 def test_a_family_with_other_layers_is_refused(tmp_path, family, encoder):
     for name in ("encoder", "masked words"):
-        expected = f"can hold the layers of BertEncoder, ModernBertEncoder, MPNetEncoder. {encoder} has others"
+        expected = f"BertEncoder, ModernBertEncoder, MPNetEncoder, DebertaEncoder, RotaryEncoder. {encoder} has others"
         with pytest.raises(InputError, match=expected):
             write_onnx(make_model(name, family), tmp_path / "model.onnx")
 

@@ -14,6 +14,7 @@ from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.ranking.model import CrossEncoder
+from keras_bert.tasks.sparse.model import SparseEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.text_to_text.model import TextToText
 from keras_bert.tokenization.user_inputs import as_texts
@@ -30,6 +31,7 @@ KINDS = {
     "answerer": lambda: SpanClassifier(CONFIG),
     "chooser": lambda: MultipleChoice(CONFIG),
     "encoder": lambda: SentenceEncoder(CONFIG),
+    "sparse": lambda: SparseEncoder(CONFIG),
     "ranker": lambda: CrossEncoder(CONFIG),
     "masked_lm": lambda: MaskedLM(CONFIG),
     "writer": lambda: TextToText(CONFIG),
@@ -81,6 +83,7 @@ INCOMPLETE = [
     ("encoder", (["a", "b", "c"], ["a", None, "c"]), [0.5, 0.5, 1.0], "column 2 is None"),
     ("ranker", (["a", "b", "c"], ["a", "b", "c"]), [0.5, None, 1.0], "label is None"),
     ("masked_lm", ["a", None, ""], None, "text is None"),
+    ("sparse", (["a", "b", "c"], ["a", "b", "c"], ["d", "e", "f"]), [1.0, NAN, 2.0], "label is nan"),
     ("writer", ["a", "b", "c"], ["a", NAN, "c"], "label is nan"),
 ]
 

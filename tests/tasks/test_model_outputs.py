@@ -15,6 +15,7 @@ from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.mask_scoring import score_masks
 from keras_bert.tasks.ranking.model import CrossEncoder
+from keras_bert.tasks.sparse.model import SparseEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.training.fine_tuning import FineTuningOptions, _evaluation
 
@@ -25,6 +26,7 @@ DATA = {
     SequenceClassifier: (ONE, ["a", "b", "a"]),
     CrossEncoder: ((ONE, TWO, THREE), None),
     SentenceEncoder: ((ONE, TWO), None),
+    SparseEncoder: ((ONE, TWO), None),
     MultipleChoice: ((ONE, [["the", "fox"]] * 3), [0, 0, 0]),
     TokenClassifier: ([text.split() for text in ONE], [["a"] * len(text.split()) for text in ONE]),
     SpanClassifier: ((TWO, ONE), [[], [], []]),
@@ -74,7 +76,12 @@ def test_tools_on_vectors_refuse_what_is_no_number():
 
 @pytest.mark.parametrize(
     ("kind", "score", "chance"),
-    [(CrossEncoder, "accuracy@1", 1 / 2), (MultipleChoice, "accuracy", 1 / 2), (SentenceEncoder, "accuracy@1", 1 / 3)],
+    [
+        (CrossEncoder, "accuracy@1", 1 / 2),
+        (MultipleChoice, "accuracy", 1 / 2),
+        (SentenceEncoder, "accuracy@1", 1 / 3),
+        (SparseEncoder, "accuracy@1", 1 / 3),
+    ],
 )
 def test_a_model_that_scores_all_texts_alike_is_as_good_as_chance_and_never_kept(kind, score, chance):
     model, (x, y) = model_of(kind, 0.0), DATA[kind]

@@ -11,7 +11,7 @@ from tokenization.test_byte_pair import graph_differences, texts_of
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from keras_bert import BertConfig, Encoder, InputError, SequenceClassifier, load_vocabulary
-from keras_bert.encoders.modern_bert.encoder import ModernBertEncoder
+from keras_bert.encoders.rotary.encoder import ModernBertEncoder
 from keras_bert.serving import load
 from keras_bert.tokenization.byte_fallback import ByteFallbackTokenizer
 from keras_bert.tokenization.byte_pair_merges import as_arrays, ranks_before_earlier

@@ -13,7 +13,7 @@ from tokenization.test_byte_pair import graph_differences, texts_of, trimmed
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from keras_bert import BertConfig, Encoder, InputError, load_vocabulary
-from keras_bert.encoders.modern_bert.encoder import ModernBertEncoder
+from keras_bert.encoders.rotary.encoder import ModernBertEncoder
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from keras_bert.tokenization.nfc import continuing_points, nfc, nfc_with_sources

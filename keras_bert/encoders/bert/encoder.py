@@ -70,6 +70,8 @@ class BertEncoder(Encoder):
 
     supports: Sequence[str] = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES, PADDING)
     block_class = TransformerBlock
+    # Whether an encoder with `tables_of` adds a table of its own to that of tokens, which it does not train.
+    adds_to_tables = False
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
     def __init__(

@@ -43,11 +43,11 @@ class OnnxEncoder:
         """
         graph = self.graph
         if columns is None:
-            return self._run(self._first, 1), None
-        selected = graph.node("Concat", graph.node("Sub", *[self._first(columns)] * 2), columns, axis=1)
+            return self._run(self.first, 1), None
+        selected = graph.node("Concat", graph.node("Sub", *[self.first(columns)] * 2), columns, axis=1)
         indices = graph.node("Unsqueeze", selected, axes=[2])
         vectors = self._run(lambda hidden: graph.node("GatherND", hidden, indices, batch_dims=1), "selected")
-        return self._first(vectors), self._part(vectors, 1, np.iinfo(np.int64).max)
+        return self.first(vectors), self._part(vectors, 1, np.iinfo(np.int64).max)
 
     def pooled_at(self, columns: str | None = None) -> tuple[str, str | None]:
         """Returns the output of the pooler, `[B, H]`, and the vectors of selected columns; see `vectors_at`."""
@@ -56,7 +56,7 @@ class OnnxEncoder:
 
     def pooled(self, tokens: str) -> str:
         """Returns the output of the pooler `[B, H]` for the vectors of all tokens of the rows, `[B, S, H]`."""
-        return self._pooler(self.graph.node("Squeeze", self._first(tokens), axes=[1]))
+        return self._pooler(self.graph.node("Squeeze", self.first(tokens), axes=[1]))
 
     def token_features(self, tokens: str) -> str:
         """Returns what the last layer of a task on tokens reads, `[B, S, H]`; see `Encoder.token_features`."""
@@ -84,15 +84,20 @@ class OnnxEncoder:
 
     def _embeddings(self) -> str:
         graph, layer = self.graph, self.encoder.embeddings
-        tokens = graph.rows(*table(layer.token_embeddings), self.inputs[features.INPUT_IDS])
-        vectors = graph.node("Add", tokens, graph.rows(*table(layer.position_embeddings), self._positions()))
+        vectors = layer_norm(graph, layer.layer_norm, self._sum_of_tables())
+        return dense(graph, layer.projection, vectors) if layer.projected_size else vectors
+
+    def _sum_of_tables(self) -> str:
+        graph, layer = self.graph, self.encoder.embeddings
+        vectors = graph.rows(*table(layer.token_embeddings), self.inputs[features.INPUT_IDS])
+        if layer.max_positions:
+            vectors = graph.node("Add", vectors, graph.rows(*table(layer.position_embeddings), self._positions()))
         if layer.num_segments:
             segments = self.inputs.get(features.SEGMENT_IDS)
             if segments is None:  # the model has one segment
                 segments = graph.integers(0)
             vectors = graph.node("Add", vectors, graph.rows(*table(layer.segment_embeddings), segments))
-        vectors = layer_norm(graph, layer.layer_norm, vectors)
-        return dense(graph, layer.projection, vectors) if layer.projected_size else vectors
+        return vectors
 
     def _columns(self) -> str:
         """Returns 0, 1, ..., int64 `[S]`."""
@@ -147,13 +152,17 @@ class OnnxEncoder:
         """Returns the vectors of the heads: `[B, S, H]` -> `[B, S, N, D]`."""
         return self.graph.node("Reshape", values, self.graph.integers(0, 0, layer.num_heads, layer.head_size))
 
-    def _attend(self, layer, query: str, key: str, value: str, bias: str) -> str:
-        """Returns the outputs of all heads: `[B, N, F, D]`, `[B, N, D, S]` and `[B, N, S, D]` -> `[B, F, H]`."""
+    def _attend(self, layer, query: str, key: str, value: str, bias: str, scale: float | None = None) -> str:
+        """Returns the outputs of all heads: `[B, N, F, D]`, `[B, N, D, S]` and `[B, N, S, D]` -> `[B, F, N * D]`.
+
+        `scale` is the factor of the scores, by default `D ** -0.5`.
+        """
         graph = self.graph
-        scores = graph.node("Div", graph.node("MatMul", query, key), graph.number(layer.head_size**0.5))
+        divisor = layer.head_size**0.5 if scale is None else 1 / scale
+        scores = graph.node("Div", graph.node("MatMul", query, key), graph.number(divisor))
         probabilities = graph.node("Softmax", graph.node("Add", scores, bias), axis=3)
         gathered = graph.node("Transpose", graph.node("MatMul", probabilities, value), perm=[0, 2, 1, 3])
-        return graph.node("Reshape", gathered, graph.integers(0, 0, layer.hidden_size))
+        return graph.node("Reshape", gathered, graph.integers(0, 0, layer.num_heads * layer.head_size))
 
     def _query_key_value(self, layer, hidden: str, tokens: str) -> list[str]:
         graph, layers = self.graph, (layer.query, layer.key, layer.value)
@@ -165,7 +174,7 @@ class OnnxEncoder:
         joined = graph.dense(f"{stored_name(layer)}/query_key_value", hidden, joined_kernel, bias)
         return graph.node("Split", joined, num_outputs=3, axis=2, split=[layer.hidden_size] * 3)
 
-    def _first(self, values: str) -> str:
+    def first(self, values: str) -> str:
         """Returns `values[:, :1]`."""
         return self._part(values, 0, 1)
 

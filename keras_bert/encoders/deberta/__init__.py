@@ -2,9 +2,10 @@
 
 config.py        DebertaConfig
 attention.py     DisentangledAttention
-block.py         the layers of the encoder; the first one may have a convolution
+block.py         DisentangledBlock: a layer; the first one may have a convolution beside it
 embeddings.py    DebertaEmbeddings, and DistanceVectors: the table of distances
 encoder.py       DebertaEncoder
 entry.py         the entry
+onnx.py          the encoder as ONNX operations
 keys.py          the config and the masked-LM heads in Hugging Face folders
 """

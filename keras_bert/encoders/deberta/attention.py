@@ -4,16 +4,16 @@ import keras
 from keras import ops
 
 from keras_bert.encoders.deberta.config import CONTENT_TO_POSITION, POSITION_TO_CONTENT
-from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.attention import SelfAttention, products_of_heads
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at_flat
 from keras_bert.layers.relative_attention import shift_to_keys
 
 # The bias of padding, which attends to all columns alike as in transformers: classifiers there read column 0 also where
-# it is padding. It is far below `numbered_mask.MASKED` and finite in float16.
-ALIKE = -60000.0
-# With this number instead, rounding makes all scores equal in float32 and float64.
-_LOWEST = -1e30
+# it is padding. With this number, rounding makes all scores equal in float32 and float64.
+LOWEST = -1e30
+# Types of scores -> the dense layers that the vectors of distances pass for them, if they do not share others.
+_OWN_LAYERS = {CONTENT_TO_POSITION: "distance_key", POSITION_TO_CONTENT: "distance_query"}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -31,9 +31,10 @@ class DisentangledAttention(SelfAttention):
 
     Call arguments:
         hidden: float `[B, S, H]`.
-        attention_bias: float `[B, 1, S, S]` or `[B, 1, 1, S]`; `ALIKE` in rows of padding.
+        attention_bias: float `[B, 1, S, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
         distance_vectors: float `[R, H]`. It gets a gradient.
         distance_rows: int `[2 S + 1]`, the rows in it of the distances S, S - 1, ..., -S.
+        sequences: int32 `[B, S]`, 0 for padding.
         flat_indices, training, return_attention: as for `SelfAttention`.
 
     Returns:
@@ -42,6 +43,8 @@ class DisentangledAttention(SelfAttention):
     Reference: He et al., 2020, arXiv 2006.03654, section 3.1. Here the products are with the rows of distances that
     occur, and are moved to the keys as in Dai et al., 2019, appendix B: nothing of the size of the scores is gathered.
     """
+
+    learns_bias = True
 
     def __init__(
         self,
@@ -61,15 +64,13 @@ class DisentangledAttention(SelfAttention):
     def build(self, hidden_shape, *other_shapes):
         super().build(hidden_shape)
         self.score_scale = (self.head_size * (1 + len(self.score_types))) ** -0.5
-        for score_type, name in ((CONTENT_TO_POSITION, "distance_key"), (POSITION_TO_CONTENT, "distance_query")):
-            if score_type not in self.score_types or self.shares_projections:
-                continue
-            initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-            dense = keras.layers.Dense(
-                self.hidden_size, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
-            )
-            dense.build((None, self.hidden_size))
-            setattr(self, name, dense)
+        for score_type, name in _OWN_LAYERS.items():
+            if score_type in self.score_types and not self.shares_projections:
+                self._add_dense(name)
+
+    def distance_layers(self) -> tuple[keras.layers.Dense, ...]:
+        """Returns the dense layers for vectors of distances only."""
+        return tuple(getattr(self, name) for name in _OWN_LAYERS.values() if hasattr(self, name))
 
     def call(
         self,
@@ -77,6 +78,7 @@ class DisentangledAttention(SelfAttention):
         attention_bias,
         distance_vectors,
         distance_rows,
+        sequences,
         flat_indices=None,
         training=False,
         return_attention=False,
@@ -89,17 +91,17 @@ class DisentangledAttention(SelfAttention):
         key, value = (self._split(dense(flat), batch_size, length, training) for dense in (self.key, self.value))
         distance_vectors = self.distance_dropout(distance_vectors, training=training)
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        bias = ops.cast(attention_bias, dtype)
-        bias = ops.where(bias < 0.9 * ALIKE, ops.cast(_LOWEST, dtype), bias)
+        is_token = ops.expand_dims(sequences, (1, 3)) > 0  # [B, 1, S, 1]
+        bias = ops.where(is_token, ops.cast(attention_bias, dtype), ops.cast(LOWEST, dtype))
         if CONTENT_TO_POSITION in self.score_types:
             dense = self.key if self.shares_projections else self.distance_key
             rows = self._rows_of_distances(dense(distance_vectors), distance_rows[:-1])
-            bias = bias + ops.cast(shift_to_keys(ops.matmul(query, rows), length), dtype)
+            bias = bias + ops.cast(shift_to_keys(products_of_heads(query, rows), length), dtype)
         if POSITION_TO_CONTENT in self.score_types:
             dense = self.query if self.shares_projections else self.distance_query
             # Seen from the key, distances have the other sign.
             rows = self._rows_of_distances(dense(distance_vectors) * self.score_scale, ops.flip(distance_rows[1:]))
-            scores = shift_to_keys(ops.matmul(key, rows), length)  # [B, N, key, query]
+            scores = shift_to_keys(products_of_heads(key, rows), length)  # [B, N, key, query]
             bias = bias + ops.cast(ops.swapaxes(scores, 2, 3), dtype)
         gathered, probabilities = self._attend(query, key, value, bias, sizes, training, return_attention)
         output = self._project(gathered, sizes, ops.shape(hidden), flat_indices, training)
@@ -109,9 +111,6 @@ class DisentangledAttention(SelfAttention):
         """Returns the projected vectors of distances for each head: `[R, H]`, int `[T]` -> `[N, D, T]`."""
         heads = ops.reshape(vectors_at_flat(projected, rows), (-1, self.num_heads, self.head_size))
         return ops.transpose(heads, (1, 2, 0))
-
-    def compute_output_shape(self, hidden_shape, *other_shapes, flat_indices_shape=None):
-        return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else hidden_shape
 
     def get_config(self):
         return {

@@ -13,58 +13,50 @@ class DebertaEmbeddings(BertEmbeddings):
     """Turns token ids into vectors: dropout(mask * LayerNorm(projection(token + position + segment))).
 
     Args:
-        table_size: width of the tables. If it is `hidden_size`, that of the outputs, there is no projection.
-        **arguments: those of `BertEmbeddings`, without `projected_size`. `max_positions` 0: there are no positions.
+        tables_of: a built `DebertaEmbeddings`, or None. The table of tokens is the sum of its table, which gets no
+            gradient from here, and of `token_embeddings_difference`, which starts at 0. It is not saved in the config.
+        **arguments: those of `BertEmbeddings`.
 
     Call arguments:
         input_ids, positions, segment_ids, training, token_vectors: as for `BertEmbeddings`.
         sequences: int32 `[B, S]`, 0 for padding, whose vectors become 0.
 
     Returns:
-        `[B, S, hidden_size]`.
+        `[B, S, projected_size or hidden_size]`.
 
-    Reference: transformers, `models/deberta_v2/modeling_deberta_v2.py`, `DebertaV2Embeddings`.
+    Reference: transformers, `models/deberta_v2/modeling_deberta_v2.py`, `DebertaV2Embeddings`; He et al., 2021, arXiv
+    2111.09543, section 3.2, for the sum: gradient-disentangled embedding sharing.
     """
 
-    def __init__(self, table_size, **arguments):
-        super().__init__(**arguments)
-        self.table_size = table_size
-        if table_size != self.hidden_size:
-            self.projection = keras.layers.Dense(
-                self.hidden_size,
-                use_bias=False,
-                kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-                dtype=self.dtype_policy,
-                name="projection",
-            )
+    projects_first = True
 
-    def build(self, input_ids_shape, *other_shapes):
-        super().build(input_ids_shape)
-        if self.table_size != self.hidden_size:
-            self.projection.build((None, None, self.table_size))
+    def __init__(self, tables_of=None, **arguments):
+        super().__init__(**arguments)
+        self._has_difference = tables_of is not None
+        if tables_of is not None:
+            self.token_embeddings = tables_of.token_embeddings
 
     def _add_table(self, name, num_rows, width=None):
-        return super()._add_table(name, num_rows, self.table_size)
+        if not (self._has_difference and name == "token_embeddings"):
+            return super()._add_table(name, num_rows, width)
+        shape = self.token_embeddings.shape
+        self.token_embeddings_difference = self.add_weight(
+            name="token_embeddings_difference", shape=shape, initializer="zeros", autocast=False
+        )
+        return self.token_embeddings
+
+    def look_up(self, input_ids):
+        vectors = super().look_up(input_ids)
+        if not self._has_difference:
+            return vectors
+        return ops.stop_gradient(vectors) + ops.take(self.token_embeddings_difference, input_ids, axis=0)
 
     def call(self, input_ids, positions, segment_ids, sequences, training=False, token_vectors=None):
-        vectors = self.look_up(input_ids) if token_vectors is None else token_vectors
-        if self.max_positions:
-            vectors = vectors + ops.take(self.position_embeddings, positions, axis=0)
-        if self.num_segments:
-            vectors = vectors + self._segment_vectors(segment_ids, vectors)
-        if self.table_size != self.hidden_size:
-            vectors = self.projection(vectors)
+        vectors = self._sum_of_tables(input_ids, positions, segment_ids, token_vectors)
+        vectors = self.projection(vectors) if self.projected_size else vectors
         vectors = self.layer_norm(vectors, training=training)
         is_token = ops.expand_dims(ops.cast(sequences > 0, vectors.dtype), 2)
         return self.dropout(vectors * is_token, training=training)
-
-    def compute_output_shape(self, input_ids_shape, *other_shapes):
-        return (*input_ids_shape, self.hidden_size)
-
-    def get_config(self):
-        config = super().get_config()
-        del config["projected_size"]
-        return {**config, "table_size": self.table_size}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -72,10 +64,8 @@ class DistanceVectors(keras.layers.Layer):
     """The vectors of distances, which all layers share.
 
     Args:
-        hidden_size: width of the vectors.
         num_buckets, longest: see `rows_of_distances`.
-        normalizes: whether the vectors pass a LayerNorm.
-        layer_norm_epsilon: added to the variance in it.
+        layer_norm_epsilon: added to the variance in the LayerNorm of the vectors; None: there is no LayerNorm.
         initializer_range: standard deviation of the initial table.
 
     Call arguments:
@@ -87,39 +77,37 @@ class DistanceVectors(keras.layers.Layer):
         -S, int32 `[2 S + 1]`. A distance is the column of the query minus that of the key.
     """
 
-    def __init__(
-        self, hidden_size, num_buckets, longest, normalizes, layer_norm_epsilon, initializer_range=0.02, **kwargs
-    ):
+    def __init__(self, num_buckets, longest, layer_norm_epsilon, initializer_range=0.02, **kwargs):
         super().__init__(**kwargs)
-        self.hidden_size, self.num_buckets, self.longest = hidden_size, num_buckets, longest
-        self.initializer_range = initializer_range
-        self.normalizes, self.layer_norm_epsilon = normalizes, layer_norm_epsilon
-        self._rows = rows_of_distances(num_buckets, longest)
-        if normalizes:
+        self.num_buckets, self.longest = num_buckets, longest
+        self.layer_norm_epsilon, self.initializer_range = layer_norm_epsilon, initializer_range
+        self.rows = rows_of_distances(num_buckets, longest)
+        self.layer_norm = None
+        if layer_norm_epsilon is not None:
             self.layer_norm = LayerNorm(layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
 
-    def build(self, ids_shape=None):
-        span = self.num_buckets if self.num_buckets > 0 else self.longest
+    def build(self, vectors_shape):
+        shape = (2 * (self.num_buckets if self.num_buckets > 0 else self.longest), vectors_shape[-1])
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        self.table = self.add_weight(name="table", shape=(2 * span, self.hidden_size), initializer=initializer)
-        if self.normalizes:
-            self.layer_norm.build((None, self.hidden_size))
+        self.table = self.add_weight(name="table", shape=shape, initializer=initializer)
+        if self.layer_norm:
+            self.layer_norm.build(shape)
 
     def call(self, ids, training=False):
         length = ops.shape(ids)[1]
         # Short rows have few distances, and only the vectors of these are normalised and projected.
         if isinstance(length, int):
-            rows, reach = self._rows, min(length, self.longest)
+            rows, reach = self.rows, min(length, self.longest)
         else:
-            rows, reach = ops.convert_to_tensor(self._rows), ops.minimum(length, self.longest)
+            rows, reach = ops.convert_to_tensor(self.rows), ops.minimum(length, self.longest)
         first, last = rows[self.longest - reach], rows[self.longest + reach]
         vectors = ops.convert_to_tensor(self.table)[first : last + 1]
         distances = ops.clip(length - ops.arange(2 * length + 1, dtype="int32"), -self.longest, self.longest)
-        found = ops.take(ops.convert_to_tensor(self._rows), distances + self.longest, axis=0) - first
-        return self.layer_norm(vectors, training=training) if self.normalizes else vectors, found
+        found = ops.take(ops.convert_to_tensor(self.rows), distances + self.longest, axis=0) - first
+        return self.layer_norm(vectors, training=training) if self.layer_norm else vectors, found
 
     def get_config(self):
-        names = ("hidden_size", "num_buckets", "longest", "normalizes", "layer_norm_epsilon", "initializer_range")
+        names = ("num_buckets", "longest", "layer_norm_epsilon", "initializer_range")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 

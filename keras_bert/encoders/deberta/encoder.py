@@ -1,21 +1,14 @@
 """`DebertaEncoder`: DeBERTa-v2 and -v3."""
 
-import functools
-from collections.abc import Sequence
 from typing import Any
 
-from keras import ops
-
 from keras_bert.encoders.bert.encoder import BertEncoder
-from keras_bert.encoders.deberta.attention import ALIKE
-from keras_bert.encoders.deberta.block import ConvolvedBlock, DisentangledBlock
+from keras_bert.encoders.deberta.block import DisentangledBlock
 from keras_bert.encoders.deberta.config import LAYER_NORM
 from keras_bert.encoders.deberta.embeddings import DebertaEmbeddings, DistanceVectors
-from keras_bert.models.bert_layers import make_block
+from keras_bert.models.bert_layers import make_block, make_embeddings
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Tokens
-
-_CONVOLVED = "convolved"
 
 
 @stored_class
@@ -27,7 +20,8 @@ class DebertaEncoder(BertEncoder):
 
     Args:
         config: a `DebertaConfig`.
-        **arguments: those of `BertEncoder`.
+        **arguments: those of `BertEncoder`. With `tables_of` the token embeddings are the sum of a table there, which
+            gets no gradient, and of one of its own, which starts at 0.
 
     Call arguments and returns: those of `BertEncoder`. `pooled_output` is the pooler of classifiers; published encoders
     have none.
@@ -44,43 +38,33 @@ class DebertaEncoder(BertEncoder):
 
     # The scores of the layers are without those of distances, so a `Distiller` cannot compare them.
     supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT)
+    adds_to_tables = True
 
     def _new_embeddings(self, tables_of):
-        config = self.config
-        return DebertaEmbeddings(
-            table_size=config.embedding_size,
-            vocab_size=config.vocab_size,
-            hidden_size=config.hidden_size,
-            max_positions=config.max_position_embeddings if config.position_biased_input else 0,
-            num_segments=config.type_vocab_size,
-            dropout=config.hidden_dropout_prob,
-            layer_norm_epsilon=config.layer_norm_eps,
-            initializer_range=config.initializer_range,
-            dtype=self.dtype_policy,
-            name="embeddings",
-        )
+        has_positions = self.config.position_biased_input
+        return make_embeddings(self.config, self.dtype_policy, tables_of, DebertaEmbeddings, has_positions)
 
     def _new_block(self, name):
-        config, block_class, arguments = self.config, DisentangledBlock, {}
-        if name == "layer_0" and config.conv_kernel_size:
-            block_class = ConvolvedBlock
-            arguments = {"kernel_size": config.conv_kernel_size, "convolution_activation": config.conv_act}
-        arguments |= {"score_types": config.score_types, "shares_projections": config.share_att_key}
-        return make_block(config, self.dtype_policy, name, functools.partial(block_class, **arguments))
+        config = self.config
+        return make_block(
+            *(config, self.dtype_policy, name, DisentangledBlock),
+            score_types=config.score_types,
+            shares_projections=config.share_att_key,
+            kernel_size=config.conv_kernel_size if name == "layer_0" else 0,
+            convolution_activation=config.conv_act,
+        )
 
     def build(self, input_shape: Any = None) -> None:
         config = self.config
         self.distances = DistanceVectors(
-            hidden_size=config.hidden_size,
             num_buckets=config.position_buckets,
             longest=config.longest_distance,
-            normalizes=config.norm_rel_ebd == LAYER_NORM,
-            layer_norm_epsilon=config.layer_norm_eps,
+            layer_norm_epsilon=config.layer_norm_eps if config.norm_rel_ebd == LAYER_NORM else None,
             initializer_range=config.initializer_range,
             dtype=self.dtype_policy,
             name="distances",
         )
-        self.distances.build()
+        self.distances.build((None, config.hidden_size))
         self.has_positions = config.position_biased_input
         super().build(input_shape)
 
@@ -91,11 +75,6 @@ class DebertaEncoder(BertEncoder):
     def takes_query_columns(self, tokens: Tokens) -> bool:
         return False
 
-    def block_kinds(self, tokens: Tokens) -> Sequence[str | None]:
-        return self.config.layer_kinds or super().block_kinds(tokens)
-
     def block_inputs(self, tokens: Tokens, kind: Any, query_columns: Any = None, training: bool = False) -> tuple:
         (bias,) = super().block_inputs(tokens, kind)
-        bias = ops.where(ops.expand_dims(tokens.sequences, (1, 3)) > 0, bias, ops.cast(ALIKE, bias.dtype))
-        inputs = bias, *self.distances(tokens.ids, training=training)
-        return (*inputs, tokens.sequences) if kind == _CONVOLVED else inputs
+        return bias, *self.distances(tokens.ids, training=training), tokens.sequences

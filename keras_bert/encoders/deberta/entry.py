@@ -46,6 +46,11 @@ def weights(config: BertConfig) -> list[Weight]:
         *_convolution(config),
         *pooler(config),
         *masked_lm(config, CLS_PREDICTIONS if config.legacy else keys.LM_PREDICTIONS),
+        *layer_norm(f"{form.REPLACED_TOKEN}/layer_norm", width, "mask_predictions.LayerNorm"),
+        *dense(f"{form.REPLACED_TOKEN}/dense", width, width, "mask_predictions.dense"),
+        *dense(f"{form.REPLACED_TOKEN}/output_dense", width, 1, "mask_predictions.classifier"),
+        # Microsoft's code spells it so.
+        *only_in_files(dense(f"{form.REPLACED_TOKEN}/output_dense", width, 1, "mask_predictions.classifer")),
     ]
 
 
@@ -94,8 +99,10 @@ FAMILY = Family(
     },
     tokenizer=SENTENCE_PIECE,
     pairs_need_segments=False,
+    replaced_tokens_need_first=True,
     config="keras_bert.encoders.deberta.config.DebertaConfig",
     encoder="keras_bert.encoders.deberta.encoder.DebertaEncoder",
+    onnx="keras_bert.encoders.deberta.onnx.OnnxDebertaEncoder",
     weights=f"{__name__}.weights",
     hugging_face=HuggingFace(
         classes="DebertaV2",

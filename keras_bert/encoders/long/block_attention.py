@@ -4,45 +4,11 @@ import keras
 from keras import ops
 
 from keras_bert.encoders.long.block_patterns import SlidingWindows, SparseBlocks
-from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.attention import SelfAttention, products_of_heads
+from keras_bert.layers.blocks import block_attention, neighbouring_blocks
 from keras_bert.layers.choosing import layouts_for
 from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.transformer_block import TransformerBlock
-
-
-def block_attention(query, keys, values, bias, attention):
-    """Attention of every block to the keys that were gathered for it.
-
-    Args:
-        query: float `[B, C, N, b, D]`: row, block, head, token in the block; divided by the square root of D.
-        keys, values: float `[B, C, N, K, D]`, from `neighbouring_blocks` or `chosen_blocks`.
-        bias: float `[B, C, 1 or N, 1 or b, K]`: 0 where a token may attend, a large negative number elsewhere.
-        attention: function of these four as `[B * C, ...]`, such as `formulas.attention`.
-
-    Returns:
-        `[B, C, N, b, D]`.
-
-    Reference: Beltagy et al., 2020, arXiv 2004.05150; Zaheer et al., 2020, arXiv 2007.14062, appendix D.
-    """
-    flat = [ops.reshape(values, (-1, *ops.shape(values)[2:])) for values in (query, keys, values, bias)]
-    return ops.reshape(attention(*flat), ops.shape(query))
-
-
-def neighbouring_blocks(blocks, shared):
-    """Gathers for every block: the shared vectors, the block before it, itself, and the block after it.
-
-    Args:
-        blocks: `[B, C, N, b, D]`.
-        shared: `[B, N, G, D]`, which all blocks of the row get.
-
-    Returns:
-        `[B, C, N, G + 3 b, D]`. Before the first block and after the last one there are zeros.
-    """
-    num_blocks = ops.shape(blocks)[1]
-    shape = ops.shape(shared)
-    shared = ops.broadcast_to(ops.expand_dims(shared, 1), (shape[0], num_blocks, *shape[1:]))
-    padded = ops.pad(blocks, [[0, 0], [1, 1], [0, 0], [0, 0], [0, 0]])
-    return ops.concatenate([shared, padded[:, :-2], blocks, padded[:, 2:]], axis=3)
 
 
 def chosen_blocks(blocks, numbers):
@@ -173,11 +139,12 @@ class WindowAttention(BlockSelfAttention):
         # q (x W) = (q W') x, and P (x W) = (P x) W. Global tokens are few, so they are projected instead of the row.
         rows = ops.concatenate([hidden, ops.ones((batch_size, length, 1), hidden.dtype)], axis=2)  # [B, S, H + 1]
         rows = ops.expand_dims(rows, 1)
-        query = ops.matmul(query, ops.swapaxes(self._weights_of_heads(self.key_global), 1, 2))  # [B, N, G, H + 1]
+        key_weights = ops.swapaxes(self._weights_of_heads(self.key_global), 1, 2)
+        query = products_of_heads(query, key_weights)  # [B, N, G, H + 1]
         query = ops.reshape(query, (batch_size, 1, -1, self.hidden_size + 1))
         found = self._attention(training)(query, rows, rows, pattern.key_bias)  # [B, 1, N G, H + 1]
         found = ops.reshape(found, (batch_size, self.num_heads, num_global, self.hidden_size + 1))
-        found = ops.matmul(found, self._weights_of_heads(self.value_global))  # [B, N, G, D]
+        found = products_of_heads(found, self._weights_of_heads(self.value_global))  # [B, N, G, D]
         found = layouts_for(training).swap_middle_axes(found, (batch_size, self.num_heads, num_global))
         found = ops.reshape(found, (batch_size, num_global, self.hidden_size))
         is_global = ops.expand_dims(pattern.global_numbers >= 0, 2)

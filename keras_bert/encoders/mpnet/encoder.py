@@ -81,6 +81,10 @@ class MPNetBlock(TransformerBlock):
         others: as for `TransformerBlock`.
     """
 
+    def __init__(self, *sizes, **kwargs):
+        super().__init__(*sizes, **kwargs)
+        self.attention.learns_bias = True
+
     def call(
         self,
         hidden,

@@ -1,6 +1,5 @@
 """`TransformerXL`: a language model with relative attention and a memory of the tokens before a segment."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,9 +88,8 @@ class TransformerXL(TaskModel):
         self.embeddings = AdaptiveEmbeddings(
             is_projected=[cluster.is_projected for cluster in clusters], name="embeddings", **shape
         )
-        block_class = functools.partial(RelativeBlock, uses_segments=False)
         self.blocks = [
-            make_block(config, self.dtype_policy, f"layer_{index}", block_class)
+            make_block(config, self.dtype_policy, f"layer_{index}", RelativeBlock, uses_segments=False)
             for index in range(config.num_hidden_layers)
         ]
         own = [cluster.is_projected and not cluster.is_tied for cluster in clusters]

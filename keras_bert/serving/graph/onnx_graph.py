@@ -170,6 +170,8 @@ class OnnxGraph:
             inner = self.node("Mul", self.node("Add", values, cube), self.number(_GELU_FACTORS[1]))
             outer = self.node("Add", self.node("Tanh", inner), self.number(1))
             return self.node("Mul", self.node("Mul", values, self.number(0.5)), outer)
+        if name == "silu":
+            return self.node("Mul", values, self.node("Sigmoid", values))
         return values if name == "linear" else self.node({"relu": "Relu", "tanh": "Tanh"}[name], values)
 
     def model(self, inputs: dict[str, Sequence], outputs: dict[str, tuple[str, Sequence]], about: str):

@@ -15,7 +15,11 @@ class SignatureOptions:
         None, "Longer texts are cut to this many tokens. The default is all positions of the model."
     )
     text_pairs: bool = option(False, "Whether a classifier or an encoder takes two texts.")
-    top_k: int = option(5, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
+    top_k: int = option(
+        5,
+        "How many tokens a pre-trained model proposes for each [MASK], or a sparse encoder returns for each text.",
+        lower_bound=1,
+    )
     pooling: str | None = option(
         None, "How an encoder pools token vectors. Default: as its folder says, or the mean.", choices=POOLINGS
     )

@@ -26,7 +26,7 @@ _INT64 = 7
 _NUMBER, _NUMBERS = 2, 7  # types of attributes
 # The sizes of axes with which memory is estimated, by name.
 _SIZES = {"batch": 2, "choices": 3, "length": 5, "predictions": 2}
-_MOST_AXES, _MOST_KNOWN = 4, 8
+_MOST_AXES, _MOST_KNOWN = 5, 8
 # All results together may have this many numbers for each one of the weights, beside some for tiny models. Those that
 # runtimes compute when they load a file may have fewer: in our files, they are cast and transposed weights.
 _MOST_GROWTH, _MOST_CONSTANT_GROWTH, _FEW_NUMBERS = 32, 3, 1 << 18

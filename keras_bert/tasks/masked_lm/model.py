@@ -27,6 +27,8 @@ def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead | Query
         dense_bias=config.classifier_bias,
         norm_bias=config.norm_bias,
         extra_size=config.extra_output_size,
+        has_transform=config.masked_lm_transform,
+        has_bias=config.masked_lm_bias,
         dtype=dtype,
         name="masked_lm_head",
     )
@@ -79,8 +81,7 @@ class MaskedLM(TaskModel):
 
     def __init__(self, config: BertConfig, *, tables_of: Any = None, **kwargs: Any):
         super().__init__(config, **kwargs)
-        shared = {"tables_of": tables_of} if tables_of else {}  # other encoders than `BertEncoder` do not share
-        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder", **shared)
+        self.encoder = make_encoder(config, tables_of, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
         self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
         self.build()

@@ -204,9 +204,9 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
     def _check_encoder(self) -> None:
         if not self.computes_padding:
             return
-        # Positions of RoBERTa leave padding out, and padding of ModernBERT attends to distant tokens too.
-        reach = getattr(self.config, "local_attention", None)
-        is_far = reach is not None and self.query_expansion["length"] > reach // 2
+        # Positions of RoBERTa leave padding out, and padding attends to distant tokens in layers with local attention.
+        is_local = getattr(self.config, "global_attn_every_n_layers", 1) > 1
+        is_far = is_local and self.query_expansion["length"] > self.config.local_attention // 2
         if PADDING not in self.encoder.supports or self.config.position_offset or is_far:
             raise InputError(
                 "query_expansion: in models of the family "

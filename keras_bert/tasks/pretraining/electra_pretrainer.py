@@ -30,7 +30,8 @@ class ElectraPretrainer(TaskModel):
 
     A small masked LM, the generator, predicts the masked tokens of a row. A token drawn from each of its predictions
     replaces the masked one. The discriminator predicts for every token whether it differs from the original one, so a
-    drawn token that is the original one counts as original. Both models share their embedding tables.
+    drawn token that is the original one counts as original. Both models share their embedding tables. In a DeBERTa they
+    share that of tokens only, which the generator trains; the discriminator trains what it adds to it.
 
     The loss is that of the generator plus `disc_weight` times the mean binary cross-entropy over all tokens that are
     not padding. Labels of next sentences are ignored. `fit` and `evaluate` report `loss`, `masked_lm_loss`,
@@ -39,7 +40,7 @@ class ElectraPretrainer(TaskModel):
     share of replaced tokens, which is the `disc_loss` of a discriminator that knows this share only.
 
     Args:
-        config: the `BertConfig` of the discriminator, of a family with BERT's embeddings.
+        config: the `BertConfig` of the discriminator, of a family with BERT's or DeBERTa's embeddings.
         generator_hidden_size: the hidden size of the generator, as a fraction of the discriminator's.
         generator_layers: the number of its layers, as a fraction of the discriminator's.
         disc_weight: the weight of the discriminator's loss.
@@ -67,7 +68,7 @@ class ElectraPretrainer(TaskModel):
         model.generator.save_pretrained("generator")
 
     Reference: Clark et al., 2020, arXiv 2003.10555; google-research/electra `run_pretraining.py`, whose names the
-    arguments and metrics have.
+    arguments and metrics have; He et al., 2021, arXiv 2111.09543, section 3.2, for DeBERTa.
     """
 
     kind = "ElectraPretrainer"
@@ -111,8 +112,10 @@ class ElectraPretrainer(TaskModel):
             raise InputError(
                 f"disc_weight must be above 0 and temperature at least 0. Received: {disc_weight} and {temperature}"
             )
+        encoder = encoder_class(config)
+        adds_to_tables = getattr(encoder, "adds_to_tables", False)
         # MobileBERT has other embeddings, ModernBERT and XLNet another class.
-        if getattr(encoder_class(config), "_new_embeddings", None) is not BertEncoder._new_embeddings:
+        if not adds_to_tables and getattr(encoder, "_new_embeddings", None) is not BertEncoder._new_embeddings:
             raise InputError(
                 f"A generator cannot share the embeddings of the family {config.model_type!r}. Use a config of another "
                 "family, such as electra."
@@ -121,13 +124,15 @@ class ElectraPretrainer(TaskModel):
         self.generator_layers = generator_layers
         self.disc_weight = disc_weight
         self.temperature = temperature
-        self.discriminator = ReplacedTokenDetector(config, dtype=self.dtype_policy, name="discriminator")
-        self.generator = MaskedLM(
-            generator_config(config, generator_hidden_size, generator_layers),
-            tables_of=self.encoder.embeddings,
-            dtype=self.dtype_policy,
-            name="generator",
-        )
+        small, dtype = generator_config(config, generator_hidden_size, generator_layers), self.dtype_policy
+        if adds_to_tables:
+            self.generator = MaskedLM(small, dtype=dtype, name="generator")
+            tables = self.generator.encoder.embeddings
+            self.discriminator = ReplacedTokenDetector(config, tables_of=tables, dtype=dtype, name="discriminator")
+        else:
+            self.discriminator = ReplacedTokenDetector(config, dtype=dtype, name="discriminator")
+            tables = self.encoder.embeddings
+            self.generator = MaskedLM(small, tables_of=tables, dtype=dtype, name="generator")
         self.vocabulary = None
         self.seed_generator = random.SeedGenerator()
         self.built = True  # its models are built
@@ -152,17 +157,20 @@ class ElectraPretrainer(TaskModel):
     def narrowest(config: BertConfig, arguments: Mapping) -> tuple[BertConfig, dict]:
         """Returns the config and the arguments of the smallest model whose weights have the same names.
 
-        Projections follow from unequal widths, so widths are 1 or 2.
+        Projections follow from unequal widths, so the smallest width becomes 1, the next one 2.
         """
         hidden_size, layers = (arguments.get(name, default) for name, default in _FRACTIONS.items())
         generator = generator_config(config, hidden_size, layers)
-        is_narrower = generator.hidden_size != config.hidden_size
+        table_width = config.embedding_size or config.hidden_size
+        widths = sorted({generator.hidden_size, table_width, config.hidden_size})
+        sizes = {width: number for number, width in enumerate(widths, start=1)}
         narrow = config.narrowest().replace(
-            hidden_size=1 + is_narrower,
-            embedding_size=1 + (generator.hidden_size != config.embedding_size),
+            hidden_size=sizes[config.hidden_size],
+            embedding_size=sizes[table_width],
             embedding_projection=config.embedding_projection,
         )
-        fractions = (0.5 if is_narrower else 1.0, 0.5 if generator.num_hidden_layers == 1 else 1.0)
+        fraction = sizes[generator.hidden_size] / sizes[config.hidden_size]
+        fractions = (fraction, 0.5 if generator.num_hidden_layers == 1 else 1.0)
         return narrow, {**arguments, **dict(zip(_FRACTIONS, fractions, strict=True))}
 
     def call(self, inputs: Any, training: bool = False) -> Any:

@@ -3,7 +3,7 @@
 import dataclasses
 
 from keras_bert.checkpoints.checkpoint import GENERATOR, MASKED_LM, NEXT_SENTENCE, REPLACED_TOKEN, SPAN_BOUNDARY
-from keras_bert.checkpoints.weight_list import Weight, dense
+from keras_bert.checkpoints.weight_list import Weight, dense, layer_norm
 from keras_bert.config import BertConfig
 from keras_bert.registry import Head, Task
 from keras_bert.tasks.masked_lm.entry import MASKED_LM as MASKED_LM_TASK
@@ -16,6 +16,7 @@ _NEXT_SENTENCE = Head(NEXT_SENTENCE, num_outputs=2)
 def _replaced_token(config: BertConfig) -> list[Weight]:
     width = config.hidden_size
     return [
+        *(layer_norm(f"{REPLACED_TOKEN}/layer_norm", width) if config.family.replaced_tokens_need_first else ()),
         *dense(f"{REPLACED_TOKEN}/dense", width, width),
         *dense(f"{REPLACED_TOKEN}/output_dense", width, 1),
     ]

@@ -3,7 +3,7 @@
 from keras_bert.records import features
 from keras_bert.serving.graph.onnx_encoders import onnx_encoder
 from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, inputs_of
-from keras_bert.serving.graph.onnx_layers import dense
+from keras_bert.serving.graph.onnx_layers import dense, layer_norm
 from keras_bert.tasks.masked_lm.onnx import masked_lm_logits
 
 
@@ -19,7 +19,10 @@ def pretrainer(graph, model):
 
 def replaced_token_detector(graph, model):
     head = model.replaced_token_head
-    tokens = onnx_encoder(graph, model.encoder, inputs_of(model)).sequence_output()
+    encoder = onnx_encoder(graph, model.encoder, inputs_of(model))
+    tokens = encoder.sequence_output()
+    if head.layer_norm:
+        tokens = layer_norm(graph, head.layer_norm, graph.node("Add", tokens, encoder.first(tokens)))
     inner = graph.activation(head.activation, dense(graph, head.dense, tokens))
     logits = graph.node("Squeeze", dense(graph, head.output_dense, inner, exact=True), axes=[2])
     return {OUTPUT: (logits, [BATCH, LENGTH])}

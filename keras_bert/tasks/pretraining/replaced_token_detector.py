@@ -1,10 +1,11 @@
-"""`ReplacedTokenDetector`: the discriminator of ELECTRA."""
+"""`ReplacedTokenDetector`: the discriminator of ELECTRA and of DeBERTa-v3."""
 
 from typing import Any
 
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.heads import ReplacedTokenHead
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
@@ -29,6 +30,7 @@ class ReplacedTokenDetector(TaskModel):
 
     Args:
         config: a `BertConfig`.
+        tables_of: see `BertEncoder`.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -38,7 +40,8 @@ class ReplacedTokenDetector(TaskModel):
     Returns:
         float32 logits `[B, S]`, above 0 for replaced tokens. Ignore those of padding.
 
-    Reference: Clark et al., 2019, section 2; google-research/electra `run_pretraining.py`.
+    Reference: Clark et al., 2019, section 2; google-research/electra `run_pretraining.py`; He et al., 2021, arXiv
+    2111.09543, for DeBERTa-v3.
     """
 
     kind = "ReplacedTokenDetector"
@@ -48,13 +51,14 @@ class ReplacedTokenDetector(TaskModel):
     metric_names = ("accuracy",)
     metrics_refusal = "ReplacedTokenDetector reports loss and accuracy; Keras' metrics would count padding."
 
-    def __init__(self, config: BertConfig, **kwargs: Any):
+    def __init__(self, config: BertConfig, *, tables_of: Any = None, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder = make_encoder(config, tables_of, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
         self.replaced_token_head = ReplacedTokenHead(
             activation=config.hidden_act,
             initializer_range=config.initializer_range,
+            layer_norm_epsilon=config.layer_norm_eps if config.family.replaced_tokens_need_first else None,
             dtype=self.dtype_policy,
             name="replaced_token_head",
         )
@@ -65,7 +69,8 @@ class ReplacedTokenDetector(TaskModel):
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         tokens = self.encoder(inputs, training=training)["sequence_output"]
-        return ops.cast(self.replaced_token_head(tokens), self._logits_dtype)
+        first_tokens = _first_tokens(tokens, inputs) if self.config.family.replaced_tokens_need_first else None
+        return ops.cast(self.replaced_token_head(tokens, first_tokens), self._logits_dtype)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return [binary_cross_entropy_term("replaced_token_loss", *self._labels(x, y, y_pred, sample_weight))]
@@ -90,3 +95,12 @@ class ReplacedTokenDetector(TaskModel):
         if row_weights is not None:
             weights = weights * ops.expand_dims(ops.cast(row_weights, "float32"), 1)
         return ops.expand_dims(y_pred, -1), ops.expand_dims(y, -1), weights
+
+
+def _first_tokens(tokens, inputs):
+    """Returns the vector of the first token of each token's sequence: `[B, S, H]`, or `[B, 1, H]` if none is packed."""
+    if features.CLS_POSITIONS not in inputs:
+        return tokens[:, :1]
+    numbers = ops.maximum(ops.cast(inputs[features.INPUT_MASK], "int32") - 1, 0)
+    columns = ops.take_along_axis(ops.cast(inputs[features.CLS_POSITIONS], "int32"), numbers, axis=1)
+    return vectors_at(tokens, columns)

@@ -23,7 +23,7 @@ from keras_bert.training.pretraining import evaluate_pretrainer
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
 
-def micro_config(**changes):
+def micro_config(size="electra-small", **changes):
     shape = {
         "vocab_size": 23,
         "hidden_size": 8,
@@ -34,7 +34,8 @@ def micro_config(**changes):
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
     }
-    return BertConfig.from_size("electra-small", **{**shape, "embedding_size": 8, **changes})
+    shape |= {"position_buckets": 4} if size.startswith("deberta") else {}
+    return BertConfig.from_size(size, **{**shape, "embedding_size": 8, **changes})
 
 
 def records(batch_size=6, length=8, predictions=3, seed=0):
@@ -162,8 +163,9 @@ def test_the_table_learns_from_both_models(eagerly):
     assert np.abs(table[1] - table[0]).max() > 1e-3
 
 
-def test_packed_rows_have_the_loss_of_their_sequences_alone():
-    model, alone = pretrainer(temperature=0.0), records(batch_size=4, length=5)
+@pytest.mark.parametrize("size", ["electra-small", "deberta-v3-base"])
+def test_packed_rows_have_the_loss_of_their_sequences_alone(size):
+    model, alone = pretrainer(micro_config(size), temperature=0.0), records(batch_size=4, length=5)
     alone["input_mask"][:] = 1
     packed = {name: values.reshape(2, -1) for name, values in alone.items()}
     packed["input_mask"] = np.repeat([[1, 2]], 5, axis=1).reshape(1, -1).repeat(2, axis=0)
@@ -322,11 +324,11 @@ def test_the_generator_has_the_official_sizes():
     assert (small.num_attention_heads, base.num_attention_heads) == (1, 4)
 
 
-@pytest.mark.parametrize("embedding_size", [8, 16])
+@pytest.mark.parametrize("embedding_size", [4, 8, 16])
 @pytest.mark.parametrize("fraction", [0.5, 1.0])
-@pytest.mark.parametrize("layers", [0.3, 1.0])
-def test_a_folder_holds_every_weight_of_both_models(embedding_size, fraction, layers):
-    config = micro_config(hidden_size=16, num_hidden_layers=3, embedding_size=embedding_size)
+@pytest.mark.parametrize(("size", "layers"), [("electra-small", 0.3), ("electra-small", 1.0), ("deberta-v3-base", 0.3)])
+def test_a_folder_holds_every_weight_of_both_models(embedding_size, fraction, size, layers):
+    config = micro_config(size, hidden_size=16, num_hidden_layers=3, embedding_size=embedding_size)
     arguments = {"generator_hidden_size": fraction, "generator_layers": layers}
     assert set(keras_layout(ElectraPretrainer, config, arguments)) == set(
         model_weights(ElectraPretrainer(config, **arguments))

@@ -1,0 +1,49 @@
+"""Rows in blocks: each block attends to few others, so no tensor has a score for every pair of tokens."""
+
+from keras import ops
+
+
+def block_attention(query, keys, values, bias, attention):
+    """Attention of every block to the keys that were gathered for it.
+
+    Args:
+        query: float `[B, C, N, b, D]`: row, block, head, token in the block; divided by the square root of D.
+        keys, values: float `[B, C, N, K, D]`, from `neighbouring_blocks` or `chosen_blocks`.
+        bias: float `[B, C, 1 or N, 1 or b, K]`: 0 where a token may attend, a large negative number elsewhere.
+        attention: function of these four as `[B * C, ...]`, such as `formulas.attention`.
+
+    Returns:
+        `[B, C, N, b, D]`.
+
+    Reference: Beltagy et al., 2020, arXiv 2004.05150; Zaheer et al., 2020, arXiv 2007.14062, appendix D.
+    """
+    flat = [ops.reshape(values, (-1, *ops.shape(values)[2:])) for values in (query, keys, values, bias)]
+    return ops.reshape(attention(*flat), ops.shape(query))
+
+
+def neighbouring_blocks(blocks, shared=None):
+    """Gathers for every block: the shared vectors, the block before it, itself, and the block after it.
+
+    Args:
+        blocks: `[B, C, N, b, D]`.
+        shared: `[B, N, G, D]`, which all blocks of the row get; None: there are none, and G = 0.
+
+    Returns:
+        `[B, C, N, G + 3 b, D]`. Before the first block and after the last one there are zeros.
+    """
+    padded = ops.pad(blocks, [[0, 0], [1, 1], [0, 0], [0, 0], [0, 0]])
+    around = [padded[:, :-2], blocks, padded[:, 2:]]
+    if shared is None:
+        return ops.concatenate(around, axis=3)
+    num_blocks = ops.shape(blocks)[1]
+    shape = ops.shape(shared)
+    shared = ops.broadcast_to(ops.expand_dims(shared, 1), (shape[0], num_blocks, *shape[1:]))
+    return ops.concatenate([shared, *around], axis=3)
+
+
+def in_blocks(rows, block_size: int):
+    """Divides rows into blocks, the last of which ends with zeros: `[B, S]` -> `[B, C, b]`."""
+    length = ops.shape(rows)[1]
+    num_blocks = -(-length // block_size)
+    rows = ops.pad(rows, [[0, 0], [0, num_blocks * block_size - length]])
+    return ops.reshape(rows, (-1, num_blocks, block_size))

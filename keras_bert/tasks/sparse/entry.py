@@ -1,0 +1,35 @@
+"""The entry of `SparseEncoder`, see `registry.py`."""
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.weight_list import Weight
+from keras_bert.registry import Export, Head, Setting, Task
+from keras_bert.tasks.masked_lm.entry import MASKED_LM_HEAD
+from keras_bert.tasks.settings import PROMPTS, is_count, is_none_or, prompt_of
+
+QUERY_WEIGHTS = Head(
+    form.QUERY_WEIGHTS, weights=lambda config: [Weight(f"{form.QUERY_WEIGHTS}/weight", (config.vocab_size,))]
+)
+SPARSE_ENCODER = Task(
+    model="keras_bert.tasks.sparse.model.SparseEncoder",
+    heads=(MASKED_LM_HEAD, QUERY_WEIGHTS),
+    text_task="keras_bert.tasks.sparse.task.SparseTask",
+    start="keras_bert.tasks.sparse.start.start",
+    told_as="sparse",
+    export=Export(
+        signatures="keras_bert.tasks.sparse.signatures.sparse_signatures",
+        outputs=lambda model: {"": ("batch", model.config.vocab_size)},
+        settings={
+            "static_queries": Setting(False, lambda value: isinstance(value, bool)),
+            "max_query_length": Setting(None, is_none_or(is_count)),
+            "max_active_dims": Setting(None, is_none_or(is_count)),
+            "default_route": Setting("document", lambda value: value in ("document", "query")),
+            **PROMPTS,
+        },
+        in_graph=lambda model, options: prompt_of(options),
+        options=("top_k", "prompt"),
+        served_answers="keras_bert.tasks.sparse.answers.served_answers",
+        methods="keras_bert.tasks.sparse.loaded.LoadedSparseEncoder",
+    ),
+    hub_task="feature-extraction",
+    example='model.decode(model.encode(["a text"]), top_k=10)',
+)

@@ -1,0 +1,269 @@
+"""`SparseEncoder`: a weight for each token of the vocabulary, for each text (SPLADE)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.config import BertConfig
+from keras_bert.layers.vocabulary_pooling import ACTIVATIONS, POOLINGS, TokenPresence, vocabulary_weights
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoders import make_encoder
+from keras_bert.models.losses import LossTerm
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
+from keras_bert.tasks.masked_lm.model import masked_lm_head
+from keras_bert.tasks.recipe import num_batches_of
+from keras_bert.tasks.sparse.encoding import ROLES, SparseEncoding
+from keras_bert.tasks.sparse.losses import SpladeLoss, as_splade_loss
+from keras_bert.tokenization.user_inputs import holds_texts
+
+
+@stored_class
+class SparseEncoder(SparseEncoding, WholeBatchModel):
+    """The encoder with its masked-LM head, and a pooling of the logits of all tokens of a text.
+
+        encoder = SparseEncoder.from_pretrained("splade-cocondenser-ensembledistil")
+        queries, documents = encoder.encode_query(["how do cats purr"]), encoder.encode_document(texts)
+        encoder.similarity(queries, documents)  # products
+        encoder.decode(queries[0], top_k=10)    # tokens and weights
+
+    `from_pretrained` needs a masked-LM head. It takes pooling, activation, prompts, the maximum length and the weights
+    of static queries from a folder of sentence-transformers. It is trained on texts:
+
+        encoder.fit((queries, documents))                            # in-batch negatives
+        encoder.fit((queries, documents, others))                    # the same with hard negatives
+        encoder.fit((queries, documents, others), teacher_margins)   # margin MSE
+        encoder.fit(..., loss=SpladeLoss(document_regularizer_weight=1e-4))
+
+    The loss of a batch is that of all its texts together, on one device or several, see `SentenceEncoder`.
+
+    Args:
+        config: a `BertConfig` of a family with a masked-LM head.
+        pooling_strategy: `max` or `sum` over the tokens, special tokens included.
+        activation_function: `relu` or `log1p_relu`, see `vocabulary_weights`.
+        static_queries: whether the weights of a query are those of its own tokens, looked up in a table that does not
+            depend on the text, so that queries need no encoder. They start as 1; `query_weights.weight.assign` sets
+            others, such as inverse document frequencies.
+        frozen: whether this table is not trained.
+        max_query_length: longer static queries are cut to this many tokens, without [CLS] and [SEP]; None for
+            `max_seq_length`.
+        default_route: `document` or `query`, as what `encode` takes texts.
+        max_active_dims: the largest number of tokens with a weight; None for no limit.
+        prompts, default_prompt, max_seq_length: as for `SentenceEncoder`.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` for documents, or `[B, C, S]`
+            for a query, its document, and C - 2 others.
+        training: whether to apply dropout.
+
+    Returns:
+        float32 `[B, V]` or `[B, C, V]`, 0 or more.
+
+    Raises:
+        InputError: the family has no masked-LM head that knows the tokens, or an argument is not valid.
+
+    Reference: Formal et al., 2021, arXiv 2109.10086; Geng et al., 2024, arXiv 2411.04403 (static queries).
+    """
+
+    kind = "SparseEncoder"
+    metrics_refusal = "SparseEncoder has no metrics in training. Its scores are those of evaluate(texts)."
+
+    def __init__(
+        self,
+        config: BertConfig,
+        pooling_strategy: str = "max",
+        activation_function: str = "relu",
+        static_queries: bool = False,
+        frozen: bool = False,
+        max_query_length: int | None = None,
+        default_route: str = "document",
+        max_active_dims: int | None = None,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt: str | None = None,
+        max_seq_length: int | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(config, **kwargs)
+        if config.family.predicts_from_queries:
+            raise InputError(f"The masked-LM head of {config.model_type} does not know the tokens that it predicts.")
+        self.pooling_strategy, self.activation_function = pooling_strategy, activation_function
+        self.static_queries, self.frozen, self.max_query_length = bool(static_queries), bool(frozen), max_query_length
+        self.default_route, self.max_active_dims = default_route, max_active_dims
+        self.prompts, self.default_prompt = dict(prompts or {}), default_prompt
+        self.max_seq_length = max_seq_length
+        self._check_arguments()
+        self.loss_choice: SpladeLoss | None = None
+        self._warm_up: tuple[int, int] | None = None
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder.pooler.trainable = False  # no gradient reaches it
+        self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
+        self.query_weights: Any = None
+        if self.static_queries:
+            self.query_weights = TokenPresence(config.vocab_size, dtype=self._logits_dtype, name="query_weights")
+            self.query_weights.trainable = not frozen
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        table = (self.config.vocab_size, self.config.embedding_size)
+        self.masked_lm_head.build((None, None, self.config.hidden_size), table)
+        if self.query_weights is not None:
+            self.query_weights.build()
+        self.built = True
+
+    @property
+    def vector_size(self) -> int:
+        return self.config.vocab_size
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        shape = ops.shape(inputs[features.INPUT_IDS])
+        if len(shape) == 2:
+            return self._weights(inputs, training)
+        is_static = self.query_weights is not None
+        rows = {name: inputs[name][:, int(is_static) :] for name in self.feature_names}
+        rows = {name: ops.reshape(values, (-1, shape[-1])) for name, values in rows.items()}
+        found = ops.reshape(self._weights(rows, training), (-1, shape[1] - int(is_static), self.vector_size))
+        if not is_static:
+            return found
+        queries = self.query_weights(inputs[features.INPUT_IDS][:, 0], inputs[features.INPUT_MASK][:, 0])
+        return ops.concatenate([ops.expand_dims(queries, 1), found], axis=1)
+
+    def _weights(self, inputs, training):
+        """Returns the weights of rows `[B, S]`: `[B, V]`."""
+        hidden = self.encoder(inputs, training=training)["sequence_output"]
+        head = self.masked_lm_head
+        vectors = head.vectors(hidden)
+        vectors = ops.reshape(vectors, (*ops.shape(hidden)[:2], vectors.shape[-1]))
+        table = head.table(ops.convert_to_tensor(self.encoder.embeddings.token_embeddings))
+        table = ops.cast(table, vectors.dtype)  # in mixed precision
+        bias = head.output_bias if head.has_bias else ops.zeros(self.config.vocab_size)
+        bias = ops.cast(bias, self._logits_dtype)
+        pooling = {"pooling": self.pooling_strategy, "activation": self.activation_function, "training": training}
+        return vocabulary_weights(vectors, inputs[features.INPUT_MASK], table, bias, **pooling)
+
+    def static_weights(self) -> np.ndarray:
+        assert self.query_weights is not None
+        return np.asarray(keras.ops.convert_to_numpy(self.query_weights.weight), np.float32)
+
+    def _set_loss(self, loss: Any, loss_weights: Any) -> None:
+        super()._set_loss(None, loss_weights)
+        self.loss_choice = as_splade_loss(loss) or self.loss_choice
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+        *,
+        max_seq_length: int | None = None,
+        seed: int = 12345,
+        skip_missing: bool = False,
+        loss: SpladeLoss | str | None = None,
+        **unknown: Any,
+    ) -> Any:
+        """Trains on texts or on features. Arguments that are not listed are those of `TaskModel.fit`.
+
+        Features are `[B, C, S]`. Beside them the dictionary may hold `label_ids`, float `[B, C - 2]`, the margins of a
+        teacher; and `text_numbers`, int `[B, C]`, which are equal for equal texts.
+
+        Args:
+            x: queries, documents and further documents as in the description of the class; or features.
+            y: a teacher's scores: for each example a number, its score of the document less that of the other one; a
+                list of these numbers for several others; or a list of the scores of all documents. None for in-batch
+                negatives.
+            loss: a `SpladeLoss`, or the name of its ranking; None for that of `compile` or of an earlier `fit`, at
+                first `SpladeLoss()`.
+
+        Raises:
+            InputError: as `TaskModel.fit`, the loss is unknown, or its warm-up has no known end.
+        """
+        given = dict(locals())
+        if given.pop("loss") is not None:
+            self.loss_choice = as_splade_loss(loss)
+        if not holds_texts(x):
+            self._warm_up = self._updates_of_warm_up(given)
+        return self._fit(given)
+
+    @property
+    def splade_loss(self) -> SpladeLoss:
+        """The loss that the model is trained with."""
+        return self.loss_choice or SpladeLoss()
+
+    def _updates_of_warm_up(self, arguments: Mapping[str, Any]) -> tuple[int, int] | None:
+        """Returns the number of the optimizer's first update in this `fit`, and how many updates the warm-up takes."""
+        ratio = self.splade_loss.warmup_ratio
+        if not ratio:
+            return None
+        if not on_tensorflow():
+            raise InputError("The weights of regularisers warm up on TensorFlow only. Give SpladeLoss(warmup_ratio=0).")
+        num_batches = num_batches_of(arguments)
+        if num_batches is None:
+            raise InputError(
+                "The weights of the regularisers rise during a part of the updates, and the number of batches is "
+                "unknown. Give steps_per_epoch, or SpladeLoss(warmup_ratio=0)."
+            )
+        is_new = not self.compiled or self.is_compiled_for_one_fit
+        first = 0 if is_new else int(self.optimizer.iterations + 0)  # + 0 reads a variable that several devices hold
+        num_updates = num_batches * (arguments.get("epochs", 1) - arguments.get("initial_epoch", 0))
+        return first, max(1, int(num_updates * ratio))
+
+    def _regularizer_share(self) -> Any:
+        """Returns the share of the full weights of the regularisers in this update, a scalar from 0 to 1."""
+        if self._warm_up is None or not self.compiled:
+            return 1.0
+        first, num_updates = self._warm_up
+        done = ops.cast(self.optimizer.iterations - first, self._logits_dtype)
+        return ops.square(ops.minimum(done / num_updates, 1.0))
+
+    def loss_term(self, vectors: Any, labels: Any, text_numbers: Any, weights: Any) -> LossTerm:
+        """Returns the loss of a whole batch; the arguments are those of `SpladeLoss.__call__`."""
+        loss = self.splade_loss
+        fewest = 2 if labels is None else 3
+        if len(vectors.shape) != 3 or (vectors.shape[1] is not None and vectors.shape[1] < fewest):
+            raise InputError(
+                "A SparseEncoder learns from a query and a document, with a teacher's margins from two documents or "
+                f"more. Received features of the shape {tuple(vectors.shape[:-1])}"
+            )
+        if loss.needs_teacher and labels is None:
+            raise InputError("margin_mse learns from a teacher's scores. Received: none. Give them as y.")
+        if labels is not None:
+            labels = ops.reshape(labels, (-1, ops.shape(vectors)[1] - 2))
+        share = self._regularizer_share()
+        value = loss(vectors, labels, text_numbers, weights, share, static_queries=self.static_queries)
+        count = ops.cast(ops.shape(vectors)[0], vectors.dtype)
+        total = count if weights is None else ops.cast(ops.sum(weights), vectors.dtype)
+        return LossTerm("embedding_loss", value * total, count)
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        choices = {"pooling_strategy": POOLINGS, "activation_function": ACTIVATIONS, "default_route": ROLES}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                received = repr(getattr(self, name))[:100]
+                raise InputError(f"{name} must be {' or '.join(map(repr, known))}. Received: {received}")
+        for name in ("max_active_dims", "max_query_length"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise InputError(f"{name} must be a whole number from 1, or None. Received: {value!r:.100}")
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("pooling_strategy", "activation_function", "static_queries", "frozen", "max_query_length")
+        names += ("default_route", "max_active_dims", "prompts", "default_prompt", "max_seq_length")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

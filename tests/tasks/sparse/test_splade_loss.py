@@ -1,0 +1,105 @@
+"""The losses of `SparseEncoder`: equal to those of sentence-transformers, with weights that warm up."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from places import TESTS
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.sparse.examples import SparseExamples
+from keras_bert.tasks.sparse.losses import SpladeLoss, as_splade_loss
+
+# Recorded with sentence-transformers in float64 (parity/sentence_transformers_sparse.py).
+GOLDEN = json.loads((TESTS / "embedding_golden" / "sparse.json").read_text())
+VECTORS = np.array(GOLDEN["vectors"])
+
+
+def loss_and_gradient(loss, vectors, **others):
+    vectors = tf.constant(vectors, tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(vectors)
+        value = loss(vectors, **others)
+    return float(value), np.asarray(tape.gradient(value, vectors))
+
+
+@pytest.mark.parametrize("name", GOLDEN["cases"])
+def test_a_loss_and_its_gradient_are_those_of_sentence_transformers(name):
+    texts, teacher, arguments = GOLDEN["cases"][name]
+    if teacher is not None:
+        columns = [[f"text {n}"] * len(teacher) for n in range(texts)]
+        teacher = np.array(SparseExamples.with_scores(columns, teacher).margins)
+    loss = SpladeLoss(**{"query_regularizer_weight": 0.0, **arguments})
+    value, gradient = loss_and_gradient(loss, VECTORS[:, :texts], teacher=teacher)
+    expected = GOLDEN["losses"][name]
+    np.testing.assert_allclose(value, expected["loss"], rtol=1e-9)
+    np.testing.assert_allclose(gradient, np.array(expected["gradient"])[:, :texts], atol=1e-8)
+
+
+def test_an_example_of_weight_0_does_not_count():
+    loss = SpladeLoss(document_regularizer_weight=0.2, query_regularizer_weight=0.1)
+    teacher = np.array([[1.0, -2.0], [0.5, 0.0], [3.0, 1.0]])
+    found, gradient = loss_and_gradient(loss, VECTORS[:3], teacher=teacher, weights=np.array([1.0, 1.0, 0.0]))
+    expected, _ = loss_and_gradient(loss, VECTORS[:2], teacher=teacher[:2])
+    assert found == pytest.approx(expected)
+    np.testing.assert_array_equal(gradient[2], 0)
+
+
+def test_equal_texts_are_no_negatives_of_each_other():
+    vectors, loss = VECTORS[:3, :2].copy(), SpladeLoss("in_batch_negatives", 0.0, 0.0)
+    vectors[2] = vectors[0]
+    found, _ = loss_and_gradient(loss, vectors, text_numbers=np.array([[0, 1], [2, 3], [0, 1]]))
+    scores = vectors[:2, 0] @ vectors[:2, 1].T
+    one, other = np.log(np.exp(scores).sum(axis=1)) - np.diag(scores)
+    own = scores[1, 0]  # the first document is twice a negative of the second query
+    other = np.log(np.exp(scores[1]).sum() + np.exp(own)) - scores[1, 1]
+    assert found == pytest.approx((2 * one + other) / 3)
+
+
+def test_static_queries_are_not_regularised():
+    loss = SpladeLoss(query_regularizer_weight=1e6)
+    found, _ = loss_and_gradient(loss, VECTORS, static_queries=True)
+    assert found == pytest.approx(loss_and_gradient(SpladeLoss(query_regularizer_weight=0), VECTORS)[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"document_regularizer_weight": -1e-5},
+            "document_regularizer_weight must be a number from 0. Received: -1e-05",
+        ),
+        ({"query_regularizer_weight": -1}, "query_regularizer_weight must be a number from 0. Received: -1"),
+        ({"query_regularizer_weight": "big"}, "query_regularizer_weight must be a number from 0. Received: 'big'"),
+        ({"document_regularizer_threshold": -1}, "document_regularizer_threshold must be a whole number from 0"),
+        ({"ranking": "cosent"}, "ranking must be in_batch_negatives, margin_mse or None. Received: 'cosent'"),
+        ({"scale": 0}, "scale must be above 0. Received: 0"),
+        ({"warmup_ratio": 1.5}, "warmup_ratio must be from 0 to 1. Received: 1.5"),
+    ],
+)
+def test_an_argument_out_of_range_is_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        SpladeLoss(**arguments)
+
+
+def test_a_loss_is_named_or_refused():
+    assert as_splade_loss("margin_mse") == SpladeLoss("margin_mse")
+    with pytest.raises(
+        InputError, match="loss must be a SpladeLoss, 'in_batch_negatives' or 'margin_mse'. Received: 3"
+    ):
+        as_splade_loss(3)
+
+
+@pytest.mark.parametrize(
+    ("columns", "scores", "message"),
+    [
+        (2, [1.0, 2.0], "belong to a query and two documents or more. Received: 2 columns"),
+        (3, [1.0], "there must be a teacher's score for each example. Received: 2 examples, 1 scores"),
+        (3, [1.0, float("nan")], "the teacher's scores of example 2 must be 1 margins or 2 scores.*Received: nan"),
+        (4, [[1.0, 2.0], [1.0]], r"the teacher's scores of example 2 must be 2 margins or 3 scores.*Received: \[1.0\]"),
+    ],
+)
+def test_a_teachers_scores_of_another_length_are_refused(columns, scores, message):
+    with pytest.raises(InputError, match=message):
+        SparseExamples.with_scores([["a", "b"]] * columns, scores)
