@@ -297,6 +297,7 @@ FAMILIES: dict[str, str | Family] = {
     "jina_embeddings_v3": "keras_bert.encoders.rotary.jina_v3.FAMILY",
     "eurobert": "keras_bert.encoders.rotary.euro_bert.FAMILY",
     "gemma3_text": "keras_bert.encoders.rotary.gemma.FAMILY",
+    "neobert": "keras_bert.encoders.rotary.neo_bert.FAMILY",
     "transfo-xl": "keras_bert.encoders.transformer_xl.entry.FAMILY",
     "static": "keras_bert.encoders.static.entry.FAMILY",
 }

@@ -70,6 +70,7 @@ FAMILY_WORDS = {
     "jina_embeddings_v3": "jina(_embeddings)?_v3",
     "eurobert": "euro_?bert",
     "gemma3_text": "gemma3_text",
+    "neobert": "neo_?bert",
     "xlnet": "xl_?net",
     "transfo-xl": "transfo(rmer)?[-_]?xl",
 }

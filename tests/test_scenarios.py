@@ -215,6 +215,7 @@ FAMILIES = {
     "nomic_bert": (FORMATS, set()),
     "gte": (FORMATS, set()),
     "jina_embeddings_v3": (FORMATS, set()),
+    "neobert": (FORMATS, set()),
     "eurobert": (FORMATS, {(ONNX, "classifier")}),
     "gemma3_text": (FORMATS, {(ONNX, "masked words")}),
     "longformer": ((SAVED_MODEL,), set()),

@@ -102,6 +102,7 @@ VOCABULARIES = {
     "mobilebert": word_pieces(),
     "modernbert": modern_byte_pairs(),
     "nomic_bert": word_pieces(),
+    "neobert": word_pieces(),
     "gte": pieces_in_order_of(XLM_ROBERTA),
     "jina_embeddings_v3": pieces_in_order_of(XLM_ROBERTA),
     "eurobert": byte_pairs(),

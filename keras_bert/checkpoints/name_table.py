@@ -1,5 +1,6 @@
 """Maps our names of weights to those of another format, and converts between the layouts."""
 
+import dataclasses
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -10,7 +11,6 @@ from keras_bert.checkpoints.checkpoint import StoredTensor
 
 SAME = "same"
 TRANSPOSED = "transposed"  # [inputs, outputs] here, [outputs, inputs] there
-HALVES_SWAPPED = "halves swapped"  # [inputs, outputs] here; [outputs, inputs] there, the second half of outputs first
 # Keras' own MultiHeadAttention has an axis for the heads: N heads of size D.
 HEADS_OUT = "heads out"  # [H, N * D] here, [H, N, D] there
 HEADS_IN = "heads in"  # [N * D, H] here, [N, D, H] there
@@ -21,12 +21,26 @@ _HEAD_AXES = {HEADS_OUT: ("inputs", "heads"), HEADS_IN: ("heads", "outputs"), HE
 _HEAD_AXES |= {HEADS_LAST: ("outputs", "heads")}
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Reordered:
+    """The layout of a kernel, `[inputs, outputs]` here and `[outputs, inputs]` there, whose outputs are reordered.
+
+    Attributes:
+        outputs: the number there of each output here.
+    """
+
+    outputs: np.ndarray
+
+
+Layout = str | Reordered
+
+
 class Row(NamedTuple):
     """One weight in both formats. `*` in both names stands for the number of the layer."""
 
     ours: str
     theirs: str
-    layout: str = SAME
+    layout: Layout = SAME
 
 
 class NameTable:
@@ -43,22 +57,22 @@ class NameTable:
         self._by_ours = [(_pattern(row.ours), row.theirs, row.layout) for row in rows]
         self._by_theirs = [(_pattern(row.theirs), row.ours, row.layout) for row in rows]
 
-    def ours(self, theirs: str) -> tuple[str, str] | None:
+    def ours(self, theirs: str) -> tuple[str, Layout] | None:
         """Returns our name for their name, and the layout; None if the name is unknown."""
         return _look_up(self._by_theirs, theirs)
 
-    def theirs(self, ours: str) -> tuple[str, str] | None:
+    def theirs(self, ours: str) -> tuple[str, Layout] | None:
         """Returns their name for our name, and the layout; None if the name is unknown."""
         return _look_up(self._by_ours, ours)
 
 
-def to_ours(tensor: StoredTensor, layout: str) -> StoredTensor:
+def to_ours(tensor: StoredTensor, layout: Layout) -> StoredTensor:
     """Converts a tensor from the layout of another format to ours."""
     shape = tensor.shape
     if layout == TRANSPOSED:
         return tensor.changed(shape[::-1], np.transpose)
-    if layout == HALVES_SWAPPED:
-        return tensor.changed(shape[::-1], lambda array: np.roll(array, shape[0] // 2, axis=0).T)
+    if isinstance(layout, Reordered):
+        return tensor.changed(shape[::-1], lambda array: array[layout.outputs].T)
     if layout in _HEAD_AXES and len(shape) == len(_HEAD_AXES[layout]) + 1:
         first = _HEAD_AXES[layout].index("heads")
         merged = (*shape[:first], shape[first] * shape[first + 1], *shape[first + 2 :])
@@ -69,12 +83,12 @@ def to_ours(tensor: StoredTensor, layout: str) -> StoredTensor:
     return tensor
 
 
-def to_theirs(tensor: StoredTensor, layout: str, num_heads: int = 1) -> StoredTensor:
+def to_theirs(tensor: StoredTensor, layout: Layout, num_heads: int = 1) -> StoredTensor:
     """Converts one of our tensors to the layout of another format, with N = `num_heads`."""
     if layout == TRANSPOSED:
         return tensor.changed(tensor.shape[::-1], np.transpose)
-    if layout == HALVES_SWAPPED:
-        return tensor.changed(tensor.shape[::-1], lambda array: np.roll(array.T, array.shape[1] // 2, axis=0))
+    if isinstance(layout, Reordered):
+        return tensor.changed(tensor.shape[::-1], lambda array: array.T[np.argsort(layout.outputs)])
     if layout == HEADS_LAST:
         tensor = tensor.changed(tensor.shape[::-1], np.transpose)
     if layout in _HEAD_AXES:
@@ -90,7 +104,7 @@ def _pattern(name: str) -> re.Pattern:
     return re.compile(re.escape(name).replace(r"\*", "([0-9]+)"))
 
 
-def _look_up(rows: list[tuple[re.Pattern, str, str]], name: str) -> tuple[str, str] | None:
+def _look_up(rows: list[tuple[re.Pattern, str, Layout]], name: str) -> tuple[str, Layout] | None:
     for pattern, other, layout in rows:
         match = pattern.fullmatch(name)
         if match:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, SAME, TRANSPOSED
+from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, SAME, TRANSPOSED, Layout
 from keras_bert.config import BertConfig
 from keras_bert.registry import heads, imported
 
@@ -67,9 +67,9 @@ class Weight(NamedTuple):
     hugging_face: str = ""
     google: str = ""
     keras_hub: str = ""
-    hugging_face_layout: str = SAME
-    google_layout: str = SAME
-    keras_hub_layout: str = SAME
+    hugging_face_layout: Layout = SAME
+    google_layout: Layout = SAME
+    keras_hub_layout: Layout = SAME
     layers: Collection[int] = ()
     is_needed: bool = True
 

@@ -14,7 +14,7 @@ _WITH_DECODER = "it is an encoder with a decoder. Near: XLM-RoBERTa; TextToText 
 _FROM_LEFT = "it reads texts from left to right and is no encoder. Near: ModernBERT; XLM-RoBERTa for other languages"
 _NEAR = {
     "deberta": "it is of the first version, whose attention has other weights, which is missing. Near: deberta-v3-base",
-    **dict.fromkeys(("neobert", "roformer"), _ROTARY),
+    "roformer": _ROTARY,
     "xlm-roberta-xl": "its LayerNorms stand before the parts of a layer, which is missing. Near: xlm-roberta-large",
     "xlm": "its embeddings of languages are missing. Near: XLM-RoBERTa",
     "flaubert": "its layers with the LayerNorm in front are missing. Near: CamemBERT",

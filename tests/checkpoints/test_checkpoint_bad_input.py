@@ -305,7 +305,7 @@ def test_an_adapter_without_its_model_is_told_a_way_out(hugging_face, has_config
     ("model_type", "message"),
     [
         ("deberta", "of the first version, .* is missing. Near: deberta-v3-base. Use a"),
-        ("neobert", "rotary encoder is missing. Near: ModernBERT and all-mpnet-base-v2 for English. Use a"),
+        ("roformer", "rotary encoder is missing. Near: ModernBERT and all-mpnet-base-v2 for English. Use a"),
         ("qwen3", "from left to right and is no encoder. Near: ModernBERT"),
         ("xlm_roberta", r"does not have: did you mean 'xlm-roberta'\?. Use a checkpoint of: bert"),
         ("vit", "'vit', which keras_bert does not have. Use a checkpoint of: bert"),

@@ -76,6 +76,7 @@ VARIANTS = {
     "nomic_bert": ("nomic_bert", {}),
     "gte": ("gte", {"rope_factor": 2.0, "type_vocab_size": 1}),
     "jina_embeddings_v3": ("jina_embeddings_v3", {}),
+    "neobert": ("neobert", {}),
     "eurobert": ("eurobert", {"num_key_value_heads": 1, "head_dim": 6}),
     "gemma3_text": (
         "gemma3_text",

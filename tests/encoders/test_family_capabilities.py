@@ -25,7 +25,7 @@ FAMILIES |= {"mobilebert": "MobileBERT", "modernbert": "ModernBERT", "xlnet": "X
 FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird"}
 FAMILIES |= {"xlm-roberta": "XLM-RoBERTa", "camembert": "CamemBERT", "mpnet": "MPNet", "deberta-v2": "DeBERTa"}
 FAMILIES |= {"nomic_bert": "NomicBERT", "gte": "GTE", "jina_embeddings_v3": "jina v3", "eurobert": "EuroBERT"}
-FAMILIES |= {"gemma3_text": "Gemma"}
+FAMILIES |= {"gemma3_text": "Gemma", "neobert": "NeoBERT"}
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = np.array([0, 1, 0, 1], "int32")
 

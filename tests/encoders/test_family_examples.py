@@ -265,3 +265,58 @@ def test_weights_named_as_in_the_classes_of_transformers_are_read(maker, recorde
     expected, found = (outputs if isinstance(outputs, dict) else {"": outputs} for outputs in (expected, found))
     for name, values in expected.items():
         np.testing.assert_allclose(np.asarray(found[name]), np.asarray(values), rtol=0, atol=2e-6)
+
+
+def neo_bert_of_numpy(config, weights, ids, mask):
+    """NeoBERT's formula in float64, as its paper and the names of its weights say it."""
+    heads, size = config["num_attention_heads"], config["hidden_size"] // config["num_attention_heads"]
+    angles = np.arange(ids.shape[1])[:, None] * 10_000.0 ** (-2 * np.arange(size // 2) / size)
+
+    def norm(vectors, name):
+        return vectors / np.sqrt((vectors**2).mean(-1, keepdims=True) + config["norm_eps"]) * weights[f"{name}.weight"]
+
+    def turned(vectors):  # [B, S, N, D]: neighbours are the real and the imaginary part of a number
+        numbers = (vectors[..., ::2] + 1j * vectors[..., 1::2]) * np.exp(1j * angles)[:, None]
+        return np.stack([numbers.real, numbers.imag], -1).reshape(vectors.shape)
+
+    hidden = weights["encoder.weight"][ids]
+    for number in range(config["num_hidden_layers"]):
+        layer = f"transformer_encoder.{number}"
+        vectors = norm(hidden, f"{layer}.attention_norm") @ weights[f"{layer}.qkv.weight"].T
+        query, key, value = np.split(vectors.reshape(*ids.shape, heads, 3 * size), 3, -1)
+        scores = np.einsum("bfnd,bsnd->bnfs", turned(query), turned(key)) / np.sqrt(size)
+        scores = np.exp(np.where(mask[:, None, None] > 0, scores, -np.inf))
+        found = np.einsum("bnfs,bsnd->bfnd", scores / scores.sum(-1, keepdims=True), value)
+        hidden = hidden + found.reshape(*ids.shape, -1) @ weights[f"{layer}.wo.weight"].T
+        first, second = np.split(norm(hidden, f"{layer}.ffn_norm") @ weights[f"{layer}.ffn.w12.weight"].T, 2, -1)
+        hidden = hidden + (first / (1 + np.exp(-first)) * second) @ weights[f"{layer}.ffn.w3.weight"].T
+    return norm(hidden, "layer_norm")
+
+
+def test_a_neobert_computes_its_formula(maker, tmp_path):
+    """transformers has no NeoBERT: the code is in the folders of the hub."""
+    config = {"model_type": "neobert", "architectures": ["NeoBERT"], "hidden_size": 24, "num_hidden_layers": 3}
+    config |= {"num_attention_heads": 4, "intermediate_size": 48, "norm_eps": 1e-5, "vocab_size": 211, "max_length": 64}
+    config |= {"dim_head": 6, "auto_map": {"AutoModel": "chandar-lab/NeoBERT--model.NeoBERT"}}
+    shapes = {"encoder.weight": (211, 24), "layer_norm.weight": (24,)}
+    for layer in (f"transformer_encoder.{number}" for number in range(3)):
+        shapes |= {f"{layer}.qkv.weight": (72, 24), f"{layer}.wo.weight": (24, 24), f"{layer}.ffn.w3.weight": (24, 32)}
+        shapes |= {f"{layer}.ffn.w12.weight": (64, 24)}
+        shapes |= {f"{layer}.{name}.weight": (24,) for name in ("attention_norm", "ffn_norm")}
+    weights = {name: maker["tensor"](name, shape) for name, shape in shapes.items()}
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "config.json").write_text(json.dumps(config))
+    with open(tmp_path / "theirs" / "model.safetensors", "wb") as file:
+        write_safetensors(file, {name: StoredTensor.of(array) for name, array in weights.items()}, {"format": "pt"})
+    ids, mask, _ = maker["inputs"]("nomic_bert", True)
+    expected = neo_bert_of_numpy(config, {name: array.astype("float64") for name, array in weights.items()}, ids, mask)
+    encoder = from_pretrained(Encoder, tmp_path / "theirs", dtype="float64")
+    found = np.asarray(encoder({"input_ids": ids, "input_mask": mask})["sequence_output"])
+    np.testing.assert_allclose(found[mask > 0], expected[mask > 0], rtol=0, atol=1e-7)
+    convert_checkpoint(tmp_path / "theirs", tmp_path / "ours", do_lower_case=False)
+    convert_checkpoint(tmp_path / "ours", tmp_path / "back", "huggingface")
+    for name, tensor in read_safetensors(str(tmp_path / "back" / "model.safetensors")).items():
+        np.testing.assert_array_equal(tensor.read(), weights[name])
+    back = json.loads((tmp_path / "back" / "config.json").read_text())
+    kept = config.keys() - {"architectures", "dim_head", "auto_map"}
+    assert {name: back[name] for name in kept} == {name: config[name] for name in kept}

@@ -24,7 +24,7 @@ from keras_bert.serving.portable.onnx_model import write_onnx
 # Rows of one token make Keras warn that the softmax of a single score is always 1.
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
 FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra", "modernbert", "mpnet", "deberta-v2"]
-FAMILIES += ["nomic_bert", "gte", "jina_embeddings_v3", "eurobert", "gemma3_text"]
+FAMILIES += ["nomic_bert", "gte", "jina_embeddings_v3", "eurobert", "gemma3_text", "neobert"]
 ACTIVATIONS = ("gelu", "relu", "linear")  # the slow ones
 # These have the network of "classifier".
 SAME_NETWORK = ("pairs", "several labels", "regression", "windows", "few-shot classifier", "cross-encoder")

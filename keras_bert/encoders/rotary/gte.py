@@ -4,9 +4,11 @@
 import dataclasses
 from collections.abc import Collection
 
+import numpy as np
+
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.family_formats import HuggingFace
-from keras_bert.checkpoints.name_table import HALVES_SWAPPED, TRANSPOSED
+from keras_bert.checkpoints.name_table import Reordered
 from keras_bert.checkpoints.weight_list import Weight, masked_lm
 from keras_bert.encoders.rotary.config import RotaryConfig
 from keras_bert.encoders.rotary.keys import ROTARY_KEYS, absent_but, bases_of, bases_to, without
@@ -26,11 +28,13 @@ _PARTS |= {"inner": "mlp.up_gate_proj", "output": "mlp.down_proj", "output_norm"
 def weights(config: RotaryConfig) -> list[Weight]:
     """Returns the weights of a GTE, in the form of its files or, not joined, in that of transformers' classes."""
     prefix, is_joined = config.family.hugging_face.prefix, config.joined_attention
-    layout = HALVES_SWAPPED if is_joined else TRANSPOSED
+    inner = config.intermediate_size
+    # The files have the factor before the part with the activation.
+    layouts = {"inner": Reordered(np.roll(np.arange(2 * inner), inner))} if is_joined else {}
     layers, parts = ("encoder.layer", _PARTS) if is_joined else ("layers", PARTS)
     norm = "norm" if is_joined else "layer_norm"
     return [
-        *rotary_weights(config, prefix, _NAMES, parts, layers, layout),
+        *rotary_weights(config, prefix, _NAMES, parts, layers, layouts),
         *poolers(config),
         *masked_lm(config, ("lm_head.dense", f"lm_head.{norm}", "lm_head.decoder.bias", "lm_head.decoder")),
     ]

@@ -1,9 +1,10 @@
 """The weights of encoders with rotary positions, and their names in transformers."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.name_table import TRANSPOSED
+from keras_bert.checkpoints.name_table import TRANSPOSED, Layout
 from keras_bert.checkpoints.weight_list import (
     LAYER,
     SEGMENTS,
@@ -35,7 +36,7 @@ def rotary_weights(
     names: Mapping[str, str],
     parts: Mapping[str, str],
     layers: str = "layers",
-    inner_layout: str = TRANSPOSED,
+    layouts: Mapping[str, Layout] = MappingProxyType({}),
 ) -> list[Weight]:
     """Returns the weights of an encoder, without the heads.
 
@@ -47,7 +48,7 @@ def rotary_weights(
             "factor", "output", and norms: "attention_norm", "attention_output_norm", "output_norm",
             "output_output_norm", "query_norm", "key_norm".
         layers: the name there of all layers.
-        inner_layout: the layout there of the kernel of `inner`.
+        layouts: "qkv" or "inner" -> the layout there of its kernel, if it is not only transposed.
     """
     width, count = config.hidden_size, config.num_hidden_layers
     table, rows = f"{prefix}.{names['tokens']}.weight", config.type_vocab_size
@@ -65,7 +66,10 @@ def rotary_weights(
     first_norm = _norm(config, f"{LAYER}/attention_layer_norm", width, in_layer["attention_norm"])
     has_none = config.embedding_norm and config.norm_place == BEFORE
     found += in_layers(first_norm, range(1, count) if has_none else count)
-    return [*found, *in_layers([*_attention(config, in_layer), *_feed_forward(config, in_layer, inner_layout)], count)]
+    return [
+        *found,
+        *in_layers([*_attention(config, in_layer, layouts), *_feed_forward(config, in_layer, layouts)], count),
+    ]
 
 
 def poolers(config: RotaryConfig) -> list[Weight]:
@@ -77,12 +81,13 @@ def _norm(config: RotaryConfig, ours: str, width: int, theirs: str) -> list[Weig
     return layer_norm(ours, width, theirs, has_bias=config.norm == LAYER_NORM and config.norm_bias)
 
 
-def _attention(config: RotaryConfig, names: Mapping[str, str]) -> list[Weight]:
+def _attention(config: RotaryConfig, names: Mapping[str, str], layouts: Mapping[str, Layout]) -> list[Weight]:
     width, ours, has_bias = config.hidden_size, f"{LAYER}/attention", config.attention_bias
     queries, keys = (number * config.head_size for number in (config.num_attention_heads, config.key_value_heads))
     sizes = {"query": queries, "key": keys, "value": keys}
     if config.joined_attention:
-        rows = dense(f"{ours}/qkv", width, queries + 2 * keys, names["qkv"], has_bias=has_bias)
+        kernel, bias = dense(f"{ours}/qkv", width, queries + 2 * keys, names["qkv"], has_bias=has_bias)
+        rows = [kernel._replace(hugging_face_layout=layouts.get("qkv", TRANSPOSED)), bias]
     else:
         layers = [dense(f"{ours}/{part}", width, size, names[part], has_bias=has_bias) for part, size in sizes.items()]
         rows = [row for layer in layers for row in layer]
@@ -92,11 +97,11 @@ def _attention(config: RotaryConfig, names: Mapping[str, str]) -> list[Weight]:
     return [*rows, *dense(f"{ours}/output_dense", queries, width, names["attention_output"], has_bias=has_bias)]
 
 
-def _feed_forward(config: RotaryConfig, names: Mapping[str, str], inner_layout: str) -> list[Weight]:
+def _feed_forward(config: RotaryConfig, names: Mapping[str, str], layouts: Mapping[str, Layout]) -> list[Weight]:
     width, inner, has_bias = config.hidden_size, config.intermediate_size, config.mlp_bias
     is_joined = config.gated and config.joined_mlp
     first = dense(f"{LAYER}/intermediate_dense", width, 2 * inner if is_joined else inner, names["inner"], "", has_bias)
-    rows = [first[0]._replace(hugging_face_layout=inner_layout), first[1]]
+    rows = [first[0]._replace(hugging_face_layout=layouts.get("inner", TRANSPOSED)), first[1]]
     if config.gated and not is_joined:
         rows += dense(f"{LAYER}/factor_dense", width, inner, names["factor"], has_bias=has_bias)
     output_bias = has_bias if config.mlp_output_bias is None else config.mlp_output_bias
