@@ -202,11 +202,12 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
         return LossTerm("embedding_loss", value * (count if weights is None else ops.sum(weights)), count)
 
     def _check_encoder(self) -> None:
-        if not self.computes_padding:
+        expansion = self.query_expansion
+        if expansion is None or expansion["attend"]:
             return
         # Positions of RoBERTa leave padding out, and padding attends to distant tokens in layers with local attention.
         is_local = getattr(self.config, "global_attn_every_n_layers", 1) > 1
-        is_far = is_local and self.query_expansion["length"] > self.config.local_attention // 2
+        is_far = is_local and expansion["length"] > self.config.local_attention // 2
         if PADDING not in self.encoder.supports or self.config.position_offset or is_far:
             raise InputError(
                 "query_expansion: in models of the family "
