@@ -232,6 +232,12 @@ SETTINGS = {
         electra_data,
         {},
     ),
+    "deberta_argmax": (
+        lambda: ElectraPretrainer(config(family="deberta-v2"), generator_hidden_size=0.5, temperature=0.0),
+        lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
+        electra_data,
+        {},
+    ),
     "electra_draws": (
         lambda: ElectraPretrainer(config(family="electra"), generator_hidden_size=0.5),
         lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
