@@ -79,6 +79,7 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
     kind = "MultiVectorEncoder"
     feature_names = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS, features.SCORE_MASK)
     has_token_outputs = True
+    as_loss = staticmethod(as_loss)
     metrics_refusal = "MultiVectorEncoder has no metrics in training. Its scores are those of evaluate(texts)."
 
     def __init__(
@@ -171,7 +172,7 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
 
     def _set_loss(self, loss: Any, loss_weights: Any) -> None:
         super()._set_loss(None, loss_weights)
-        self.loss_choice = as_loss(loss) or self.loss_choice
+        self.loss_choice = self.as_loss(loss) or self.loss_choice
 
     @property
     def embedding_loss(self) -> MaxSimLoss:
