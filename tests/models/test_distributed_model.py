@@ -71,6 +71,8 @@ def assert_all_are_as_one_device(one, others, tolerance):
                 ("deberta_argmax", ["parts2", "mirrored2"]),
                 ("memory", ["mirrored2"]),
                 ("embedding", ["parts3", "mirrored2", "mirrored2_parts2"]),
+                ("mixed_embedding", ["mirrored2_parts2"]),
+                ("mixed_ranking", ["mirrored2_parts2"]),
                 ("sparse", ["parts3", "mirrored2"]),
                 ("multi_vector", ["parts3", "mirrored2", "mirrored2_parts2"]),
                 ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
