@@ -6,12 +6,12 @@ vector for each of T tokens. A vector of zeros is no token.
 
 import dataclasses
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from keras import ops
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.embedding.examples import PAIRS, SCORES
+from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
 
 _FAR, _EMPTY_DOCUMENT = -1e12, -1e9  # added to what a softmax must not select; the score of a document without tokens
 
@@ -21,12 +21,25 @@ class MaxSimLoss:
     """The interface of the losses.
 
     Attributes:
-        learns_from: what the examples must have: `PAIRS` of queries and documents, or a teacher's `SCORES` too.
+        learns_from: what the examples must have: `PAIRS` of queries and documents, or also `LISTS` of a teacher's
+            scores.
         fewest_texts: the smallest number of texts in an example, the query included.
+        teacher: None: no model computes the scores.
     """
 
-    learns_from: ClassVar[str] = SCORES
+    learns_from: ClassVar[str] = LISTS
     fewest_texts: ClassVar[int] = 3
+    teacher: ClassVar[None] = None
+
+    def check(self, examples: SentenceExamples, model: Any) -> None:
+        """Raises `InputError` unless a model can learn from the examples."""
+        examples.check_for(type(self).__name__, [self.learns_from], self.fewest_texts, False)
+        num_documents = len(examples.columns) - 1
+        if self.learns_from == LISTS and len(examples.scores[0]) < num_documents:
+            raise InputError(
+                f"{examples.source}: a teacher's scores must be {num_documents} numbers for each query, one for each "
+                f"document. Received: {len(examples.scores[0])}"
+            )
 
     def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
         """Returns the mean loss of a batch, a scalar tensor.
@@ -63,6 +76,11 @@ class MaxSimInBatchNegatives(MaxSimLoss):
 
     def __post_init__(self):
         _check_above_0(scale=self.scale)
+
+    def check(self, examples: SentenceExamples, model: Any) -> None:
+        super().check(examples, model)
+        if len(set(examples.columns[0])) < 2:
+            raise InputError(f"{examples.source}: in-batch negatives need two different queries or more. Received: one")
 
     def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
         num_examples, num_documents = ops.shape(documents)[:2]
@@ -169,4 +187,4 @@ LOSSES = {
     "distillation": MaxSimDistillation,
     "margin_mse": MaxSimMarginMSE,
 }
-DEFAULT_LOSSES = {PAIRS: MaxSimInBatchNegatives(), SCORES: MaxSimDistillation()}
+DEFAULT_LOSSES = {PAIRS: MaxSimInBatchNegatives(), LISTS: MaxSimDistillation()}

@@ -14,6 +14,7 @@ from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.embedding.examples import PAIRS
 from keras_bert.tasks.embedding.model import naming_the_pooling
 from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
 from keras_bert.tasks.multi_vector.encoding import QUERY, LateInteraction, checked_expansion
@@ -103,8 +104,6 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
         self.skiplist_words = skiplist_words if isinstance(skiplist_words, str) else tuple(skiplist_words)
         self.similarity_fn_name = similarity_fn_name
         self.check_settings()
-        self.loss_choice: MaxSimLoss | None = None
-        self._loss_of_examples: MaxSimLoss | None = None
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self._check_encoder()
         self.encoder.pooler.trainable = False  # no gradient reaches it
@@ -170,18 +169,10 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
         hidden = encode(rows, training=training)["sequence_output"]
         return self.sentence_head.finish(ops.cast(hidden, self._logits_dtype), training=training)
 
-    def _set_loss(self, loss: Any, loss_weights: Any) -> None:
-        super()._set_loss(None, loss_weights)
-        self.loss_choice = self.as_loss(loss) or self.loss_choice
-
     @property
     def embedding_loss(self) -> MaxSimLoss:
         """The loss that the model is trained with."""
         return self.loss_choice or self._loss_of_examples or MaxSimInBatchNegatives()
-
-    def set_loss_of_examples(self, loss: MaxSimLoss) -> None:
-        """Sets the loss that is used when the user has chosen none."""
-        self._loss_of_examples = loss
 
     def loss_term(self, vectors: Any, labels: Any, text_numbers: Any, weights: Any) -> LossTerm:
         """Returns the loss of a whole batch.
@@ -195,7 +186,7 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
             raise InputError(
                 f"{type(loss).__name__} needs {loss.fewest_texts} texts in each example or more. Received: {num_texts}"
             )
-        if labels is None and loss.learns_from != "pairs":
+        if labels is None and loss.learns_from != PAIRS:
             raise InputError(f"{type(loss).__name__} learns from {loss.learns_from}. Received: none. Give them as y.")
         queries, documents = vectors[:, 0, : self.longest(QUERY)], vectors[:, 1:]
         value = loss(queries, documents, labels, text_numbers, weights, self.similarity_fn_name == "meanmaxsim")
