@@ -101,7 +101,7 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
         self.prompts, self.default_prompt = dict(prompts or {}), default_prompt
         self.query_expansion = checked_expansion(query_expansion)
         self.query_length, self.document_length = query_length, document_length
-        self.skiplist_words = skiplist_words if isinstance(skiplist_words, str) else tuple(skiplist_words)
+        self.skiplist_words = skiplist_words if isinstance(skiplist_words, str) else tuple(skiplist_words or ())
         self.similarity_fn_name = similarity_fn_name
         self.check_settings()
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")

@@ -35,15 +35,16 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
     prompts = found.get("prompts") or {}
     if checkpoint.vocabulary is None:
         return found, checkpoint
+    texts = [text for text in prompts.values() if isinstance(text, str)]  # the model refuses the others
     if prompts != told.get("prompts", {}):
-        checkpoint = with_marks(checkpoint, prompts.values())
+        checkpoint = with_marks(checkpoint, texts)
     remarks = []
     encode = python_tokenizer(checkpoint.vocabulary, checkpoint.config.do_lower_case).encode
-    for text in prompts.values():
+    for text in texts:
         mark = MARK.match(text)
         if mark and len(encode(mark[0])) > 1:
             remarks.append(f"its mark {mark[0]!r:.50} is {len(encode(mark[0]))} tokens, as in sentence-transformers")
-    words = found.get("skiplist_words", ())
+    words = found.get("skiplist_words") or ()
     missing = [word for word in words if isinstance(word, str) and word not in checkpoint.vocabulary.ids]
     if missing:
         remarks.append(f"words of the skip list that are not one token are ignored: {', '.join(missing)[:100]}")

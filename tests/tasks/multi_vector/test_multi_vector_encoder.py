@@ -31,6 +31,7 @@ QUERIES = ["quick", "brown fox", "the fox the fox the fox the fox", "the"]
 DOCUMENTS = ["the quick fox .", "brown , the fox", "quickest . fox ,", "."]
 OTHERS = ["brown", "quick the", "fox fox", "quick brown"]
 FOLDER = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "")) / "family2" / "heads" / "colbert"
+GOLDEN = TESTS / "embedding_golden" / "multi_vector.json"
 TEACHER = [[3.0, 1.0], [2.0, 2.5], [0.5, -1.0], [1.0, 0.0]]
 VOCABULARY = tiny.vocabulary("[unused0] [unused1] the quick brown fox ##est . ,")
 CONFIG = tiny.config(VOCABULARY, dropout=0.0, hidden_size=8, num_hidden_layers=2, initializer_range=0.4)
@@ -233,8 +234,7 @@ def test_a_keras_file_gives_the_same_vectors(plain, tmp_path):
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="KERAS_BERT_DATA has no family2/heads/colbert")
 def test_a_folder_of_sentence_transformers_gives_their_vectors_and_scores():
     # Recorded with sentence-transformers 6.2: the vectors of the first, fourth and last token of each text.
-    golden = json.loads((TESTS / "embedding_golden" / "multi_vector.json").read_text())
-    model = from_pretrained(None, FOLDER)
+    golden, model = json.loads(GOLDEN.read_text()), from_pretrained(None, FOLDER)
     queries, documents = model.encode_query(golden["queries"]), model.encode_document(golden["documents"])
     for found, name in ((queries, "query_vectors"), (documents, "document_vectors")):
         np.testing.assert_allclose([vectors[[0, 3, -1]] for vectors in found], golden[name], atol=1e-5)
@@ -339,9 +339,6 @@ def test_a_loaded_export_has_the_methods_of_the_model(options, tolerance, model,
     np.testing.assert_allclose(loaded.predict((QUERIES, DOCUMENTS)), expected, rtol=tolerance)
 
 
-# What does not fit.
-
-
 @pytest.mark.parametrize(
     ("use", "message"),
     [
@@ -370,6 +367,7 @@ def test_what_does_not_fit_is_refused(use, message, model):
     ("settings", "message"),
     [
         ({"prompts": {"query": "[Q] "}}, r"the mark '\[Q\]' is no token of the vocabulary.*new_tokens=\['\[Q\]'\]"),
+        ({"prompts": {"query": 1}}, "prompts must map names to texts. Received: 'query': 1"),
         ({"skiplist_words": ["the", 3]}, "skiplist_words must be a list of strings. Received: 3"),
         ({"skiplist_words": "the"}, "skiplist_words must be a list of strings. Received: 'the'"),
         ({"document_length": 17}, "17"),
