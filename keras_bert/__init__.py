@@ -47,6 +47,7 @@ _PUBLIC = {
     "SparseEncoder": "keras_bert.tasks.sparse.model",
     "SentenceClassifier": "keras_bert.tasks.classification.sentence_classifier",
     "CrossEncoder": "keras_bert.tasks.ranking.model",
+    "MultiVectorEncoder": "keras_bert.tasks.multi_vector.model",
     "TokenClassifier": "keras_bert.tasks.tagging.model",
     "SpanClassifier": "keras_bert.tasks.question_answering.model",
     "ReplacedTokenDetector": "keras_bert.tasks.pretraining.replaced_token_detector",

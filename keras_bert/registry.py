@@ -129,6 +129,7 @@ TASKS: dict[str, str | Task] = {
     "SentenceClassifier": f"{_TASKS_FOLDER}.classification.entry.SENTENCE_CLASSIFIER",
     "SparseEncoder": f"{_TASKS_FOLDER}.sparse.entry.SPARSE_ENCODER",
     "CrossEncoder": f"{_TASKS_FOLDER}.ranking.entry.CROSS_ENCODER",
+    "MultiVectorEncoder": f"{_TASKS_FOLDER}.multi_vector.entry.MULTI_VECTOR_ENCODER",
     "TokenClassifier": f"{_TASKS_FOLDER}.tagging.entry.TOKEN_CLASSIFIER",
     "SpanClassifier": f"{_TASKS_FOLDER}.question_answering.entry.SPAN_CLASSIFIER",
     "MultipleChoice": f"{_TASKS_FOLDER}.multiple_choice.entry.MULTIPLE_CHOICE",

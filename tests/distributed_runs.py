@@ -34,6 +34,7 @@ from keras_bert.tasks.embedding.mixed_loss import MixedLoss
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.embedding.teacher_losses import GISTEmbed
 from keras_bert.tasks.masked_lm.model import MaskedLM
+from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
 from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.ranking.losses import LambdaLoss, MixedRankingLoss, RankingMarginMSE
@@ -152,6 +153,11 @@ def mixed_ranker():
     return model
 
 
+def multi_vector_data() -> tf.data.Dataset:
+    """As `embedding_data`, with masks behind each text to which no token attends."""
+    return embedding_data().map(lambda x: {**x, "score_mask": tf.ones_like(x["input_mask"])})
+
+
 def text_to_text_data() -> tf.data.Dataset:
     """Sources, and targets of very different lengths; the last batch is smaller."""
     x = features()
@@ -249,6 +255,12 @@ SETTINGS = {
         lambda: AdamW(schedule()),
         embedding_data,
         {"loss": SpladeLoss(document_regularizer_weight=0.01)},
+    ),
+    "multi_vector": (
+        lambda: MultiVectorEncoder(config(), dense=[{"units": 8}], query_expansion={"length": LENGTH}),
+        lambda: AdamW(schedule()),
+        multi_vector_data,
+        {},
     ),
     "text_to_text": (lambda: TextToText(config()), lambda: AdamW(schedule()), text_to_text_data, {}),
     "distilled": (distilled_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),

@@ -53,6 +53,11 @@ def _sparse_vectors(model) -> list:
     return [one.toarray() for one in vectors]
 
 
+def _vectors_of_tokens(model) -> list:
+    pairs = model.predict((TEXTS, SECOND_TEXTS))
+    return [model.encode_query(QUESTIONS), model.encode_document(TEXTS), pairs, model.rank("the fox", TEXTS, top_k=3)]
+
+
 def _written(model) -> list:
     # An export has its options.
     options = {"num_beams": 2, "max_new_tokens": 3} if hasattr(model, "generate") else {}
@@ -79,6 +84,7 @@ ANSWERS = {
     "encoder": _vectors_of_encoder,
     "writer": _written,
     "sparse encoder": _sparse_vectors,
+    "multi-vector encoder": _vectors_of_tokens,
 }
 
 

@@ -79,6 +79,7 @@ TASK_WORDS = {
     "classification": "SequenceClassifier|SentenceClassifier",
     "embedding": "SentenceEncoder|sentence_encoder",
     "masked_lm": "MaskedLM",
+    "multi_vector": "MultiVectorEncoder|multi_vector_encoder",
     "multiple_choice": "MultipleChoice|multiple_choice|choice_scorer",
     "pretraining": "SpanPretrainer|ElectraPretrainer|ReplacedTokenDetector",
     "question_answering": "SpanClassifier|span_classifier|QuestionAnswering|question_answering",

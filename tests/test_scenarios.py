@@ -121,6 +121,7 @@ TASKS = {
     "masked words": Row(TEXTS),
     "writer": Row(TEXTS, OTHERS, (SAVED_MODEL,), (SAVED_MODEL,)),
     "sparse encoder": Row(PAIR, None, (SAVED_MODEL,), (SAVED_MODEL,)),
+    "multi-vector encoder": Row((*PAIR, LABELS), [[5.0, 0.0]] * 4, (SAVED_MODEL,), (SAVED_MODEL,)),
 }
 # Models that differ from one of these in their settings or in their class only: they are exported.
 VARIANTS = {
@@ -223,7 +224,7 @@ FAMILIES = {
 }
 # Conversion to LiteRT takes seconds, so two tasks stand for all. A decoder is a BERT's.
 IN_LITERT = ("classifier", "tagger")
-OF_FAMILIES = [name for name in (*TASKS, *VARIANTS) if name != "writer"]
+OF_FAMILIES = [name for name in (*TASKS, *VARIANTS) if name not in ("writer", "multi-vector encoder")]
 NOT_OF_FAMILIES = {("sparse encoder", "xlnet")}
 
 

@@ -1,10 +1,14 @@
 """Small models with weights that would reveal a mix-up, for the tests of checkpoints."""
 
+import json
+import shutil
+
 import numpy as np
 import tiny
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
 
 VOCABULARY = tiny.vocabulary("the quick brown fox ##est")
@@ -39,3 +43,19 @@ def assert_same_tensors(left: BertCheckpoint, right: BertCheckpoint) -> None:
         assert one.shape == other.shape == tensor.shape, name
         assert one.dtype == other.dtype, name
         assert one.tobytes() == other.tobytes(), name
+
+
+def write_stanford_colbert(plain, folder, **metadata) -> np.ndarray:
+    """Writes a folder as Stanford's ColBERT does, with the encoder of a folder of transformers. Returns the kernel of
+    its projection, `[6, H]`."""
+    shutil.copytree(plain, folder)
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**values, "architectures": ["HF_ColBERT"]}))
+    stored = {name: tensor.read() for name, tensor in read_safetensors(folder / "model.safetensors").items()}
+    kernel = np.random.default_rng(3).normal(size=(6, values["hidden_size"])).astype("float32")
+    named = {"linear.weight": kernel, **{f"bert.{name}": array for name, array in stored.items()}}
+    with open(folder / "model.safetensors", "wb") as file:
+        write_safetensors(file, {name: StoredTensor.of(array) for name, array in named.items()}, {"format": "pt"})
+    marks = {"query_token_id": "[unused0]", "doc_token_id": "[unused1]", "mask_punctuation": True}
+    (folder / "artifact.metadata").write_text(json.dumps({**marks, **metadata}))
+    return kernel

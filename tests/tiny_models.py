@@ -16,6 +16,7 @@ from keras_bert import (
     CrossEncoder,
     MaskedLM,
     MultipleChoice,
+    MultiVectorEncoder,
     SentenceClassifier,
     SentenceEncoder,
     SequenceClassifier,
@@ -85,6 +86,16 @@ MODELS = {
 NOT_PORTABLE = {
     "writer": (TextToText, {}),
     "sparse encoder": (SparseEncoder, {"static_queries": True, "prompts": {"query": "the fox "}, "max_seq_length": 30}),
+    "multi-vector encoder": (
+        MultiVectorEncoder,
+        {
+            "dense": [{"units": 8}],
+            "normalize": False,
+            "prompts": {"query": "the fox "},
+            "query_expansion": {"length": 12},
+            "skiplist_words": [",", "."],
+        },
+    ),
 }
 # Options of their exports.
 OPTIONS = {

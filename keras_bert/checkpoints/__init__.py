@@ -25,6 +25,7 @@ sentence_settings.py        its prompts and maximum length
 cross_encoder_files.py      the activation and the prompts of sentence-transformers' CrossEncoder
 sparse_encoder_files.py     the pooling and the static queries of sentence-transformers' SparseEncoder
 router_files.py             its Router: other modules for queries than for documents
+multi_vector_files.py       folders of MultiVectorEncoder: of sentence-transformers and of Stanford's ColBERT
 static_embedding.py         a vector per token, as sentence-transformers stores it
 keras_hub.py                KerasHub presets: names, settings, reading
 keras_hub_task.py           KerasHub presets: what task.json says

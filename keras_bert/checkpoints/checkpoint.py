@@ -28,7 +28,7 @@ DECODER = "decoder"
 CROSS_ATTENTION = "cross_attention"
 SPAN_BOUNDARY = "span_boundary_head"  # of SpanBERT's pre-training
 GENERATOR = "generator"  # the masked LM of an ELECTRA in pre-training
-SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling
+SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling, or of each token
 QUERY_WEIGHTS = "query_weights"  # of the tokens of static queries
 
 WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
@@ -104,6 +104,7 @@ class BertCheckpoint:
         ranking: the arguments of `CrossEncoder` of a classifier with one output; or None. `activation` among them is
             None if no file says it.
         sparse: the arguments of `SparseEncoder`, where the files say how texts get sparse vectors; or None.
+        multi_vector: the arguments of `MultiVectorEncoder`, where the files say how tokens get vectors; or None.
         model_class: the model that was saved, where the format says it by our names.
         arguments: what its constructor takes beside the config.
         ignored: what is stored there and has no place here, in its own names.
@@ -122,6 +123,7 @@ class BertCheckpoint:
     sentence: Mapping | None = None
     ranking: Mapping | None = None
     sparse: Mapping | None = None
+    multi_vector: Mapping | None = None
     model_class: type | None = None
     arguments: Mapping = dataclasses.field(default_factory=dict)
     ignored: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ _PATTERNS = [
     "*vocabulary.txt",
     "*merges.txt",
     "*.model",
+    "artifact.metadata",
     "*.spm",
     "*.safetensors",
     "*.weights.h5",

@@ -21,6 +21,12 @@ from keras_bert.checkpoints.hugging_face_config import (
     labels_of,
     problem_type_of,
 )
+from keras_bert.checkpoints.multi_vector_files import (
+    STANFORD,
+    as_stanford_model,
+    read_multi_vector,
+    write_multi_vector,
+)
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.same_family import check_same_family
@@ -84,6 +90,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     vocabulary, casing, remarks = tokenizer.read_tokenizer(folder, config.vocab_size, num_rows=num_rows)
     config = config.replace(**casing)
     sentence = read_sentence_modules(path, config, trust_pickle)
+    multi_vector, layers = read_multi_vector(path, config, trust_pickle)
     if sentence.pooling != "mean":
         config = config.replace(extra={SENTENCE_POOLING: sentence.pooling})
     if isinstance(vocabulary, BytePairTokenizer) and config.type_vocab_size > 1:
@@ -99,21 +106,23 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     ranking, notes = None, []
     if head == form.CLASSIFIER and labels:
         ranking, notes = read_cross_encoder(path, values, file, config, len(labels))
-    return BertCheckpoint(
+    checkpoint = BertCheckpoint(
         path=path,
         kind=f"Hugging Face {architecture}".strip(),
         config=config,
         vocabulary=vocabulary,
-        tensors=tensors | sentence.tensors | of_queries,
+        tensors=tensors | sentence.tensors | of_queries | layers,
         labels=labels,
         problem_type=problem_type_of(values, labels) if head == form.CLASSIFIER else "classification",
         sentence=sentence.arguments,
         ranking=ranking,
         sparse=sparse,
+        multi_vector=multi_vector,
         ignored=tuple(ignored),
         remarks=(*remarks, *sentence.notes, *notes),
         says_casing=bool(casing),
     )
+    return as_stanford_model(checkpoint, stored) if architecture == STANFORD else checkpoint
 
 
 def _with_their_segments(vocabulary: BytePairTokenizer) -> BytePairTokenizer:
@@ -176,6 +185,9 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         write_cross_encoder(checkpoint, folder)
     if checkpoint.sentence is not None:
         write_sentence_modules(checkpoint, folder)
+    if checkpoint.multi_vector is not None:
+        write_multi_vector(checkpoint, folder)
+    if checkpoint.sentence is not None or checkpoint.multi_vector is not None:
         left_out = [name for name in left_out if not name.startswith(f"{form.SENTENCE_HEAD}/")]
     if checkpoint.sparse is not None:
         write_sparse_encoder(checkpoint, folder)

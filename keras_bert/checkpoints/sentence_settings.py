@@ -95,10 +95,15 @@ def longest_text(folder: str, config: BertConfig, keys: KnownKeys | None = LENGT
     return longest and min(longest, config.max_sequence_length)
 
 
-def _checked_length(folder: str, config: BertConfig, keys: KnownKeys) -> int | None:
+def settings_of_transformer(folder: str) -> tuple[dict[str, Any], str]:
+    """Returns the content of the file about the Transformer in a folder, and its path. A missing file is empty."""
     files = [os.path.join(folder, name) for name in _LENGTH_FILES]
     file = next((file for file in files if os.path.isfile(file)), files[0])
-    values = read_json_object(file) if os.path.isfile(file) else {}
+    return read_json_object(file) if os.path.isfile(file) else {}, file
+
+
+def _checked_length(folder: str, config: BertConfig, keys: KnownKeys) -> int | None:
+    values, file = settings_of_transformer(folder)
     keys.check(values, file)
     for name in _LOADING:
         KnownKeys(harmless=_LOADING_KEYS).check(member(values, name, dict, file, {}), f"{file}: {name}")

@@ -56,15 +56,12 @@ _ACTIVATIONS = {
     "torch.nn.modules.linear.Identity": "linear",
 }
 _SENTENCE_ENCODER = "SentenceTransformer"  # the model type of their files, and of those that name none
-_VECTOR = {"module_input_name": ("sentence_embedding",), "module_output_name": ("sentence_embedding",)}
+_OF_TEXTS = "sentence_embedding"  # their name of the vectors of texts
 _MODULE_KEYS = KnownKeys(used=("path", "type"), harmless=("idx", "name"), fixed={"kwargs": ([],)})
 _POOLING_CONFIG_KEYS = KnownKeys(
     used=("pooling_mode", *_POOLING_KEYS.values(), "include_prompt", "word_embedding_dimension", "embedding_dimension")
 )
-_DENSE_KEYS = KnownKeys(
-    used=("in_features", "out_features", "bias", "activation_function", "use_residual"), fixed=_VECTOR
-)
-_OTHER_KEYS = {"Normalize": KnownKeys(fixed=_VECTOR), "Dropout": KnownKeys(harmless=("dropout",))}
+_DENSE_KEYS = ("in_features", "out_features", "bias", "activation_function", "use_residual")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +116,7 @@ def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = Fa
     arguments = {"pooling": poolings, "normalize": "Normalize" in kinds, "prompts": prompts, "default_prompt": default}
     arguments["keeps_order"] = True
     arguments["max_seq_length"] = None if config.is_static else longest_text(modules[0][1], config)
-    arguments["dense"], tensors = _read_modules(modules, config.hidden_size * len(poolings), trust_pickle)
+    arguments["dense"], tensors = read_layers(modules, config.hidden_size * len(poolings), trust_pickle)
     SETTINGS_KEYS.check(settings, os.path.join(path, PROMPTS_FILE))
     similarity = member(settings, "similarity_fn_name", str, PROMPTS_FILE, "cosine")
     is_cosine = similarity == "cosine" or (similarity.startswith("dot") and arguments["normalize"])
@@ -127,17 +124,28 @@ def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = Fa
     return SentenceModules(pooling, arguments, tensors, tuple(notes))
 
 
-def _read_modules(modules: list[tuple[str, str]], width: int, trust_pickle: bool) -> tuple[list, dict]:
-    """Returns the settings and weights of the dense layers; checks the files of the other modules after the pooling."""
+def read_layers(
+    modules: list[tuple[str, str]], width: int, trust_pickle: bool, changed: str = _OF_TEXTS
+) -> tuple[list, dict[str, StoredTensor]]:
+    """Returns the settings and weights of the dense layers; checks the files of Normalize and Dropout.
+
+    Args:
+        modules: what `modules_of` returns.
+        width: the length of the vectors that the first dense layer gets.
+        trust_pickle: whether a `pytorch_model.bin` may run code.
+        changed: their name of the vectors that the layers change.
+    """
+    names = {"module_input_name": (changed,), "module_output_name": (changed,)}
+    others = {"Normalize": KnownKeys(fixed=names), "Dropout": KnownKeys(harmless=("dropout",))}
     dense, tensors = [], {}
     for kind, folder in modules:
         if kind == "Dense":
-            settings, of_layer = _read_dense(folder, width, trust_pickle)
+            settings, of_layer = _read_dense(folder, width, trust_pickle, KnownKeys(_DENSE_KEYS, fixed=names))
             tensors |= {f"{SENTENCE_HEAD}/dense_{len(dense)}/{name}": tensor for name, tensor in of_layer.items()}
             dense.append(settings)
             width = settings["units"]
-        elif kind in _OTHER_KEYS:
-            _OTHER_KEYS[kind].check(_config_of(folder), os.path.join(folder, _CONFIG_FILE))
+        elif kind in others:
+            others[kind].check(config_of(folder), os.path.join(folder, _CONFIG_FILE))
     return dense, tensors
 
 
@@ -196,7 +204,7 @@ def write_sentence_modules(checkpoint: BertCheckpoint, folder: str) -> None:
         write_json(os.path.join(folder, paths[1], _CONFIG_FILE), values)
     width *= len(poolings)
     for number, settings in enumerate(arguments["dense"]):
-        width = _write_dense(checkpoint, os.path.join(folder, paths[len(first) + number]), number, settings, width)
+        width = write_dense(checkpoint, os.path.join(folder, paths[len(first) + number]), number, settings, width)
     prompts = {"prompts": arguments["prompts"], "default_prompt_name": arguments["default_prompt"]}
     write_json(os.path.join(folder, PROMPTS_FILE), {**prompts, "similarity_fn_name": "cosine"})
     if not checkpoint.config.is_static:  # whose texts are not cut there
@@ -216,14 +224,15 @@ def _is_known(kinds: list[str]) -> bool:
     return num_first > 0 and set(kinds[num_first:]) <= {"Dense"}
 
 
-def _config_of(folder: str) -> dict[str, Any]:
+def config_of(folder: str) -> dict[str, Any]:
+    """Returns the `config.json` of a module, or an empty dictionary."""
     file = os.path.join(folder, _CONFIG_FILE)
     return read_json_object(file) if os.path.isfile(file) else {}
 
 
 def _poolings(folder: str, config: BertConfig, has_prompts: bool) -> list[str]:
     """Returns the names of the poolings in the order in which they are joined; an empty list without a config."""
-    file, values = os.path.join(folder, _CONFIG_FILE), _config_of(folder)
+    file, values = os.path.join(folder, _CONFIG_FILE), config_of(folder)
     if not os.path.isfile(file):
         return []
     _POOLING_CONFIG_KEYS.check(values, file)
@@ -248,13 +257,13 @@ def _pooling_values(poolings: tuple[str, ...]) -> dict[str, Any]:
     return {key: name in poolings for name, key in _POOLING_KEYS.items()}
 
 
-def _read_dense(folder: str, width: int, trust_pickle: bool) -> tuple[dict, dict[str, StoredTensor]]:
+def _read_dense(folder: str, width: int, trust_pickle: bool, keys: KnownKeys) -> tuple[dict, dict[str, StoredTensor]]:
     """Returns the settings of a Dense module for `SentenceEncoder`, and its kernel and bias in our layout."""
     file = os.path.join(folder, _CONFIG_FILE)
     if not os.path.isfile(file):
         raise InputError(f"There is no file {file}.")
     values = read_json_object(file)
-    _DENSE_KEYS.check(values, file)
+    keys.check(values, file)
     activation = named_activation(values, "activation_function", _ACTIVATIONS, file) or "tanh"
     units, use_bias = member(values, "out_features", int, file, 0), member(values, "bias", bool, file, True)
     weights, stored = read_module_weights(folder, trust_pickle)
@@ -285,24 +294,27 @@ def read_module_weights(folder: str, trust_pickle: bool) -> tuple[str, dict[str,
     return file, read_torch_file(file, trust_pickle)
 
 
-def _write_dense(checkpoint: BertCheckpoint, folder: str, number: int, settings: Mapping, width: int) -> int:
-    """Writes a Dense module and returns its width."""
-    names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
-    if settings["activation"] not in names:
+def write_dense(
+    checkpoint: BertCheckpoint, folder: str, number: int, settings: Mapping, width: int, **names: str
+) -> int:
+    """Writes a Dense module and returns its width; `names` are further keys of its config."""
+    activations = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+    if settings["activation"] not in activations:
         raise InputError(
-            f"sentence-transformers has no activation {settings['activation']!r}. It has: {', '.join(names)}"
+            f"sentence-transformers has no activation {settings['activation']!r}. It has: {', '.join(activations)}"
         )
     values = {
         "in_features": width,
         "out_features": settings["units"],
         "bias": settings["use_bias"],
-        "activation_function": names[settings["activation"]],
+        "activation_function": activations[settings["activation"]],
         **({"use_residual": True} if settings.get("use_residual") else {}),
+        **names,
     }
     write_json(os.path.join(folder, _CONFIG_FILE), values)
-    names = {"kernel": "linear.weight", "bias": "linear.bias", "residual": "residual.weight"}
+    theirs = {"kernel": "linear.weight", "bias": "linear.bias", "residual": "residual.weight"}
     prefix, shape = f"{SENTENCE_HEAD}/dense_{number}/", (settings["units"], width)
-    own = {names[name]: checkpoint.tensors[prefix + name] for name in names if prefix + name in checkpoint.tensors}
+    own = {theirs[name]: checkpoint.tensors[prefix + name] for name in theirs if prefix + name in checkpoint.tensors}
     tensors = {
         name: tensor if name == "linear.bias" else tensor.changed(shape, lambda array: array.T)
         for name, tensor in own.items()

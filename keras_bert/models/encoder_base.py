@@ -22,6 +22,7 @@ from keras_bert.tokenization.user_inputs import holds_texts
 # The capabilities that an encoder can list in `supports`.
 SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT = "segments", "packing", "unpadding", "pooled output"
 ATTENTION_SCORES = "attention scores"
+PADDING = "padding"  # its vectors are those that transformers computes: it attends to the tokens of its row
 # The tokens that can be global in a Longformer, see `Encoder.global_tokens`.
 FIRST_TOKEN, FIRST_TEXT, SECOND_TEXT = "first token", "first text", "second text"
 # One of the values of `Encoder.unpadded`.

@@ -11,6 +11,7 @@ text_to_text/         writing a target for a source
 embedding/            vectors of texts
 sparse/               sparse vectors of texts: SPLADE
 ranking/              scores of texts for a query
+multi_vector/         a vector for each token of queries and documents
 masked_lm/            predicting [MASK], and writing text
 pretraining/          models that are trained on text without labels
 explanation/          a score for each token of an answer

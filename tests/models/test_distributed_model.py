@@ -74,6 +74,7 @@ def assert_all_are_as_one_device(one, others, tolerance):
                 ("mixed_embedding", ["mirrored2_parts2"]),
                 ("mixed_ranking", ["mirrored2_parts2"]),
                 ("sparse", ["parts3", "mirrored2"]),
+                ("multi_vector", ["parts3", "mirrored2", "mirrored2_parts2"]),
                 ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
                 ("clipped", ["parts2", "mirrored2"]),
                 ("keras_adam", ["parts3", "mirrored2"]),

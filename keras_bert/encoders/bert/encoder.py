@@ -15,6 +15,7 @@ from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import (
     ATTENTION_SCORES,
     PACKING,
+    PADDING,
     POOLED_OUTPUT,
     SEGMENTS,
     UNPADDING,
@@ -67,7 +68,7 @@ class BertEncoder(Encoder):
     Reference: Devlin et al., 2018; Lan et al., 2019, for shared layers.
     """
 
-    supports: Sequence[str] = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES)
+    supports: Sequence[str] = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES, PADDING)
     block_class = TransformerBlock
     # Whether an encoder with `tables_of` adds a table of its own to that of tokens, which it does not train.
     adds_to_tables = False

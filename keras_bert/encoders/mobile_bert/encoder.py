@@ -6,6 +6,7 @@ from keras_bert.encoders.mobile_bert.config import LAYER_NORM
 from keras_bert.encoders.mobile_bert.trigram_embeddings import TrigramEmbeddings
 from keras_bert.layers.heads import Pooler
 from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder_base import PADDING
 
 
 @stored_class
@@ -28,6 +29,8 @@ class MobileBertEncoder(BertEncoder):
 
     Reference: Sun et al., 2020, arXiv 2004.02984.
     """
+
+    supports = tuple(part for part in BertEncoder.supports if part != PADDING)  # its embeddings hide padding
 
     def _new_embeddings(self, tables_of):
         config = self.config

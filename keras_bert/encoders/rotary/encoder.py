@@ -16,6 +16,7 @@ from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import (
     ATTENTION_SCORES,
     PACKING,
+    PADDING,
     POOLED_OUTPUT,
     SEGMENTS,
     UNPADDING,
@@ -49,7 +50,7 @@ class RotaryEncoder(Encoder):
     Reference: `encoders/rotary/__init__.py` names the families and their papers.
     """
 
-    supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES)
+    supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES, PADDING)
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
     def __init__(self, config: RotaryConfig, **arguments):

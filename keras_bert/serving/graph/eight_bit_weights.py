@@ -76,6 +76,10 @@ class EightBitModel:
         """As `SentenceEncoder.vectors_of_ids`."""
         return self._computed(lambda: self._model.vectors_of_ids(ids))
 
+    def token_vectors(self, rows, computes_padding):
+        """As `MultiVectorEncoder.token_vectors`."""
+        return self._computed(lambda: self._model.token_vectors(rows, computes_padding))
+
     def _computed(self, function: Callable):
         matrices = [(weight, matrix.read()) for weight, matrix in self._matrices]
         with keras.StatelessScope(matrices), computed_by(self._replaced):

@@ -74,7 +74,7 @@ def cached_step(model, data) -> None:
 def _vectors_of_parts(model, parts, data, vectors_of):
     """Returns the vectors `[B, ..., D]` of all parts."""
     x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-    shape = [None, *x[features.INPUT_IDS].shape[1:-1], model.vector_size]
+    shape = [None, *model.output_axes(x[features.INPUT_IDS].shape[1:])]
     results = tf.TensorArray(model._logits_dtype, parts.count, infer_shape=False, element_shape=shape)
     results = parts.fold(lambda results, part, number: results.write(number, vectors_of(part, number)), results)
     return results.concat()

@@ -1,6 +1,6 @@
 """The base class of models whose loss needs the vectors of all texts of a batch, such as `SentenceEncoder`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert.accelerate.backend import on_tensorflow
@@ -30,6 +30,10 @@ class WholeBatchModel(Prompts, ChosenLoss, TaskModel):
     def vector_size(self) -> int:
         """The length D of the vectors."""
         raise NotImplementedError
+
+    def output_axes(self, axes: Sequence[int | None]) -> list[int | None]:
+        """Returns the axes of the outputs for features with these axes; both without the axis of the batch."""
+        return [*axes[:-1], self.vector_size]
 
     def loss_term(self, vectors: Any, labels: Any, text_numbers: Any, weights: Any) -> LossTerm:
         """Returns the loss of a whole batch.

@@ -1,0 +1,14 @@
+"""A vector for each token of queries and documents, compared by MaxSim (ColBERT). The examples are those of
+`tasks/embedding`.
+
+entry.py        what checkpoints and exports must know of the task
+model.py        MultiVectorEncoder: the model and its losses over a whole batch
+losses.py       in-batch negatives and distillation from a teacher's scores, over MaxSim
+encoding.py     texts -> vectors -> scores -> ranked texts, for the model and its loaded exports
+max_sim.py      MaxSim of vectors in NumPy
+answers.py      vectors, from the outputs of a server
+task.py         the task for `MultiVectorEncoder`
+signatures.py   the signatures of its SavedModels
+loaded.py       the same methods of its loaded exports
+start.py        how such a model starts from a checkpoint of another kind
+"""

@@ -1,0 +1,223 @@
+"""Texts -> a vector for each token -> MaxSim -> ranked texts. Imports no Keras, since loaded exports do the same."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_bert.models.prompts import Prompts
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.multi_vector.max_sim import max_sim
+from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
+from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
+from keras_bert.tasks.settings import is_count
+from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
+from keras_bert.tokenization.user_inputs import checked_text, iterate_column
+
+QUERY, DOCUMENT = "query", "document"
+SIMILARITIES = ("maxsim", "meanmaxsim")
+FIXED, AT_LEAST = "fixed", "min"
+_WINDOW = 4096  # texts that are sorted by length together
+_EXPANSION = {"strategy": FIXED, "attend": False, "token": None, "length": None}
+
+
+class LateInteraction(Prompts):
+    """Queries and documents as vectors of tokens, and their scores: of a `MultiVectorEncoder`, and of its exports.
+
+    The attributes are arguments of `MultiVectorEncoder`, and the length of an export.
+    """
+
+    config: Any
+    vocabulary: Any
+    max_seq_length: int | None = None
+    query_length: int | None
+    document_length: int | None
+    query_expansion: Mapping[str, Any] | None
+    skiplist_words: Sequence[str]
+    similarity_fn_name: str
+
+    def encode_query(
+        self, texts: Any, *, batch_size: int = 32, on_progress: Callable[[int], None] = lambda num_texts: None
+    ) -> list[np.ndarray]:
+        """Returns the vectors of queries: for each a float32 array `[tokens, D]`, with those of its expansion.
+
+        Args:
+            texts: strings; a single one is a list of one. The prompt "query" is put before each.
+            batch_size: texts computed at once.
+            on_progress: called after each batch with the number of texts in it.
+
+        Raises:
+            InputError: a text is not a string, or the model has no vocabulary.
+        """
+        return self._encode(texts, QUERY, batch_size, on_progress)
+
+    def encode_document(
+        self, texts: Any, *, batch_size: int = 32, on_progress: Callable[[int], None] = lambda num_texts: None
+    ) -> list[np.ndarray]:
+        """Returns the vectors of documents: for each a float32 array `[tokens, D]`, without words of the skip list.
+
+        The arguments and errors are those of `encode_query`; the prompt is that of "document".
+        """
+        return self._encode(texts, DOCUMENT, batch_size, on_progress)
+
+    def similarity(self, queries: Sequence[np.ndarray], documents: Sequence[np.ndarray]) -> np.ndarray:
+        """Returns the MaxSim of all queries and documents, float32 `[queries, documents]`; see `max_sim`.
+
+        Args:
+            queries: what `encode_query` returns.
+            documents: what `encode_document` returns.
+
+        Raises:
+            InputError: these are not lists of arrays `[tokens, D]`.
+        """
+        return max_sim(queries, documents, is_mean=self.similarity_fn_name == "meanmaxsim")
+
+    def rank(self, query: str, texts: Any, top_k: int | None = None, batch_size: int = 32) -> list[RankedText]:
+        """Returns a `RankedText` for each of the texts with the highest scores for a query, the best first.
+
+        Args:
+            query: a string.
+            texts: strings.
+            top_k: the number of texts to return; None for all.
+            batch_size: texts computed at once.
+
+        Raises:
+            InputError: the query or a text is not a string, or `top_k` is below 1.
+        """
+        if top_k is not None and top_k < 1:
+            raise InputError(f"top_k must be 1 or more. Received: {top_k}")
+        if not isinstance(query, str):
+            raise InputError(f"The query must be a string. Received: {query!r:.100}")
+        texts = _checked(texts)
+        documents = self.encode_document(texts, batch_size=batch_size)
+        return ranked_texts(self.similarity(self.encode_query(query), documents)[0], texts, top_k)
+
+    def _encode(self, texts, role, batch_size, on_progress):
+        self.warn_if_untrained()
+        forward, found, texts = forward_function(self), [], iter(_checked(texts))
+        for window in iter(lambda: list(itertools.islice(texts, _WINDOW)), []):
+            rows, _ = rows_of(self, window, role)
+            batches = run_batches(forward, rows, batch_size, on_progress=on_progress)
+            found += scored_vectors(rows, outputs_of_rows(batches, rows, has_token_outputs=True))
+        return found
+
+    def longest(self, role: str, max_seq_length: int | None = None) -> int:
+        """Returns the largest number of tokens of a query or of a document.
+
+        Args:
+            role: `QUERY` or `DOCUMENT`.
+            max_seq_length: is used instead of the model's own length, if the query expansion does not set it.
+
+        Raises:
+            InputError: the model has fewer positions.
+        """
+        own = self.query_length if role == QUERY else self.document_length
+        length = checked_length(self.config, max_seq_length or own)
+        length = min(length, self.max_seq_length or length)
+        if role == QUERY and self.query_expansion:
+            floor = checked_length(self.config, self.query_expansion["length"])
+            return floor if self.query_expansion["strategy"] == FIXED else max(length, floor)
+        return length
+
+    def expansion_id(self) -> int:
+        """Returns the id of the token that fills up queries. Raises `InputError` if it is not in the vocabulary."""
+        token = self.query_expansion["token"]
+        if token is not None and token not in self.vocabulary.ids:
+            raise InputError(f"query_expansion: the token {token!r:.100} is not in the vocabulary. Leave it out.")
+        return self.vocabulary.mask_id if token is None else self.vocabulary.ids[token]
+
+    def skipped_ids(self) -> list[int]:
+        """Returns the ids of the tokens that are left out of documents. Words that are not one token do not count."""
+        return sorted(self.vocabulary.ids[word] for word in set(self.skiplist_words) if word in self.vocabulary.ids)
+
+    def check_settings(self) -> None:
+        """Raises `InputError` if a length is out of range, or a setting is unknown or contradicts another."""
+        self.check_prompts()
+        for name in ("query_length", "document_length"):
+            value = getattr(self, name)
+            if value is not None and not is_count(value, 3):
+                raise InputError(f"{name} must be a whole number from 3. Received: {value!r:.100}")
+        if not all(isinstance(word, str) for word in self.skiplist_words) or isinstance(self.skiplist_words, str):
+            wrong = next((word for word in self.skiplist_words if not isinstance(word, str)), self.skiplist_words)
+            raise InputError(f"skiplist_words must be a list of strings. Received: {wrong!r:.100}")
+        if self.similarity_fn_name not in SIMILARITIES:
+            raise InputError(
+                f"similarity_fn_name must be one of {', '.join(SIMILARITIES)}. Received: "
+                f"{self.similarity_fn_name!r:.100}"
+            )
+        expansion = self.query_expansion
+        if expansion is not None and self.query_length is not None and self.query_length < expansion["length"]:
+            raise InputError(
+                f"query_length must be at least {expansion['length']}, the length of query_expansion. Received: "
+                f"{self.query_length}. Leave it out."
+            )
+
+
+def checked_expansion(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Returns a query expansion with all its settings; None for none. Raises `InputError` if one is not valid."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or set(value) - set(_EXPANSION):
+        raise InputError(f"query_expansion has the settings {', '.join(_EXPANSION)}. Received: {value!r:.200}")
+    found = {**_EXPANSION, **value}
+    is_valid = {
+        "strategy": found["strategy"] in (FIXED, AT_LEAST),
+        "attend": isinstance(found["attend"], bool),
+        "token": found["token"] is None or isinstance(found["token"], str),
+        "length": is_count(found["length"], 3),
+    }
+    for name, is_right in is_valid.items():
+        if not is_right:
+            raise InputError(
+                f"query_expansion needs strategy ({FIXED} or {AT_LEAST}), attend (true or false), token (a string or "
+                f"None) and length (a whole number from 3). Received: {name}={found[name]!r:.100}"
+            )
+    return found
+
+
+def rows_of(model, texts: Sequence[str], role: str, max_seq_length: int | None = None) -> tuple[TokenRows, np.ndarray]:
+    """Returns the rows of queries or documents, and which were cut, bool `(N,)`.
+
+    The rows have the columns `input_mask`, 0 for tokens to which none attends, and `score_mask`, 1 for tokens with a
+    vector.
+
+    Args:
+        model: a `LateInteraction`.
+        texts: N strings.
+        role: `QUERY` or `DOCUMENT`.
+        max_seq_length: see `LateInteraction.longest`.
+    """
+    prefix = model.prompt(model.prompt_for(role))
+    length = model.longest(role, max_seq_length)
+    rows, is_cut, _ = text_rows((prefix + text for text in texts), None, tokenizer_of(model), length)
+    ids = rows.tokens[features.INPUT_IDS]
+    is_scored = np.ones_like(ids) if role == QUERY else 1 - np.isin(ids, model.skipped_ids()).astype(np.int32)
+    masks = {features.INPUT_MASK: np.ones_like(ids), features.SCORE_MASK: is_scored}
+    rows = dataclasses.replace(rows, tokens={**rows.tokens, **masks})
+    return (_expanded(rows, model) if role == QUERY and model.query_expansion else rows), is_cut
+
+
+def _expanded(rows: TokenRows, model) -> TokenRows:
+    """Fills rows up to the length of the query expansion: [CLS] a [SEP] -> [CLS] a [SEP] [MASK] [MASK]."""
+    expansion = model.query_expansion
+    missing = np.maximum(expansion["length"] - np.diff(rows.splits), 0)
+    places = np.repeat(rows.splits[1:], missing)
+    values = {features.INPUT_IDS: model.expansion_id(), features.INPUT_MASK: expansion["attend"]}
+    values |= {features.SEGMENT_IDS: 0, features.SCORE_MASK: 1}
+    tokens = {name: np.insert(column, places, int(values[name])) for name, column in rows.tokens.items()}
+    return dataclasses.replace(rows, tokens=tokens, splits=rows.splits + np.cumsum([0, *missing]))
+
+
+def scored_vectors(rows: TokenRows, outputs: np.ndarray) -> list[np.ndarray]:
+    """Returns for each row the vectors of its scored tokens; `outputs` are those of all tokens, float32 `(T, D)`."""
+    is_scored = rows.tokens[features.SCORE_MASK] > 0
+    ends = np.append(0, np.cumsum(is_scored))[rows.splits]
+    return np.split(outputs[is_scored], ends[1:-1])
+
+
+def _checked(texts: Iterable) -> list[str]:
+    return [checked_text(text, f"text {number}") for number, text in enumerate(iterate_column(texts, "texts"), start=1)]

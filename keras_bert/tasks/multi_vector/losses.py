@@ -1,0 +1,190 @@
+"""Losses over MaxSim. Each takes the vectors of a whole batch and returns a scalar.
+
+The vectors of B queries are `[B, S, D]`, those of their documents `[B, N, T, D]`: N documents for each query, with a
+vector for each of T tokens. A vector of zeros is no token.
+"""
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+from keras import ops
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
+
+_FAR, _EMPTY_DOCUMENT = -1e12, -1e9  # added to what a softmax must not select; the score of a document without tokens
+
+
+@dataclasses.dataclass(frozen=True)
+class MaxSimLoss:
+    """The interface of the losses.
+
+    Attributes:
+        learns_from: what the examples must have: `PAIRS` of queries and documents, or also `LISTS` of a teacher's
+            scores.
+        fewest_texts: the smallest number of texts in an example, the query included.
+        teacher: None: no model computes the scores.
+    """
+
+    learns_from: ClassVar[str] = LISTS
+    fewest_texts: ClassVar[int] = 3
+    teacher: ClassVar[None] = None
+
+    def check(self, examples: SentenceExamples, model: Any) -> None:
+        """Raises `InputError` unless a model can learn from the examples."""
+        examples.check_for(type(self).__name__, [self.learns_from], self.fewest_texts, False)
+        num_documents = len(examples.columns) - 1
+        if self.learns_from == LISTS and len(examples.scores[0]) < num_documents:
+            raise InputError(
+                f"{examples.source}: a teacher's scores must be {num_documents} numbers for each query, one for each "
+                f"document. Received: {len(examples.scores[0])}"
+            )
+
+    def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
+        """Returns the mean loss of a batch, a scalar tensor.
+
+        Args:
+            queries, documents: float `[B, S, D]` and `[B, N, T, D]`, see the module.
+            labels: float `[B, N]`, a teacher's scores of the documents.
+            text_numbers: int `[B, 1 + N]`; equal texts have equal numbers. None: all texts differ.
+            weights: float `[B]`, the weights of the examples; None for 1.
+            is_mean: whether MaxSim is divided by the number of the query's tokens.
+        """
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class MaxSimInBatchNegatives(MaxSimLoss):
+    """Each query must find its document among the documents of the whole batch: cross-entropy of a softmax.
+
+    A document is never a negative of a query that has an equal text, nor of one that equals its own query.
+
+    Args:
+        scale: the factor of the scores.
+
+    Raises:
+        InputError: the scale is not above 0.
+
+    Reference: Khattab and Zaharia, 2020, arXiv 2004.12832; sentence-transformers
+    `MultiVectorMultipleNegativesRankingLoss`.
+    """
+
+    scale: float = 1.0
+    learns_from = PAIRS
+    fewest_texts = 2
+
+    def __post_init__(self):
+        _check_above_0(scale=self.scale)
+
+    def check(self, examples: SentenceExamples, model: Any) -> None:
+        super().check(examples, model)
+        if len(set(examples.columns[0])) < 2:
+            raise InputError(f"{examples.source}: in-batch negatives need two different queries or more. Received: one")
+
+    def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
+        num_examples, num_documents = ops.shape(documents)[:2]
+        documents = ops.reshape(documents, (-1, *ops.shape(documents)[2:]))
+        scores = self.scale * _max_sim(queries, documents, "ash,bth->abst", is_mean)  # [B, B * N]
+        if text_numbers is not None:
+            scores += _FAR * ops.cast(_no_negatives(text_numbers), scores.dtype)
+        own = ops.expand_dims(ops.arange(num_examples) * num_documents, 1)
+        losses = ops.logsumexp(scores, axis=-1) - ops.take_along_axis(scores, own, axis=-1)[:, 0]
+        return _mean(losses, weights)
+
+
+@dataclasses.dataclass(frozen=True)
+class MaxSimDistillation(MaxSimLoss):
+    """The softmax of a query's scores must be that of a teacher: Kullback-Leibler divergence, times temperature².
+
+    Args:
+        temperature: divides the scores of the model and of the teacher.
+
+    Raises:
+        InputError: the temperature is not above 0.
+
+    Reference: Santhanam et al., 2022, arXiv 2112.01488 (ColBERTv2); sentence-transformers
+    `MultiVectorDistillKLDivLoss`.
+    """
+
+    temperature: float = 1.0
+
+    def __post_init__(self):
+        _check_above_0(temperature=self.temperature)
+
+    def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
+        own = ops.log_softmax(_max_sim(queries, documents, "ash,abth->abst", is_mean) / self.temperature, axis=-1)
+        teacher = ops.log_softmax(ops.cast(labels, own.dtype) / self.temperature, axis=-1)
+        return _mean(ops.sum(ops.exp(teacher) * (teacher - own), axis=-1), weights) * self.temperature**2
+
+
+@dataclasses.dataclass(frozen=True)
+class MaxSimMarginMSE(MaxSimLoss):
+    """The first document must lead each other one as in a teacher's scores: squared difference of the leads.
+
+    Reference: Hofstätter et al., 2020, arXiv 2010.02666; sentence-transformers `MultiVectorMarginMSELoss`.
+    """
+
+    def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
+        scores = _max_sim(queries, documents, "ash,abth->abst", is_mean)
+        labels = ops.cast(labels, scores.dtype)
+        leads = (scores[:, :1] - scores[:, 1:]) - (labels[:, :1] - labels[:, 1:])
+        return _mean(ops.mean(ops.square(leads), axis=-1), weights)
+
+
+def as_loss(loss: MaxSimLoss | str | None) -> MaxSimLoss | None:
+    """Returns a loss by its name in `LOSSES`; a loss or None is returned as it is. Raises `InputError`."""
+    if loss is None or isinstance(loss, MaxSimLoss):
+        return loss
+    if loss not in LOSSES:
+        raise InputError(f"loss must be a MaxSimLoss or one of: {', '.join(LOSSES)}. Received: {loss!r:.100}")
+    return LOSSES[loss]()
+
+
+def _max_sim(queries, documents, products: str, is_mean: bool):
+    """Returns scores `[A, B]` of queries `[A, S, D]` and documents.
+
+    Args:
+        documents: `[B, T, D]`, the same for all queries, or `[A, B, T, D]`.
+        products: the einsum of both to the products of tokens, `[A, B, S, T]`.
+        is_mean: as in `MaxSimLoss`.
+    """
+    products = ops.einsum(products, queries, documents)
+    is_token = ops.any(documents != 0, axis=-1)  # [..., B, T]
+    best = ops.max(ops.where(ops.expand_dims(is_token, -2), products, _EMPTY_DOCUMENT), axis=-1)
+    counts = ops.expand_dims(ops.cast(ops.any(queries != 0, axis=-1), best.dtype), 1)  # [A, 1, S]
+    scores = ops.sum(best * counts, axis=-1)
+    if is_mean:
+        scores /= ops.maximum(ops.sum(counts, axis=-1), 1)
+    return ops.where(ops.any(is_token, axis=-1), scores, _EMPTY_DOCUMENT)
+
+
+def _no_negatives(numbers):
+    """Returns which documents are no negatives of a query, bool `[B, B * N]`; its own document is one."""
+    num_examples, num_documents = ops.shape(numbers)[0], ops.shape(numbers)[1] - 1
+    documents = ops.reshape(numbers[:, 1:], (1, -1))
+    equals = ops.logical_or(numbers[:, :1] == documents, numbers[:, 1:2] == documents)
+    is_own = ops.eye(num_examples, dtype="bool")
+    of_equal_query = ops.logical_and(numbers[:, :1] == numbers[:, 0], ops.logical_not(is_own))
+    equals = ops.logical_or(equals, ops.repeat(of_equal_query, num_documents, axis=1))
+    first = ops.arange(num_examples * num_documents) % num_documents == 0
+    own = ops.logical_and(ops.repeat(is_own, num_documents, axis=1), first)
+    return ops.logical_and(equals, ops.logical_not(own))
+
+
+def _mean(losses, weights):
+    return ops.mean(losses) if weights is None else ops.divide_no_nan(ops.sum(losses * weights), ops.sum(weights))
+
+
+def _check_above_0(**numbers: float) -> None:
+    for name, value in numbers.items():
+        if not 0 < value < math.inf:
+            raise InputError(f"{name} must be above 0. Received: {value}")
+
+
+LOSSES = {
+    "in_batch_negatives": MaxSimInBatchNegatives,
+    "distillation": MaxSimDistillation,
+    "margin_mse": MaxSimMarginMSE,
+}
+DEFAULT_LOSSES = {PAIRS: MaxSimInBatchNegatives(), LISTS: MaxSimDistillation()}
