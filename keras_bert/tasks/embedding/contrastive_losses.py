@@ -7,7 +7,8 @@ from keras import ops
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.examples import SCORES, SentenceExamples
-from keras_bert.tasks.embedding.losses import EmbeddingLoss, _check_above_0, _cosines, _mean
+from keras_bert.tasks.embedding.loss_parts import check_above_0, cosines, weighted_mean
+from keras_bert.tasks.embedding.losses import EmbeddingLoss
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Contrastive(EmbeddingLoss):
     learns_from = SCORES
 
     def __post_init__(self):
-        _check_above_0(margin=self.margin)
+        check_above_0(margin=self.margin)
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         super().check(examples, model)
@@ -44,11 +45,11 @@ class Contrastive(EmbeddingLoss):
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         of_similar, of_others = self._squares(vectors)
         labels = ops.cast(labels, of_similar.dtype)
-        return _mean((labels * of_similar + (1 - labels) * of_others) / 2, weights)
+        return weighted_mean((labels * of_similar + (1 - labels) * of_others) / 2, weights)
 
     def _squares(self, vectors):
         """Returns the square of what is missing `[B]`, for similar pairs and for others."""
-        distances = 1 - _cosines(vectors)
+        distances = 1 - cosines(vectors)
         return ops.square(distances), ops.square(ops.relu(self.margin - distances))
 
 
@@ -67,14 +68,14 @@ class OnlineContrastive(Contrastive):
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         of_similar, of_others = self._squares(vectors)
-        distances = 1 - _cosines(vectors)
+        distances = 1 - cosines(vectors)
         counts = ops.ones_like(distances, dtype="bool") if weights is None else weights > 0
         is_similar, is_other = ops.logical_and(labels == 1, counts), ops.logical_and(labels == 0, counts)
         largest = ops.where(ops.any(is_similar), _masked_max(distances, is_similar), _masked_mean(distances, is_other))
         smallest = ops.where(ops.any(is_other), -_masked_max(-distances, is_other), _masked_mean(distances, is_similar))
         losses = ops.where(ops.logical_and(is_similar, distances > smallest), of_similar, 0.0)
         losses += ops.where(ops.logical_and(is_other, distances < largest), of_others, 0.0)
-        return _mean(losses, weights) * ops.sum(ops.cast(counts, losses.dtype))
+        return weighted_mean(losses, weights) * ops.sum(ops.cast(counts, losses.dtype))
 
 
 def _masked_max(values, mask):

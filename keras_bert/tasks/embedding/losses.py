@@ -5,7 +5,6 @@ second its positive, and the others are hard negatives.
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -14,9 +13,16 @@ from keras import ops
 from keras_bert.layers.text_pooling import unit_length
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES, SentenceExamples
+from keras_bert.tasks.embedding.loss_parts import (
+    FAR,
+    check_above_0,
+    cosines,
+    cross_entropy,
+    equal_texts,
+    stacked_candidates,
+    weighted_mean,
+)
 from keras_bert.tasks.embedding.loss_table import LOSSES, loss_of_name
-
-_FAR = -1e12  # the score of what a softmax must not select
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +85,7 @@ class InBatchNegatives(EmbeddingLoss):
     learns_from = PAIRS
 
     def __post_init__(self):
-        _check_above_0(temperature=self.temperature)
+        check_above_0(temperature=self.temperature)
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         super().check(examples, model)
@@ -90,15 +96,15 @@ class InBatchNegatives(EmbeddingLoss):
         units = unit_length(vectors)
         num_examples = ops.shape(units)[0]
         scores = (
-            ops.matmul(units[:, 0], ops.transpose(_stacked_candidates(units))) / self.temperature
+            ops.matmul(units[:, 0], ops.transpose(stacked_candidates(units))) / self.temperature
         )  # [B, B * (C - 1)]
         if text_numbers is not None:
-            scores += _FAR * ops.cast(_equal_texts(text_numbers), scores.dtype)
+            scores += FAR * ops.cast(equal_texts(text_numbers), scores.dtype)
         right = ops.arange(num_examples)
-        losses = _cross_entropy(scores, right)
+        losses = cross_entropy(scores, right)
         if self.symmetric:
-            losses = (losses + _cross_entropy(ops.transpose(scores[:, :num_examples]), right)) / 2
-        return _mean(losses, weights)
+            losses = (losses + cross_entropy(ops.transpose(scores[:, :num_examples]), right)) / 2
+        return weighted_mean(losses, weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +124,7 @@ class CoSENT(EmbeddingLoss):
     learns_from = SCORES
 
     def __post_init__(self):
-        _check_above_0(temperature=self.temperature)
+        check_above_0(temperature=self.temperature)
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         found = self._similarities(vectors) / self.temperature
@@ -126,11 +132,11 @@ class CoSENT(EmbeddingLoss):
         matters = labels[:, None] < labels[None, :]
         if weights is not None:  # an example of weight 0 fills up a batch
             matters = ops.logical_and(matters, ops.logical_and(weights[:, None] > 0, weights[None, :] > 0))
-        differences = ops.reshape(ops.where(matters, differences, _FAR), (-1,))
+        differences = ops.reshape(ops.where(matters, differences, FAR), (-1,))
         return ops.logsumexp(ops.concatenate([ops.zeros_like(differences[:1]), differences]))
 
     def _similarities(self, vectors):
-        return _cosines(vectors)
+        return cosines(vectors)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +177,7 @@ class CosineRegression(EmbeddingLoss):
             )
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
-        return _mean(ops.square(_cosines(vectors) - ops.cast(labels, vectors.dtype)), weights)
+        return weighted_mean(ops.square(cosines(vectors) - ops.cast(labels, vectors.dtype)), weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,13 +198,13 @@ class Triplet(EmbeddingLoss):
     fewest_texts = 3
 
     def __post_init__(self):
-        _check_above_0(margin=self.margin)
+        check_above_0(margin=self.margin)
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         # 1e-6 as torch's pairwise_distance adds it; it also keeps the gradient finite.
         distances = ops.sqrt(ops.sum(ops.square(vectors[:, :1] - vectors[:, 1:] + 1e-6), axis=-1))  # [B, C - 1]
         losses = ops.relu(distances[:, :1] - distances[:, 1:] + self.margin)
-        return _mean(ops.mean(losses, axis=-1), weights)
+        return weighted_mean(ops.mean(losses, axis=-1), weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,7 +227,7 @@ class LabelTriplets(EmbeddingLoss):
     fewest_texts = 1
 
     def __post_init__(self):
-        _check_above_0(margin=self.margin)
+        check_above_0(margin=self.margin)
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         distances = _distances(vectors[:, 0])
@@ -249,7 +255,7 @@ class BatchHardTriplet(LabelTriplets):
         # As in sentence-transformers, a text without another label has the negative at the largest distance.
         counted = distances if weights is None else ops.where(weights[None, :] > 0, distances, 0.0)
         others = ops.where(is_other, distances, distances + ops.max(counted, axis=1, keepdims=True))
-        return _mean(ops.relu(farthest - ops.min(others, axis=1) + self.margin), weights)
+        return weighted_mean(ops.relu(farthest - ops.min(others, axis=1) + self.margin), weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -311,27 +317,6 @@ def as_loss(loss: EmbeddingLoss | str | None) -> EmbeddingLoss | None:
     return loss if loss is None or isinstance(loss, EmbeddingLoss) else loss_of_name(LOSSES, "an EmbeddingLoss", loss)()
 
 
-def _check_above_0(**numbers: float) -> None:
-    for name, value in numbers.items():
-        if not 0 < value < math.inf:
-            raise InputError(f"{name} must be above 0. Received: {value}")
-
-
-def _cosines(vectors):
-    units = unit_length(vectors)
-    return ops.sum(units[:, 0] * units[:, 1], axis=-1)
-
-
-def _cross_entropy(scores, right):
-    """Returns the cross-entropy `[B]` of the columns `right`, int `[B]`, of scores `[B, columns]`."""
-    return ops.logsumexp(scores, axis=-1) - ops.take_along_axis(scores, right[:, None], axis=-1)[:, 0]
-
-
-def _stacked_candidates(vectors):
-    """Returns all positives, then all first hard negatives, and so on: `[B * (C - 1), D]` of `[B, C, D]`."""
-    return ops.reshape(ops.swapaxes(vectors[:, 1:], 0, 1), (-1, ops.shape(vectors)[-1]))
-
-
 def _distances(vectors):
     """Returns the Euclidean distances of all vectors `[B, D]`, `[B, B]`."""
     squares = ops.sum(ops.square(vectors), axis=-1)
@@ -353,24 +338,6 @@ def _same_and_other(labels, weights):
         return is_pair, is_other
     counts = ops.logical_and(weights[:, None] > 0, weights[None, :] > 0)
     return ops.logical_and(is_pair, counts), ops.logical_and(is_other, counts)
-
-
-def _equal_texts(numbers):
-    """Returns which candidates are no negatives of an example, bool `[B, B * (C - 1)]`; its own positive is one."""
-    num_examples = ops.shape(numbers)[0]
-    candidates = ops.reshape(ops.transpose(numbers[:, 1:]), (-1,))  # in the order of the scores
-    equals = ops.logical_or(numbers[:, :1] == candidates, numbers[:, 1:2] == candidates)
-    same_anchor = numbers[:, :1] == numbers[:, 0]  # [B, B]: positives of equal anchors
-    others = ops.zeros((num_examples, ops.shape(candidates)[0] - num_examples), "bool")
-    equals = ops.logical_or(equals, ops.concatenate([same_anchor, others], axis=1))
-    own = ops.arange(num_examples)[:, None] == ops.arange(ops.shape(candidates)[0])
-    return ops.logical_and(equals, ops.logical_not(own))
-
-
-def _mean(losses, weights):
-    if weights is None:
-        return ops.mean(losses)
-    return ops.divide_no_nan(ops.sum(losses * weights), ops.sum(weights))
 
 
 DEFAULT_LOSSES = {PAIRS: InBatchNegatives(), SCORES: CoSENT(), LABELS: LabelTriplets()}

@@ -8,14 +8,14 @@ from keras import ops
 from keras_bert.layers.text_pooling import unit_length
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
-from keras_bert.tasks.embedding.losses import (
-    _FAR,
-    EmbeddingLoss,
-    _check_above_0,
-    _cross_entropy,
-    _mean,
-    _stacked_candidates,
+from keras_bert.tasks.embedding.loss_parts import (
+    FAR,
+    check_above_0,
+    cross_entropy,
+    stacked_candidates,
+    weighted_mean,
 )
+from keras_bert.tasks.embedding.losses import EmbeddingLoss
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class MarginMSE(EmbeddingLoss):
         return (len(examples.scores[0]) if examples.scores else len(examples.columns) - 1,)
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
-        return _mean(margin_errors(_products(vectors), labels), weights)
+        return weighted_mean(margin_errors(_products(vectors), labels), weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,11 +65,11 @@ class DistillKLDiv(MarginMSE):
     teacher_temperature: float | None = None
 
     def __post_init__(self):
-        _check_above_0(temperature=self.temperature)
+        check_above_0(temperature=self.temperature)
         for name in ("student_temperature", "teacher_temperature"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, self.temperature)
-            _check_above_0(**{name: getattr(self, name)})
+            check_above_0(**{name: getattr(self, name)})
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         super().check(examples, model)
@@ -81,7 +81,7 @@ class DistillKLDiv(MarginMSE):
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         temperatures = self.student_temperature, self.teacher_temperature
-        return _mean(divergences(_products(vectors), labels, *temperatures), weights)
+        return weighted_mean(divergences(_products(vectors), labels, *temperatures), weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +117,7 @@ class GISTEmbed(EmbeddingLoss):
     teaches_vectors = True
 
     def __post_init__(self):
-        _check_above_0(temperature=self.temperature)
+        check_above_0(temperature=self.temperature)
         if self.margin_strategy not in ("absolute", "relative"):
             raise InputError(f"margin_strategy must be absolute or relative. Received: {self.margin_strategy!r:.100}")
 
@@ -143,18 +143,18 @@ class GISTEmbed(EmbeddingLoss):
         is_left_out = guided > positives - slack
         if text_numbers is not None:
             anchors, positives = text_numbers[:, 0], text_numbers[:, 1]
-            candidates = self._joined(_stacked_candidates(text_numbers[..., None])[:, 0], anchors, positives)
+            candidates = self._joined(stacked_candidates(text_numbers[..., None])[:, 0], anchors, positives)
             is_equal = ops.logical_or(anchors[:, None] == candidates, positives[:, None] == candidates)
             is_left_out = ops.logical_or(is_left_out, is_equal)
         is_own = right[:, None] == ops.arange(ops.shape(scores)[1])
         is_left_out = ops.logical_and(is_left_out, ops.logical_not(is_own))
-        scores = ops.where(is_left_out, _FAR, scores / self.temperature)
-        return _mean(_cross_entropy(scores, right), weights)
+        scores = ops.where(is_left_out, FAR, scores / self.temperature)
+        return weighted_mean(cross_entropy(scores, right), weights)
 
     def _cosines(self, units):
         """Returns the cosines of each anchor, or positive, with the candidates, `[B, candidates]`."""
         anchors, positives = units[:, 0], units[:, 1]
-        pairs = (anchors, _stacked_candidates(units)), (anchors, anchors), (positives, positives)
+        pairs = (anchors, stacked_candidates(units)), (anchors, anchors), (positives, positives)
         return self._joined(*(ops.matmul(one, ops.transpose(other)) for one, other in pairs))
 
     def _joined(self, texts, anchors, positives):

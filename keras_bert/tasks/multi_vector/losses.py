@@ -5,15 +5,15 @@ vector for each of T tokens. A vector of zeros is no token.
 """
 
 import dataclasses
-import math
 from typing import Any, ClassVar
 
 from keras import ops
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
+from keras_bert.tasks.embedding.loss_parts import FAR, check_above_0, weighted_mean
 
-_FAR, _EMPTY_DOCUMENT = -1e12, -1e9  # added to what a softmax must not select; the score of a document without tokens
+_EMPTY_DOCUMENT = -1e9  # the score of a document without tokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,7 @@ class MaxSimInBatchNegatives(MaxSimLoss):
     fewest_texts = 2
 
     def __post_init__(self):
-        _check_above_0(scale=self.scale)
+        check_above_0(scale=self.scale)
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         super().check(examples, model)
@@ -87,10 +87,10 @@ class MaxSimInBatchNegatives(MaxSimLoss):
         documents = ops.reshape(documents, (-1, *ops.shape(documents)[2:]))
         scores = self.scale * _max_sim(queries, documents, "ash,bth->abst", is_mean)  # [B, B * N]
         if text_numbers is not None:
-            scores += _FAR * ops.cast(_no_negatives(text_numbers), scores.dtype)
+            scores += FAR * ops.cast(_no_negatives(text_numbers), scores.dtype)
         own = ops.expand_dims(ops.arange(num_examples) * num_documents, 1)
         losses = ops.logsumexp(scores, axis=-1) - ops.take_along_axis(scores, own, axis=-1)[:, 0]
-        return _mean(losses, weights)
+        return weighted_mean(losses, weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,12 +110,12 @@ class MaxSimDistillation(MaxSimLoss):
     temperature: float = 1.0
 
     def __post_init__(self):
-        _check_above_0(temperature=self.temperature)
+        check_above_0(temperature=self.temperature)
 
     def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
         own = ops.log_softmax(_max_sim(queries, documents, "ash,abth->abst", is_mean) / self.temperature, axis=-1)
         teacher = ops.log_softmax(ops.cast(labels, own.dtype) / self.temperature, axis=-1)
-        return _mean(ops.sum(ops.exp(teacher) * (teacher - own), axis=-1), weights) * self.temperature**2
+        return weighted_mean(ops.sum(ops.exp(teacher) * (teacher - own), axis=-1), weights) * self.temperature**2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +129,7 @@ class MaxSimMarginMSE(MaxSimLoss):
         scores = _max_sim(queries, documents, "ash,abth->abst", is_mean)
         labels = ops.cast(labels, scores.dtype)
         leads = (scores[:, :1] - scores[:, 1:]) - (labels[:, :1] - labels[:, 1:])
-        return _mean(ops.mean(ops.square(leads), axis=-1), weights)
+        return weighted_mean(ops.mean(ops.square(leads), axis=-1), weights)
 
 
 def as_loss(loss: MaxSimLoss | str | None) -> MaxSimLoss | None:
@@ -170,16 +170,6 @@ def _no_negatives(numbers):
     first = ops.arange(num_examples * num_documents) % num_documents == 0
     own = ops.logical_and(ops.repeat(is_own, num_documents, axis=1), first)
     return ops.logical_and(equals, ops.logical_not(own))
-
-
-def _mean(losses, weights):
-    return ops.mean(losses) if weights is None else ops.divide_no_nan(ops.sum(losses * weights), ops.sum(weights))
-
-
-def _check_above_0(**numbers: float) -> None:
-    for name, value in numbers.items():
-        if not 0 < value < math.inf:
-            raise InputError(f"{name} must be above 0. Received: {value}")
 
 
 LOSSES = {

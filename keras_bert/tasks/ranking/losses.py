@@ -14,8 +14,8 @@ from keras import ops
 from keras_bert.models.losses import LossTerm, binary_accuracy_term, binary_cross_entropy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples
+from keras_bert.tasks.embedding.loss_parts import check_above_0
 from keras_bert.tasks.embedding.loss_table import loss_of_name
-from keras_bert.tasks.embedding.losses import _check_above_0
 from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
 from keras_bert.tasks.embedding.teacher_losses import margin_errors
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
@@ -189,7 +189,7 @@ class LambdaLoss(ListNet):
     sigma: float = 1.0
 
     def __post_init__(self):
-        _check_above_0(sigma=self.sigma)
+        check_above_0(sigma=self.sigma)
         if self.weighting_scheme not in _SCHEMES:
             raise InputError(
                 f"weighting_scheme must be one of {', '.join(_SCHEMES)}. Received: {self.weighting_scheme!r:.100}"

@@ -7,9 +7,8 @@ from typing import Any
 from keras import ops
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.embedding.losses import _cross_entropy, _equal_texts, _mean
+from keras_bert.tasks.embedding.loss_parts import FAR, cross_entropy, equal_texts, weighted_mean
 
-_FAR = -1e12  # added to what a softmax must not select
 IN_BATCH_NEGATIVES, MARGIN_MSE = "in_batch_negatives", "margin_mse"
 
 
@@ -99,7 +98,7 @@ class SpladeLoss:
             losses = _margin_losses(queries, documents, ops.cast(teacher, vectors.dtype))
         else:
             losses = self._in_batch_losses(queries, documents, text_numbers)
-        loss = _mean(losses, weights)
+        loss = weighted_mean(losses, weights)
         of_documents = None
         if weights is not None:
             of_documents = ops.reshape(ops.broadcast_to(weights, ops.shape(documents)[:2]), (-1,))
@@ -116,8 +115,8 @@ class SpladeLoss:
         candidates = ops.reshape(documents, (-1, documents.shape[2]))
         scores = ops.matmul(queries, ops.transpose(candidates)) * self.scale  # [B, B * (C - 1)]
         if text_numbers is not None:
-            scores += _FAR * ops.cast(_equal_texts(text_numbers), scores.dtype)
-        return _cross_entropy(scores, ops.arange(ops.shape(queries)[0]))
+            scores += FAR * ops.cast(equal_texts(text_numbers), scores.dtype)
+        return cross_entropy(scores, ops.arange(ops.shape(queries)[0]))
 
 
 def flops(vectors: Any, threshold: int | None = None, weights: Any = None) -> Any:
