@@ -30,6 +30,7 @@ query_server.py           texts -> answers of a model on a server
 run_flags.py              flags for devices and precision, shared by the training commands
 distillation_flags.py     the teacher and the layers to keep, shared by pre-training and run_classifier
 fine_tuning_flags.py      flags that the fine-tuning commands share
+embedding_data.py         the data sets of run_embeddings, and the loss of each
 data_file_flags.py        flags for data files, shared by the fine-tuning commands
 questions.py              flags and input lines of the commands that ask a model
 documentation_corpus.py   quickstart: writes a text from the documentation of installed packages

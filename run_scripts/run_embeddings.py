@@ -8,7 +8,12 @@ Reads .tsv, .csv, .jsonl and .parquet files. Which columns are named decides wha
     --text_columns=text --label_column=label              labelled texts: triplets
 
 With --cross_encoder it trains a model that scores a query and a text together: the first column is the query, and
-scores are relevances from 0 to 1.
+scores are relevances from 0 to 1, or a list of scores for the texts of a query.
+
+--more_data names a JSON file with further data sets to train on, each with its loss. It is a list of objects with a
+train_file and the flags of its columns and its loss:
+
+    [{"train_file": "sts.tsv", "text_columns": ["sentence1", "sentence2"], "score_column": "score", "loss": "angle"}]
 
 Example:
   python -m run_scripts.run_embeddings --init_checkpoint=all-MiniLM-L6-v2 --data_dir=questions \\
@@ -18,11 +23,16 @@ Writes into output_dir: model/, eval_results.txt, eval_report/, and with --do_pr
 the same command continues from the newest checkpoint. docs/embeddings.md describes training.
 """
 
+import dataclasses
+
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.tasks.embedding.examples import PROPORTIONAL, ROUND_ROBIN
 from run_scripts.data_file_flags import data_files, define_data_file_flags
+from run_scripts.embedding_data import DataSet, data_sets_of_file, loss_lines
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
     define_fine_tuning_flags,
@@ -33,30 +43,22 @@ from run_scripts.fine_tuning_flags import (
 )
 
 FLAGS = flags.FLAGS
-_LOSS_NAMES = ("in_batch_negatives", "cosent", "cosine", "triplet", "label_triplets")
-# Loss -> the flags that it takes.
-_LOSS_FLAGS = {"in_batch_negatives": ("temperature", "symmetric"), "cosent": ("temperature",), "cosine": ()}
-_LOSS_FLAGS |= {"triplet": ("margin",), "label_triplets": ("margin",)}
+__doc__ = f"{__doc__}\n{loss_lines()}"
 
 
 def define_flags() -> None:
     define_data_file_flags("Examples", "train.csv, train.tsv, train.jsonl ...")
     flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
-    flags.DEFINE_list(
-        "text_columns",
-        None,
-        "The columns of the texts, by name or number from 0: anchor, positive, hard negatives; or one column.",
-        required=True,
+    define_option_flags(DataSet)
+    flags.mark_flag_as_required("text_columns")
+    flags.DEFINE_string("more_data", None, "A JSON file with further data sets to train on, see above.")
+    flags.DEFINE_enum(
+        "sampler",
+        PROPORTIONAL,
+        [PROPORTIONAL, ROUND_ROBIN],
+        "With more_data: all batches of all data sets in random order, or the data sets in turns until one ends.",
     )
-    flags.DEFINE_string("score_column", None, "The column with the similarity of each pair.")
-    flags.DEFINE_float("score_scale", 1.0, "Scores are divided by this number, such as 5 for scores from 0 to 5.")
-    flags.DEFINE_string("label_column", None, "The column with the label of each text.")
     flags.DEFINE_boolean("cross_encoder", False, "Train a CrossEncoder, which ranks texts, instead of vectors.")
-    flags.DEFINE_enum("loss", None, _LOSS_NAMES, "The loss. Default: chosen by the columns.")
-    flags.DEFINE_float("temperature", None, "Divides the cosines of in_batch_negatives and cosent (default: 0.05).")
-    flags.DEFINE_boolean("symmetric", None, "in_batch_negatives: whether positives must find their anchors too.")
-    flags.DEFINE_float("margin", None, "The margin of triplet and label_triplets (default: 5).")
-    flags.DEFINE_list("matryoshka_dimensions", None, "Train these prefixes of the vectors too, such as 384,128,64.")
     flags.DEFINE_list("pooling", None, "How token vectors are pooled. Default: as the checkpoint says, or mean.")
     define_fine_tuning_flags()
 
@@ -65,22 +67,20 @@ def main() -> None:
     # All files are read before TensorFlow is loaded.
     files = data_files()
     refuse_flags_without_effect(FLAGS.score_column, "without --score_column", "score_scale")
+    refuse_flags_without_effect(FLAGS.more_data, "without --more_data", "sampler")
+    refuse_flags_without_effect(FLAGS.do_train, "without --do_train", "more_data")
     if FLAGS.cross_encoder:
-        flags_of_vectors = (
-            "label_column",
-            "loss",
-            "temperature",
-            "symmetric",
-            "margin",
-            "matryoshka_dimensions",
-            "pooling",
-        )
+        flags_of_vectors = ("label_column", "matryoshka_dimensions", "pooling")
         given = next((name for name in flags_of_vectors if FLAGS[name].value is not None), None)
         if given:
             raise InputError(f"--cross_encoder has no --{given}. Leave it out.")
-    parts = {part: _read(path, with_labels=part != "predict") for part, path in files.items()}
+    own = options_of_flags(DataSet)
+    parts = {part: _read(own, path, part != "predict") for part, path in files.items()}
     train, dev, test = (parts.get(part) for part in ("train", "eval", "predict"))
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
+    further = data_sets_of_file(FLAGS.more_data) if FLAGS.more_data else []
+    sets = [(own, train), *((data_set, _read(data_set, path)) for path, data_set in further)]
+    train = _with_losses(sets) if train else None
 
     from keras_bert.tasks.embedding.model import SentenceEncoder
     from keras_bert.tasks.embedding.task import MAIN_SCORES
@@ -113,49 +113,17 @@ def main() -> None:
     )
 
 
-def _read(path: str, with_labels: bool):
-    from data_prep.finetuning.complete_rows import complete_rows
-    from data_prep.finetuning.tables import read_rows
-    from keras_bert.tasks.embedding.examples import SentenceExamples
-
-    def values(row):
-        texts = [row.text(name) for name in FLAGS.text_columns]
-        score = row.number(FLAGS.score_column) / FLAGS.score_scale if with_labels and FLAGS.score_column else None
-        return *texts, score, row.label(FLAGS.label_column) if with_labels and FLAGS.label_column else None
-
-    rows = read_rows(path, has_header=FLAGS.has_header)
-    found = complete_rows(path, rows, values, skip_missing=FLAGS.skip_missing)
-    *columns, scores, labels = zip(*found, strict=True) if found else ((), (), ())
-    scores, labels = (None if None in column else list(column) for column in (scores, labels))
-    return SentenceExamples(list(map(list, columns)), scores, labels, source=path, loss=_loss())
+def _read(data_set: DataSet, path: str, with_labels: bool = True):
+    options = {"has_header": FLAGS.has_header, "skip_missing": FLAGS.skip_missing}
+    return data_set.read(path, with_labels=with_labels, **options)
 
 
-def _loss():
-    """Returns the loss that the flags name, or None."""
-    given = {
-        name: FLAGS[name].value for name in ("temperature", "symmetric", "margin") if FLAGS[name].value is not None
-    }
-    name = FLAGS.loss
-    if name is None and (given or FLAGS.matryoshka_dimensions):
-        name = "cosent" if FLAGS.score_column else "label_triplets" if FLAGS.label_column else "in_batch_negatives"
-    if name is None:
-        return None
-    wrong = [flag for flag in given if flag not in _LOSS_FLAGS[name]]
-    if wrong:
-        raise InputError(f"The loss {name} has no --{wrong[0]}. Leave it out, or give another --loss.")
+def _with_losses(sets: list[tuple]):
+    """Returns the examples of a data set with its loss, or those of several data sets."""
+    from keras_bert.tasks.embedding.examples import DataSets
 
-    from keras_bert.tasks.embedding.losses import LOSSES, Matryoshka
-
-    loss = LOSSES[name](**given)
-    if not FLAGS.matryoshka_dimensions:
-        return loss
-    try:
-        return Matryoshka(loss, [int(number) for number in FLAGS.matryoshka_dimensions])
-    except ValueError:
-        given = ",".join(FLAGS.matryoshka_dimensions)
-        raise InputError(
-            f"--matryoshka_dimensions must be whole numbers with commas between. Received: {given}"
-        ) from None
+    found = [dataclasses.replace(examples, loss=data_set.made_loss(FLAGS.cross_encoder)) for data_set, examples in sets]
+    return found[0] if len(found) == 1 else DataSets(found, FLAGS.sampler)
 
 
 def command() -> None:

@@ -29,10 +29,15 @@ from keras_bert.models.stream_memory import StreamMemory
 from keras_bert.models.trainable_parts import freeze
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
 from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.contrastive_losses import OnlineContrastive
+from keras_bert.tasks.embedding.mixed_loss import MixedLoss
 from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.embedding.teacher_losses import GISTEmbed
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.ranking.losses import LambdaLoss, MixedRankingLoss, RankingMarginMSE
+from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.sparse.losses import SpladeLoss
 from keras_bert.tasks.sparse.model import SparseEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
@@ -115,6 +120,36 @@ def embedding_data() -> tf.data.Dataset:
     x["text_numbers"] = np.random.default_rng(2).integers(0, 60, (rows, 3)).astype(np.int32)
     x["example_weights"] = np.random.default_rng(3).random(rows).astype(np.float32)
     return tf.data.Dataset.from_tensor_slices(x).batch(BATCH)
+
+
+def mixed_data() -> tf.data.Dataset:
+    """Batches of two data sets in turn: two texts and an integer label, and three texts; the last ones are smaller."""
+    x = features()
+    count = len(x["input_ids"]) // 5 - 1
+    ids = {name: x[name] for name in names_for("bert")}
+    parts = []
+    for number, (first, num_texts) in enumerate([(0, 2), (2 * count, 3)]):
+        part = {name: ids[name][first : first + count * num_texts].reshape(count, num_texts, LENGTH) for name in ids}
+        labels = np.random.default_rng(number).integers(0, 3, (count, num_texts)).astype(np.float32)
+        part["label_ids"] = np.insert(labels[:, : num_texts if number else 1], 0, number, axis=1)
+        part["example_weights"] = np.random.default_rng(3).random(count).astype(np.float32)
+        parts.append(part)
+    starts = range(0, count, BATCH)
+    batches = [{name: part[name][start : start + BATCH] for name in part} for start in starts for part in parts]
+    spec = {name: tf.TensorSpec([None] * values.ndim, values.dtype) for name, values in batches[0].items()}
+    return tf.data.Dataset.from_generator(lambda: batches, output_signature=spec)
+
+
+def mixed_encoder():
+    model = SentenceEncoder(config(), dense=[{"units": 8}])
+    model.set_loss_of_examples(MixedLoss(((OnlineContrastive(), 2, ()), (GISTEmbed(), 3, (3, 1)))))
+    return model
+
+
+def mixed_ranker():
+    model = CrossEncoder(config())
+    model.set_loss_of_examples(MixedRankingLoss(((RankingMarginMSE(), 2, 1), (LambdaLoss(), 3, 3))))
+    return model
 
 
 def text_to_text_data() -> tf.data.Dataset:
@@ -206,6 +241,9 @@ SETTINGS = {
         embedding_data,
         {},
     ),
+    "mixed_embedding": (mixed_encoder, lambda: AdamW(schedule()), mixed_data, {}),
+    # The gradient of the last bias is 0 but for rounding, which Adam would scale up.
+    "mixed_ranking": (mixed_ranker, lambda: keras.optimizers.SGD(0.05), mixed_data, {}),
     "sparse": (
         lambda: SparseEncoder(config(), static_queries=True),
         lambda: AdamW(schedule()),
@@ -216,6 +254,12 @@ SETTINGS = {
     "distilled": (distilled_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
     "electra_argmax": (
         lambda: ElectraPretrainer(config(family="electra"), generator_hidden_size=0.5, temperature=0.0),
+        lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
+        electra_data,
+        {},
+    ),
+    "deberta_argmax": (
+        lambda: ElectraPretrainer(config(family="deberta-v2"), generator_hidden_size=0.5, temperature=0.0),
         lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
         electra_data,
         {},

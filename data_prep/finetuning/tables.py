@@ -133,6 +133,19 @@ class Row:
             )
         return number
 
+    def numbers(self, column: Column, kind: str = "score") -> list[float]:
+        """Returns the numbers of a list, also written as text: `[0.5, -1]`; a single number is a list of one."""
+        value = self.value(column, kind)
+        if isinstance(value, str) and value.strip().startswith("["):
+            value = parse_json(value, f"{self.where}: the {kind}s in column {column!r}")
+        if not isinstance(value, list):
+            return [self.number(column, kind)]
+        if not all(map(is_float32, value)):
+            raise InputError(
+                f"{self.where}: the {kind}s in column {column!r} must be numbers. Received: {value!r:.100}"
+            )
+        return value
+
     def texts(self, columns: Sequence[Column], kind: str) -> list[str]:
         """Returns the texts of several columns, or the texts of a list in a single column."""
         if len(columns) == 1 and isinstance(self.value(columns[0], kind), list):

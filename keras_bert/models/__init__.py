@@ -15,6 +15,7 @@ task_verbs.py          its compile, fit, evaluate, predict and explain, on featu
 verb_options.py        checks their options
 fit_callbacks.py       what Keras' callbacks need to know of a model
 losses.py              loss terms: a sum and a weight each
+chosen_loss.py         the choice among the losses of a model that has several
 metrics.py             metrics that are ratios of sums
 class_names.py         registers model classes with Keras, under today's and earlier names
 distributed_model.py   the training step for several devices and for gradient accumulation

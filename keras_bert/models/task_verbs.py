@@ -61,8 +61,8 @@ class TaskVerbs(_Trained, BertModel):
 
         Args:
             optimizer: a Keras optimizer or its name, such as `AdamW(2e-5)`.
-            loss: None; for a `SentenceEncoder` also an `EmbeddingLoss`, or its name in `embedding_losses.LOSSES`. None
-                keeps the loss that was chosen before; without one, the examples select it.
+            loss: None; for models that rank or compare texts also the name of a loss, see their `fit`. None keeps the
+                loss that was chosen before; without one, the examples select it.
             loss_weights: None.
             metrics, weighted_metrics: Keras metrics to report beside the model's own; several models take none.
             run_eagerly: whether to run without compiling, to find errors.

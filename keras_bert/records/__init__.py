@@ -18,4 +18,5 @@ segments.py           joins segments in the graph: [CLS] a [SEP] b [SEP]
 segment_rows.py       the same with NumPy
 streams.py            running text as one stream of tokens, cut into rows that continue from batch to batch
 token_rows.py         token rows without padding, grouped into batches
+mixed_rows.py         rows of several data sets, in batches of one of them each
 """

@@ -19,8 +19,9 @@ from keras_bert.records.checks import check_is_whole, check_length
 from keras_bert.records.dynamic_masking import DynamicMasking
 from keras_bert.records.form import RecordForm, read_form
 from keras_bert.records.manifests import check_vocabulary
+from keras_bert.records.mixed_rows import MixedRows
 from keras_bert.records.order import RecordOrder
-from keras_bert.records.token_rows import RowBatches, TokenRows
+from keras_bert.records.token_rows import TokenRows
 from keras_bert.records.values import OUT_OF_RANGE, Range, check_batch, check_values, value_ranges
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -171,7 +172,7 @@ def _rows_of_shard(batch_size: int, shard_index: int, num_shards: int) -> tuple[
 
 
 def rows_dataset(
-    rows: TokenRows,
+    rows: TokenRows | MixedRows,
     batch_size: int,
     *,
     shuffle: bool = False,
@@ -179,7 +180,9 @@ def rows_dataset(
     seed: int = 0,
     start_step: int = 0,
 ) -> tf.data.Dataset:
-    """Makes batches of rows of similar length, each padded to its longest row; see `RowBatches` for the order.
+    """Makes batches of rows of similar length, each padded to its longest row.
+
+    `RowBatches` and `MixedBatches` say in which order.
 
     Args:
         rows: the examples.
@@ -198,11 +201,13 @@ def rows_dataset(
     """
     if not len(rows):
         raise InputError("There is no example to make a batch of. Give at least one.")
-    batches = RowBatches(rows, batch_size, seed if shuffle else None)
+    batches = rows.batches(batch_size, seed if shuffle else None)
     example = rows.batch(np.array([0]))
     per_token = (*rows.tokens, features.INPUT_MASK, features.TARGET_IDS, features.TARGET_MASK)
     signature = {
-        name: tf.TensorSpec([None, *(None if name in per_token else n for n in shape)], dtype)
+        name: tf.TensorSpec(
+            [None, *(n if rows.has_fixed_shapes and name not in per_token else None for n in shape)], dtype
+        )
         for name, shape, dtype in ((name, values.shape[1:], values.dtype) for name, values in example.items())
     }
     # AutoGraph has nothing to convert here, and would search for two seconds.

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,6 +51,7 @@ class TokenRows:
     labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     rows_per_example: int = 1
     padding: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    has_fixed_shapes: ClassVar[bool] = True  # whether batches differ in their numbers of examples and tokens only
 
     @classmethod
     def of(cls, ids: Sequence[Sequence[int]], pad_id: int = 0, segment_ids: Sequence | None = None) -> "TokenRows":
@@ -101,6 +103,10 @@ class TokenRows:
             padded[is_real] = values[sources]
             batch[name] = padded.reshape(shape)
         return batch | {name: values[examples] for name, values in self.labels.items()}
+
+    def batches(self, batch_size: int, seed: int | None = None) -> "RowBatches":
+        """Returns batches of examples of similar length; the arguments are those of `RowBatches`."""
+        return RowBatches(self, batch_size, seed)
 
     def rows_at(self, numbers: np.ndarray) -> "TokenRows":
         """Returns the rows with these numbers, int `(R,)`, each as an example of its own without labels."""
@@ -178,7 +184,7 @@ class RowBatches:
         InputError: `batch_size` is below 1, or `seed` is below 0.
     """
 
-    def __init__(self, rows: TokenRows, batch_size: int, seed: int | None = None):
+    def __init__(self, rows: Any, batch_size: int, seed: int | None = None):
         if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
             raise InputError(f"batch_size must be 1 or more. Received: {batch_size}")
         if seed is not None and seed < 0:

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 import numpy as np
@@ -95,6 +95,7 @@ class TextTask:
         output_options: the names of the options of `outputs`, which users may give to `predict`.
         may_be_blank: whether a text may be empty or white space only.
         labels_may_be_missing: whether None is a label, as for questions without an answer.
+        scores_texts: whether a model of the task can be a teacher of those that rank texts.
 
     Raises:
         InputError: the model has no vocabulary.
@@ -107,6 +108,7 @@ class TextTask:
     output_options: Sequence[str] = ()
     may_be_blank = False
     labels_may_be_missing = False
+    scores_texts = False
 
     def __init__(self, model):
         self.model = model
@@ -140,6 +142,18 @@ class TextTask:
             max_seq_length: maximum tokens in a row; by default the number of the model's positions.
         """
         raise NotImplementedError
+
+    def taught(
+        self, rows: Any, examples: Any, batch_size: int, kept: Callable = lambda name, compute: compute()
+    ) -> Any:
+        """Returns the rows to train on with what a teacher computes for them; without a teacher, the rows.
+
+        Args:
+            rows: `rows(examples).rows`.
+            batch_size: examples that the teacher computes at once.
+            kept: takes a name and a function that computes an array, and returns the array, which it may have kept.
+        """
+        return rows
 
     def outputs(self, rows: TokenRows, batch_size: int = 32, verbose="auto", calls: Calls | None = None):
         """Returns the outputs of the model for rows; the arguments are those of `predict_rows`."""

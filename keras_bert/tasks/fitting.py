@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_bert import registry
 from keras_bert.program.errors import InputError
-from keras_bert.records.token_rows import RowBatches
 from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.held_out import first_held_out
 from keras_bert.tasks.missing_examples import complete_examples
@@ -88,16 +87,17 @@ def fit_texts(
             raise InputError("Give sample_weight or class_weight, not both.")
         examples = dataclasses.replace(examples, weights=task.class_weights(examples, class_weight))
     task.before_training(examples)
-    rows = task.rows(examples, max_seq_length).print_notes(sys.stderr).rows
+    rows = task.taught(task.rows(examples, max_seq_length).print_notes(sys.stderr).rows, examples, batch_size)
     if not rows.labels:
         raise InputError("There are no labels to train on: give fit(texts, labels).")
+    validation_batch_size = validation_batch_size or batch_size
     if held_out is not None:
-        validation_data = rows_dataset(task.rows(held_out, max_seq_length).rows, validation_batch_size or batch_size)
+        validation_data = _rows_to_validate(task, held_out, validation_batch_size, max_seq_length)
     elif validation_data is not None:
         validation_data = _validation_dataset(
-            task, validation_data, validation_batch_size or batch_size, max_seq_length, skip_missing
+            task, validation_data, validation_batch_size, max_seq_length, skip_missing
         )
-    steps_per_epoch = num_steps(steps_per_epoch, len(RowBatches(rows, batch_size)))
+    steps_per_epoch = num_steps(steps_per_epoch, len(rows.batches(batch_size, seed if shuffle else None)))
     first_epoch, callbacks = keras_options.get("initial_epoch", 0), keras_options.get("callbacks")
     compile_for_texts(model, steps_per_epoch, epochs, first_epoch, callbacks)
     dataset = rows_dataset(rows, batch_size, shuffle=shuffle, repeat=True, seed=seed)
@@ -195,10 +195,14 @@ def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: i
         raise InputError(
             f"validation_data must be (texts, labels) or (texts, labels, weights). Received: {len(parts)} parts"
         )
+    x, y, weight = (*parts, None, None)[:3]
+    return _rows_to_validate(task, _examples(task, x, y, weight, skip_missing), batch_size, max_seq_length)
+
+
+def _rows_to_validate(task: TextTask, examples, batch_size: int, max_seq_length: int | None):
     from keras_bert.records.datasets import rows_dataset
 
-    x, y, weight = (*parts, None, None)[:3]
-    example_rows = task.rows(_examples(task, x, y, weight, skip_missing), max_seq_length)
-    if not example_rows.rows.labels:
+    rows = task.taught(task.rows(examples, max_seq_length).rows, examples, batch_size)
+    if not rows.labels:
         raise InputError("There are no labels to validate on: give validation_data=(texts, labels).")
-    return rows_dataset(example_rows.rows, batch_size)
+    return rows_dataset(rows, batch_size)

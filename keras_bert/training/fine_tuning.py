@@ -17,7 +17,7 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import rows_dataset
-from keras_bert.records.token_rows import RowBatches, TokenRows, row_length
+from keras_bert.records.token_rows import TokenRows, row_length
 from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.distillation import teacher_logits
 from keras_bert.tasks.fitting import text_task
@@ -87,6 +87,7 @@ def fine_tune(
         return model_class.from_pretrained(folder.model_path)
     if options.distillation and not needs_layers(options.distillation.terms):
         rows = rows.with_labels(**{features.TEACHER_LOGITS: _teacher_logits(folder, model, train, options)})
+    rows = task.taught(rows, train, 2 * options.train_batch_size, functools.partial(_kept, folder))
     _train(model, task, rows, dev, folder, options)
     folder.save_model(model)
     remove_best_weights(folder)
@@ -129,7 +130,7 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
     if options.distillation:
         with_layers = needs_layers(options.distillation.terms)
         trained = options.distillation.distiller(model, type(model) if with_layers else None)
-    steps_per_epoch = len(RowBatches(rows, options.train_batch_size))
+    steps_per_epoch = len(rows.batches(options.train_batch_size, options.seed))
     num_train_steps = max(1, round(steps_per_epoch * options.num_train_epochs))
     schedule = options.optimizer.schedule(
         options.learning_rate, num_train_steps, int(num_train_steps * options.warmup_proportion)
@@ -199,20 +200,28 @@ def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[],
 
 
 def _teacher_logits(folder: RunFolder, student, train, options: FineTuningOptions) -> np.ndarray:
-    """Returns the teacher's logits for the examples, which are computed once and stored in the run's folder.
-
-    If several workers train, all compute them and then read the file of the first.
-    """
-    path = folder.file("teacher_logits.npy")
-    if not any_worker(not os.path.isfile(path)):
-        return np.load(path)
+    """Returns the teacher's logits for the examples, see `_kept`."""
     from keras_bert.checkpoints.pretrained import from_pretrained
 
-    teacher = from_pretrained(type(student), options.distillation.teacher)
-    logits = teacher_logits(teacher, student, train, options.max_seq_length, 2 * options.train_batch_size)
+    def logits():
+        teacher = from_pretrained(type(student), options.distillation.teacher)
+        return teacher_logits(teacher, student, train, options.max_seq_length, 2 * options.train_batch_size)
+
+    return _kept(folder, "teacher_logits", logits)
+
+
+def _kept(folder: RunFolder, name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
+    """Returns an array that is computed once and stored in the run's folder as NAME.npy.
+
+    If several workers train, all compute it and then read the file of the first.
+    """
+    path = folder.file(f"{name}.npy")
+    if not any_worker(not os.path.isfile(path)):
+        return np.load(path)
+    values = compute()
     if is_chief():
         with atomic_file(path) as file:
-            np.save(file, logits)
+            np.save(file, values)
     wait_for_all()
     return np.load(path)
 
@@ -224,4 +233,6 @@ def _content_hash(examples) -> str:
         for field in dataclasses.fields(examples)
         if field.name not in ("source", "locations")
     }
+    if "parts" in content:  # several data sets
+        content["parts"] = [_content_hash(part) for part in content["parts"]]
     return hashlib.sha256(repr(content).encode("utf-8")).hexdigest()

@@ -68,8 +68,11 @@ def assert_all_are_as_one_device(one, others, tolerance):
             pytest.param(setting, layouts, marks=pytest.mark.slow)
             for setting, layouts in [
                 ("electra_argmax", ["parts2", "mirrored2"]),
+                ("deberta_argmax", ["parts2", "mirrored2"]),
                 ("memory", ["mirrored2"]),
                 ("embedding", ["parts3", "mirrored2", "mirrored2_parts2"]),
+                ("mixed_embedding", ["mirrored2_parts2"]),
+                ("mixed_ranking", ["mirrored2_parts2"]),
                 ("sparse", ["parts3", "mirrored2"]),
                 ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
                 ("clipped", ["parts2", "mirrored2"]),

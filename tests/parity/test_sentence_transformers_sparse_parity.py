@@ -30,6 +30,8 @@ SETTINGS = [
     ("roberta", {"static_queries": True}),
     ("xlm-roberta", {}),
     ("mpnet", {}),
+    ("eurobert", {}),
+    ("deberta-v2", {}),
     ("modernbert", {"prompts": {"passage": "fox "}, "default_prompt": "passage"}),
 ]
 

@@ -2,25 +2,37 @@
 
 import json
 
+import numpy as np
 import pytest
 from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
-from keras_bert.tasks.embedding.losses import CosineRegression, InBatchNegatives, Matryoshka, Triplet
+from keras_bert.tasks.embedding.loss_table import LOSSES
+from keras_bert.tasks.embedding.losses import (
+    AnglE,
+    CosineRegression,
+    InBatchNegatives,
+    LabelTriplets,
+    Matryoshka,
+    Triplet,
+)
 from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.embedding.teacher_losses import GISTEmbed, MarginMSE
+from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
+from keras_bert.tasks.ranking.losses import LambdaLoss
 from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.training.run_folder import RunFolder
 from run_scripts import run_classifier, run_embeddings, search_sentences
 
 ROWS = [
-    ("the quick fox", "quick fox", "brown the", 4.5, "fast"),
-    ("brown the", "the brown", "quick fox", 1.0, "dark"),
-    ("fox", "the fox", "brown brown", 2.0, "fast"),
-    ("quick quick", "quickest", "the fox", 5.0, "dark"),
+    ("the quick fox", "quick fox", "brown the", 4.5, "fast", [2.0, 1.0]),
+    ("brown the", "the brown", "quick fox", 1.0, "dark", [1, 0]),
+    ("fox", "the fox", "brown brown", 2.0, "fast", [-2.0, 1.0]),
+    ("quick quick", "quickest", "the fox", 5.0, "dark", "[0, 2]"),
 ]
-NAMES = ("a", "b", "c", "score", "label")
+NAMES = ("a", "b", "c", "score", "label", "scores")
 
 
 @pytest.fixture
@@ -64,14 +76,84 @@ def test_the_columns_decide_what_is_learnt(arguments, score, files, run_here, ea
 
 def test_flags_make_the_loss(files, monkeypatch, run_here):
     losses = []
-    monkeypatch.setattr("keras_bert.training.fine_tuning.fine_tune", lambda *args, **_: losses.append(args[2].loss))
+    monkeypatch.setattr("keras_bert.training.fine_tuning.fine_tune", lambda *args, **_: losses.append(args[2]))
     monkeypatch.setattr("keras_bert.training.finished_runs.evaluate_run", lambda *args, **_: {})
     run_here(run_embeddings, *common(files, "--text_columns=a,b", "--symmetric", "--matryoshka_dimensions=8,2"))
     run_here(run_embeddings, *common(files, "--text_columns=a,b", "--score_column=score", "--loss=cosine"))
     run_here(run_embeddings, *common(files, "--text_columns=a,b,c", "--loss=triplet", "--margin=1"))
     run_here(run_embeddings, *common(files, "--text_columns=a,b"))
+    run_here(run_embeddings, *common(files, "--text_columns=a,b,c", "--loss=gist_embed", "--guide=g", "--margin=0.1"))
+    scored = ["--text_columns=a,b,c", "--score_column=scores", "--score_scale=2"]
+    run_here(run_embeddings, *common(files, *scored, "--loss=margin_mse"))
+    run_here(run_embeddings, *common(files, *scored, "--loss=lambda_loss", "--cross_encoder"))
     matryoshka = Matryoshka(InBatchNegatives(symmetric=True), [8, 2])
-    assert losses == [matryoshka, CosineRegression(), Triplet(margin=1.0), None]
+    expected = [matryoshka, CosineRegression(), Triplet(margin=1.0), None, GISTEmbed("g", margin=0.1), MarginMSE()]
+    assert [train.loss for train in losses] == [*expected, LambdaLoss()]
+    assert losses[-1].scores == [[1.0, 0.5], [0.5, 0.0], [-1.0, 0.5], [0.0, 1.0]]
+
+
+def test_further_data_sets_come_from_a_file(files, monkeypatch, run_here):
+    found = []
+    monkeypatch.setattr("keras_bert.training.fine_tuning.fine_tune", lambda *args, **_: found.append(args[2]))
+    monkeypatch.setattr("keras_bert.training.finished_runs.evaluate_run", lambda *args, **_: {})
+    more = [
+        {"train_file": str(files / "dev.jsonl"), "text_columns": ["a", "b"], "score_column": "score", "loss": "angle"},
+        {"train_file": str(files / "test.jsonl"), "text_columns": ["a"], "label_column": "label", "margin": 2.0},
+    ]
+    (files / "more.json").write_text(json.dumps(more))
+    sets = ["--text_columns=a,b", f"--more_data={files / 'more.json'}", "--sampler=round_robin"]
+    code, printed = run_here(run_embeddings, *common(files, *sets))
+    assert code == 0, printed.err
+    assert found[0].sampler == "round_robin"
+    assert [part.loss for part in found[0].parts] == [None, AnglE(), LabelTriplets(margin=2.0)]
+    assert [part.kind for part in found[0].parts] == ["pairs", "scores", "labels"]
+
+
+@pytest.mark.slow
+def test_data_sets_with_a_teacher_train_and_stopped_runs_keep_its_scores(files, run_here, eagerly):
+    more = [{"train_file": str(files / "dev.jsonl"), "text_columns": ["a", "b", "c"], "loss": "distill_kl_div"}]
+    more[0]["teacher"] = str(files / "bert")
+    (files / "more.json").write_text(json.dumps(more))
+    sets = ["--text_columns=a,b", f"--more_data={files / 'more.json'}"]
+    code, printed = run_here(run_embeddings, *common(files, *sets))
+    assert code == 1
+    assert "A teacher of texts is a CrossEncoder or a SentenceEncoder" in printed.err
+    teacher = CrossEncoder.from_pretrained(files / "bert")
+    teacher.new_parts.set_trained()
+    teacher.save_pretrained(files / "teacher")
+    (files / "more.json").write_text(json.dumps([{**more[0], "teacher": str(files / "teacher")}]))
+    sets.append(f"--output_dir={files / 'second'}")
+    code, printed = run_here(run_embeddings, *common(files, *sets))
+    assert code == 0, printed.err
+    assert np.load(files / "second" / "teacher_labels_2.npy").shape == (4, 2)
+    assert "eval_ndcg@10" in (files / "second" / "eval_results.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"train_file": "x"}, "the file must be a list"),
+        ([{"text_columns": ["a"]}], "data set 1: it must have a train_file and text_columns"),
+        (
+            [{"train_file": "x", "text_columns": ["a"], "lose": "angle"}],
+            "there is no 'lose'. Possible are: train_file, ",
+        ),
+        ([{"train_file": "x", "text_columns": "a"}], "the value of text_columns is not valid. Received: 'a'"),
+        ([{"train_file": "x", "text_columns": ["a"], "margin": True}], "the value of margin is not valid"),
+    ],
+)
+def test_a_file_of_data_sets_that_is_not_valid_is_refused(more, message, files, run_here):
+    (files / "more.json").write_text(json.dumps(more))
+    code, printed = run_here(run_embeddings, *common(files, "--text_columns=a,b", f"--more_data={files / 'more.json'}"))
+    assert code == 1
+    assert message in printed.err
+
+
+def test_help_says_what_every_loss_needs(run_here):
+    _, printed = run_here(run_embeddings, "--help")
+    for table in (LOSSES, RANKING_LOSSES):
+        for name, entry in table.items():
+            assert f"    {name:<22}{entry.needs}\n" in printed.out
 
 
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")  # but for tf.data
@@ -125,6 +207,23 @@ def test_a_few_texts_train_a_classifier(files, run_here, eagerly):
         ),
         (run_embeddings, ["--text_columns=a,b", "--cross_encoder"], "there is nothing to rank"),
         (run_embeddings, ["--text_columns=a"], "nothing to learn from single texts"),
+        (run_embeddings, ["--text_columns=a,b", "--loss=hinge"], "one of: in_batch_negatives, gist_embed, "),
+        (
+            run_embeddings,
+            ["--text_columns=a,b,c", "--loss=cosent", "--cross_encoder"],
+            "one of: binary_cross_entropy, ",
+        ),
+        (
+            run_embeddings,
+            ["--text_columns=a,b,c", "--score_column=label", "--loss=margin_mse"],
+            "the score in column 'label' must be a number. Received: 'fast'",
+        ),
+        (
+            run_embeddings,
+            ["--text_columns=a,b,c,label", "--score_column=scores", "--loss=distill_kl_div"],
+            "DistillKLDiv needs a score for each text after the first, 3 in each example. Received: margins",
+        ),
+        (run_embeddings, ["--text_columns=a,b", "--sampler=round_robin"], "no effect without --more_data"),
         (
             run_classifier,
             ["--text_column=a", "--label_column=score", "--few_shot", "--problem_type=regression"],

@@ -38,7 +38,8 @@ DEBERTA_V2 |= {"position_buckets": -1, "max_relative_positions": 5, "legacy": Tr
 
 
 def features_of(model, length: int, rows: int = 3, seed: int = 1) -> dict[str, np.ndarray]:
-    """Rows of 1 to `length` tokens, the first of them full; of three choices if the model takes choices."""
+    """Rows of 1 to `length` tokens, the first of them full; of three choices if the model takes choices. Predictions
+    are of tokens, not of padding."""
     draw = np.random.default_rng(seed)
     shape = (rows, 3, length) if "choices" in model.feature_axes else (rows, length)
     lengths = draw.integers(1, length + 1, shape[:-1])
@@ -47,7 +48,7 @@ def features_of(model, length: int, rows: int = 3, seed: int = 1) -> dict[str, n
         "input_ids": draw.integers(0, model.config.vocab_size, shape),
         "input_mask": np.arange(length) < lengths[..., None],
         "segment_ids": draw.integers(0, max(model.config.type_vocab_size, 1), shape),
-        "masked_lm_positions": draw.integers(0, length, (rows, 4)),
+        "masked_lm_positions": draw.integers(0, np.repeat(lengths.reshape(rows, -1)[:, :1], 4, axis=1)),
     }
     return {name: found[name].astype("int32") for name in model.feature_names}
 

@@ -89,7 +89,7 @@ class OnnxEncoder:
 
     def _sum_of_tables(self) -> str:
         graph, layer = self.graph, self.encoder.embeddings
-        vectors = graph.rows(*table(layer.token_embeddings), self.inputs[features.INPUT_IDS])
+        vectors = graph.rows(*self._token_table(), self.inputs[features.INPUT_IDS])
         if layer.max_positions:
             vectors = graph.node("Add", vectors, graph.rows(*table(layer.position_embeddings), self._positions()))
         if layer.num_segments:
@@ -98,6 +98,9 @@ class OnnxEncoder:
                 segments = graph.integers(0)
             vectors = graph.node("Add", vectors, graph.rows(*table(layer.segment_embeddings), segments))
         return vectors
+
+    def _token_table(self) -> tuple[str, np.ndarray]:
+        return table(self.encoder.embeddings.token_embeddings)
 
     def _columns(self) -> str:
         """Returns 0, 1, ..., int64 `[S]`."""

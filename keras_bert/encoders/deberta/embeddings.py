@@ -32,12 +32,12 @@ class DebertaEmbeddings(BertEmbeddings):
 
     def __init__(self, tables_of=None, **arguments):
         super().__init__(**arguments)
-        self._has_difference = tables_of is not None
+        self.has_difference = tables_of is not None
         if tables_of is not None:
             self.token_embeddings = tables_of.token_embeddings
 
     def _add_table(self, name, num_rows, width=None):
-        if not (self._has_difference and name == "token_embeddings"):
+        if not (self.has_difference and name == "token_embeddings"):
             return super()._add_table(name, num_rows, width)
         shape = self.token_embeddings.shape
         self.token_embeddings_difference = self.add_weight(
@@ -47,7 +47,7 @@ class DebertaEmbeddings(BertEmbeddings):
 
     def look_up(self, input_ids):
         vectors = super().look_up(input_ids)
-        if not self._has_difference:
+        if not self.has_difference:
             return vectors
         return ops.stop_gradient(vectors) + ops.take(self.token_embeddings_difference, input_ids, axis=0)
 

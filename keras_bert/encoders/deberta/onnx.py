@@ -34,6 +34,10 @@ class OnnxDebertaEncoder(OnnxEncoder):
             vectors = dense(self.graph, layer.projection, vectors)
         return self.graph.node("Mul", layer_norm(self.graph, layer.layer_norm, vectors), self._is_token)
 
+    def _token_table(self):
+        layer, (name, values) = self.encoder.embeddings, super()._token_table()
+        return name, values + array(layer.token_embeddings_difference) if layer.has_difference else values
+
     def _attention_bias(self):
         """Returns the bias of padding, `[B, 1, S, S]`. Padding attends to all columns alike."""
         graph = self.graph

@@ -1,16 +1,21 @@
 """Vectors of texts, trained and scored on pairs, triplets, scores or labels.
 
-entry.py          what checkpoints and exports must know of the task
-model.py          SentenceEncoder: a vector for each text
-whole_batch.py    the base class of models whose loss needs all texts of a batch
-losses.py         losses over the vectors of a whole batch
-cached_batch.py   their training step on several devices or in several parts
-signatures.py     the signatures of its SavedModels, and of those of encoders
-onnx.py           its models as ONNX operations
-examples.py       columns of texts with scores or labels
-answers.py        vectors, from the outputs of a server
-scores.py         retrieval and similarity scores
-task.py           the task for `SentenceEncoder`
-loaded.py         further methods of its loaded exports
-start.py          how such a model starts from a checkpoint of another kind
+entry.py                what checkpoints and exports must know of the task
+model.py                SentenceEncoder: a vector for each text
+whole_batch.py          the base class of models whose loss needs all texts of a batch
+loss_table.py           the losses by name, and what each needs
+losses.py               losses over the vectors of a whole batch
+contrastive_losses.py   losses for pairs that are similar or not
+teacher_losses.py       losses that learn from the scores of a teacher, or from a guide
+mixed_loss.py           the loss of a batch that is from one of several data sets
+cached_batch.py         their training step on several devices or in several parts
+signatures.py           the signatures of its SavedModels, and of those of encoders
+onnx.py                 its models as ONNX operations
+examples.py             columns of texts with scores or labels; several data sets
+answers.py              vectors, from the outputs of a server
+scores.py               retrieval and similarity scores
+teachers.py             computes what a loss learns from another model
+task.py                 the task for `SentenceEncoder`; what it shares with that of ranking
+loaded.py               further methods of its loaded exports
+start.py                how such a model starts from a checkpoint of another kind
 """

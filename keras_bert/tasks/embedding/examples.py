@@ -8,7 +8,8 @@ from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.held_out import part_of
 
-PAIRS, SCORES, LABELS, TEXTS = "pairs", "scores", "labels", "texts"
+PAIRS, SCORES, LISTS, LABELS, TEXTS = "pairs", "scores", "lists of scores", "labels", "texts"
+PROPORTIONAL, ROUND_ROBIN = "proportional", "round_robin"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +19,9 @@ class SentenceExamples:
     Attributes:
         columns: C lists of N texts. With C >= 2 the first is the anchor, the second its positive, and the others are
             hard negatives.
-        scores: N numbers, how similar the two texts of a pair are; or None.
+        scores: N numbers, how similar the two texts of a pair are. With C > 2, N lists: the scores of all texts but the
+            anchor, such as those of a teacher; or the margins, by how much the positive exceeds each hard negative. Or
+            None.
         labels: N labels of single texts; or None.
         source: the origin of the examples, for messages.
         weights: N weights for training, 0 or more; or None.
@@ -53,17 +56,58 @@ class SentenceExamples:
                 raise InputError(
                     f"{self.source}: the texts of example {number} must not be empty. Received: {empty!r:.100}"
                 )
-        if self.scores is not None and len(self.columns) != 2:
-            raise InputError(f"{self.source}: scores belong to pairs of texts. Received: {len(self.columns)} columns")
+        if self.scores is not None and len(self.columns) == 1:
+            raise InputError(f"{self.source}: scores belong to pairs of texts. Received: 1 column")
         if self.labels is not None and len(self.columns) != 1:
             raise InputError(f"{self.source}: labels belong to single texts. Received: {len(self.columns)} columns")
-        for name in ("scores", "weights"):
+        if self.scores is not None and len(self.columns) > 2:
+            self._check_lists()
+        for name in ("weights",) if self.kind == LISTS else ("scores", "weights"):
             for number, value in enumerate(getattr(self, name) or (), start=1):
                 if not is_float32(value) or (name == "weights" and value < 0):
                     raise InputError(
                         f"{self.source}: the {name[:-1]} of example {number} must be a number"
                         f"{' of 0 or more' if name == 'weights' else ''}. Received: {value!r:.100}"
                     )
+
+    def _check_lists(self) -> None:
+        """Makes a list of each example's scores; a single margin may be a number. Raises `InputError`."""
+        num_texts = len(self.columns) - 1
+        lists = [list(scores) if isinstance(scores, Sequence) else [scores] for scores in self.scores or ()]
+        for number, scores in enumerate(lists, start=1):
+            if len(scores) not in (num_texts, num_texts - 1) or not all(map(is_float32, scores)):
+                raise InputError(
+                    f"{self.source}: the scores of example {number} must be {num_texts} numbers, one for each text "
+                    f"after the first, or {num_texts - 1} margins. Received: {self.scores[number - 1]!r:.100}"
+                )
+            if len(scores) != len(lists[0]):
+                raise InputError(
+                    f"{self.source}: all examples must have scores, or all margins. Received: {len(lists[0])} numbers "
+                    f"in example 1, {len(scores)} in example {number}"
+                )
+        object.__setattr__(self, "scores", lists)
+
+    def check_for(self, loss: str, kinds: Sequence[str], fewest_texts: int, has_teacher: bool) -> None:
+        """Raises `InputError` unless a loss can learn from the examples.
+
+        Args:
+            loss: its name, for messages.
+            kinds: the kinds of examples that it learns from.
+            fewest_texts: the smallest number C of texts in an example.
+            has_teacher: whether a teacher computes the scores of pairs.
+        """
+        if has_teacher and self.kind == LISTS:
+            raise InputError(
+                f"{self.source}: {loss} has a teacher, and the examples have scores. Leave one of them out."
+            )
+        kind = LISTS if has_teacher and self.kind == PAIRS and LISTS in kinds else self.kind
+        if kind in kinds and len(self.columns) >= fewest_texts:
+            return
+        advice = ". Give the scores of a teacher, or the teacher itself" if LISTS in kinds else ""
+        raise InputError(
+            f"{self.source}: {loss} learns from {' or '.join(kinds)}, with {fewest_texts} texts or more in an example. "
+            f"Received: {self.kind}, with {len(self.columns)}{advice}"
+        )
 
     def __len__(self):
         return len(self.columns[0])
@@ -75,9 +119,58 @@ class SentenceExamples:
 
     @property
     def kind(self) -> str:
-        """What can be learnt from the examples: `PAIRS`, `SCORES`, `LABELS`, or nothing from `TEXTS`."""
+        """What can be learnt from the examples: `PAIRS`, `SCORES`, `LISTS`, `LABELS`, or nothing from `TEXTS`."""
         if self.scores is not None:
-            return SCORES
+            return SCORES if len(self.columns) == 2 else LISTS
         if self.labels is not None:
             return LABELS
         return PAIRS if len(self.columns) > 1 else TEXTS
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether an example is a query and the texts that may answer it."""
+        return self.kind in (PAIRS, LISTS)
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSets:
+    """Several data sets for one training. Each batch is of one of them, and has its loss.
+
+    Attributes:
+        parts: the data sets. Each has its `loss`, or that of its kind.
+        sampler: `proportional`: an epoch has all batches of all data sets in random order. `round_robin`: the data sets
+            take turns, and an epoch ends with the smallest one.
+
+    Raises:
+        InputError: there is no data set, or the sampler is unknown.
+
+    Reference: sentence-transformers `MultiDatasetBatchSamplers`.
+    """
+
+    parts: Sequence[SentenceExamples]
+    sampler: str = PROPORTIONAL
+    source = "the data sets"
+    weights = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "parts", tuple(self.parts))
+        if not self.parts or not all(isinstance(part, SentenceExamples) for part in self.parts):
+            raise InputError(f"DataSets takes one or more SentenceExamples. Received: {self.parts!r:.100}")
+        if self.sampler not in (PROPORTIONAL, ROUND_ROBIN):
+            raise InputError(f"sampler must be {PROPORTIONAL} or {ROUND_ROBIN}. Received: {self.sampler!r:.100}")
+
+    def __len__(self):
+        return sum(map(len, self.parts))
+
+    def part(self, first: int, stop: int) -> "DataSets":
+        raise InputError("Several data sets have no validation_split. Give validation_data.")
+
+    @property
+    def kind(self) -> str:
+        """The kind of the first data set, which decides what is evaluated."""
+        return self.parts[0].kind
+
+
+def data_sets_of(examples: SentenceExamples | DataSets) -> Sequence[SentenceExamples]:
+    """Returns several data sets, or a list of one."""
+    return examples.parts if isinstance(examples, DataSets) else [examples]

@@ -7,15 +7,16 @@ second its positive, and the others are hard negatives.
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from keras import ops
 
 from keras_bert.layers.text_pooling import unit_length
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES, SentenceExamples
+from keras_bert.tasks.embedding.loss_table import LOSSES, loss_of_name
 
-PAIRS, SCORES, LABELS = "pairs", "scores", "labels"
-_FAR = -1e12  # added to what a softmax must not select
+_FAR = -1e12  # the score of what a softmax must not select
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,19 +24,32 @@ class EmbeddingLoss:
     """The interface of the losses.
 
     Attributes:
-        learns_from: what the examples must have: `PAIRS` of similar texts, pairs with `SCORES`, or texts with `LABELS`.
+        learns_from: what the examples must have: `PAIRS` of similar texts, pairs with `SCORES`, `LISTS` of scores, or
+            texts with `LABELS`.
         fewest_texts: the smallest number C of texts in an example.
+        teacher: a model that computes labels before training, or its folder; None if the examples have them.
+        teaches_vectors: whether the labels are the teacher's vectors, float `[B, C, G]`, instead of its scores.
     """
 
     learns_from: ClassVar[str]
     fewest_texts: ClassVar[int] = 2
+    teacher: ClassVar[Any] = None
+    teaches_vectors: ClassVar[bool] = False
+
+    def check(self, examples: SentenceExamples, model: Any) -> None:
+        """Raises `InputError` unless a model can learn from the examples."""
+        examples.check_for(type(self).__name__, [self.learns_from], self.fewest_texts, self.teacher is not None)
+
+    def label_shape(self, examples: SentenceExamples) -> tuple[int, ...] | None:
+        """Returns the shape of one example's labels; None if there are none."""
+        return None if self.learns_from == PAIRS else ()
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         """Returns the mean loss of a batch, a scalar tensor.
 
         Args:
             vectors: float32 `[B, C, D]`, of any length.
-            labels: `[B]`: scores as float, or label ids as int.
+            labels: `[B]`: scores as float, or label ids as int; `[B, C - 1]` for lists of scores.
             text_numbers: int `[B, C]`; equal texts have equal numbers. None: all texts differ.
             weights: float `[B]`, the weights of the examples; None for 1.
         """
@@ -67,13 +81,17 @@ class InBatchNegatives(EmbeddingLoss):
     def __post_init__(self):
         _check_above_0(temperature=self.temperature)
 
+    def check(self, examples: SentenceExamples, model: Any) -> None:
+        super().check(examples, model)
+        if len(set(examples.columns[0])) < 2:
+            raise InputError(f"{examples.source}: in-batch negatives need two different anchors or more. Received: one")
+
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         units = unit_length(vectors)
         num_examples = ops.shape(units)[0]
-        anchors = units[:, 0]
-        # All positives, then all first hard negatives, and so on: `[B * (C - 1), D]`.
-        candidates = ops.reshape(ops.swapaxes(units[:, 1:], 0, 1), (-1, units.shape[-1]))
-        scores = ops.matmul(anchors, ops.transpose(candidates)) / self.temperature  # [B, B * (C - 1)]
+        scores = (
+            ops.matmul(units[:, 0], ops.transpose(_stacked_candidates(units))) / self.temperature
+        )  # [B, B * (C - 1)]
         if text_numbers is not None:
             scores += _FAR * ops.cast(_equal_texts(text_numbers), scores.dtype)
         right = ops.arange(num_examples)
@@ -103,13 +121,35 @@ class CoSENT(EmbeddingLoss):
         _check_above_0(temperature=self.temperature)
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
-        cosines = _cosines(vectors) / self.temperature
-        differences = cosines[:, None] - cosines[None, :]  # above 0 where the order is wrong
+        found = self._similarities(vectors) / self.temperature
+        differences = found[:, None] - found[None, :]  # above 0 where the order is wrong
         matters = labels[:, None] < labels[None, :]
         if weights is not None:  # an example of weight 0 fills up a batch
             matters = ops.logical_and(matters, ops.logical_and(weights[:, None] > 0, weights[None, :] > 0))
         differences = ops.reshape(ops.where(matters, differences, _FAR), (-1,))
         return ops.logsumexp(ops.concatenate([ops.zeros_like(differences[:1]), differences]))
+
+    def _similarities(self, vectors):
+        return _cosines(vectors)
+
+
+@dataclasses.dataclass(frozen=True)
+class AnglE(CoSENT):
+    """As `CoSENT`, with the angle of complex vectors instead of the cosine: its gradient does not vanish near 1.
+
+    The first half of a vector is its real part, and the second half its imaginary part.
+
+    Args and errors are those of `CoSENT`.
+
+    Reference: Li and Li, 2023, arXiv 2309.12871; sentence-transformers `AnglELoss`.
+    """
+
+    def _similarities(self, vectors):
+        size = vectors.shape[-1]
+        units = ops.pad(unit_length(vectors), ((0, 0), (0, 0), (0, size % 2)))
+        real, imaginary = ops.split(units, 2, axis=-1)
+        sines = ops.sum(imaginary[:, 0] * real[:, 1] - real[:, 0] * imaginary[:, 1], axis=-1)
+        return ops.abs(ops.sum(units[:, 0] * units[:, 1], axis=-1) + sines)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +160,15 @@ class CosineRegression(EmbeddingLoss):
     """
 
     learns_from = SCORES
+
+    def check(self, examples: SentenceExamples, model: Any) -> None:
+        super().check(examples, model)
+        wrong = next((score for score in examples.scores or () if not -1 <= score <= 1), None)
+        if wrong is not None:
+            raise InputError(
+                f"{examples.source}: a cosine is between -1 and 1, so the scores must be, too. Received: {wrong}. "
+                "Divide scores from 0 to 5 by 5, or use the loss CoSENT."
+            )
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         return _mean(ops.square(_cosines(vectors) - ops.cast(labels, vectors.dtype)), weights)
@@ -175,23 +224,32 @@ class LabelTriplets(EmbeddingLoss):
         _check_above_0(margin=self.margin)
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
-        vectors = vectors[:, 0]
-        squares = ops.sum(ops.square(vectors), axis=-1)
-        distances = squares[:, None] - 2 * ops.matmul(vectors, ops.transpose(vectors)) + squares[None, :]
-        # Only positive numbers have a finite gradient of the square root.
-        is_positive = distances > 0
-        distances = ops.where(is_positive, ops.sqrt(ops.where(is_positive, distances, 1.0)), 0.0)
-        is_same = labels[:, None] == labels[None, :]
-        is_other = ops.logical_not(is_same)
-        is_pair = ops.logical_and(is_same, ops.logical_not(ops.eye(ops.shape(vectors)[0], dtype="bool")))
-        if weights is not None:
-            counts = ops.logical_and(weights[:, None] > 0, weights[None, :] > 0)
-            is_pair, is_other = ops.logical_and(is_pair, counts), ops.logical_and(is_other, counts)
+        distances = _distances(vectors[:, 0])
+        is_pair, is_other = _same_and_other(labels, weights)
         # [anchor, positive, negative]
         losses = ops.relu(distances[:, :, None] - distances[:, None, :] + self.margin)
         losses = ops.where(ops.logical_and(is_pair[:, :, None], is_other[:, None, :]), losses, 0.0)
         num_positive = ops.sum(ops.cast(losses > 1e-16, losses.dtype))
         return ops.sum(losses) / ops.maximum(num_positive, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchHardTriplet(LabelTriplets):
+    """As `LabelTriplets`, for one triplet of each text: the farthest text of its label and the nearest of another.
+
+    Args and errors are those of `LabelTriplets`.
+
+    Reference: Hermans et al., 2017, arXiv 1703.07737, "batch hard"; sentence-transformers `BatchHardTripletLoss`.
+    """
+
+    def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
+        distances = _distances(vectors[:, 0])
+        is_pair, is_other = _same_and_other(labels, weights)
+        farthest = ops.max(ops.where(is_pair, distances, 0.0), axis=1)
+        # As in sentence-transformers, a text without another label has the negative at the largest distance.
+        counted = distances if weights is None else ops.where(weights[None, :] > 0, distances, 0.0)
+        others = ops.where(is_other, distances, distances + ops.max(counted, axis=1, keepdims=True))
+        return _mean(ops.relu(farthest - ops.min(others, axis=1) + self.margin), weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,6 +282,25 @@ class Matryoshka(EmbeddingLoss):
     def fewest_texts(self):
         return self.loss.fewest_texts
 
+    @property
+    def teacher(self):
+        return self.loss.teacher
+
+    @property
+    def teaches_vectors(self):
+        return self.loss.teaches_vectors
+
+    def label_shape(self, examples: SentenceExamples) -> tuple[int, ...] | None:
+        return self.loss.label_shape(examples)
+
+    def check(self, examples: SentenceExamples, model: Any) -> None:
+        self.loss.check(examples, model)
+        if max(self.dimensions) > model.embedding_size:
+            raise InputError(
+                f"Matryoshka dimensions must be at most {model.embedding_size}, the size of the vectors. Received: "
+                f"{max(self.dimensions)}"
+            )
+
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         prefixes = [unit_length(vectors[..., :number]) for number in self.dimensions]
         return sum(self.loss(prefix, labels, text_numbers, weights) for prefix in prefixes)
@@ -231,11 +308,7 @@ class Matryoshka(EmbeddingLoss):
 
 def as_loss(loss: EmbeddingLoss | str | None) -> EmbeddingLoss | None:
     """Returns a loss by its name in `LOSSES`; a loss or None is returned as it is. Raises `InputError`."""
-    if loss is None or isinstance(loss, EmbeddingLoss):
-        return loss
-    if loss not in LOSSES:
-        raise InputError(f"loss must be an EmbeddingLoss or one of: {', '.join(LOSSES)}. Received: {loss!r}")
-    return LOSSES[loss]()
+    return loss if loss is None or isinstance(loss, EmbeddingLoss) else loss_of_name(LOSSES, "an EmbeddingLoss", loss)()
 
 
 def _check_above_0(**numbers: float) -> None:
@@ -252,6 +325,34 @@ def _cosines(vectors):
 def _cross_entropy(scores, right):
     """Returns the cross-entropy `[B]` of the columns `right`, int `[B]`, of scores `[B, columns]`."""
     return ops.logsumexp(scores, axis=-1) - ops.take_along_axis(scores, right[:, None], axis=-1)[:, 0]
+
+
+def _stacked_candidates(vectors):
+    """Returns all positives, then all first hard negatives, and so on: `[B * (C - 1), D]` of `[B, C, D]`."""
+    return ops.reshape(ops.swapaxes(vectors[:, 1:], 0, 1), (-1, ops.shape(vectors)[-1]))
+
+
+def _distances(vectors):
+    """Returns the Euclidean distances of all vectors `[B, D]`, `[B, B]`."""
+    squares = ops.sum(ops.square(vectors), axis=-1)
+    distances = squares[:, None] - 2 * ops.matmul(vectors, ops.transpose(vectors)) + squares[None, :]
+    # Only positive numbers have a finite gradient of the square root.
+    is_positive = distances > 0
+    return ops.where(is_positive, ops.sqrt(ops.where(is_positive, distances, 1.0)), 0.0)
+
+
+def _same_and_other(labels, weights):
+    """Returns which texts have the label of another text, itself excepted, and which have another, bool `[B, B]`.
+
+    Examples of weight 0 are neither.
+    """
+    is_same = labels[:, None] == labels[None, :]
+    is_other = ops.logical_not(is_same)
+    is_pair = ops.logical_and(is_same, ops.logical_not(ops.eye(ops.shape(labels)[0], dtype="bool")))
+    if weights is None:
+        return is_pair, is_other
+    counts = ops.logical_and(weights[:, None] > 0, weights[None, :] > 0)
+    return ops.logical_and(is_pair, counts), ops.logical_and(is_other, counts)
 
 
 def _equal_texts(numbers):
@@ -272,11 +373,4 @@ def _mean(losses, weights):
     return ops.divide_no_nan(ops.sum(losses * weights), ops.sum(weights))
 
 
-LOSSES = {
-    "in_batch_negatives": InBatchNegatives,
-    "cosent": CoSENT,
-    "cosine": CosineRegression,
-    "triplet": Triplet,
-    "label_triplets": LabelTriplets,
-}
 DEFAULT_LOSSES = {PAIRS: InBatchNegatives(), SCORES: CoSENT(), LABELS: LabelTriplets()}

@@ -14,6 +14,7 @@ from keras_bert.models.losses import LossTerm
 from keras_bert.models.task_model import check_doc_stride
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES
 from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
 from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
 
@@ -33,6 +34,7 @@ class SentenceEncoder(WholeBatchModel):
         encoder.fit((questions, answers, wrong))       # the same with hard negatives
         encoder.fit((texts, second_texts), scores)     # CoSENT
         encoder.fit(texts, labels)                     # LabelTriplets
+        encoder.fit((questions, answers, wrong), loss=MarginMSE(teacher=a_cross_encoder))
         encoder.fit((questions, answers), loss=Matryoshka(InBatchNegatives(), [384, 128]))
 
     The loss of a batch is that of all its texts together, on one device or several. With
@@ -68,6 +70,7 @@ class SentenceEncoder(WholeBatchModel):
 
     kind = "SentenceEncoder"
     can_be_static = True
+    as_loss = staticmethod(as_loss)
     metrics_refusal = "SentenceEncoder has no metrics in training. Its scores are those of evaluate(texts)."
     earlier_arguments = {"keeps_order": False}
 
@@ -91,8 +94,6 @@ class SentenceEncoder(WholeBatchModel):
         self.max_seq_length = max_seq_length
         self.doc_stride = check_doc_stride(doc_stride)
         self._check_arguments()
-        self.loss_choice: EmbeddingLoss | None = None
-        self._loss_of_examples: EmbeddingLoss | None = None
         self._check_static(pooling)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         if not self.is_static:
@@ -186,10 +187,6 @@ class SentenceEncoder(WholeBatchModel):
             on_progress=on_progress,
         )
 
-    def _set_loss(self, loss: Any, loss_weights: Any) -> None:
-        super()._set_loss(None, loss_weights)
-        self.loss_choice = as_loss(loss) or self.loss_choice
-
     def fit(
         self,
         x: Any = None,
@@ -218,28 +215,24 @@ class SentenceEncoder(WholeBatchModel):
         """Trains on texts or on features. Arguments that are not listed are those of `TaskModel.fit`.
 
         Features are `[B, C, S]`. Beside them the dictionary may hold `label_ids`, `[B]`: scores or the numbers of
-        labels; and `text_numbers`, int `[B, C]`, which are equal for equal texts.
+        labels, or `[B, C - 1]`: lists of scores; and `text_numbers`, int `[B, C]`, which are equal for equal texts.
 
         Args:
-            x, y: texts, pairs, triplets, scores and labels as in the description of the class; or features.
+            x, y: texts, pairs, triplets, scores and labels as in the description of the class; or features; or
+                `SentenceExamples`; or several data sets, `DataSets`, each with its loss.
             loss: as for `compile`.
 
         Raises:
             InputError: as `TaskModel.fit`, or the loss is unknown.
         """
         given = dict(locals())
-        if given.pop("loss") is not None:
-            self.loss_choice = as_loss(loss)
+        self.choose_loss(given.pop("loss"))
         return self._fit(given)
 
     @property
     def embedding_loss(self) -> EmbeddingLoss:
         """The loss that the model is trained with."""
         return self.loss_choice or self._loss_of_examples or InBatchNegatives()
-
-    def set_loss_of_examples(self, loss: EmbeddingLoss) -> None:
-        """Sets the loss that is used when the user has chosen none."""
-        self._loss_of_examples = loss
 
     def loss_term(self, vectors: Any, labels: Any, text_numbers: Any, weights: Any) -> LossTerm:
         """Returns the loss of a whole batch; the arguments are those of `EmbeddingLoss.__call__`."""
@@ -250,9 +243,9 @@ class SentenceEncoder(WholeBatchModel):
                 f"{type(loss).__name__} needs {loss.fewest_texts} texts in each example or more. Received: "
                 f"{vectors.shape[1]}"
             )
-        if labels is None and loss.learns_from != "pairs":
+        if labels is None and (loss.learns_from != PAIRS or loss.teacher is not None):
             raise InputError(f"{type(loss).__name__} learns from {loss.learns_from}. Received: none. Give them as y.")
-        if labels is not None:
+        if loss.learns_from in (SCORES, LABELS):
             labels = ops.reshape(labels, (-1,))
         count = ops.cast(ops.shape(vectors)[0], vectors.dtype)
         total = count if weights is None else ops.sum(weights)

@@ -1,17 +1,30 @@
 """Pairs, triplets, scored pairs and labelled texts, for `SentenceEncoder`."""
 
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.records.mixed_rows import MixedRows
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification.report import write_regression_report
-from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES, TEXTS, SentenceExamples
+from keras_bert.tasks.embedding.examples import (
+    LABELS,
+    LISTS,
+    PAIRS,
+    ROUND_ROBIN,
+    SCORES,
+    TEXTS,
+    DataSets,
+    SentenceExamples,
+    data_sets_of,
+)
 from keras_bert.tasks.embedding.scores import (
     cosines_of_pairs,
     label_scores,
@@ -19,13 +32,93 @@ from keras_bert.tasks.embedding.scores import (
     pair_scores,
     similarity_scores,
 )
+from keras_bert.tasks.prediction import Calls
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
-MAIN_SCORES = {PAIRS: "ndcg@10", SCORES: "spearman", LABELS: "neighbour_accuracy"}
+MAIN_SCORES = {PAIRS: "ndcg@10", LISTS: "ndcg@10", SCORES: "spearman", LABELS: "neighbour_accuracy"}
 
 
-class EmbeddingTask(TextTask):
+class SentenceTask(TextTask):
+    """A task on `SentenceExamples`, whose model is a `ChosenLoss`: it chooses losses, mixes data sets, asks teachers.
+
+    Attributes:
+        main_scores: the kind of examples -> `main_score`.
+        losses: the losses to train with, one for each data set.
+    """
+
+    scores_texts = True
+    main_scores: Mapping[str, str]
+    losses: Sequence[Any] = ()
+
+    def default_loss(self, kind: str) -> Any:
+        """Returns the loss of examples of a kind that name none; None if there is none."""
+        raise NotImplementedError
+
+    def mixed_loss(self, examples: DataSets) -> Any:
+        """Returns one loss for `losses`, those of several data sets."""
+        raise NotImplementedError
+
+    def check_kind(self, examples: SentenceExamples) -> None:
+        """Raises `InputError` if no loss can learn from the examples."""
+
+    def rows_of(self, examples: SentenceExamples, max_seq_length: int | None = None) -> ExampleRows:
+        """Returns the rows of one data set; the arguments are those of `rows`."""
+        raise NotImplementedError
+
+    def before_training(self, examples: SentenceExamples | DataSets) -> None:
+        """Chooses the loss, and checks that it can learn from the examples."""
+        self.main_score = self.main_scores.get(examples.kind, self.main_score)
+        forget_traces(self.model)
+        chosen, is_mixed = self.model.loss_choice, isinstance(examples, DataSets)
+        if is_mixed and chosen is not None:
+            raise InputError(
+                f"Each data set has its own loss, but the model was given {chosen}. Name the losses in the data sets, "
+                "and set model.loss_choice = None."
+            )
+        self.losses = [self._loss(part) for part in data_sets_of(examples)]
+        self.model.set_loss_of_examples(self.mixed_loss(examples) if is_mixed else self.losses[0])
+
+    def _loss(self, examples: SentenceExamples) -> Any:
+        self.check_kind(examples)
+        loss = self.model.loss_choice or self.model.as_loss(examples.loss) or self.default_loss(examples.kind)
+        if loss is None:
+            raise InputError(
+                f"{examples.source}: there is no loss, and for {examples.kind} one must be named, such as "
+                "loss='margin_mse'."
+            )
+        loss.check(examples, self.model)
+        return loss
+
+    def rows(self, examples: SentenceExamples | DataSets, max_seq_length: int | None = None) -> ExampleRows:
+        if not isinstance(examples, DataSets):
+            return self.rows_of(examples, max_seq_length)
+        parts = [self.rows_of(part, max_seq_length) for part in examples.parts]
+        rows: Any = MixedRows(tuple(part.rows for part in parts), examples.sampler == ROUND_ROBIN)
+        return ExampleRows(rows, [note for part in parts for note in part.notes])
+
+    def taught(
+        self, rows: Any, examples: Any, batch_size: int, kept: Callable = lambda name, compute: compute()
+    ) -> Any:
+        is_mixed = isinstance(examples, DataSets)
+        found = list(rows.parts if is_mixed else [rows])
+        for number, (part, loss) in enumerate(zip(data_sets_of(examples), self.losses, strict=False)):
+            if loss.teacher is not None:
+                # Only now, because it imports the functions that import this module.
+                from keras_bert.tasks.embedding.teachers import teacher_labels
+
+                arguments = loss.teacher, part, loss.teaches_vectors, batch_size
+                labels = kept(f"teacher_labels_{number + 1}", functools.partial(teacher_labels, *arguments))
+                found[number] = found[number].with_labels(**{features.LABEL_IDS: labels})
+        return dataclasses.replace(rows, parts=tuple(found)) if is_mixed else found[0]
+
+    def outputs(self, rows: Any, batch_size: int = 32, verbose="auto", calls: Calls | None = None) -> Any:
+        if isinstance(rows, MixedRows):
+            raise InputError("Several data sets are for training. Evaluate and predict them one by one.")
+        return super().outputs(rows, batch_size, verbose, calls)
+
+
+class EmbeddingTask(SentenceTask):
     """Texts -> vectors.
 
     `x` is N texts, or a tuple of two or more columns of N texts: anchors, positives and hard negatives. `y` is None
@@ -35,46 +128,30 @@ class EmbeddingTask(TextTask):
 
     name = "embedding"
     main_score = "spearman"
+    main_scores = MAIN_SCORES
 
-    def examples(self, x, y=None, sample_weight=None) -> SentenceExamples:
+    def examples(self, x, y=None, sample_weight=None) -> SentenceExamples | DataSets:
         return examples_of_columns(x, y, sample_weight)
 
-    def before_training(self, examples: SentenceExamples) -> None:
-        """Chooses the loss, and checks that it can learn from the examples."""
+    def default_loss(self, kind: str) -> Any:
         # Only now, because it takes seconds, and predictions of loaded exports do without it.
-        from keras_bert.tasks.embedding.losses import DEFAULT_LOSSES, CosineRegression, InBatchNegatives, Matryoshka
+        from keras_bert.tasks.embedding.losses import DEFAULT_LOSSES
 
+        return DEFAULT_LOSSES.get(kind)
+
+    def mixed_loss(self, examples: DataSets) -> Any:
+        from keras_bert.tasks.embedding.mixed_loss import MixedLoss
+
+        return MixedLoss.of(self.losses, examples)
+
+    def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind == TEXTS:
             raise InputError(
                 f"{examples.source}: there is nothing to learn from single texts. Give pairs (texts, second_texts), "
                 "pairs with scores, or texts with labels."
             )
-        self.main_score = MAIN_SCORES[examples.kind]
-        self.model.set_loss_of_examples(examples.loss or DEFAULT_LOSSES[examples.kind])
-        forget_traces(self.model)
-        loss = self.model.embedding_loss
-        inner = loss.loss if isinstance(loss, Matryoshka) else loss
-        name = type(inner).__name__ if inner is loss else f"Matryoshka({type(inner).__name__})"
-        if loss.learns_from != examples.kind or len(examples.columns) < loss.fewest_texts:
-            raise InputError(
-                f"{examples.source}: {name} learns from {loss.learns_from}, with {loss.fewest_texts} texts or "
-                f"more in an example. Received: {examples.kind}, with {len(examples.columns)}"
-            )
-        if isinstance(loss, Matryoshka) and max(loss.dimensions) > self.model.embedding_size:
-            raise InputError(
-                f"Matryoshka dimensions must be at most {self.model.embedding_size}, the size of the vectors. "
-                f"Received: {max(loss.dimensions)}"
-            )
-        if isinstance(inner, CosineRegression) and not all(-1 <= score <= 1 for score in examples.scores):
-            wrong = next(score for score in examples.scores if not -1 <= score <= 1)
-            raise InputError(
-                f"{examples.source}: a cosine is between -1 and 1, so the scores must be, too. Received: {wrong}. "
-                "Divide scores from 0 to 5 by 5, or use the loss CoSENT."
-            )
-        if isinstance(inner, InBatchNegatives) and len(set(examples.columns[0])) < 2:
-            raise InputError(f"{examples.source}: in-batch negatives need two different anchors or more. Received: one")
 
-    def rows(self, examples: SentenceExamples, max_seq_length: int | None = None) -> ExampleRows:
+    def rows_of(self, examples: SentenceExamples, max_seq_length: int | None = None) -> ExampleRows:
         length = self.checked_length(self.model.max_seq_length if max_seq_length is None else max_seq_length)
         prefixes = self._prefixes(examples)
         lists = zip(*examples.columns, strict=True)
@@ -83,7 +160,7 @@ class EmbeddingTask(TextTask):
         rows = dataclasses.replace(rows, rows_per_example=len(examples.columns))
         notes = self._notes_of_cuts(examples, is_cut, length)
         equal = sum(len(set(texts)) < len(texts) for texts in zip(*examples.columns, strict=True))
-        if examples.kind == PAIRS and equal:
+        if examples.is_ranked and equal:
             notes.append(f"{examples.source}: in {equal} of {len(examples)} examples two texts are equal")
         return ExampleRows(self._with_labels(rows, self._labels(examples), examples.weights), notes)
 
@@ -101,7 +178,7 @@ class EmbeddingTask(TextTask):
     def _prefixes(self, examples: SentenceExamples) -> list[str]:
         """Returns the prompt of each column: in pairs, anchors are queries and the other texts are documents."""
         prompt, prompt_for = self.model.prompt, self.model.prompt_for
-        if examples.kind != PAIRS:
+        if not examples.is_ranked:
             return [prompt()] * len(examples.columns)
         return [prompt(prompt_for("query")), *[prompt(prompt_for("document"))] * (len(examples.columns) - 1)]
 
@@ -114,7 +191,7 @@ class EmbeddingTask(TextTask):
             return similarity_scores(cosines_of_pairs(answers), examples.scores)
         if examples.kind == LABELS:
             return label_scores(answers, examples.labels, is_worst)
-        if examples.kind == PAIRS:
+        if examples.is_ranked:
             return pair_scores(examples.columns, answers, is_worst)
         raise InputError(f"{examples.source}: single texts without labels have no scores.")
 
@@ -131,7 +208,7 @@ class EmbeddingTask(TextTask):
         write_text(
             os.path.join(folder, "report.txt"), aligned(["score", "value"], [list(item) for item in scores.items()])
         )
-        if examples.kind == PAIRS:
+        if examples.is_ranked:
             anchors, positives = examples.columns[:2]
             rows = zip(anchors, positives, nearest_by_cosine(vectors[:, 0], vectors[:, 1]), strict=True)
             misses = [[anchor, text, positives[found]] for anchor, text, found in rows if positives[found] != text]
@@ -146,8 +223,15 @@ class EmbeddingTask(TextTask):
             write_numbers(os.path.join(folder, f"{name}_results.tsv"), cosines[:, None])
 
 
-def examples_of_columns(x, y=None, sample_weight=None) -> SentenceExamples:
-    """Returns examples of one column of texts, or of a tuple of columns; `y` are labels or scores."""
+def examples_of_columns(x, y=None, sample_weight=None) -> SentenceExamples | DataSets:
+    """Returns examples of one column of texts, or of a tuple of columns; `y` are labels or scores.
+
+    `SentenceExamples` and `DataSets` are returned as they are.
+    """
+    if isinstance(x, SentenceExamples | DataSets):
+        if y is not None or sample_weight is not None:
+            raise InputError(f"{type(x).__name__} has its own labels and weights. Leave y and sample_weight out.")
+        return x
     columns = x if isinstance(x, tuple) else (x,)
     advice = " Pairs are given as two columns: (texts, second_texts)."
     columns = [as_texts(column, f"text of column {number}", advice) for number, column in enumerate(columns, 1)]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.models.chosen_loss import ChosenLoss
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.prompts import Prompts
 from keras_bert.models.task_model import TaskModel, example_weights
@@ -11,7 +12,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
-class WholeBatchModel(Prompts, TaskModel):
+class WholeBatchModel(Prompts, ChosenLoss, TaskModel):
     """A model that computes a vector for each text of an example, and one loss from all vectors of a batch.
 
     Features are `[..., S]`. Beside them the dictionary may hold `label_ids`, `[B, ...]`; and `text_numbers`, int
@@ -53,10 +54,6 @@ class WholeBatchModel(Prompts, TaskModel):
         results = super().get_metrics_result()
         del results["embedding_loss"]  # the same as "loss"
         return results
-
-    def get_compile_config(self) -> dict[str, Any]:
-        # A loss is chosen anew for each training.
-        return {name: value for name, value in (super().get_compile_config() or {}).items() if name != "loss"}
 
     def _divided_step(self, data) -> None:
         # Each example's loss depends on the texts of the whole batch, on all devices.

@@ -2,6 +2,8 @@
 
 entry.py        what checkpoints and exports must know of the task
 model.py        CrossEncoder: a score for a query and a text
+loss_table.py   its losses by name, and what each needs
+losses.py       losses over the scores of the texts of each query
 signatures.py   the signatures of its SavedModels
 answers.py      ranked texts
 task.py         the task for `CrossEncoder`

@@ -6,23 +6,21 @@ from typing import Any
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.models.chosen_loss import ChosenLoss
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.losses import (
-    LossTerm,
-    binary_accuracy_term,
-    binary_cross_entropy_term,
-    cross_entropy_term,
-)
+from keras_bert.models.losses import LossTerm
 from keras_bert.models.prompts import Prompts
 from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.examples import PAIRS, SCORES
+from keras_bert.tasks.ranking.losses import DEFAULT_LOSSES, RankingLoss, as_ranking_loss
 
 
 @stored_class
-class CrossEncoder(Prompts, SequenceClassifier):
+class CrossEncoder(Prompts, ChosenLoss, SequenceClassifier):
     """A `SequenceClassifier` with one output that scores how well a text answers a query.
 
         model = CrossEncoder.from_pretrained("ms-marco-MiniLM-L6-v2")
@@ -33,6 +31,7 @@ class CrossEncoder(Prompts, SequenceClassifier):
 
         model.fit((queries, texts), relevances)           # 0 or 1, or in between: binary cross-entropy
         model.fit((queries, positives, negatives, ...))   # softmax over the texts of a query; the first is relevant
+        model.fit((queries, texts, ...), scores, loss="lambda_loss")  # a score for each text of a query
 
     Args:
         config: a `BertConfig`.
@@ -56,13 +55,13 @@ class CrossEncoder(Prompts, SequenceClassifier):
     Raises:
         InputError: there is more than one label, another problem type, or the activation is unknown.
 
-    Reference: Nogueira and Cho, 2019, arXiv 1901.04085; sentence-transformers `CrossEncoder`, with the losses
-    `BinaryCrossEntropyLoss` and, for one relevant text, `ListNetLoss`.
+    Reference: Nogueira and Cho, 2019, arXiv 1901.04085; sentence-transformers `CrossEncoder`.
     """
 
     kind = "CrossEncoder"
     loss_names = ("ranking_loss",)
     earlier_arguments = {"activation": "linear"}
+    as_loss = staticmethod(as_ranking_loss)
 
     def __init__(
         self,
@@ -120,19 +119,76 @@ class CrossEncoder(Prompts, SequenceClassifier):
 
         return rank(self, query, texts, top_k, batch_size, prompt)
 
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+        *,
+        max_seq_length: int | None = None,
+        seed: int = 12345,
+        skip_missing: bool = False,
+        teacher: Any = None,
+        terms: Any = None,
+        layer_map: Sequence[int] | None = None,
+        temperature: float = 2.0,
+        learning_rate: float = 5e-5,
+        loss: RankingLoss | str | None = None,
+        **unknown: Any,
+    ) -> Any:
+        """Trains on texts or on features. Arguments that are not listed are those of `TaskModel.fit`.
+
+        Args:
+            x, y: texts and scores as in the description of the class; or features; or `SentenceExamples`; or several
+                data sets, `DataSets`, each with its loss.
+            teacher, terms, layer_map, temperature, learning_rate: as for `SequenceClassifier.fit`; losses such as
+                `RankingMarginMSE` have a teacher of their own.
+            loss: a `RankingLoss`, or its name in `RANKING_LOSSES`. None keeps the loss that was chosen before; without
+                one, the examples select it.
+        """
+        given = dict(locals())
+        for name in ("self", "loss", "unknown", "__class__"):
+            del given[name]
+        self.choose_loss(loss)
+        return super().fit(**given, **unknown)
+
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        weights = example_weights(x, sample_weight)
-        if _is_lists(x):
-            return [cross_entropy_term("ranking_loss", y_pred, _first(y_pred), weights)]
-        return [binary_cross_entropy_term("ranking_loss", y_pred, self._label_ids(x, y), weights)]
+        loss, labels = self._loss_and_labels(x, y, y_pred)
+        return [loss(y_pred, labels, example_weights(x, sample_weight))]
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        weights = example_weights(x, sample_weight)
-        if _is_lists(x):
-            # A tie counts as wrong: a model that scores all texts alike knows nothing.
-            leads = y_pred[:, :1] - ops.max(y_pred[:, 1:], axis=1, keepdims=True)
-            return [binary_accuracy_term("accuracy", leads, ops.ones_like(leads), weights)]
-        return [binary_accuracy_term("accuracy", y_pred, self._label_ids(x, y) > 0.5, weights)]
+        loss, labels = self._loss_and_labels(x, y, y_pred)
+        return [loss.accuracy(y_pred, labels, example_weights(x, sample_weight))]
+
+    def _loss_and_labels(self, x, y, scores) -> tuple[RankingLoss, Any]:
+        """Returns the loss for features, and the labels `[B, T]` of the texts."""
+        is_lists = _is_lists(x)
+        loss = self.loss_choice or self._loss_of_examples
+        if loss is not None and (loss.fewest_texts > 2) != is_lists:
+            if self.loss_choice is not None:
+                shape = "[batch, texts, length]" if loss.fewest_texts > 2 else "[batch, length]"
+                raise InputError(f"{type(loss).__name__} is for features {shape}. Received other ones.")
+            loss = None
+        loss = loss or DEFAULT_LOSSES[PAIRS if is_lists else SCORES]
+        if not is_lists:
+            return loss, self._label_ids(x, y)
+        labels = x.get(features.LABEL_IDS, y)  # `compute_metrics` gives another y to the metrics of Keras
+        if labels is None or len(labels.shape) != 2 or (labels is y and y.shape[-1] != scores.shape[-1]):
+            labels = ops.one_hot(_first(scores), scores.shape[-1])
+        return loss, labels
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         labels = _first(y_pred) if _is_lists(x) else y

@@ -3,16 +3,17 @@
 import dataclasses
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.base import Answered, ExampleRows, TextTask
+from keras_bert.tasks.base import Answered, ExampleRows
 from keras_bert.tasks.classification.scores import regression_scores
-from keras_bert.tasks.embedding.examples import PAIRS, SCORES, SentenceExamples
+from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
 from keras_bert.tasks.embedding.scores import TiedRanking, mean_scores
-from keras_bert.tasks.embedding.task import examples_of_columns, forget_traces
+from keras_bert.tasks.embedding.task import SentenceTask, examples_of_columns
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
@@ -20,36 +21,42 @@ from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
 
 
-class RankingTask(TextTask):
+class RankingTask(SentenceTask):
     """Queries and texts -> scores.
 
     `x` is a tuple of columns of N texts: queries and texts, with `y` as N relevances from 0 to 1; or queries, relevant
-    texts and one or more columns of other texts, without `y`. The scores are the correlations of the model's scores
-    with the relevances, or those of ranking the texts of each query.
+    texts and one or more columns of other texts, without `y` or with a list of scores for each query. The scores are
+    the correlations of the model's scores with the relevances, or those of ranking the texts of each query.
     """
 
     name = "ranking"
     main_score = "mrr@10"
+    main_scores = {SCORES: "spearman", PAIRS: "mrr@10", LISTS: "mrr@10"}
 
-    def examples(self, x, y=None, sample_weight=None) -> SentenceExamples:
+    def examples(self, x, y=None, sample_weight=None) -> SentenceExamples | DataSets:
         examples = examples_of_columns(x, y, sample_weight)
-        if len(examples.columns) < 2:
+        if any(len(part.columns) < 2 for part in data_sets_of(examples)):
             raise InputError("A query and a text are read together. Give two columns or more: (queries, texts).")
         return examples
 
-    def before_training(self, examples: SentenceExamples) -> None:
+    def default_loss(self, kind: str) -> Any:
+        from keras_bert.tasks.ranking.losses import DEFAULT_LOSSES
+
+        return DEFAULT_LOSSES.get(kind)
+
+    def mixed_loss(self, examples: DataSets) -> Any:
+        from keras_bert.tasks.ranking.losses import MixedRankingLoss
+
+        return MixedRankingLoss.of(self.losses, examples)
+
+    def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind == PAIRS and len(examples.columns) < 3:
             raise InputError(
                 f"{examples.source}: there is nothing to rank. Give relevances, fit((queries, texts), relevances), or "
                 "other texts beside the relevant one: fit((queries, texts, others))."
             )
-        wrong = next((score for score in examples.scores or () if not 0 <= score <= 1), None)
-        if wrong is not None:
-            raise InputError(f"{examples.source}: relevances must be between 0 and 1. Received: {wrong}")
-        self.main_score = "spearman" if examples.kind == SCORES else "mrr@10"
-        forget_traces(self.model)
 
-    def rows(
+    def rows_of(
         self, examples: SentenceExamples, max_seq_length: int | None = None, prompt: str | None = None
     ) -> ExampleRows:
         length, num_texts = self.checked_length(max_seq_length or self.model.max_seq_length), len(examples.columns) - 1
@@ -58,8 +65,9 @@ class RankingTask(TextTask):
         texts = (text for _, *texts in zip(*examples.columns, strict=True) for text in texts)
         rows, is_cut, _ = self.text_rows(queries, texts, length)
         rows = dataclasses.replace(rows, rows_per_example=num_texts)
-        # Training on lists has no labels: the first text is the relevant one.
-        relevances = np.zeros(len(examples)) if examples.scores is None else examples.scores
+        relevances = examples.scores
+        if relevances is None:  # the first text of each query is the relevant one
+            relevances = np.tile(np.eye(num_texts)[0], (len(examples), 1))
         rows = self._with_labels(rows, np.asarray(relevances, np.float32), examples.weights)
         return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, length, "rows were"))
 
@@ -88,8 +96,13 @@ class RankingTask(TextTask):
             return {name: found[name] for name in ("spearman", "pearson")}
         if answers.ndim == 1:
             raise InputError(f"{examples.source}: a single text per query has no rank. Give relevances or other texts.")
-        is_relevant = np.arange(answers.shape[1]) == 0
-        rankings = (TiedRanking.of_scores(scores, is_relevant, is_worst) for scores in answers)
+        places = np.arange(answers.shape[1])
+        best = np.zeros(len(answers), int)
+        if examples.kind == LISTS and len(examples.scores[0]) == len(places):  # scores instead of margins
+            best = np.argmax(examples.scores, axis=1)
+        rankings = (
+            TiedRanking.of_scores(*pair, is_worst) for pair in zip(answers, best[:, None] == places, strict=True)
+        )
         return mean_scores([ranking.scores(num_relevant=1, ks=(1,)) for ranking in rankings])
 
     def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
@@ -119,6 +132,6 @@ def rank(
     task = text_task(model)
     texts = list(examples_of_columns((texts,), None).columns[0])
     examples = SentenceExamples([[query] * len(texts), texts], source="the query and its texts")
-    rows = task.rows(examples, prompt=prompt).print_notes().rows
+    rows = task.rows_of(examples, prompt=prompt).print_notes().rows
     scores = task.answers(examples, None, predict_rows(model, rows, batch_size))
     return ranked_texts(scores, texts, top_k)

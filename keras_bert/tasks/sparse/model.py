@@ -71,6 +71,7 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
     """
 
     kind = "SparseEncoder"
+    as_loss = staticmethod(as_splade_loss)
     metrics_refusal = "SparseEncoder has no metrics in training. Its scores are those of evaluate(texts)."
 
     def __init__(
@@ -97,7 +98,6 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         self.prompts, self.default_prompt = dict(prompts or {}), default_prompt
         self.max_seq_length = max_seq_length
         self._check_arguments()
-        self.loss_choice: SpladeLoss | None = None
         self._warm_up: tuple[int, int] | None = None
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
@@ -149,10 +149,6 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         assert self.query_weights is not None
         return np.asarray(keras.ops.convert_to_numpy(self.query_weights.weight), np.float32)
 
-    def _set_loss(self, loss: Any, loss_weights: Any) -> None:
-        super()._set_loss(None, loss_weights)
-        self.loss_choice = as_splade_loss(loss) or self.loss_choice
-
     def fit(
         self,
         x: Any = None,
@@ -195,8 +191,7 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
             InputError: as `TaskModel.fit`, the loss is unknown, or its warm-up has no known end.
         """
         given = dict(locals())
-        if given.pop("loss") is not None:
-            self.loss_choice = as_splade_loss(loss)
+        self.choose_loss(given.pop("loss"))
         if not holds_texts(x):
             self._warm_up = self._updates_of_warm_up(given)
         return self._fit(given)

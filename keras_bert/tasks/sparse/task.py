@@ -29,6 +29,7 @@ class SparseTask(EmbeddingTask):
 
     name = "sparse"
     main_score = "ndcg@10"
+    scores_texts = False
 
     def examples(self, x, y=None, sample_weight=None) -> SparseExamples:
         columns = x if isinstance(x, tuple) else (x,)

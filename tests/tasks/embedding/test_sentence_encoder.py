@@ -19,6 +19,7 @@ from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.losses import CoSENT, InBatchNegatives, Matryoshka
 from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.embedding.teacher_losses import MarginMSE
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -180,7 +181,17 @@ def test_the_examples_select_the_loss_and_the_scores(eagerly, folder):
         (SIMILAR, None, "cosent", "CoSENT learns from scores.*Received: pairs"),
         (SIMILAR, None, Matryoshka(InBatchNegatives(), [9]), "at most 8, the size of the vectors. Received: 9"),
         ((["fox"], ["quick"]), None, None, "two different anchors or more"),
-        ((TEXTS, OTHERS, OTHERS), [1, 2, 3, 4], None, "scores belong to pairs of texts. Received: 3 columns"),
+        ((TEXTS, OTHERS, OTHERS), [1, 2, 3, 4], None, "no loss, and for lists of scores one must be named"),
+        ((TEXTS, OTHERS, OTHERS), [[1, 2], [3, 4], [5], [6, 7]], "margin_mse", "all margins.*2 numbers in .* 1 in ex"),
+        ((TEXTS, OTHERS, OTHERS), [[1, 2], [3, 4], [5, 6], [1, 2, 3]], "margin_mse", "example 4 must be 2 numbers"),
+        ((TEXTS, OTHERS, OTHERS), [[1, 2], [3, 4], [5, "a"], [6, 7]], "margin_mse", "example 3 must be 2 numbers"),
+        ((TEXTS, OTHERS, OTHERS), [1, 2, 3, 4], "distill_kl_div", "a score for each text after the first.*margins"),
+        ((TEXTS, OTHERS, OTHERS), None, "margin_mse", "Received: pairs, with 3. Give the scores of a teacher, or the"),
+        ((TEXTS, OTHERS, OTHERS), [1, 2, 3, 4], MarginMSE(teacher="x"), "has a teacher, and the examples have scores"),
+        (SIMILAR, None, "gist_embed", "GISTEmbed needs a guide"),
+        (SIMILAR, None, "batch_hard_triplet", "BatchHardTriplet learns from labels.*Received: pairs"),
+        (SIMILAR, [0, 1, 0.5, 1], "contrastive", "needs the scores 1, for similar pairs, and 0. Received: 0.5"),
+        (SIMILAR, None, "hinge", "one of: in_batch_negatives, gist_embed, .*batch_hard_triplet. Received: 'hinge'"),
     ],
 )
 def test_examples_that_do_not_fit_are_refused(x, y, loss, message, folder):

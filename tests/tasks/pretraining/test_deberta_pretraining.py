@@ -11,6 +11,8 @@ from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.serving.portable.onnx_engine import OnnxEngine
+from keras_bert.serving.portable.onnx_model import write_onnx
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
@@ -75,6 +77,13 @@ def test_a_stored_discriminator_has_the_sum_of_both_tables(format, tmp_path):
         discriminator = ReplacedTokenDetector.from_pretrained(tmp_path / name)
         np.testing.assert_array_equal(discriminator.encoder.embeddings.token_embeddings, whole)
         np.testing.assert_allclose(discriminator(x), model.discriminator(x), atol=1e-5)
+
+
+def test_an_onnx_file_of_a_discriminator_has_the_sum_of_both_tables(tmp_path):
+    model, x = pretrainer(CONFIG, **HALF).discriminator, records()
+    write_onnx(model, tmp_path / "model.onnx")
+    found = OnnxEngine(tmp_path / "model.onnx").run({name: x[name] for name in model.feature_names})
+    np.testing.assert_allclose(found, model(x), atol=1e-5)
 
 
 @pytest.mark.parametrize("is_folder", [True, pytest.param(False, marks=pytest.mark.slow)])

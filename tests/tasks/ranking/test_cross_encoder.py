@@ -210,9 +210,8 @@ def test_predictions_name_the_best_text_of_each_query(tmp_path):
     assert [float(line.split("\t")[2]) for line in lines[1:]] == pytest.approx([0.3, 0.5])
 
 
-def test_the_best_model_of_pairs_with_relevances_is_chosen_by_their_order(monkeypatch):
-    monkeypatch.setattr("keras_bert.tasks.ranking.task.forget_traces", lambda model: None)
-    task = types.SimpleNamespace(model=None)
+def test_the_best_model_of_pairs_with_relevances_is_chosen_by_their_order(new_model):
+    task = RankingTask(new_model)
     for scores, columns, main_score in (([1.0], 2, "spearman"), (None, 3, "mrr@10")):
-        RankingTask.before_training(task, SentenceExamples([["a"]] * columns, scores))
+        task.before_training(SentenceExamples([["a"]] * columns, scores))
         assert task.main_score == main_score

@@ -56,7 +56,7 @@ def expected_weights(logits, mask, pooling, activation):
     ("family", "pooling", "activation"),
     [
         *[("bert", *choice) for choice in itertools.product(["max", "sum"], ["relu", "log1p_relu"])],
-        *[(family, "max", "relu") for family in ("mobilebert", "albert", "deberta-v2", "modernbert")],
+        *[(family, "max", "relu") for family in ("mobilebert", "albert", "deberta-v2", "modernbert", "eurobert")],
     ],
 )
 def test_weights_are_pooled_from_the_logits_of_all_tokens(family, pooling, activation):
