@@ -57,13 +57,9 @@ class ZeroShotTask(ClassificationTask):
         labels = check_labels(as_list(labels, "labels"), fewest=1)
         if not all(label.strip() for label in labels):
             raise InputError(f"labels must not be empty. Received: {list(labels)}")
-        if not isinstance(hypothesis_template, str) or "{}" not in hypothesis_template:
-            raise InputError(
-                "hypothesis_template must be a sentence with {} in the place of the label, such as "
-                f"{TEMPLATE!r}. Received: {hypothesis_template!r:.200}"
-            )
+        check_template(hypothesis_template)
         super().__init__(model, labels, "multi_label" if multi_label or len(labels) == 1 else "classification")
-        self._entailment = _entailment_of(model)
+        self._entailment = entailment_of(model)
         self._hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
 
     def rows(self, examples: TextExamples, max_seq_length: int | None = None) -> ExampleRows:
@@ -91,12 +87,21 @@ class ZeroShotTask(ClassificationTask):
         logits = outputs.astype(np.float64).reshape(len(examples), len(self.labels), -1)
         scores = logits[:, :, self._entailment]
         if self.problem_type == "multi_label":
-            scores = scores - logits[:, :, 0 if self._entailment else -1]  # their softmax is the sigmoid of this
+            scores = scores - logits[:, :, contradiction_of(self._entailment)]  # their softmax is the sigmoid of this
         return classification_answers(scores, self.labels, self.problem_type)
 
 
-def _entailment_of(model) -> int:
-    """Returns the label id of entailment. Contradiction is the first label, or the last if entailment is the first."""
+def check_template(template, name: str = "hypothesis_template") -> None:
+    """Raises `InputError` unless an argument is a sentence with {}."""
+    if not isinstance(template, str) or "{}" not in template:
+        raise InputError(
+            f"{name} must be a sentence with {{}} in the place of the label, such as {TEMPLATE!r}. Received: "
+            f"{template!r:.200}"
+        )
+
+
+def entailment_of(model) -> int:
+    """Returns the label id of entailment. Raises `InputError` if the model has none."""
     found = [number for number, label in enumerate(model.labels) if label.casefold().startswith("entail")]
     if not found or model.problem_type != "classification":
         raise InputError(
@@ -105,3 +110,8 @@ def _entailment_of(model) -> int:
             f"{', '.join(model.labels)}"
         )
     return found[0]
+
+
+def contradiction_of(entailment: int) -> int:
+    """Returns the position of contradiction: the first label, or the last if entailment is the first."""
+    return 0 if entailment else -1

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny
+from tiny_models import made_signatures
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.classification.answers import LabelAnswer, LabelsAnswer
+from keras_bert.tasks.classification.answers import LabelAnswer, LabelsAnswer, served_answers
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.classification.zero_shot import ZeroShotTask
 from run_scripts import run_classifier
@@ -63,6 +65,31 @@ def test_scores_are_those_that_transformers_gave(name, shared_data):
     assert alone.probabilities["food"] == pytest.approx(RECORDED[name, True][0][2], abs=1e-6)
 
 
+@pytest.mark.parametrize("name", ["nli_entail_first", "nli_entail_last"])
+def test_the_signature_gives_these_scores(name, shared_data):
+    model = SequenceClassifier.from_pretrained(shared_data("family2", "heads", name))
+    ask = made_signatures(model, {"zero_shot": "This example is {}."})["zero_shot"]
+    found = ask(text=tf.constant(TEXTS), labels=tf.constant([LABELS] * 3))
+    np.testing.assert_allclose(found["probabilities"], RECORDED[name, False], atol=1e-6, rtol=0)
+    np.testing.assert_allclose(found["independent_probabilities"], RECORDED[name, True], atol=1e-6, rtol=0)
+    expected = [answer.label for answer in model.zero_shot(TEXTS, LABELS)]
+    assert [answer.label for answer in served_answers({key: one.numpy() for key, one in found.items()}, {})] == expected
+    padded = ask(text=tf.constant(TEXTS[:2]), labels=tf.constant([[*LABELS, LABELS[0]], ["travel", "", "", ""]]))
+    np.testing.assert_allclose(padded["probabilities"][0, :3], RECORDED[name, False][0], atol=1e-6, rtol=0)
+    assert padded["labels"][0].numpy().tolist() == [*(label.encode() for label in LABELS), b""]
+    np.testing.assert_allclose(padded["probabilities"][1], [RECORDED[name, True][1][0], 0, 0, 0], atol=1e-6, rtol=0)
+
+
+@pytest.mark.slow
+def test_an_export_answers_as_the_model(shared_data, tmp_path):
+    model = SequenceClassifier.from_pretrained(shared_data("family2", "heads", "nli_entail_first"))
+    ask = tf.saved_model.load(model.export_for_serving(tmp_path, zero_shot="It is {}.")).signatures["zero_shot"]
+    found = ask(text=tf.constant(TEXTS), labels=tf.constant([LABELS] * 3))["probabilities"]
+    answers = model.zero_shot(TEXTS, LABELS, "It is {}.")
+    expected = [[answer.probabilities[label] for label in LABELS] for answer in answers]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_only_the_text_is_cut_and_the_cut_is_counted():
     task = ZeroShotTask(model_of(), ["good", "the film"])
     example_rows = task.rows(task.examples(["bad " * 20, "good"]), 12)
@@ -101,6 +128,8 @@ def test_what_cannot_be_asked_is_refused(arguments, message):
 def test_a_model_without_entailment_is_refused_and_its_labels_are_named(arguments):
     with pytest.raises(InputError, match=f"begins with 'entail'.*with the labels {', '.join(arguments['labels'])}"):
         model_of(**arguments).zero_shot(["good"], ["good", "bad"])
+    with pytest.raises(InputError, match="begins with 'entail'"):
+        made_signatures(model_of(**arguments), {"zero_shot": "the {}"})
 
 
 def test_the_command_writes_the_answers_of_the_model(tmp_path, run_here):
