@@ -5,7 +5,7 @@ import json
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from keras_bert import registry
 from keras_bert.program.atomic_output import atomic_file
@@ -111,6 +111,12 @@ class BertConfig:
     position_offset: int = 0
     pooler_act: str = "tanh"
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+    # Fields in some families: whether LayerNorms have a bias; whether the masked-LM head has a dense layer with a
+    # LayerNorm, this layer has a bias, and each token has one.
+    norm_bias: ClassVar[bool] = True
+    masked_lm_transform: ClassVar[bool] = True
+    classifier_bias: ClassVar[bool] = True
+    masked_lm_bias: ClassVar[bool] = True
 
     def __post_init__(self):
         if not isinstance(self.model_type, str) or self.model_type not in registry.FAMILIES:
@@ -246,26 +252,6 @@ class BertConfig:
     def masked_lm_act(self) -> str:
         """The activation of the masked-LM head. RoBERTa and ELECTRA have the exact GELU, whatever `hidden_act` is."""
         return self.family.masked_lm_act or self.hidden_act
-
-    @property
-    def classifier_bias(self) -> bool:
-        """Whether the dense layer of the masked-LM head has a bias."""
-        return True
-
-    @property
-    def norm_bias(self) -> bool:
-        """Whether LayerNorms have a bias."""
-        return True
-
-    @property
-    def masked_lm_transform(self) -> bool:
-        """Whether the masked-LM head has a dense layer with a LayerNorm before its table."""
-        return True
-
-    @property
-    def masked_lm_bias(self) -> bool:
-        """Whether the masked-LM head has a bias for each token."""
-        return True
 
     @property
     def extra_output_size(self) -> int:

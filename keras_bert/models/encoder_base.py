@@ -43,8 +43,7 @@ class Encoder(BertModel):
         embed           token ids -> the input of the first block
         block_kinds     which blocks get the same inputs, if not all do
         block_inputs    the inputs of the blocks of a kind, besides the vectors
-        pooler_inputs   what the pooler reads, if it is not the first token; then `first_columns` too
-        pooled_vectors  how the pooled output is made, if not by the pooler alone
+        pooler_inputs   what the pooler reads, if it is not the first token; or `pooled_vectors`; then `first_columns`
         run             all blocks, if something comes before or after them, such as a last LayerNorm
 
     A block is called as `block(hidden, *block_inputs, query_columns, flat_indices, training=, return_attention=)`, as
@@ -247,8 +246,7 @@ class Encoder(BertModel):
         return hidden[:, 0] if tokens.cls_positions is None else vectors_at(hidden, tokens.cls_positions)
 
     def pooled_vectors(self, hidden: Any, tokens: Any, training: bool) -> Any:
-        """Returns the pooled output of the vectors of all tokens: `[B, S, H]` -> `[B, H]`, for packed rows
-        `[B, K, H]`."""
+        """Returns the pooled output: `[B, S, H]` -> `[B, H]`, for packed rows `[B, K, H]`."""
         return self.pooler(self.pooler_inputs(hidden, tokens), training=training)
 
     def token_features(self, vectors: Any, training: bool = False) -> Any:

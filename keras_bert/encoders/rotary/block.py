@@ -99,31 +99,38 @@ class RotaryBlock(keras.layers.Layer):
             "output_dropout": output_dropout,
             "attention": attention,
         }
-        if normalizes_input:
+        self._make_layers(self._config)
+
+    def _make_layers(self, config):
+        if self.normalizes_input:
             self.attention_layer_norm = self._new_norm("attention_layer_norm")
         self.attention = RotaryAttention(
-            num_heads,
-            attention_dropout,
-            initializer_range,
-            output_range,
-            use_bias=attention_bias,
-            **attention or {},
+            config["num_heads"],
+            config["attention_dropout"],
+            config["initializer_range"],
+            config["output_range"],
+            use_bias=config["attention_bias"],
+            **config["attention"] or {},
             dtype=self.dtype_policy,
             name="attention",
         )
-        rate = attention_dropout if output_dropout is None else output_dropout
-        self.dropout = Dropout(rate, dtype=self.dtype_policy, name="dropout")
+        output_rate = config["output_dropout"]
+        self.dropout = self._dropout(config["attention_dropout"] if output_rate is None else output_rate, "dropout")
         self.feed_forward_layer_norm = self._new_norm("feed_forward_layer_norm")
-        if norm_place == AROUND:
+        if self.norm_place == AROUND:
             self.attention_output_norm = self._new_norm("attention_output_norm")
             self.feed_forward_output_norm = self._new_norm("feed_forward_output_norm")
-        inner = 2 * intermediate_size if gated and joined else intermediate_size
-        self.intermediate_dense = self._dense(inner, initializer_range, "intermediate_dense", feed_forward_bias)
-        if gated and not joined:
-            self.factor_dense = self._dense(inner, initializer_range, "factor_dense", feed_forward_bias)
-        self.feed_forward_dropout = Dropout(feed_forward_dropout, dtype=self.dtype_policy, name="feed_forward_dropout")
-        self.output_dropout = Dropout(output_dropout or 0.0, dtype=self.dtype_policy, name="output_dropout")
-        self._activate = hidden_activation(activation)
+        width, has_bias = config["intermediate_size"], config["feed_forward_bias"]
+        width = 2 * width if self.gated and self.joined else width
+        self.intermediate_dense = self._dense(width, config["initializer_range"], "intermediate_dense", has_bias)
+        if self.gated and not self.joined:
+            self.factor_dense = self._dense(width, config["initializer_range"], "factor_dense", has_bias)
+        self.feed_forward_dropout = self._dropout(config["feed_forward_dropout"], "feed_forward_dropout")
+        self.output_dropout = self._dropout(output_rate or 0.0, "output_dropout")
+        self._activate = hidden_activation(self.activation)
+
+    def _dropout(self, rate, name):
+        return Dropout(rate, dtype=self.dtype_policy, name=name)
 
     def _new_norm(self, name):
         kind, epsilon = self._config["norm"], self._config["layer_norm_epsilon"]
@@ -143,10 +150,7 @@ class RotaryBlock(keras.layers.Layer):
         use_bias = self._config["feed_forward_bias"] if use_bias is None else use_bias
         self.output_dense = self._dense(self.hidden_size, self._config["output_range"], "output_dense", use_bias)
         self.attention.build(hidden_shape)
-        inner = (
-            [self.intermediate_dense] if self.joined or not self.gated else [self.intermediate_dense, self.factor_dense]
-        )
-        for layer in (*self.norms(), *inner):
+        for layer in (*self.norms(), *self.dense_layers()["feed_forward"][:-1]):
             layer.build((None, self.hidden_size))
         self.output_dense.build((None, self.intermediate_size))
 
