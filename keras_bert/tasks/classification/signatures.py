@@ -119,8 +119,9 @@ def _zero_shot_signature(model, tokenizer, pack, run, options: SignatureOptions)
     Inputs: `text`, strings `[B]`, and `labels`, strings `[B, L]`. Labels that are empty or repeat the first one of a
     row do not count, since servers pad batches with them. Sentences that leave no room for a text are cut.
 
-    Outputs: those of a model for one label, where labels that do not count are ""; and `independent_probabilities`, float32 `[B, L]`, each label's entailment
-    against its contradiction, which are also the `probabilities` of rows with one label.
+    Outputs: those of a model for one label, where labels that do not count are ""; and `independent_probabilities`,
+    float32 `[B, L]`, each label's entailment against its contradiction, which are also the `probabilities` of rows with
+    one label.
     """
     check_template(options.zero_shot, "zero_shot")
     check_pairs(model)
