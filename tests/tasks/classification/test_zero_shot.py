@@ -83,7 +83,8 @@ def test_the_signature_gives_these_scores(name, shared_data):
 @pytest.mark.slow
 def test_an_export_answers_as_the_model(shared_data, tmp_path):
     model = SequenceClassifier.from_pretrained(shared_data("family2", "heads", "nli_entail_first"))
-    ask = tf.saved_model.load(model.export_for_serving(tmp_path, zero_shot="It is {}.")).signatures["zero_shot"]
+    loaded = tf.saved_model.load(model.export_for_serving(tmp_path, zero_shot="It is {}."))
+    ask = loaded.signatures["zero_shot"]
     found = ask(text=tf.constant(TEXTS), labels=tf.constant([LABELS] * 3))["probabilities"]
     answers = model.zero_shot(TEXTS, LABELS, "It is {}.")
     expected = [[answer.probabilities[label] for label in LABELS] for answer in answers]
