@@ -19,6 +19,7 @@ same command resumes from the newest checkpoint. docs/classification.md describe
 import dataclasses
 import logging
 import os
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -67,6 +68,15 @@ def define_flags() -> None:
         "Train on a few texts per label, from a checkpoint for sentence embeddings. The defaults become 1 epoch, "
         "batches of 16 and a learning rate of 2e-5.",
     )
+    flags.DEFINE_list(
+        "zero_shot",
+        None,
+        "Predict these labels, which need no training, with a model for entailment. Labels that do not exclude each "
+        "other: --problem_type=multi_label.",
+    )
+    flags.DEFINE_string(
+        "hypothesis_template", "This example is {}.", "The sentence about a label, {}, that the model judges."
+    )
     define_fine_tuning_flags()
     define_option_flags(Distillation)
     define_calibration_flag()
@@ -81,6 +91,9 @@ def main() -> None:
     refuse_flags_without_effect(problem_type != "regression", "with --problem_type=regression", "labels")
     refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate")
     refuse_flags_without_effect(FLAGS.do_predict, "without --do_predict", "explain")
+    refuse_flags_without_effect(FLAGS.zero_shot is not None, "without --zero_shot", "hypothesis_template")
+    if FLAGS.zero_shot is not None:
+        _check_zero_shot_flags(problem_type)
     data = _Data(task_name, problem_type, _files(task_name))
     check_training_flags(has_train=bool(data.train), has_dev="eval" in data.dev)
     if FLAGS.few_shot:
@@ -168,6 +181,7 @@ class _Data:
 
     def predict_in(self, output_dir: str) -> None:
         from keras_bert.tasks.classification.glue_submission import submission_name, write_submission
+        from keras_bert.tasks.fitting import text_task
         from keras_bert.training.finished_runs import predict_run
 
         for part, test in self.test.items():
@@ -177,6 +191,7 @@ class _Data:
                 test,
                 batch_size=FLAGS.predict_batch_size,
                 name=part.replace("predict", "test"),
+                make_task=text_task if FLAGS.zero_shot is None else self._zero_shot_task,
                 **trained_model_flags(),
             )
             if FLAGS.explain and part == "predict":
@@ -187,6 +202,11 @@ class _Data:
                 predictions = [getattr(answer, field) for answer in answered.answers]
                 path = write_submission(os.path.abspath(output_dir), submission, predictions)
                 print(f"{path}: for gluebenchmark.com")
+
+    def _zero_shot_task(self, model):
+        from keras_bert.tasks.classification.zero_shot import ZeroShotTask
+
+        return ZeroShotTask(model, FLAGS.zero_shot, FLAGS.hypothesis_template, self.problem_type == "multi_label")
 
 
 def _explain(answered) -> None:
@@ -206,9 +226,20 @@ def _check_few_shot_flags(problem_type: str) -> None:
     if problem_type != "classification":
         raise InputError(f"--few_shot learns one label per text. Received: --problem_type={problem_type}.")
     refused = ("teacher", "lora_rank", "freeze_layers", "freeze_encoder", "freeze_embeddings", "keep_best")
+    _refuse_flags("few_shot", refused)
+
+
+def _check_zero_shot_flags(problem_type: str) -> None:
+    """Raises `InputError` if flags ask for what labels without training do not do."""
+    if problem_type == "regression" or not FLAGS.do_predict:
+        raise InputError("--zero_shot predicts labels. Give --do_predict, without --problem_type=regression.")
+    _refuse_flags("zero_shot", ("do_train", "do_eval", "task_name", "labels", "few_shot", "explain"))
+
+
+def _refuse_flags(flag: str, refused: Sequence[str]) -> None:
     given = next((name for name in refused if FLAGS[name].value), None)
     if given:
-        raise InputError(f"--few_shot has no --{given}. Leave it out.")
+        raise InputError(f"--{flag} has no --{given}. Leave it out.")
 
 
 def _check_same_columns(examples: list) -> None:

@@ -215,6 +215,7 @@ class BertModel(keras.Model):
         length_penalty: float = 1.0,
         num_answers: int = 1,
         explain: bool = False,
+        zero_shot: str | None = None,
         **unknown: Any,
     ) -> str:
         """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
@@ -233,6 +234,7 @@ class BertModel(keras.Model):
             prompt: the name of the prompt of a `SentenceEncoder` or a `CrossEncoder`; None for its default.
             num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
             explain: whether there is a signature `explain`.
+            zero_shot: the sentence of the signature `zero_shot`, such as "This example is {}."; None for no signature.
             **unknown: refused.
 
         Raises:

@@ -57,6 +57,7 @@ def export_for_serving(
     length_penalty: float = 1.0,
     num_answers: int = 1,
     explain: bool = False,
+    zero_shot: str | None = None,
     **unknown: Any,
 ) -> str:
     """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
@@ -94,6 +95,8 @@ def export_for_serving(
             query; None for its default.
         num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
         explain: whether a classifier, a tagger, a question answerer or a model of choices gets the signature `explain`.
+        zero_shot: the sentence about a label, such as "This example is {}.", with which a classifier for entailment
+            gets the signature `zero_shot`.
         **unknown: refused.
 
     LiteRT and ONNX exports take `max_seq_length`, `pooling` and `normalize`; the others are arguments of `predict`
@@ -110,7 +113,7 @@ def export_for_serving(
     given: dict[str, Any] = {"max_seq_length": max_seq_length, "text_pairs": text_pairs, "top_k": top_k}
     given |= {"pooling": pooling, "normalize": normalize, "prompt": prompt, "explain": explain}
     given |= {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
-    options = SignatureOptions(**given, num_answers=num_answers)
+    options = SignatureOptions(**given, num_answers=num_answers, zero_shot=zero_shot)
     if format != SAVED_MODEL:
         return _export_portable(model, path, format, dtype, weights, compute, core_operations, options)
     exported_task(model)

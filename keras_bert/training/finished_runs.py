@@ -1,12 +1,12 @@
 """Evaluates and predicts with the model of a finished fine-tuning run, for every task."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from keras_bert.models.task_model import check_doc_stride
 from keras_bert.records.token_rows import row_length
-from keras_bert.tasks.base import Answered
+from keras_bert.tasks.base import Answered, TextTask
 from keras_bert.tasks.calibration import Calibration, calibrate_on_outputs, write_reliability
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -44,7 +44,13 @@ def load_trained_model(
 
 
 def ask_model(
-    model, examples: Any, max_seq_length: int | None = None, batch_size: int = 8, with_labels: bool = True, **options
+    model,
+    examples: Any,
+    max_seq_length: int | None = None,
+    batch_size: int = 8,
+    with_labels: bool = True,
+    make_task: Callable[[Any], TextTask] = text_task,
+    **options,
 ) -> Answered:
     """Computes a model's answers for examples.
 
@@ -54,6 +60,7 @@ def ask_model(
         max_seq_length: see `FineTuningOptions`.
         batch_size: number of examples that are computed together.
         with_labels: whether the model must know the labels of the examples.
+        make_task: function of the model that returns its task.
         **options: options of the task's `answers` and `outputs`, such as `n_best_size`.
 
     Returns:
@@ -62,7 +69,7 @@ def ask_model(
     Raises:
         InputError: the examples do not fit the model.
     """
-    task = text_task(model)
+    task = make_task(model)
     length = row_length(model.config, max_seq_length, task.usual_length)
     example_rows = task.rows(examples if with_labels else task.without_labels(examples), length).print_notes()
     chosen = {name: options.pop(name) for name in task.output_options if name in options}
@@ -147,6 +154,7 @@ def predict_run(
     batch_size: int = 8,
     name: str = "test",
     answer_options: Mapping[str, Any] | None = None,
+    make_task: Callable[[Any], TextTask] = text_task,
     **model: Any,
 ) -> Answered:
     """Predicts with the model of a run and writes the files of the task's `write_predictions` into its folder.
@@ -159,6 +167,7 @@ def predict_run(
         max_seq_length, batch_size: see `ask_model`.
         name: prefix of the file names.
         answer_options: the options of `ask_model`.
+        make_task: as for `ask_model`.
 
     Returns:
         The examples with the model's outputs and answers.
@@ -167,8 +176,8 @@ def predict_run(
         InputError: there is no such model.
     """
     loaded = load_trained_model(output_dir, model_class, **model)
-    task, folder = text_task(loaded), RunFolder(output_dir)
-    answered = ask_model(loaded, test, max_seq_length, batch_size, with_labels=False, **(answer_options or {}))
+    task, folder = make_task(loaded), RunFolder(output_dir)
+    answered = ask_model(loaded, test, max_seq_length, batch_size, False, make_task, **(answer_options or {}))
     task.write_predictions(folder.path, answered, name)
     scores = task.scores_of_predictions(test, answered.answers)
     if scores:

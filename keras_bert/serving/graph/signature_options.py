@@ -33,6 +33,12 @@ class SignatureOptions:
     num_answers: int = 1
     explain: bool = option(False, "Adds the signature explain: a score for each token of the texts.")
 
+    zero_shot: str | None = option(
+        None,
+        "Adds the signature zero_shot to a classifier for entailment: labels without training, by this sentence about "
+        "a label, such as 'This example is {}.'.",
+    )
+
     def given(self) -> list[str]:
         """Returns the names of the options that are not their defaults."""
         return [field.name for field in dataclasses.fields(self) if getattr(self, field.name) != field.default]

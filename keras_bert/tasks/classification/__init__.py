@@ -10,6 +10,7 @@ answers.py               labels and scores, from the outputs of a model or of a 
 scores.py                accuracy, F1, Matthews, correlations; the main score of each GLUE task
 task.py                  the task for `fit`, `evaluate` and `predict`
 few_shot.py              trains on a few texts per label
+zero_shot.py             labels without training, by a model for entailment
 report.py                confusion matrix, scores per label and the worst errors
 glue_submission.py       files for the GLUE leaderboard
 """

@@ -18,7 +18,8 @@ class LabelAnswer:
     Attributes:
         label: the most probable label.
         probability: the probability of `label`.
-        probabilities: label -> probability, in the order of the model's labels.
+        probabilities: label -> probability, in the order of the model's labels; from `zero_shot`, the most probable
+            first.
     """
 
     label: str
@@ -27,7 +28,7 @@ class LabelAnswer:
 
     def readable(self, asked: Mapping | None = None) -> str:
         """Returns a line for each label, the most probable first."""
-        return _lines(_likeliest_first(self.probabilities))
+        return _lines(likeliest_first(self.probabilities))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +37,7 @@ class LabelsAnswer:
 
     Attributes:
         labels: the labels with a probability above 0.5, the most probable first.
-        probabilities: label -> probability, independent of each other, in the order of the model's labels.
+        probabilities: label -> probability, independent of each other, in the same order as in `LabelAnswer`.
     """
 
     labels: tuple[str, ...]
@@ -44,7 +45,7 @@ class LabelsAnswer:
 
     def readable(self, asked: Mapping | None = None) -> str:
         """Returns a line with the predicted labels, and a line for each label, the most probable first."""
-        return f"  {', '.join(self.labels) or '(no label)'}\n{_lines(_likeliest_first(self.probabilities))}"
+        return f"  {', '.join(self.labels) or '(no label)'}\n{_lines(likeliest_first(self.probabilities))}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +114,8 @@ def _labels_answer(probabilities: dict[str, float], is_given: Iterable) -> Label
     return LabelsAnswer(tuple(reversed(sorted(given, key=lambda label: probabilities[label]))), probabilities)
 
 
-def _likeliest_first(probabilities: dict[str, float]) -> dict[str, float]:
+def likeliest_first(probabilities: dict[str, float]) -> dict[str, float]:
+    """Returns label -> probability, the most probable first; equal ones stay in their order."""
     return dict(sorted(probabilities.items(), key=lambda item: -item[1]))
 
 

@@ -19,7 +19,7 @@ SEQUENCE_CLASSIFIER = Task(
             "problem_type": Setting("classification", ("classification", "multi_label", "regression").__contains__),
             "doc_stride": DOC_STRIDE,
         },
-        options=("text_pairs", "explain"),
+        options=("text_pairs", "explain", "zero_shot"),
         served_answers="keras_bert.tasks.classification.answers.served_answers",
     ),
     onnx="keras_bert.tasks.classification.onnx.classifier",

@@ -163,6 +163,45 @@ class SequenceClassifier(CalibratedModel):
             check_options(self.fit, "without a teacher", of_teacher)
         return self._fit(given)
 
+    def zero_shot(
+        self,
+        texts: Any,
+        labels: Any,
+        hypothesis_template: str = "This example is {}.",
+        multi_label: bool = False,
+        *,
+        batch_size: int | None = None,
+        max_seq_length: int | None = None,
+        verbose: Any = "auto",
+    ) -> list:
+        """Returns answers with labels that the model was not trained on, if it was trained for entailment.
+
+        It reads each text with the sentence about each label as a pair. The scores are those of the pipeline
+        "zero-shot-classification" of transformers.
+
+        Args:
+            texts: N single texts, as for `predict`.
+            labels: L different names.
+            hypothesis_template: the sentence, with {} in the place of the label.
+            multi_label: whether each label is judged by itself, entailment against contradiction. Otherwise the
+                probabilities of the labels of a text sum up to 1. One label alone is judged by itself.
+            batch_size: pairs computed at once, 32 by default.
+            max_seq_length: as for `predict`. The texts are cut, the sentences are not.
+            verbose: 0 shows no progress.
+
+        Returns:
+            A `LabelAnswer` for each text, or a `LabelsAnswer` if labels are judged by themselves. `probabilities` has
+            the most probable label first.
+
+        Raises:
+            InputError: none of the model's labels begins with "entail"; a label is empty or there twice; the template
+                has no {}; texts are missing, or a sentence leaves no room for a text.
+        """
+        from keras_bert.tasks.classification.zero_shot import zero_shot
+
+        options = {"labels": labels, "hypothesis_template": hypothesis_template, "multi_label": multi_label}
+        return zero_shot(self, texts, batch_size, max_seq_length, verbose, **options)
+
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)
         term = {

@@ -15,10 +15,12 @@ from keras_bert.serving.graph.signature_inputs import (
     signature,
     text_signature,
     tokens_signature,
+    trim,
     windows_signature,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.classification.answers import THRESHOLD
+from keras_bert.tasks.classification.zero_shot import check_template, contradiction_of, entailment_of
 from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
 
 
@@ -45,7 +47,8 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
 
     `raw_outputs` has the inputs of `tokens`, and returns `outputs`, float32 `[B, L]`: logits, or scores.
 
-    With `options.explain` also `explain`, whose inputs are `text` and, for pairs, `text_b`.
+    With `options.explain` also `explain`, whose inputs are `text` and, for pairs, `text_b`. With `options.zero_shot`
+    also `zero_shot`.
     """
     check_room(options, 1 + options.text_pairs, model.vocabulary)
     if options.text_pairs:
@@ -73,6 +76,8 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
     more = {}
     if options.explain:
         more["explain"] = _explain_signature(model, tokenizer, pack, run, options.text_pairs)
+    if options.zero_shot is not None:
+        more["zero_shot"] = _zero_shot_signature(model, tokenizer, pack, run, options)
     if model.doc_stride and not options.text_pairs:
         room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
         of_text = windows_signature(pack, tokenizer.tokenize, run, finish, room, model.doc_stride)
@@ -106,6 +111,50 @@ def _explain_signature(model, tokenizer, pack, run, text_pairs: bool):
         return explain([text, text_b])
 
     return of_text_pair if text_pairs else of_text
+
+
+def _zero_shot_signature(model, tokenizer, pack, run, options: SignatureOptions):
+    """Returns the signature of `zero_shot`, with the sentence `options.zero_shot` about each label.
+
+    Inputs: `text`, strings `[B]`, and `labels`, strings `[B, L]`. Labels that are empty or repeat the first one of a
+    row do not count, since servers pad batches with them. Sentences that leave no room for a text are cut.
+
+    Outputs: those of a model for one label, where labels that do not count are ""; and `independent_probabilities`,
+    float32 `[B, L]`, each label's entailment against its contradiction, which are also the `probabilities` of rows with
+    one label.
+    """
+    check_template(options.zero_shot, "zero_shot")
+    check_pairs(model)
+    entailment, parts = entailment_of(model), options.zero_shot.split("{}")
+    room = options.max_seq_length - model.vocabulary.special_tokens.num_special(2)
+
+    @signature(text=([None], tf.string), labels=([None, None], tf.string))
+    def of_text(text, labels):
+        names, shape = tf.reshape(labels, [-1]), tf.shape(labels)
+        hypotheses = tokenizer.tokenize(
+            tf.strings.join([parts[0], *(one for part in parts[1:] for one in (names, part))])
+        )
+        tokens, owner = tokenizer.tokenize(text), tf.repeat(tf.range(shape[0]), shape[1])
+        length = tf.minimum(tf.gather(tokens.row_lengths(), owner), tf.maximum(room - hypotheses.row_lengths(), 0))
+        begin = tf.gather(tokens.row_starts(), owner)
+        places = tf.ragged.range(begin, begin + length)
+        rows = trim(*pack([places.with_values(tf.gather(tokens.values, places.values)), hypotheses]))
+        logits = tf.reshape(run(*rows), [shape[0], shape[1], len(model.labels)])
+        scores = logits[:, :, entailment]
+        alone = tf.sigmoid(scores - logits[:, :, contradiction_of(entailment)])
+        counts = (labels != "") & ((labels != labels[:, :1]) | (tf.range(shape[1]) == 0))
+        together = tf.nn.softmax(tf.where(counts, scores, scores.dtype.min))
+        is_one = tf.math.count_nonzero(counts, axis=1, keepdims=True) == 1
+        probabilities = tf.where(counts, tf.where(is_one, alone, together), 0.0)
+        return {
+            "label": tf.gather(labels, tf.argmax(probabilities, axis=1), batch_dims=1),
+            "probability": tf.reduce_max(probabilities, axis=1),
+            "labels": tf.where(counts, labels, ""),
+            "probabilities": probabilities,
+            "independent_probabilities": tf.where(counts, alone, 0.0),
+        }
+
+    return of_text
 
 
 def _one_label(logits, labels):

@@ -35,13 +35,19 @@ class ClassificationTask(TextTask):
     `x` is N texts, or a tuple of two columns of N texts for pairs. `y` depends on the model's `problem_type`: N label
     names or label ids for `classification`; N lists of label names, or 0 and 1 (N, labels), for `multi_label`; N
     numbers for `regression`.
+
+    Args:
+        model: a task model that has a vocabulary.
+        labels, problem_type: those of the answers, if they are not those of the model.
     """
 
     name = "classifier"
 
-    def __init__(self, model):
+    def __init__(self, model, labels: Sequence[str] | None = None, problem_type: str | None = None):
         super().__init__(model)
-        self._kind = _KINDS[model.problem_type]
+        self.labels = model.labels if labels is None else labels
+        self.problem_type = problem_type or model.problem_type
+        self._kind = _KINDS[self.problem_type]
         self.main_score = self._kind.main_score
 
     def examples(self, x, y=None, sample_weight=None) -> TextExamples:
@@ -49,14 +55,14 @@ class ClassificationTask(TextTask):
         advice = " Pairs are given as two columns: (texts, second_texts)."
         texts = as_texts(columns[0], advice=advice)
         second_texts = None if columns[1] is None else as_texts(columns[1], "second text", advice)
-        labels = None if y is None else self._kind.as_labels(as_list(y, "labels"), self.model.labels)
+        labels = None if y is None else self._kind.as_labels(as_list(y, "labels"), self.labels)
         return TextExamples(texts, second_texts, labels, weights=sample_weight)
 
     def rows(self, examples: TextExamples, max_seq_length: int | None = None) -> ExampleRows:
         """As `TextTask.rows`. In training, each window of a text has the label of the text."""
         stride = self.model.doc_stride
         rows, is_cut, texts = self.text_rows(examples.texts, examples.second_texts, max_seq_length, doc_stride=stride)
-        labels = None if examples.labels is None else self._kind.label_ids(examples, self.model.labels)[texts]
+        labels = None if examples.labels is None else self._kind.label_ids(examples, self.labels)[texts]
         weights = None if examples.weights is None else np.asarray(examples.weights, np.float32)[texts]
         rows = self._with_labels(rows, labels, weights)
         if stride and examples.second_texts is None:
@@ -64,12 +70,10 @@ class ClassificationTask(TextTask):
         return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, max_seq_length))
 
     def answers(self, examples: TextExamples, example_rows: ExampleRows, outputs: np.ndarray) -> list:
-        return classification_answers(
-            example_rows.outputs_of_examples(outputs), self.model.labels, self.model.problem_type
-        )
+        return classification_answers(example_rows.outputs_of_examples(outputs), self.labels, self.problem_type)
 
     def logits_and_labels(self, examples: TextExamples, example_rows: ExampleRows, outputs) -> tuple:
-        if self.model.problem_type == "regression":
+        if self.problem_type == "regression":
             return None, None
         gold = example_rows.rows.labels.get(features.LABEL_IDS)
         if gold is not None and example_rows.windows is not None:
@@ -80,12 +84,12 @@ class ClassificationTask(TextTask):
         self, examples: TextExamples, example_rows: ExampleRows, outputs, targets: Sequence
     ) -> list[ExplainedRow]:
         """Explains the logit of a label, by default of the most probable one, or a score."""
-        of_examples, labels = example_rows.outputs_of_examples(outputs), self.model.labels
+        of_examples, labels = example_rows.outputs_of_examples(outputs), self.labels
         windows = range(len(examples)) if example_rows.windows is None else example_rows.windows.tolist()
         lengths, rows, before = np.diff(example_rows.rows.splits), [], {}
         for row, example in enumerate(windows):
             texts = tuple(column[example] for column in (examples.texts, examples.second_texts) if column is not None)
-            best = 0 if self.model.problem_type == "regression" else int(of_examples[example].argmax())
+            best = 0 if self.problem_type == "regression" else int(of_examples[example].argmax())
             number = best if targets[example] is None else number_of(targets[example], labels, "label")
             first = before.get(example, 0)
             before[example] = first + (self.model.doc_stride or 0)
@@ -96,19 +100,19 @@ class ClassificationTask(TextTask):
         return rows
 
     def scores(self, examples: TextExamples, answers: Sequence, is_worst: bool = False) -> dict[str, float]:
-        return self._kind.scores(examples, answers, self.model.labels)
+        return self._kind.scores(examples, answers, self.labels)
 
     def without_labels(self, examples: TextExamples) -> TextExamples:
         return dataclasses.replace(examples, labels=None)
 
     def scores_of_guessing(self, examples: TextExamples) -> dict[str, float]:
         """Returns `majority_rate`, the accuracy of always predicting the most frequent label; `classification` only."""
-        if self.model.problem_type != "classification":
+        if self.problem_type != "classification":
             return {}
         return {"majority_rate": max(Counter(examples.labels).values()) / len(examples)}
 
     def comparison(self, examples: TextExamples, scores: Mapping[str, float]) -> str | None:
-        if self.model.problem_type != "classification":
+        if self.problem_type != "classification":
             return None
         label, count = Counter(examples.labels).most_common(1)[0]
         return (
@@ -117,13 +121,13 @@ class ClassificationTask(TextTask):
         )
 
     def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
-        examples, answers, labels = answered.examples, answered.answers, self.model.labels
+        examples, answers, labels = answered.examples, answered.answers, self.labels
         texts = (examples.texts, examples.second_texts)
-        if self.model.problem_type == "regression":
+        if self.problem_type == "regression":
             report.write_regression_report(
                 folder, *texts, examples.labels, [answer.score for answer in answers], scores
             )
-        elif self.model.problem_type == "multi_label":
+        elif self.problem_type == "multi_label":
             gold = classification.multi_hot_labels(examples.labels, labels, examples.source)
             report.write_label_set_report(folder, *texts, gold, probabilities_of(answers), labels, scores)
         else:
@@ -133,7 +137,7 @@ class ClassificationTask(TextTask):
     def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
         """Writes NAME_results.tsv, a line per example with a probability per label or a score, and NAME_predictions.tsv
         with the texts and their answers."""
-        is_regression = self.model.problem_type == "regression"
+        is_regression = self.problem_type == "regression"
         values = answered.outputs if is_regression else probabilities_of(answered.answers)
         path = os.path.join(folder, f"{name}_results.tsv")
         write_numbers(path, np.asarray(values, np.float64))
@@ -145,12 +149,12 @@ class ClassificationTask(TextTask):
             [*("text", "second_text")[: len(texts)], *header],
             ([*row, *cell] for *row, cell in zip(*texts, cells, strict=True)),
         )
-        print(f"{path}: the columns are {', '.join(self.model.labels)}")
+        print(f"{path}: the columns are {', '.join(self.labels)}")
 
     def class_weights(self, examples: TextExamples, class_weight: Mapping | str) -> list[float]:
-        if self.model.problem_type != "classification" or examples.labels is None:
+        if self.problem_type != "classification" or examples.labels is None:
             return super().class_weights(examples, class_weight)
-        labels = self.model.labels
+        labels = self.labels
         if class_weight == "balanced":
             counts = Counter(examples.labels)
             return [len(examples) / (len(counts) * counts[label]) for label in examples.labels]

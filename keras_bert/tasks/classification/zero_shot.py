@@ -1,0 +1,117 @@
+"""Labels that nobody has trained on: a model trained for entailment judges a sentence about each label.
+
+For the label "travel", the model reads the pair of the text and "This example is travel.".
+
+Reference: Yin et al., 2019, arXiv 1909.00161; the defaults are those of the pipeline of transformers.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.models.task_model import check_labels
+from keras_bert.program.errors import InputError
+from keras_bert.records.segment_rows import TokenRanges, join_segments
+from keras_bert.tasks.base import ExampleRows
+from keras_bert.tasks.classification.answers import classification_answers, likeliest_first
+from keras_bert.tasks.classification.examples import TextExamples
+from keras_bert.tasks.classification.task import ClassificationTask
+from keras_bert.tasks.fitting import batch_size_of
+from keras_bert.tasks.missing_examples import complete_examples
+from keras_bert.tasks.text_rows import token_lists
+from keras_bert.tokenization.user_inputs import as_list
+
+TEMPLATE = "This example is {}."
+
+
+def zero_shot(model, texts, batch_size: int | None, max_seq_length: int | None, verbose, **options) -> list:
+    """Returns an answer for each text; see the method `zero_shot` of `SequenceClassifier`."""
+    task = ZeroShotTask(model, **options)
+    examples = complete_examples(task, texts)
+    example_rows = task.rows(examples, max_seq_length).print_notes(sys.stderr)
+    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), verbose)
+    return [
+        dataclasses.replace(answer, probabilities=likeliest_first(answer.probabilities))
+        for answer in task.answers(examples, example_rows, outputs)
+    ]
+
+
+class ZeroShotTask(ClassificationTask):
+    """Texts -> labels that are given here, by a model with a label for entailment.
+
+    Its answers have the probabilities in the order of `labels`.
+
+    Args:
+        model: a `SequenceClassifier` for one label, one of which begins with "entail".
+        labels: L different names.
+        hypothesis_template: a sentence with {} in the place of the label.
+        multi_label: whether each label is judged by itself; one label alone always is.
+
+    Raises:
+        InputError: the model has no such label; or labels or template are not valid.
+    """
+
+    def __init__(self, model, labels: Sequence[str], hypothesis_template: str = TEMPLATE, multi_label: bool = False):
+        labels = check_labels(as_list(labels, "labels"), fewest=1)
+        if not all(label.strip() for label in labels):
+            raise InputError(f"labels must not be empty. Received: {list(labels)}")
+        check_template(hypothesis_template)
+        super().__init__(model, labels, "multi_label" if multi_label or len(labels) == 1 else "classification")
+        self._entailment = entailment_of(model)
+        self._hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
+
+    def rows(self, examples: TextExamples, max_seq_length: int | None = None) -> ExampleRows:
+        """Returns L rows for each text. Only the texts are cut, never the sentences about the labels."""
+        if examples.second_texts is not None:
+            raise InputError(f"{examples.source}: labels without training are for single texts. Received: pairs.")
+        texts, hypotheses = (
+            token_lists(column, self.tokenizer.tokenize) for column in (examples.texts, self._hypotheses)
+        )
+        vocabulary, length = self.tokenizer.vocabulary, self.checked_length(max_seq_length)
+        room = length - vocabulary.special_tokens.num_special(2) - hypotheses.lengths
+        if room.min() < 1:
+            raise InputError(
+                f"{self._hypotheses[room.argmin()]!r:.200} leaves no room for a text in rows of {length} tokens. "
+                "Shorten the label or hypothesis_template, or raise max_seq_length."
+            )
+        text, label = (grid.ravel() for grid in np.indices((len(texts.lengths), len(room))))
+        first = TokenRanges(texts.values, texts.firsts[text], np.minimum(texts.lengths[text], room[label]))
+        second = TokenRanges(hypotheses.values, hypotheses.firsts[label], hypotheses.lengths[label])
+        rows, _ = join_segments([first, second], length, vocabulary)
+        return ExampleRows(rows, self._notes_of_cuts(examples, texts.lengths > room.min(), max_seq_length))
+
+    def answers(self, examples: TextExamples, example_rows: ExampleRows, outputs: np.ndarray) -> list:
+        """Compares the labels by their logits of entailment, or by itself each one's entailment with contradiction."""
+        logits = outputs.astype(np.float64).reshape(len(examples), len(self.labels), -1)
+        scores = logits[:, :, self._entailment]
+        if self.problem_type == "multi_label":
+            scores = scores - logits[:, :, contradiction_of(self._entailment)]  # their softmax is the sigmoid of this
+        return classification_answers(scores, self.labels, self.problem_type)
+
+
+def check_template(template, name: str = "hypothesis_template") -> None:
+    """Raises `InputError` unless an argument is a sentence with {}."""
+    if not isinstance(template, str) or "{}" not in template:
+        raise InputError(
+            f"{name} must be a sentence with {{}} in the place of the label, such as {TEMPLATE!r}. Received: "
+            f"{template!r:.200}"
+        )
+
+
+def entailment_of(model) -> int:
+    """Returns the label id of entailment. Raises `InputError` if the model has none."""
+    found = [number for number, label in enumerate(model.labels) if label.casefold().startswith("entail")]
+    if not found or model.problem_type != "classification":
+        raise InputError(
+            "Labels without training need a model trained for entailment: one label per pair of texts, and a label "
+            f"that begins with 'entail'. Received: a model for {model.problem_type} with the labels "
+            f"{', '.join(model.labels)}"
+        )
+    return found[0]
+
+
+def contradiction_of(entailment: int) -> int:
+    """Returns the position of contradiction: the first label, or the last if entailment is the first."""
+    return 0 if entailment else -1

@@ -1,0 +1,155 @@
+"""`SequenceClassifier.zero_shot`: labels without training, by a model for entailment."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+from tiny_models import made_signatures
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.answers import LabelAnswer, LabelsAnswer, served_answers
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.classification.zero_shot import ZeroShotTask
+from run_scripts import run_classifier
+
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
+TEXTS = ["Paris is the capital of France.", "a city of cats, what a city!", "the city " * 40]
+LABELS = ["travel", "the capital", "food"]
+# What the pipeline of transformers 5.24 gives: (folder, multi_label) -> [texts, labels].
+RECORDED = {
+    ("nli_entail_first", False): [
+        [0.3277692, 0.3320016, 0.3402292],
+        [0.3153322, 0.3352282, 0.3494396],
+        [0.3206551, 0.3355772, 0.3437677],
+    ],
+    ("nli_entail_first", True): [
+        [0.7342287, 0.743217, 0.7394984],
+        [0.7738532, 0.7793579, 0.7748225],
+        [0.8329688, 0.8406732, 0.8451543],
+    ],
+    ("nli_entail_last", False): [
+        [0.3359083, 0.3247631, 0.3393286],
+        [0.3192924, 0.3288368, 0.3518708],
+        [0.3368531, 0.3331867, 0.3299602],
+    ],
+    ("nli_entail_last", True): [
+        [0.2657713, 0.256783, 0.2605015],
+        [0.2261468, 0.2206421, 0.2251775],
+        [0.1670312, 0.1593268, 0.1548456],
+    ],
+}
+VOCABULARY = tiny.vocabulary("good bad film the this example is .")
+
+
+def model_of(labels=("contradiction", "ENTAILMENT"), **arguments):
+    model = SequenceClassifier(tiny.config(VOCABULARY, hidden_size=8), labels=labels, **arguments)
+    model.vocabulary = VOCABULARY
+    return model
+
+
+@pytest.mark.parametrize("name", ["nli_entail_first", "nli_entail_last"])
+def test_scores_are_those_that_transformers_gave(name, shared_data):
+    model = SequenceClassifier.from_pretrained(shared_data("family2", "heads", name))
+    for multi_label in (False, True):
+        expected = np.array(RECORDED[name, multi_label])
+        answers = model.zero_shot(TEXTS, LABELS, multi_label=multi_label)
+        found = [[answer.probabilities[label] for label in LABELS] for answer in answers]
+        np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
+        order = [[LABELS[number] for number in numbers] for numbers in np.argsort(-expected, axis=1)]
+        assert [list(answer.probabilities) for answer in answers] == order
+        assert {type(answer) for answer in answers} == {LabelsAnswer if multi_label else LabelAnswer}
+        if not multi_label:
+            assert [answer.label for answer in answers] == [labels[0] for labels in order]
+    (alone,) = model.zero_shot(TEXTS[0], ["food"])
+    assert alone.probabilities["food"] == pytest.approx(RECORDED[name, True][0][2], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["nli_entail_first", "nli_entail_last"])
+def test_the_signature_gives_these_scores(name, shared_data):
+    model = SequenceClassifier.from_pretrained(shared_data("family2", "heads", name))
+    ask = made_signatures(model, {"zero_shot": "This example is {}."})["zero_shot"]
+    found = ask(text=tf.constant(TEXTS), labels=tf.constant([LABELS] * 3))
+    np.testing.assert_allclose(found["probabilities"], RECORDED[name, False], atol=1e-6, rtol=0)
+    np.testing.assert_allclose(found["independent_probabilities"], RECORDED[name, True], atol=1e-6, rtol=0)
+    expected = [answer.label for answer in model.zero_shot(TEXTS, LABELS)]
+    assert [answer.label for answer in served_answers({key: one.numpy() for key, one in found.items()}, {})] == expected
+    padded = ask(text=tf.constant(TEXTS[:2]), labels=tf.constant([[*LABELS, LABELS[0]], ["travel", "", "", ""]]))
+    np.testing.assert_allclose(padded["probabilities"][0, :3], RECORDED[name, False][0], atol=1e-6, rtol=0)
+    assert padded["labels"][0].numpy().tolist() == [*(label.encode() for label in LABELS), b""]
+    np.testing.assert_allclose(padded["probabilities"][1], [RECORDED[name, True][1][0], 0, 0, 0], atol=1e-6, rtol=0)
+
+
+@pytest.mark.slow
+def test_an_export_answers_as_the_model(shared_data, tmp_path):
+    model = SequenceClassifier.from_pretrained(shared_data("family2", "heads", "nli_entail_first"))
+    loaded = tf.saved_model.load(model.export_for_serving(tmp_path, zero_shot="It is {}."))
+    ask = loaded.signatures["zero_shot"]
+    found = ask(text=tf.constant(TEXTS), labels=tf.constant([LABELS] * 3))["probabilities"]
+    answers = model.zero_shot(TEXTS, LABELS, "It is {}.")
+    expected = [[answer.probabilities[label] for label in LABELS] for answer in answers]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_only_the_text_is_cut_and_the_cut_is_counted():
+    task = ZeroShotTask(model_of(), ["good", "the film"])
+    example_rows = task.rows(task.examples(["bad " * 20, "good"]), 12)
+    texts = VOCABULARY.tokens
+    rows = [" ".join(texts[number] for number in task.row_ids(example_rows, row)) for row in range(4)]
+    assert rows == [
+        "[CLS] bad bad bad bad [SEP] this example is good . [SEP]",
+        "[CLS] bad bad bad [SEP] this example is the film . [SEP]",
+        "[CLS] good [SEP] this example is good . [SEP]",
+        "[CLS] good [SEP] this example is the film . [SEP]",
+    ]
+    assert list(example_rows.notes) == ["the examples: 1 of 2 texts were cut to 12 tokens"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"labels": []}, "labels must be one or more different names"),
+        ({"labels": ["good", "good"]}, "labels must be one or more different names"),
+        ({"labels": ["good", " "]}, "labels must not be empty"),
+        ({"labels": "good,bad"}, "labels must be a list. Received: 'good,bad'"),
+        ({"hypothesis_template": "This is it."}, "with {} in the place of the label, such as 'This example is {}.'"),
+        ({"max_seq_length": 8}, "'This example is good.' leaves no room for a text in rows of 8 tokens"),
+        ({"texts": (["good"], ["bad"])}, "labels without training are for single texts"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(arguments, message):
+    with pytest.raises(InputError) as error:
+        model_of().zero_shot(**{"texts": ["good"], "labels": ["good", "bad"]} | arguments)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"labels": ["yes", "no"]}, {"labels": ["entail", "other"], "problem_type": "multi_label"}]
+)
+def test_a_model_without_entailment_is_refused_and_its_labels_are_named(arguments):
+    with pytest.raises(InputError, match=f"begins with 'entail'.*with the labels {', '.join(arguments['labels'])}"):
+        model_of(**arguments).zero_shot(["good"], ["good", "bad"])
+    with pytest.raises(InputError, match="begins with 'entail'"):
+        made_signatures(model_of(**arguments), {"zero_shot": "the {}"})
+
+
+def test_the_command_writes_the_answers_of_the_model(tmp_path, run_here):
+    model = model_of()
+    model.save_pretrained(tmp_path / "nli")
+    (tmp_path / "test.tsv").write_text("text\nthe good film\nbad\n")
+    asked = [f"--init_checkpoint={tmp_path}/nli", f"--test_file={tmp_path}/test.tsv", "--zero_shot=good,the film"]
+    asked += ["--do_predict", "--hypothesis_template=the film is {}"]
+    for kind, header in (("classification", "label\tprobability"), ("multi_label", "labels")):
+        code, printed = run_here(run_classifier, *asked, f"--problem_type={kind}", f"--output_dir={tmp_path}/{kind}")
+        assert code == 0, printed.err
+        answers = model.zero_shot(
+            ["the good film", "bad"], ["good", "the film"], "the film is {}", multi_label=kind == "multi_label"
+        )
+        expected = [[answer.probabilities[label] for label in ("good", "the film")] for answer in answers]
+        np.testing.assert_allclose(np.loadtxt(tmp_path / kind / "test_results.tsv"), expected, atol=1e-6)
+        lines = (tmp_path / kind / "test_predictions.tsv").read_text().splitlines()
+        assert lines[0].startswith(f"text\t{header}")
+    for wrong in (["--do_eval", f"--dev_file={tmp_path}/test.tsv"], ["--problem_type=regression"]):
+        code, printed = run_here(run_classifier, *asked, *wrong, f"--output_dir={tmp_path}/wrong")
+        assert code == 1
+        assert "error: --zero_shot" in printed.err
