@@ -1,4 +1,5 @@
-"""The side `transformers`: the model of transformers on torch, in inference mode, with SDPA attention.
+"""The side `transformers`: the model of transformers on torch, in inference mode, with the attention that it chooses itself:
+SDPA, if the family has it.
 
 It runs on a GPU if torch finds one. --dtype=bfloat16 converts its weights.
 """
@@ -15,8 +16,7 @@ class TransformersEncoder(Encoder):
     def load(self, folder):
         config = transformers.AutoConfig.from_pretrained(folder)
         self.has_global_tokens = config.model_type == "longformer"
-        attention = "eager" if self.has_global_tokens else "sdpa"
-        self.model = transformers.AutoModel.from_pretrained(folder, attn_implementation=attention).eval()
+        self.model = transformers.AutoModel.from_pretrained(folder).eval()
         self.model.to(DEVICE, getattr(torch, dtype_of_side()))
         return f"transformers {transformers.__version__}, torch {torch.__version__}"
 
