@@ -45,8 +45,6 @@ MODULES = {
     "config.long_config": "encoders.long.config",
     "config.mobile_bert_config": "encoders.mobile_bert.config",
     "config.modern_bert_config": "encoders.rotary.config",
-    "encoders.modern_bert.encoder": "encoders.rotary.encoder",
-    "encoders.modern_bert.config": "encoders.rotary.config",
     "layers.rotary_attention": "encoders.rotary.attention",
     "layers.rotary_block": "encoders.rotary.block",
     "config.transformer_xl_config": "encoders.transformer_xl.config",
