@@ -1,5 +1,5 @@
-"""The side `transformers`: the model of transformers on torch, in inference mode, with the attention that it chooses itself:
-SDPA, if the family has it.
+"""The side `transformers`: the model of transformers on torch, in inference mode. Its attention is SDPA if the family
+has that.
 
 It runs on a GPU if torch finds one. --dtype=bfloat16 converts its weights.
 """
