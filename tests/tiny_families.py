@@ -102,7 +102,7 @@ VOCABULARIES = {
     "mobilebert": word_pieces(),
     "modernbert": modern_byte_pairs(),
     "nomic_bert": word_pieces(),
-    "neobert": word_pieces(),
+    "neobert": tiny.vocabulary("the a fox dog , ##es who ? b c"),
     "gte": pieces_in_order_of(XLM_ROBERTA),
     "jina_embeddings_v3": pieces_in_order_of(XLM_ROBERTA),
     "eurobert": byte_pairs(),

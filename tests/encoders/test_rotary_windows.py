@@ -28,6 +28,11 @@ def batch():
     return {"input_ids": np.random.default_rng(3).integers(1, 60, mask.shape).astype("int32"), "input_mask": mask}
 
 
+@pytest.fixture(autouse=True)
+def short_rows_are_long(monkeypatch):
+    monkeypatch.setattr(rotary, "LONG_ROW", 12)
+
+
 def in_rows(monkeypatch):
     monkeypatch.setattr(rotary, "LONG_ROW", LENGTH)
 

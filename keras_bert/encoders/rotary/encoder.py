@@ -25,8 +25,8 @@ from keras_bert.models.encoder_base import (
 )
 from keras_bert.records import features
 
-# Rows of more tokens than this many times the reach of local attention are computed in blocks.
-LONG_ROW = 6
+# Rows of more tokens than this are computed in windows, if they have this many times the tokens that a window reaches.
+LONG_ROW, MOST_REACHES = 512, 6
 
 
 @stored_class
@@ -164,7 +164,7 @@ class RotaryEncoder(Encoder):
         def nothing(*shape):
             return lambda: ops.zeros(shape, "float32")
 
-        is_long = length > LONG_ROW * reach
+        is_long = length > max(LONG_ROW, MOST_REACHES * reach)
         if query_columns is not None or not tokens.counts_columns or self.output_attentions or is_long is False:
             return of_rows()
         if is_long is True:
