@@ -42,7 +42,7 @@ def neighbouring_blocks(blocks, shared=None):
 
 
 def in_blocks(rows, block_size: int):
-    """Divides rows into blocks, the last of which ends with zeros: `[B, S]` -> `[B, C, b]`."""
+    """Divides rows into blocks: `[B, S]` -> `[B, C, b]`. The last block is filled up with zeros."""
     length = ops.shape(rows)[1]
     num_blocks = -(-length // block_size)
     rows = ops.pad(rows, [[0, 0], [0, num_blocks * block_size - length]])

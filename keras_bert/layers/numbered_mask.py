@@ -76,7 +76,7 @@ def local_attention_bias(input_mask, positions, reach: int, dtype="float32", que
 
 
 def window_bias(input_mask, positions, reach: int, dtype="float32"):
-    """As `local_attention_bias`, for rows in blocks of `reach` tokens, each of which attends to its neighbours only.
+    """As `local_attention_bias`, for rows in blocks of `reach` tokens. A block attends to its neighbours only.
 
     Positions must count the columns of each sequence. Tokens that may attend to each other then are in the same block
     or in neighbouring ones. Padding attends to these.

@@ -251,8 +251,7 @@ class Encoder(BertModel):
         return self.pooler(self.pooler_inputs(hidden, tokens), training=training)
 
     def token_features(self, vectors: Any, training: bool = False) -> Any:
-        """Returns the vectors `[..., H]` that the last layer of a task on tokens reads: those of the tokens, or with
-        `has_token_head` the head's outputs for them."""
+        """Returns what the last layer of a task on tokens reads: `[..., H]`, from the head if `has_token_head`."""
         return self.pooler(vectors, training=training) if self.has_token_head else vectors
 
     def positions_of(self, input_mask: Any) -> Any:
