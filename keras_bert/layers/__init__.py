@@ -1,5 +1,6 @@
 """The formulas of the papers, and the Keras layers made of them. Layers take numbers, not configs.
 
+bert_layer.py           the base class of the layers: their configs and dense layers
 lora.py                 the kernel of a dense layer with LoRA
 formulas.py             the formulas: tensors in, tensors out
 choosing.py             chooses between formulas and kernels

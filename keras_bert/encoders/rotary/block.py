@@ -9,6 +9,7 @@ from keras_bert.layers.activations import hidden_activation
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at, vectors_at_flat
 from keras_bert.layers.layer_norm import LayerNorm, RMSNorm
+from keras_bert.layers.transformer_block import TransformerBlock
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -51,6 +52,8 @@ class RotaryBlock(keras.layers.Layer):
 
     Reference: Warner et al., 2024, arXiv 2412.13663, section 2.1; Shazeer, 2020, arXiv 2002.05202, for the gate.
     """
+
+    compute_output_shape = TransformerBlock.compute_output_shape
 
     def __init__(
         self,
@@ -223,18 +226,6 @@ class RotaryBlock(keras.layers.Layer):
             return self._activate(values, training)
         values, factor = ops.split(values, 2, axis=-1) if self.joined else (values, self.factor_dense(flat))
         return self._activate(values, training) * factor
-
-    def compute_output_shape(
-        self,
-        hidden_shape,
-        attention_bias_shape=None,
-        cosines_shape=None,
-        sines_shape=None,
-        query_columns_shape=None,
-        flat_indices_shape=None,
-    ):
-        selected = query_columns_shape or flat_indices_shape
-        return (*selected, hidden_shape[-1]) if selected else hidden_shape
 
     def get_config(self):
         return {**super().get_config(), **self._config}
