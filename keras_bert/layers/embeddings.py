@@ -23,8 +23,8 @@ class BertEmbeddings(BertLayer):
         layer_norm_epsilon: added to the variance in LayerNorm.
         initializer_range: standard deviation of the initial tables.
         projected_size: width of the dense layer that follows; None: there is none.
-        tables_of: a built `BertEmbeddings` whose tables and LayerNorm to use instead of new ones, as the generator of
-            an ELECTRA does. It is not saved in the config.
+        tables_of: a built `BertEmbeddings` whose tables and LayerNorm to use instead of new ones, as a generator in
+            pre-training does. It is not saved in the config.
 
     Call arguments:
         input_ids, positions, segment_ids: int32 `[B, S]`. Without a segment table `segment_ids` is not used.

@@ -1,4 +1,4 @@
-"""The layers on top of the encoder: the pooler, the masked-LM head and the head of ELECTRA's discriminator.
+"""The layers on top of the encoder: the pooler, the masked-LM head and the head that finds replaced tokens.
 
 The next-sentence head and the classifier are single dense layers in their models.
 """

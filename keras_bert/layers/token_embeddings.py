@@ -16,7 +16,7 @@ class TokenEmbeddings(BertLayer):
         vocab_size: number of rows of the table.
         hidden_size: its width.
         dropout: fraction of the outputs that become 0 in training.
-        layer_norm_epsilon: added to the variance in LayerNorm; None: there is no LayerNorm, as in XLNet.
+        layer_norm_epsilon: added to the variance in LayerNorm; None: there is no LayerNorm.
         initializer_range: standard deviation of the initial table.
         norm_bias: whether the LayerNorm has a bias.
         num_segments: number of rows of a table of segments; 0: there is none.
