@@ -132,7 +132,7 @@ class SentencePieceTokenizer(Tokenizer):
         with named(path):
             form = form_of(None, os.path.basename(path), [piece.text for piece in parsed(data).pieces])
             do_lower_case = bool(form.lower_case) if do_lower_case is None else do_lower_case
-            keep_accents = False if form == XLNET and keep_accents is None else keep_accents
+            keep_accents = False if form.removes_accents and keep_accents is None else keep_accents
             return cls(data, special_tokens or form.special_tokens, do_lower_case, keep_accents, added_tokens, form)
 
     @classmethod
