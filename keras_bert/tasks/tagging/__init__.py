@@ -7,6 +7,7 @@ onnx.py             its models as ONNX operations
 graph_rows.py       words -> token rows, in the graph
 graph_entities.py   tags -> entities, in the graph
 examples.py         checked sentences and their tags
+annotated_spans.py  spans of characters -> words with tags
 rows.py             words with tags -> token rows
 tag_schemes.py      BIO, IOB1, BIOES and related schemes
 answers.py          entities and tags, from the outputs of a model or of a server
