@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from keras_bert.program.errors import InputError
@@ -17,9 +17,10 @@ _SPANS, _CLASSES = "labels", "choices"
 _NOT_OF_TEXTS = {"hypertextlabels": "HTML", "paragraphlabels": "dialogues"}
 
 
-def plain_rows(path: str, rows: Iterator[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
+def plain_rows(path: str, kind: str, values: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, dict]]:
     """Yields the place and the values of each row, with the annotations of tools as columns; others are unchanged.
 
+    * spaCy's examples, `["a text", {"entities": [...]}]`, are objects with a `text`.
     * Label Studio's JSON export: the entries of `data` are columns. The spans of its Labels are the column `spans`, and
       the names of its Choices have the column of their control, and `label` if there is one control only. A task
       without annotations has None there. Of several annotations that differ, one must be the ground truth.
@@ -28,19 +29,25 @@ def plain_rows(path: str, rows: Iterator[tuple[str, dict]]) -> Iterator[tuple[st
     Tasks that the annotator skipped, and rows with the answer "reject" or "ignore", are left out: a warning says how
     many.
 
+    Args:
+        path, kind: the file and what it calls a row, for messages.
+        values: the number of each row and its JSON value.
+
     Raises:
-        InputError: an annotation is damaged, or of a kind that is not read.
+        InputError: a value is no object, or an annotation is damaged or of a kind that is not read.
     """
     left_out: Counter[str] = Counter()
-    for where, values in rows:
-        is_task = isinstance(values.get("data"), Mapping) and "text" not in values
-        is_answer = "answer" in values and "text" in values and any(key in values for key in _OF_PRODIGY)
-        if is_task:
-            found, reason = _of_label_studio(values, where), "was skipped by the annotator"
-        elif is_answer and values["answer"] in _ANSWERS:
-            found, reason = _of_prodigy(values, where), f'has the answer "{values["answer"]}"'
-        else:
-            found, reason = values, ""
+    for number, row in values:
+        where = f"{path}: {kind} {number}"
+        if isinstance(row, list) and [type(part) for part in row] == [str, dict]:
+            row = {"text": row[0], **row[1]}
+        if not isinstance(row, dict):
+            raise InputError(f"{where} must be a JSON object. Received: {type(row).__name__}")
+        found, reason = row, ""
+        if isinstance(row.get("data"), dict) and "text" not in row:
+            found, reason = _of_label_studio(row, where), "was skipped by the annotator"
+        elif row.get("answer") in _ANSWERS and "text" in row and any(key in row for key in _OF_PRODIGY):
+            found, reason = _of_prodigy(row, where), f'has the answer "{row["answer"]}"'
         if found is None:
             left_out[reason] += 1
         else:
@@ -49,7 +56,7 @@ def plain_rows(path: str, rows: Iterator[tuple[str, dict]]) -> Iterator[tuple[st
         _logger.warning("%s: %s rows were left out: each %s.", path, f"{count:,}", reason)
 
 
-def _of_label_studio(task: Mapping[str, Any], where: str) -> dict[str, Any] | None:
+def _of_label_studio(task: dict[str, Any], where: str) -> dict[str, Any] | None:
     annotations = task.get("annotations", task.get("completions"))
     annotations = checked([] if annotations is None else annotations, list, "annotations", where)
     done = [one for one in annotations if not checked(one, dict, "an annotation", where).get("was_cancelled")]
@@ -63,7 +70,7 @@ def _of_label_studio(task: Mapping[str, Any], where: str) -> dict[str, Any] | No
             "delete the others, and export again."
         )
     name = {"id": str(task["id"])} if "id" in task else {}
-    return {"spans": None, "label": None} | name | dict(task["data"]) | (columns[0] if columns else {})
+    return name | task["data"] | (columns[0] if columns else {"spans": None, "label": None})
 
 
 def _columns(results: list, where: str) -> dict[str, Any]:
@@ -94,7 +101,8 @@ def _columns(results: list, where: str) -> dict[str, Any]:
             "read."
         )
     spans.sort(key=repr)  # annotators mark them in any order
-    return {"spans": spans} | classes | ({"label": next(iter(classes.values()))} if len(classes) == 1 else {})
+    label = {"label": next(iter(classes.values()), None)} if len(classes) < 2 else {}
+    return label | classes | {"spans": spans}
 
 
 def _of_prodigy(values: dict, where: str) -> dict[str, Any] | None:

@@ -76,28 +76,34 @@ def read_span_rows(
 
     The arguments are those of `read_tagged_sentences`.
     """
-    names = set()
+    is_of_spacy = has_classes = False
 
     def values(row: Row) -> tuple[str, list[Span], list | None, str]:
+        nonlocal is_of_spacy, has_classes
+        is_of_spacy = is_of_spacy or not row.values.keys().isdisjoint(_OF_SPACY)
+        classes = row.values.get("label")  # also beside spans, in Label Studio
+        has_classes = has_classes or (isinstance(classes, list) and not _may_be_spans(classes))
         text = text_of(row, text_column)
-        spans: list[Span] = []
-        column = span_column(row, label_column) if has_tags or label_column is None else None
-        names.add(column)
-        if has_tags:
-            if column is None and "answer" not in row.values:  # Prodigy leaves out an empty list
-                if any(name in row.values and row.values[name] is None for name in _SPAN_NAMES):
-                    raise MissingValue(f"{row.where}: there are no annotations")
-                raise unknown_form(row)
-            given = [] if column is None else row.values[column]
-            if given is None:
-                raise MissingValue(f"{row.where}: the spans in {column!r} are missing")
-            spans = read_spans(given, text, row.where)
+        spans = _spans(row, text, label_column) if has_tags else []
         return text, spans, _tokens(row, text), row.where.removeprefix(f"{path}: ")
 
     found = complete_rows(path, rows, values, skip_missing=skip_missing)
     texts, spans, words, locations = map(list, zip(*found, strict=True))
-    key = "spans" if names & set(_OF_SPACY) else "label"
+    if has_tags and has_classes and not any(spans):
+        raise InputError(f"{path} has classes of whole texts and no spans. Classes are for run_classifier.")
+    key = "spans" if is_of_spacy else "label"
     return sentences_of_spans(texts, spans if has_tags else None, path, locations, words, span_key=key)
+
+
+def _spans(row: Row, text: str, label_column: Column | None) -> list[Span]:
+    column = span_column(row, label_column)
+    if column is not None and row.values[column] is not None:
+        return read_spans(row.values[column], text, row.where)
+    if column is not None or any(row.values.get(name, ()) is None for name in _SPAN_NAMES):
+        raise MissingValue(f"{row.where}: there are no annotations")
+    if row.values.get("answer") == "accept":  # Prodigy leaves out an empty list
+        return []
+    raise unknown_form(row)
 
 
 def unknown_form(row: Row) -> InputError:

@@ -206,7 +206,7 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
     if name.endswith(".jsonl"):
         lines = ((number, line) for number, line in enumerate(read_lines(source), start=1) if line.strip())
         values = ((number, parse_json(line, f"{source}: line {number}")) for number, line in lines)
-        yield from _json_rows(source, "line", values)
+        yield from itertools.starmap(Row, plain_rows(source, "line", values))
     elif name.endswith(".json"):
         yield from rows_of_list(source, _json_list(source))
     elif is_column_file(source):
@@ -318,7 +318,7 @@ def _with_empty_values(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[
 
 def rows_of_list(path: str, values: list) -> Iterator[Row]:
     """Yields the rows of the list in a `.json` file, as `read_rows` does."""
-    return _json_rows(path, "item", enumerate(values, start=1))
+    return itertools.starmap(Row, plain_rows(path, "item", enumerate(values, start=1)))
 
 
 def _json_list(path: str) -> list:
@@ -330,21 +330,6 @@ def _json_list(path: str) -> list:
     if not isinstance(values, list):
         raise InputError(f"{path} must be a list of objects, as Label Studio exports it. Received: {values!r:.100}")
     return values
-
-
-def _json_rows(path: str, kind: str, values: Iterable[tuple[int, Any]]) -> Iterator[Row]:
-    yield from (Row(where, found) for where, found in plain_rows(path, _objects(path, kind, values)))
-
-
-def _objects(path: str, kind: str, values: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, dict]]:
-    for number, found in values:
-        where = f"{path}: {kind} {number}"
-        is_pair = isinstance(found, list) and len(found) == 2 and isinstance(found[0], str)
-        if is_pair and isinstance(found[1], dict):  # ["a text", {"entities": [...]}], as spaCy's examples
-            found = {"text": found[0], **found[1]}
-        if not isinstance(found, dict):
-            raise InputError(f"{where} must be a JSON object. Received: {type(found).__name__}")
-        yield where, found
 
 
 def _separator_hint(names: Sequence[str]) -> str:

@@ -38,6 +38,9 @@ def universal(*words, misc="_"):
     return "\n".join(["# text = t", *lines]) + "\n\n"
 
 
+IN_TWO_TEXTS = [{"type": "labels", "to_name": name, "value": {"start": 0, "end": 3}} for name in ("title", "body")]
+
+
 @pytest.fixture
 def write(tmp_path):
     def write_file(*rows, name="a.jsonl"):
@@ -169,6 +172,10 @@ def test_conllu_has_named_columns(write):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
+        (
+            label_studio("Ada", [*labels([0, 3, "X"]), ("choices", {"choices": 1})]),
+            "choices must be a list. Received: 1",
+        ),
         ({"text": "Ada", "label": [[0, 9, "X"]]}, r"line 1: span 1: \[0, 9, 'X'\] is empty, reversed or not inside"),
         ({"text": "Ada", "label": [[2, 1, "X"]]}, "empty, reversed or not inside the text, which has 3 characters"),
         ({"text": "Ada", "label": [[-1, 1, "X"]]}, "empty, reversed or not inside"),
@@ -196,9 +203,11 @@ def test_conllu_has_named_columns(write):
         ({"text": "Ada", "label": ["a class"]}, "line 1 has no text with spans. Its keys are 'text', 'label'"),
         ({"text": "Ada", "answer": "accept", "_view_id": "ner", "spans": []}, r"is a yes to one span \(ner.teach\)"),
         (label_studio("Ada", [("hypertextlabels", {})]), "results of type 'hypertextlabels', which are of HTML"),
+        (label_studio("Ada", [("choices", {"choices": ["good"]})]), "has classes of whole texts and no spans"),
         (label_studio("Ada", [("textarea", {"text": ["a"]})]), "line 1 has results of type textarea only. Spans"),
         (label_studio("Ada", [("labels", None)]), "line 1: value must be an object. Received: None"),
         (label_studio("Ada", annotations=[{}]), "line 1: result must be a list"),
+        (label_studio("Ada", annotations=[{"result": IN_TWO_TEXTS}]), "spans in several texts: body, title. Label one"),
         ({"text": "\x01", "label": []}, "line 1 is empty: it has no words"),
         ({"text": " ", "label": []}, "1 of 1 rows have no value where one is needed"),
     ],
@@ -206,13 +215,6 @@ def test_conllu_has_named_columns(write):
 def test_bad_annotations_are_refused_with_their_place(write, row, message):
     with pytest.raises(InputError, match=message):
         read_tagged_sentences(write(row))
-
-
-def test_spans_in_several_texts_are_refused(write):
-    task = label_studio("Ada", labels([0, 3, "PER"], [0, 3, "LOC"]))
-    task["annotations"][0]["result"][1]["to_name"] = "title"
-    with pytest.raises(InputError, match="item 1 has spans in several texts: t, title. Label one"):
-        read_tagged_sentences(write(task, name="a.json"))
 
 
 def test_classes_of_the_tools_are_labels(write):

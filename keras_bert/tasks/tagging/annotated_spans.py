@@ -19,7 +19,7 @@ from keras_bert.tokenization.text_words import words_of_text
 
 # The first of these names that an object has is used.
 _STARTS, _ENDS, _TYPES = ("start", "start_offset"), ("end", "end_offset"), ("label", "type", "labels")
-# The largest number of spans and types in a message.
+# The largest number of spans in a note.
 _MOST_SHOWN = 3
 # A string, or the words of a sentence: its spans count characters, or words.
 Text = str | Sequence[str]
@@ -141,11 +141,13 @@ def span_lines(sentences: TaggedSentences, answers: Sequence[TagsAnswer]) -> Ite
         text, words = sentences.texts[number], sentences.spans[number]
         line: dict[str, Any] = {"text": text}
         if words != words_of_text(text):
-            tokens = [(text[start:end], start, end, place) for place, (start, end) in enumerate(words)]
-            line["tokens"] = [dict(zip(("text", "start", "end", "id"), token, strict=True)) for token in tokens]
+            places = enumerate(words)
+            line["tokens"] = [
+                {"text": text[first:end], "start": first, "end": end, "id": n} for n, (first, end) in places
+            ]
         spans: list[Any] = answer.spans
         if sentences.span_key == "spans":
-            spans = [dict(zip(("start", "end", "label"), span, strict=True)) for span in spans]
+            spans = [{"start": start, "end": end, "label": kind} for start, end, kind in spans]
         yield json.dumps(line | {sentences.span_key: spans}, ensure_ascii=False)
 
 
