@@ -2,6 +2,7 @@
 
 command_line.py         parses flags, runs a command, returns its exit code
 option_flags.py         makes flags of the fields of a dataclass, and the dataclass of the flags
+hidden_packages.py      says which folder of somebody else hides a package of this project
 errors.py               InputError: an error that the user can correct
 printing.py             makes text safe to show: control characters, long lines, secrets in URLs, Markdown, HTML
 missing_values.py       finds missing values: None, NaN, empty texts
