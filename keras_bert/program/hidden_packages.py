@@ -30,8 +30,8 @@ class HiddenPackage:
             return
         if (self._folder / child).is_dir() or (self._folder / f"{child}.py").is_file():
             raise ModuleNotFoundError(
-                f"The folder {pathlib.Path(next(iter(path))).resolve()} hides the package {parent} of keras_bert, which "
-                f"is {self._folder}. Run the command in another folder, or by its name, such as "
+                f"The folder {pathlib.Path(next(iter(path))).resolve()} hides the package {parent} of keras_bert, "
+                f"which is {self._folder}. Run the command in another folder, or by its name, such as "
                 "keras-bert-run-classifier: that does not import from the current folder.",
                 name=module,
             )
