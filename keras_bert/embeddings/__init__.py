@@ -4,8 +4,9 @@ text_vectors.py          sentence embeddings, and features of tokens
 vector_files.py          files of both
 vector_index.py          search over sentence embeddings, and its folder
 word_index.py            search by words: BM25, and its folder
-postings.py              the sparse matrix behind it
-search_scores.py         scores of a search, with and without re-ranking, in a judged collection
+postings.py              search over sparse vectors
+rank_fusion.py           makes one ranking of several
+search_scores.py         scores of searches in a judged collection
 neighbour_graph.py       the graph for approximate search, by FAISS
 static_distillation.py   a vector for each token, distilled from an encoder
 hard_negatives.py        similar texts that are not relevant, for training

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.program.errors import InputError
+
 _FILES = {"weights.npy": np.float32, "documents.npy": np.int32, "splits.npy": np.int64}
 # Scores in memory at once: 8 bytes each. For 1,000,000 documents these are 16 queries.
 _MOST_SCORES = 1 << 24
@@ -22,7 +24,7 @@ class Postings:
 
     @classmethod
     def of_rows(cls, rows: Any) -> "Postings":
-        """Takes a sparse array `[N, V]`, a row for each document."""
+        """Takes a sparse array `[N, V]`, a row for each document: words, or vectors of a `SparseEncoder`."""
         return cls(rows.T.tocsr().astype(np.float32))
 
     @property
@@ -41,7 +43,17 @@ class Postings:
         Returns:
             numbers int64 `(Q, K)` and scores float32 `(Q, K)`, where K is `top_k`, or N if that is less. A document
             whose product is 0 is not found: the number -1 and the score 0 fill up.
+
+        Raises:
+            InputError: the queries have other columns, such as those of another model, or `top_k` is below 1.
         """
+        if top_k < 1:
+            raise InputError(f"top_k must be 1 or more. Received: {top_k}")
+        if queries.shape[1:] != self.columns.shape[:1]:
+            raise InputError(
+                f"Queries must be [number, {self.columns.shape[0]}], as the documents. Received the shape "
+                f"{list(queries.shape)}. Make both with one model."
+            )
         queries = queries.tocsr().astype(np.float32)
         depth = min(top_k, self.num_documents)
         numbers = np.full((queries.shape[0], depth), -1, np.int64)

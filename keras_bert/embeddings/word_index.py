@@ -116,8 +116,6 @@ class WordIndex:
         from scipy.sparse import csr_array
 
         queries = checked_texts(queries, "query")
-        if top_k < 1:
-            raise InputError(f"top_k must be 1 or more. Received: {top_k}")
         known = [[self._columns[word] for word in words_of(query) if word in self._columns] for query in queries]
         flat = np.array([column for columns in known for column in columns], np.int32)
         splits = np.cumsum([0, *map(len, known)])

@@ -4,7 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
+from keras_bert.embeddings.postings import Postings
 from keras_bert.embeddings.word_index import WordHit, WordIndex, words_of
 from keras_bert.program.errors import InputError
 
@@ -123,3 +125,12 @@ def test_what_cannot_be_searched_is_refused(index):
         index.search("a", top_k=0)
     with pytest.raises(InputError, match="Query 1 is empty"):
         index.search([""])
+    with pytest.raises(InputError, match=r"Queries must be \[number, 9\].*Received the shape \[1, 3\]"):
+        index.postings.nearest(csr_array(np.eye(1, 3)), 1)
+
+
+def test_sparse_vectors_are_searched_as_words_are():
+    documents = csr_array(np.float32([[0, 2, 0], [1, 1, 0], [0, 0, 3], [0, 2, 0]]))
+    numbers, scores = Postings.of_rows(documents).nearest(csr_array(np.float32([[1, 1, 0], [0, 0, 0]])), top_k=9)
+    assert numbers.tolist() == [[0, 1, 3, -1], [-1, -1, -1, -1]]
+    assert scores.tolist() == [[2, 2, 2, 0], [0, 0, 0, 0]]

@@ -38,6 +38,9 @@ class SentenceEncoder(WholeBatchModel):
         encoder.fit((questions, answers, wrong), loss=MarginMSE(teacher=a_cross_encoder))
         encoder.fit((questions, answers), loss=Matryoshka(InBatchNegatives(), [384, 128]))
 
+    `evaluate((questions, answers))` searches for each answer among the given texts only; `evaluate_search` of
+    `embeddings/search_scores.py` searches a whole corpus.
+
     The loss of a batch is that of all its texts together, on one device or several. With
     `compile(optimizer, gradient_accumulation_steps=N)` the batch is computed in N parts with the same result, so that
     memory does not limit the number of negatives (`tasks/embedding/cached_batch.py`).
