@@ -5,6 +5,7 @@ vector_files.py          files of both
 vector_index.py          search over sentence embeddings, and its folder
 word_index.py            search by words: BM25, and its folder
 postings.py              search over sparse vectors
+similar_pairs.py         pairs and groups of similar texts among many
 rank_fusion.py           makes one ranking of several
 search_scores.py         scores of searches in a judged collection
 neighbour_graph.py       the graph for approximate search, by FAISS

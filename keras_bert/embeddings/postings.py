@@ -61,11 +61,13 @@ class Postings:
         step = max(1, _MOST_SCORES // self.num_documents)
         for first in range(0, queries.shape[0], step):
             products = queries[first : first + step] @ self.columns
+            products.sort_indices()  # so that the lowest number is first among equal products
             for place, (start, end) in enumerate(zip(products.indptr, products.indptr[1:], strict=False), start=first):
                 documents, values = products.indices[start:end], products.data[start:end]
                 is_found = values > 0 if is_allowed is None else (values > 0) & is_allowed[documents]
-                best, of_best = _best(documents[is_found], values[is_found], depth)
-                numbers[place, : len(best)], scores[place, : len(best)] = best, of_best
+                documents, values = documents[is_found], values[is_found]
+                best = largest(values, depth)
+                numbers[place, : len(best)], scores[place, : len(best)] = documents[best], values[best]
         return numbers, scores
 
     def save(self, folder: str) -> None:
@@ -93,10 +95,9 @@ class Postings:
         return cls(csr_array((weights, documents, splits), shape=(num_columns, num_documents)))
 
 
-def _best(numbers: np.ndarray, scores: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the largest scores and their numbers: [4, 7, 2], [3., 9., 9.], 2 -> [2, 7], [9., 9.]."""
-    if len(scores) > count:
-        is_large = scores >= np.partition(scores, -count)[-count]
-        numbers, scores = numbers[is_large], scores[is_large]
-    order = np.lexsort((numbers, -scores))[:count]
-    return numbers[order], scores[order]
+def largest(row: np.ndarray, count: int) -> np.ndarray:
+    """Returns the indices of the largest numbers, in order; equal ones as they come: [3, 9, 9], 2 -> [1, 2]."""
+    candidates = np.arange(len(row))
+    if len(row) > count:
+        candidates = np.flatnonzero(row >= np.partition(row, -count)[-count])
+    return candidates[np.argsort(-row[candidates], kind="stable")[:count]]
