@@ -21,7 +21,7 @@ generate_text.py          a prompt -> text
 embed_sentences.py        texts -> one vector each
 extract_features.py       texts -> vectors of tokens, layer by layer
 search_sentences.py       a query -> the most similar texts
-evaluate_search.py        a judged collection -> scores of a search in it
+evaluate_search.py        a judged collection -> scores of searches in it
 word_senses.py            sentences with a word -> a picture of its senses
 summarize.py              a text -> its main sentences
 export_model.py           model folder -> SavedModel
@@ -35,6 +35,7 @@ distillation_flags.py     the teacher and the layers to keep, shared by pre-trai
 fine_tuning_flags.py      flags that the fine-tuning commands share
 embedding_data.py         the data sets of run_embeddings, and the loss of each
 data_file_flags.py        flags for data files, shared by the fine-tuning commands
+rerankers.py              the model that ranks again what a search found
 questions.py              flags and input lines of the commands that ask a model
 documentation_corpus.py   quickstart: writes a text from the documentation of installed packages
 documentation_text.py     quickstart: extracts prose from Python source files
