@@ -176,7 +176,8 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
         note = (
             f"{head} (its labels are {', '.join(checkpoint.labels[:5])}{', ...' if len(checkpoint.labels) > 5 else ''})"
         )
-        arguments.pop("temperature", None)  # that of the head which is left out
+        for name in {"temperature", "thresholds"} - given.keys():
+            arguments.pop(name, None)  # those of the head which is left out
         checkpoint = checkpoint.replace(tensors=tensors, ignored=(note, *checkpoint.ignored))
     return arguments, checkpoint
 

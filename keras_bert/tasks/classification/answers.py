@@ -7,9 +7,6 @@ import numpy as np
 
 from keras_bert.tasks.served_values import named_numbers, rows_of, text_of
 
-# With several labels, each label whose probability exceeds this is predicted.
-THRESHOLD = 0.5
-
 
 @dataclasses.dataclass(frozen=True)
 class LabelAnswer:
@@ -18,8 +15,8 @@ class LabelAnswer:
     Attributes:
         label: the most probable label.
         probability: the probability of `label`.
-        probabilities: label -> probability, in the order of the model's labels; from `zero_shot`, the most probable
-            first.
+        probabilities: label -> probability, in the order of the model's labels; from `zero_shot` and with `top_k`, the
+            most probable first.
     """
 
     label: str
@@ -36,7 +33,7 @@ class LabelsAnswer:
     """The predicted labels of a text, any number of them.
 
     Attributes:
-        labels: the labels with a probability above 0.5, the most probable first.
+        labels: the labels with a probability above their threshold, the most probable first.
         probabilities: label -> probability, independent of each other, in the same order as in `LabelAnswer`.
     """
 
@@ -65,19 +62,22 @@ class ScoreAnswer:
         return _lines(self.scores or {"score": self.score})
 
 
-def classification_answers(outputs: np.ndarray, labels: Sequence[str], problem_type: str) -> list:
+def classification_answers(
+    outputs: np.ndarray, labels: Sequence[str], problem_type: str, thresholds: Sequence[float] | float = 0.5
+) -> list:
     """Returns an answer for each text.
 
     Args:
         outputs: float `[N, labels]`, the outputs of the model: logits, or scores for `regression`.
         problem_type: `classification`, `multi_label` or `regression`.
+        thresholds: for `multi_label`, one or a number for each label.
     """
     if problem_type == "regression":
         return [ScoreAnswer(row[0], dict(zip(labels, row, strict=True))) for row in outputs.tolist()]
     logits = outputs.astype(np.float64)
     if problem_type == "multi_label":
         rows = (1 / (1 + np.exp(-logits))).tolist()
-        return [_labels_answer(dict(zip(labels, row, strict=True)), np.array(row) > THRESHOLD) for row in rows]
+        return [_labels_answer(dict(zip(labels, row, strict=True)), np.array(row) > thresholds) for row in rows]
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     rows = (exponentials / exponentials.sum(axis=1, keepdims=True)).tolist()
     best = logits.argmax(axis=1).tolist()
@@ -112,6 +112,17 @@ def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list |
 def _labels_answer(probabilities: dict[str, float], is_given: Iterable) -> LabelsAnswer:
     given = [label for label, is_one in zip(probabilities, is_given, strict=True) if is_one]
     return LabelsAnswer(tuple(reversed(sorted(given, key=lambda label: probabilities[label]))), probabilities)
+
+
+def with_likeliest(answers: Sequence[LabelAnswer] | Sequence[LabelsAnswer], top_k: int) -> list:
+    """Returns answers about the `top_k` most probable labels of each text, the most probable first."""
+    shortened = []
+    for answer in answers:
+        kept = dict(list(likeliest_first(answer.probabilities).items())[:top_k])
+        several = isinstance(answer, LabelsAnswer)
+        changes = {"labels": tuple(label for label in answer.labels if label in kept)} if several else {}
+        shortened.append(dataclasses.replace(answer, probabilities=kept, **changes))
+    return shortened
 
 
 def likeliest_first(probabilities: dict[str, float]) -> dict[str, float]:

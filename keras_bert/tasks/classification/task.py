@@ -13,16 +13,25 @@ from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification import examples as classification
 from keras_bert.tasks.classification import report
 from keras_bert.tasks.classification.answers import (
-    THRESHOLD,
     LabelAnswer,
     LabelsAnswer,
     ScoreAnswer,
     classification_answers,
+    with_likeliest,
 )
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
+from keras_bert.tasks.classification.thresholds import (
+    TunedThresholds,
+    as_thresholds,
+    check_answer_options,
+    check_several_labels,
+    tune_on_probabilities,
+)
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
+from keras_bert.tasks.fitting import batch_size_of
 from keras_bert.tasks.label_names import label_name, label_names
+from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
@@ -69,8 +78,18 @@ class ClassificationTask(TextTask):
             return ExampleRows(rows, windows=texts)
         return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, max_seq_length))
 
-    def answers(self, examples: TextExamples, example_rows: ExampleRows, outputs: np.ndarray) -> list:
-        return classification_answers(example_rows.outputs_of_examples(outputs), self.labels, self.problem_type)
+    def answers(
+        self, examples: TextExamples, example_rows: ExampleRows, outputs: np.ndarray, top_k=None, threshold=None
+    ) -> list:
+        """Returns the answers; `top_k` and `threshold` are those of `SequenceClassifier.predict`."""
+        check_answer_options(self.model, top_k, threshold)
+        outputs, thresholds = example_rows.outputs_of_examples(outputs), self._thresholds(threshold)
+        answers = classification_answers(outputs, self.labels, self.problem_type, thresholds)
+        return answers if top_k is None else with_likeliest(answers, top_k)
+
+    def _thresholds(self, threshold=None) -> tuple[float, ...]:
+        kept = as_thresholds(self.model.thresholds, self.labels, name="thresholds")
+        return as_thresholds(threshold, self.labels, kept)
 
     def logits_and_labels(self, examples: TextExamples, example_rows: ExampleRows, outputs) -> tuple:
         if self.problem_type == "regression":
@@ -129,7 +148,8 @@ class ClassificationTask(TextTask):
             )
         elif self.problem_type == "multi_label":
             gold = classification.multi_hot_labels(examples.labels, labels, examples.source)
-            report.write_label_set_report(folder, *texts, gold, probabilities_of(answers), labels, scores)
+            values = (gold, probabilities_of(answers), labels, scores, self._thresholds())
+            report.write_label_set_report(folder, *texts, *values)
         else:
             gold = classification.label_ids(examples, labels)
             report.write_label_report(folder, *texts, gold, probabilities_of(answers), labels, scores)
@@ -206,7 +226,7 @@ class _SeveralLabels:
         probabilities = probabilities_of(answers)
         of_gold = np.where(gold == 1, probabilities, 1 - probabilities)
         loss = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean()
-        scores = multi_label_scores(gold, (probabilities > THRESHOLD).astype(np.int64))
+        scores = multi_label_scores(gold, classification.multi_hot_labels([one.labels for one in answers], labels))
         return {**scores, "loss": float(loss)}
 
     def cells(self, answers: Sequence[LabelsAnswer]) -> tuple[list[str], list[list]]:
@@ -231,6 +251,33 @@ class _Score:
 
     def cells(self, answers: Sequence[ScoreAnswer]) -> tuple[list[str], list[list]]:
         return ["score"], [[answer.score] for answer in answers]
+
+
+def predict_proba(model, x, **options) -> np.ndarray:
+    """Returns the probabilities of the labels; see `SequenceClassifier.predict_proba`."""
+    if model.problem_type == "regression":
+        raise InputError("A regression has scores, and no probabilities. Use predict(texts)[0].score.")
+    return probabilities_of(model.predict(x, **options)).astype(np.float32)
+
+
+def tune_thresholds(model, x, y, batch_size: int | None, max_seq_length: int | None) -> TunedThresholds:
+    """Chooses thresholds, and keeps them; see `SequenceClassifier.tune_thresholds`."""
+    task = ClassificationTask(model)
+    examples = complete_examples(task, x, y)
+    example_rows = task.rows(examples, max_seq_length)
+    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), 0)
+    return tune_on_answers(Answered(model, examples, example_rows, outputs, []))
+
+
+def tune_on_answers(answered: Answered) -> TunedThresholds:
+    """As `tune_thresholds`, for the outputs of a model for examples that have labels."""
+    model, task = answered.model, ClassificationTask(answered.model)
+    check_several_labels(model.problem_type, "tune_thresholds")
+    if answered.examples.labels is None:
+        raise InputError("There are no labels to choose thresholds by: give tune_thresholds(texts, labels).")
+    gold = classification.multi_hot_labels(answered.examples.labels, model.labels, answered.examples.source)
+    answers = task.answers(answered.examples, answered.example_rows, answered.outputs)
+    return tune_on_probabilities(model, probabilities_of(answers), gold)
 
 
 def probabilities_of(answers: Sequence[LabelAnswer] | Sequence[LabelsAnswer]) -> np.ndarray:
