@@ -2,9 +2,11 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from keras_bert.program.label_types import Label
 from keras_bert.tasks.served_values import named_numbers, rows_of, text_of
 
 
@@ -13,15 +15,15 @@ class LabelAnswer:
     """The predicted label of a text.
 
     Attributes:
-        label: the most probable label.
+        label: the most probable label, of the type that the model was given; from a server always a string.
         probability: the probability of `label`.
         probabilities: label -> probability, in the order of the model's labels; from `zero_shot` and with `top_k`, the
             most probable first.
     """
 
-    label: str
+    label: Label
     probability: float
-    probabilities: dict[str, float] = dataclasses.field(repr=False)
+    probabilities: dict[Any, float] = dataclasses.field(repr=False)
 
     def readable(self, asked: Mapping | None = None) -> str:
         """Returns a line for each label, the most probable first."""
@@ -37,12 +39,12 @@ class LabelsAnswer:
         probabilities: label -> probability, independent of each other, in the same order as in `LabelAnswer`.
     """
 
-    labels: tuple[str, ...]
-    probabilities: dict[str, float]
+    labels: tuple[Label, ...]
+    probabilities: dict[Any, float]
 
     def readable(self, asked: Mapping | None = None) -> str:
         """Returns a line with the predicted labels, and a line for each label, the most probable first."""
-        return f"  {', '.join(self.labels) or '(no label)'}\n{_lines(likeliest_first(self.probabilities))}"
+        return f"  {', '.join(map(str, self.labels)) or '(no label)'}\n{_lines(likeliest_first(self.probabilities))}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +57,7 @@ class ScoreAnswer:
     """
 
     score: float
-    scores: dict[str, float] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    scores: dict[Any, float] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def readable(self, asked: Mapping | None = None) -> str:
         """Returns a line for each score."""
@@ -63,7 +65,7 @@ class ScoreAnswer:
 
 
 def classification_answers(
-    outputs: np.ndarray, labels: Sequence[str], problem_type: str, thresholds: Sequence[float] | float = 0.5
+    outputs: np.ndarray, labels: Sequence[Label], problem_type: str, thresholds: Sequence[float] | float = 0.5
 ) -> list:
     """Returns an answer for each text.
 
@@ -109,27 +111,28 @@ def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list |
     return None
 
 
-def _labels_answer(probabilities: dict[str, float], is_given: Iterable) -> LabelsAnswer:
+def _labels_answer(probabilities: dict[Any, float], is_given: Iterable) -> LabelsAnswer:
     given = [label for label, is_one in zip(probabilities, is_given, strict=True) if is_one]
     return LabelsAnswer(tuple(reversed(sorted(given, key=lambda label: probabilities[label]))), probabilities)
 
 
 def with_likeliest(answers: Sequence[LabelAnswer] | Sequence[LabelsAnswer], top_k: int) -> list:
     """Returns answers about the `top_k` most probable labels of each text, the most probable first."""
-    shortened = []
+    shortened: list = []
     for answer in answers:
         kept = dict(list(likeliest_first(answer.probabilities).items())[:top_k])
-        several = isinstance(answer, LabelsAnswer)
-        changes = {"labels": tuple(label for label in answer.labels if label in kept)} if several else {}
-        shortened.append(dataclasses.replace(answer, probabilities=kept, **changes))
+        if isinstance(answer, LabelsAnswer):
+            shortened.append(LabelsAnswer(tuple(label for label in answer.labels if label in kept), kept))
+        else:
+            shortened.append(LabelAnswer(answer.label, answer.probability, kept))
     return shortened
 
 
-def likeliest_first(probabilities: dict[str, float]) -> dict[str, float]:
+def likeliest_first(probabilities: dict[Any, float]) -> dict[Any, float]:
     """Returns label -> probability, the most probable first; equal ones stay in their order."""
     return dict(sorted(probabilities.items(), key=lambda item: -item[1]))
 
 
-def _lines(numbers: Mapping[str, float]) -> str:
-    width = max(map(len, numbers))
-    return "\n".join(f"  {name:<{width}}  {number:.4f}" for name, number in numbers.items())
+def _lines(numbers: Mapping[Any, float]) -> str:
+    width = max(len(str(name)) for name in numbers)
+    return "\n".join(f"  {name!s:<{width}}  {number:.4f}" for name, number in numbers.items())

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.program.label_types import label_value
 from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options
 
 
@@ -13,6 +14,7 @@ class LoadedSequenceClassifier:
     def __init__(self, folder, engine):
         super().__init__(folder, engine)
         as_thresholds(self.thresholds, self.labels, name="thresholds")
+        self.label_values = tuple(label_value(label, self.label_type) for label in self.labels)
 
     def predict(
         self,

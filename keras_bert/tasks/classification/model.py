@@ -24,6 +24,7 @@ from keras_bert.models.losses import (
 from keras_bert.models.task_model import check_doc_stride, check_labels, example_weights
 from keras_bert.models.verb_options import check_options
 from keras_bert.program.errors import InputError
+from keras_bert.program.label_types import Label, label_strings, label_value
 from keras_bert.records import features
 from keras_bert.tasks.classification.thresholds import (
     TunedThresholds,
@@ -65,13 +66,17 @@ class SequenceClassifier(CalibratedModel):
 
     Args:
         config: a `BertConfig`.
-        labels: names of the classes; label id 0 is the first. For `regression`, the names of the scores. None: `score`
-            for `regression`, otherwise the two names LABEL_0 and LABEL_1.
+        labels: the classes, of one type: strings, whole numbers, truth values or floats; label id 0 is the first. For
+            `regression`, the names of the scores. None: `score` for `regression`, otherwise the two names LABEL_0 and
+            LABEL_1. The attribute `labels` has them as strings, as files do, and `label_values` in their own type, as
+            answers do.
         problem_type: `classification`, `multi_label` or `regression`, see above.
         doc_stride: cuts texts that are too long for a row into overlapping windows, each of which begins this many
             tokens after the one before it; the answer is the mean over the windows. None: such texts are cut off.
         thresholds: for `multi_label`, a number from 0 to 1, a number for each label, or label -> number. A label is
             predicted if its probability exceeds its threshold. None: 0.5. They can be changed as an attribute.
+        label_type: of labels that are given as strings, the type that answers have: `str`, `int`, `bool` or `float`.
+            None: the type of `labels`.
         temperature: see `CalibratedModel`.
 
     Call arguments:
@@ -100,6 +105,7 @@ class SequenceClassifier(CalibratedModel):
         problem_type: str = "classification",
         doc_stride: int | None = None,
         thresholds: Any = None,
+        label_type: str | None = None,
         **kwargs: Any,
     ):
         if problem_type not in PROBLEM_TYPES:
@@ -110,7 +116,10 @@ class SequenceClassifier(CalibratedModel):
         self.doc_stride = check_doc_stride(doc_stride)
         if labels is None:
             labels = ("score",) if problem_type == "regression" else UNNAMED_LABELS
+        labels, own_type = label_strings(labels)
         self.labels = check_labels(labels, fewest=2 if problem_type == "classification" else 1)
+        self.label_type = label_type or own_type
+        self.label_values: tuple[Label, ...] = tuple(label_value(label, self.label_type) for label in self.labels)
         self.thresholds = thresholds
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
@@ -131,7 +140,7 @@ class SequenceClassifier(CalibratedModel):
     def thresholds(self, value: Any) -> None:
         if value is not None:
             check_several_labels(self.problem_type, "thresholds")
-            value = as_thresholds(value, self.labels, name="thresholds")
+            value = as_thresholds(value, self.labels, label_type=self.label_type, name="thresholds")
         self._thresholds = value
 
     @staticmethod
@@ -345,6 +354,8 @@ class SequenceClassifier(CalibratedModel):
             arguments["problem_type"] = self.problem_type
         if self.doc_stride is not None:
             arguments["doc_stride"] = self.doc_stride
+        if self.label_type != "str":
+            arguments["label_type"] = self.label_type
         if self.thresholds is not None:
             arguments["thresholds"] = list(self.thresholds)
         return {**super().get_config(), **arguments}

@@ -55,6 +55,8 @@ class ClassificationTask(TextTask):
     def __init__(self, model, labels: Sequence[str] | None = None, problem_type: str | None = None):
         super().__init__(model)
         self.labels = model.labels if labels is None else labels
+        self.label_values = model.label_values if labels is None else labels
+        self.label_type = model.label_type if labels is None else "str"
         self.problem_type = problem_type or model.problem_type
         self._kind = _KINDS[self.problem_type]
         self.main_score = self._kind.main_score
@@ -64,7 +66,7 @@ class ClassificationTask(TextTask):
         advice = " Pairs are given as two columns: (texts, second_texts)."
         texts = as_texts(columns[0], advice=advice)
         second_texts = None if columns[1] is None else as_texts(columns[1], "second text", advice)
-        labels = None if y is None else self._kind.as_labels(as_list(y, "labels"), self.labels)
+        labels = None if y is None else self._kind.as_labels(as_list(y, "labels"), self)
         return TextExamples(texts, second_texts, labels, weights=sample_weight)
 
     def rows(self, examples: TextExamples, max_seq_length: int | None = None) -> ExampleRows:
@@ -84,12 +86,12 @@ class ClassificationTask(TextTask):
         """Returns the answers; `top_k` and `threshold` are those of `SequenceClassifier.predict`."""
         check_answer_options(self.model, top_k, threshold)
         outputs, thresholds = example_rows.outputs_of_examples(outputs), self._thresholds(threshold)
-        answers = classification_answers(outputs, self.labels, self.problem_type, thresholds)
+        answers = classification_answers(outputs, self.label_values, self.problem_type, thresholds)
         return answers if top_k is None else with_likeliest(answers, top_k)
 
     def _thresholds(self, threshold=None) -> tuple[float, ...]:
         kept = as_thresholds(self.model.thresholds, self.labels, name="thresholds")
-        return as_thresholds(threshold, self.labels, kept)
+        return as_thresholds(threshold, self.labels, kept, self.label_type)
 
     def logits_and_labels(self, examples: TextExamples, example_rows: ExampleRows, outputs) -> tuple:
         if self.problem_type == "regression":
@@ -109,7 +111,10 @@ class ClassificationTask(TextTask):
         for row, example in enumerate(windows):
             texts = tuple(column[example] for column in (examples.texts, examples.second_texts) if column is not None)
             best = 0 if self.problem_type == "regression" else int(of_examples[example].argmax())
-            number = best if targets[example] is None else number_of(targets[example], labels, "label")
+            target = targets[example]
+            if target is not None and self.label_type != "str":
+                target = label_name(target, labels, "A target of explain", self.label_type)
+            number = best if target is None else number_of(target, labels, "label")
             first = before.get(example, 0)
             before[example] = first + (self.model.doc_stride or 0)
             pieces = pieces_of_row(self.row_ids(example_rows, row), texts, self.tokenizer, [first] * len(texts))
@@ -119,7 +124,7 @@ class ClassificationTask(TextTask):
         return rows
 
     def scores(self, examples: TextExamples, answers: Sequence, is_worst: bool = False) -> dict[str, float]:
-        return self._kind.scores(examples, answers, self.labels)
+        return self._kind.scores(examples, answers, self)
 
     def without_labels(self, examples: TextExamples) -> TextExamples:
         return dataclasses.replace(examples, labels=None)
@@ -182,7 +187,8 @@ class ClassificationTask(TextTask):
             raise InputError(
                 f'class_weight must be a dictionary label -> weight, or "balanced". Received: {class_weight!r}'
             )
-        weights = {label_name(label, labels, "A label of class_weight"): one for label, one in class_weight.items()}
+        place = "A label of class_weight"
+        weights = {label_name(label, labels, place, self.label_type): one for label, one in class_weight.items()}
         if len(weights) < len(class_weight):
             raise InputError(f"class_weight has two weights for one label. Received: {class_weight!r:.200}")
         unknown = [label for label in weights if label not in labels]
@@ -196,17 +202,20 @@ class ClassificationTask(TextTask):
 class _SingleLabel:
     main_score = "accuracy"
 
-    def as_labels(self, values: list, labels: Sequence[str]) -> list[str]:
-        return [label_name(value, labels, f"The label of example {number}") for number, value in enumerate(values, 1)]
+    def as_labels(self, values: list, task: ClassificationTask) -> list[str]:
+        return [
+            label_name(value, task.labels, f"The label of example {number}", task.label_type)
+            for number, value in enumerate(values, 1)
+        ]
 
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return np.array(classification.label_ids(examples, labels), np.int32)
 
-    def scores(self, examples: TextExamples, answers: Sequence[LabelAnswer], labels: Sequence[str]):
-        gold = self.label_ids(examples, labels)
-        ids = {label: number for number, label in enumerate(labels)}
+    def scores(self, examples: TextExamples, answers: Sequence[LabelAnswer], task: ClassificationTask):
+        gold = self.label_ids(examples, task.labels)
+        ids = {label: number for number, label in enumerate(task.label_values)}
         predicted = np.array([ids[answer.label] for answer in answers])
-        return {**single_label_scores(gold, predicted, len(labels)), "loss": _loss(probabilities_of(answers), gold)}
+        return {**single_label_scores(gold, predicted, len(ids)), "loss": _loss(probabilities_of(answers), gold)}
 
     def cells(self, answers: Sequence[LabelAnswer]) -> tuple[list[str], list[list]]:
         return ["label", "probability"], [[answer.label, answer.probability] for answer in answers]
@@ -215,28 +224,32 @@ class _SingleLabel:
 class _SeveralLabels:
     main_score = "micro_f1"
 
-    def as_labels(self, values: list, labels: Sequence[str]) -> list[list[str]]:
-        return [label_names(value, labels, f"The labels of example {number}") for number, value in enumerate(values, 1)]
+    def as_labels(self, values: list, task: ClassificationTask) -> list[list[str]]:
+        return [
+            label_names(value, task.labels, f"The labels of example {number}", task.label_type)
+            for number, value in enumerate(values, 1)
+        ]
 
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return classification.multi_hot_labels(examples.labels, labels, examples.source).astype(np.float32)
 
-    def scores(self, examples: TextExamples, answers: Sequence[LabelsAnswer], labels: Sequence[str]):
-        gold = self.label_ids(examples, labels).astype(np.int64)
+    def scores(self, examples: TextExamples, answers: Sequence[LabelsAnswer], task: ClassificationTask):
+        gold = self.label_ids(examples, task.labels).astype(np.int64)
         probabilities = probabilities_of(answers)
         of_gold = np.where(gold == 1, probabilities, 1 - probabilities)
         loss = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean()
-        scores = multi_label_scores(gold, classification.multi_hot_labels([one.labels for one in answers], labels))
+        predicted = classification.multi_hot_labels([answer.labels for answer in answers], task.label_values)
+        scores = multi_label_scores(gold, predicted)
         return {**scores, "loss": float(loss)}
 
     def cells(self, answers: Sequence[LabelsAnswer]) -> tuple[list[str], list[list]]:
-        return ["labels"], [[", ".join(answer.labels)] for answer in answers]
+        return ["labels"], [[", ".join(map(str, answer.labels))] for answer in answers]
 
 
 class _Score:
     main_score = "pearson"
 
-    def as_labels(self, values: list, labels: Sequence[str]) -> list[float]:
+    def as_labels(self, values: list, task: ClassificationTask) -> list[float]:
         try:
             return [float(value) for value in values]
         except (TypeError, ValueError, OverflowError) as error:
@@ -245,7 +258,7 @@ class _Score:
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return classification.checked_scores(examples.labels, examples.source)
 
-    def scores(self, examples: TextExamples, answers: Sequence[ScoreAnswer], labels: Sequence[str]):
+    def scores(self, examples: TextExamples, answers: Sequence[ScoreAnswer], task: ClassificationTask):
         scores = regression_scores(examples.labels, [answer.score for answer in answers])
         return {**scores, "loss": scores["mean_squared_error"]}
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.label_types import Label
 from keras_bert.tasks.label_names import label_name
 
 # The threshold of a label that has no other.
@@ -14,7 +15,11 @@ THRESHOLD = 0.5
 
 
 def as_thresholds(
-    value: Any, labels: Sequence[str], others: Sequence[float] | None = None, name: str = "threshold"
+    value: Any,
+    labels: Sequence[str],
+    others: Sequence[float] | None = None,
+    label_type: str = "str",
+    name: str = "threshold",
 ) -> tuple[float, ...]:
     """Returns a threshold for each label.
 
@@ -25,6 +30,7 @@ def as_thresholds(
         value: a number for all labels, a number for each label, or label -> number; None for none.
         labels: L names.
         others: the thresholds of labels that have none in `value`; None for 0.5.
+        label_type: the type of the labels in `value`.
         name: what the value is called, for messages.
 
     Raises:
@@ -35,7 +41,7 @@ def as_thresholds(
         return tuple(result)
     if isinstance(value, Mapping):
         for label, one in value.items():
-            known = label_name(label, labels, f"A label of {name}")
+            known = label_name(label, labels, f"A label of {name}", label_type)
             if known not in labels:
                 raise InputError(f"{name} has the unknown label {known!r}. The labels are: {', '.join(labels)}")
             result[labels.index(known)] = one
@@ -66,7 +72,7 @@ def check_answer_options(model, top_k: Any, threshold: Any) -> None:
             raise InputError(f"top_k must be a whole number from 1. Received: {top_k!r:.100}")
     if threshold is not None:
         check_several_labels(model.problem_type, "threshold")
-        as_thresholds(threshold, model.labels)
+        as_thresholds(threshold, model.labels, label_type=model.label_type)
 
 
 def check_several_labels(problem_type: str, name: str) -> None:
@@ -87,9 +93,9 @@ class TunedThresholds:
         f1_before, f1_after: label -> F1, with the thresholds before and with these.
     """
 
-    thresholds: dict[str, float]
-    f1_before: dict[str, float]
-    f1_after: dict[str, float]
+    thresholds: dict[Label, float]
+    f1_before: dict[Label, float]
+    f1_after: dict[Label, float]
 
     def __str__(self) -> str:
         before, after = (float(np.mean(list(f1.values()))) for f1 in (self.f1_before, self.f1_after))
@@ -143,7 +149,7 @@ def tune_on_probabilities(model, probabilities: np.ndarray, gold: np.ndarray) ->
         [f1_score(column > threshold, of_gold) for column, threshold, of_gold in zip(*each, strict=True)]
         for each in ((probabilities.T, before, gold.T), (probabilities.T, after, gold.T))
     )
-    return TunedThresholds(*(dict(zip(model.labels, values, strict=True)) for values in (after, *scores)))
+    return TunedThresholds(*(dict(zip(model.label_values, values, strict=True)) for values in (after, *scores)))
 
 
 def divided(thresholds: Sequence[float], temperature: float) -> tuple[float, ...]:
