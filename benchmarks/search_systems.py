@@ -154,10 +154,10 @@ def _dense_search(run: Run, system: str, path: Any) -> tuple[Rank, float]:
 
 
 def splade(run: Run) -> tuple[Rank, float]:
-    from keras_bert.embeddings.postings import Postings
     from scipy import sparse
 
     from keras_bert import SparseEncoder
+    from keras_bert.embeddings.postings import Postings
 
     model = SparseEncoder.from_pretrained(run.folder("SPLADE") / "model")
     file = run.folder("SPLADE") / "vectors.npz"

@@ -16,7 +16,6 @@ foreign_keys.py         checks that each key of another project's file is used, 
 number_checks.py        refuses outputs of models that are not numbers
 foreign_files.py        limits the size of untrusted files, and refuses links and names that lead out of their folder
 label_types.py          the types of labels, and labels as strings
-json_files.py           reads untrusted JSON: limits its size and checks types
 json_files.py           reads untrusted JSON: limits its size and checks types; writes ours
 stored_numbers.py       varints and checksums as in Google's file formats
 private_interfaces.py   lists the private interfaces of Keras and TensorFlow that the package uses
