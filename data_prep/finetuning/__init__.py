@@ -12,6 +12,7 @@ conllu.py                       the columns of CoNLL-U
 span_rows.py                    reads texts with spans of Doccano, spaCy, Prodigy and Label Studio
 squad.py                        reads questions about contexts from SQuAD files
 beir_folder.py                  reads documents, queries and what is relevant from BEIR folders
+search_pairs.py                 reads the same from tables of queries and documents
 finetuning_options.py           the options of all tasks
 finetuning_task.py              the base class of the four tasks below
 classification_records.py       texts or pairs with labels or scores -> records
