@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_bert.accelerate.backend import on_tensorflow
+from keras import ops
+
+from keras_bert.accelerate.backend import on_tensorflow, tensorflow_functions
 from keras_bert.models.chosen_loss import ChosenLoss
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.prompts import Prompts
@@ -85,3 +87,22 @@ class WholeBatchModel(Prompts, ChosenLoss, TaskModel):
         longest = self.max_seq_length
         if longest is not None and (not isinstance(longest, int) or longest < 3):
             raise InputError(f"max_seq_length must be a whole number from 3. Received: {longest!r}")
+
+
+def first_and_others(rows: Mapping[str, Any], is_used: Any, longest: int) -> tuple[dict, dict]:
+    """Returns the features of the first texts, which are mostly shorter, and those of the others.
+
+    Args:
+        rows: features, each `[B, C, S]`.
+        is_used: int `[B, S]`, above 0 for columns of the first texts that are no padding.
+        longest: the number of columns of first texts where shapes must be known, as under XLA.
+
+    Returns:
+        features `[B, W]`, W being the width of the longest first text, and `[B, C - 1, S]`.
+    """
+    width = longest
+    if tensorflow_functions and tensorflow_functions.lengths_may_vary():
+        columns = ops.arange(ops.shape(is_used)[1], dtype="int32")
+        width = ops.max(ops.where(is_used > 0, columns, 0), initial=0) + 1  # a part of a batch may be empty
+    first = {name: values[:, 0, :width] for name, values in rows.items()}
+    return first, {name: values[:, 1:] for name, values in rows.items()}

@@ -15,7 +15,7 @@ from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
+from keras_bert.tasks.embedding.whole_batch import WholeBatchModel, first_and_others
 from keras_bert.tasks.masked_lm.model import masked_lm_head
 from keras_bert.tasks.recipe import num_batches_of
 from keras_bert.tasks.sparse.encoding import ROLES, SparseEncoding
@@ -123,14 +123,16 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         shape = ops.shape(inputs[features.INPUT_IDS])
         if len(shape) == 2:
             return self._weights(inputs, training)
-        is_static = self.query_weights is not None
-        rows = {name: inputs[name][:, int(is_static) :] for name in self.feature_names}
-        rows = {name: ops.reshape(values, (-1, shape[-1])) for name, values in rows.items()}
-        found = ops.reshape(self._weights(rows, training), (-1, shape[1] - int(is_static), self.vector_size))
-        if not is_static:
-            return found
-        queries = self.query_weights(inputs[features.INPUT_IDS][:, 0], inputs[features.INPUT_MASK][:, 0])
-        return ops.concatenate([ops.expand_dims(queries, 1), found], axis=1)
+        rows = {name: inputs[name] for name in self.feature_names}
+        # Queries are shorter than documents, so they are rows of their own.
+        queries, documents = first_and_others(rows, rows[features.INPUT_MASK][:, 0], shape[-1])
+        if self.query_weights is not None:
+            of_queries = self.query_weights(queries[features.INPUT_IDS], queries[features.INPUT_MASK])
+        else:
+            of_queries = self._weights(queries, training)
+        documents = {name: ops.reshape(values, (-1, shape[-1])) for name, values in documents.items()}
+        of_documents = ops.reshape(self._weights(documents, training), (-1, shape[1] - 1, self.vector_size))
+        return ops.concatenate([ops.expand_dims(of_queries, 1), of_documents], axis=1)
 
     def _weights(self, inputs, training):
         """Returns the weights of rows `[B, S]`: `[B, V]`."""
