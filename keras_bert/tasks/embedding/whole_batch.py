@@ -48,6 +48,48 @@ class WholeBatchModel(Prompts, ChosenLoss, TaskModel):
         """
         raise NotImplementedError
 
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+        *,
+        max_seq_length: int | None = None,
+        seed: int = 12345,
+        skip_missing: bool = False,
+        loss: Any = None,
+        **unknown: Any,
+    ) -> Any:
+        """Trains on texts or on features. Arguments that are not listed are those of `TaskModel.fit`.
+
+        Features are those of the class; `label_ids` are the labels that the loss takes.
+
+        Args:
+            x, y: texts and what belongs to them, see the description of the class; or features; or `SentenceExamples`;
+                or, except for a `SparseEncoder`, several data sets, `DataSets`, each with its loss.
+            loss: a loss of the task, or its name. None keeps the loss that was chosen before; without one, the examples
+                select it.
+
+        Raises:
+            InputError: as `TaskModel.fit`, or the loss is unknown.
+        """
+        given = dict(locals())
+        self.choose_loss(given.pop("loss"))
+        return self._fit(given)
+
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         labels = x.get(features.LABEL_IDS) if y is None and isinstance(x, Mapping) else y
         numbers = x.get(features.TEXT_NUMBERS) if isinstance(x, Mapping) else None

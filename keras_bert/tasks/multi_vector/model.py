@@ -40,8 +40,9 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
         model.fit((queries, documents, others, ...), teacher_scores)   # MaxSimDistillation
 
     where `teacher_scores` has a list for each query with a score for each of its documents, such as the outputs of a
-    cross-encoder. `compile(optimizer, loss="margin_mse")` selects another loss of `tasks/multi_vector/losses.py`. The
-    loss of a batch is that of all its texts, on one device or several, in one part or several.
+    cross-encoder. `fit(..., loss="margin_mse")` selects another loss of `tasks/multi_vector/losses.py`; some have a
+    teacher, `loss=MaxSimDistillation(teacher=cross_encoder)`. Several data sets are `DataSets`, as for
+    `SentenceEncoder`. The loss of a batch is that of all its texts, on one device or several, in one part or several.
 
     A prompt such as "[Q] " marks queries, "[D] " documents. In `from_pretrained` a mark in brackets must be a token of
     the vocabulary, such as [unused0]; `new_tokens=["[Q]", "[D]"]` adds tokens.

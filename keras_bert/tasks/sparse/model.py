@@ -40,6 +40,10 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         encoder.fit((queries, documents, others), teacher_margins)   # margin MSE
         encoder.fit(..., loss=SpladeLoss(document_regularizer_weight=1e-4))
 
+    `teacher_margins` has for each example a number, the teacher's score of the document less that of the other one; a
+    list of these numbers for several others; or a list of the scores of all documents. A `fit` on features needs a
+    known number of updates, for the warm-up of the regularisers.
+
     The loss of a batch is that of all its texts together, on one device or several, see `SentenceEncoder`.
 
     Args:
@@ -151,52 +155,10 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         assert self.query_weights is not None
         return np.asarray(keras.ops.convert_to_numpy(self.query_weights.weight), np.float32)
 
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: Any = "auto",
-        callbacks: Any = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        shuffle: bool = True,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_steps: int | None = None,
-        validation_batch_size: int | None = None,
-        validation_freq: Any = 1,
-        *,
-        max_seq_length: int | None = None,
-        seed: int = 12345,
-        skip_missing: bool = False,
-        loss: SpladeLoss | str | None = None,
-        **unknown: Any,
-    ) -> Any:
-        """Trains on texts or on features. Arguments that are not listed are those of `TaskModel.fit`.
-
-        Features are `[B, C, S]`. Beside them the dictionary may hold `label_ids`, float `[B, C - 2]`, the margins of a
-        teacher; and `text_numbers`, int `[B, C]`, which are equal for equal texts.
-
-        Args:
-            x: queries, documents and further documents as in the description of the class; or features.
-            y: a teacher's scores: for each example a number, its score of the document less that of the other one; a
-                list of these numbers for several others; or a list of the scores of all documents. None for in-batch
-                negatives.
-            loss: a `SpladeLoss`, or the name of its ranking; None for that of `compile` or of an earlier `fit`, at
-                first `SpladeLoss()`.
-
-        Raises:
-            InputError: as `TaskModel.fit`, the loss is unknown, or its warm-up has no known end.
-        """
-        given = dict(locals())
-        self.choose_loss(given.pop("loss"))
-        if not holds_texts(x):
+    def _fit(self, given: Mapping[str, Any]) -> Any:
+        if not holds_texts(given["x"]):
             self._warm_up = self._updates_of_warm_up(given)
-        return self._fit(given)
+        return super()._fit(given)
 
     @property
     def splade_loss(self) -> SpladeLoss:
