@@ -36,7 +36,8 @@ def evaluate_search(
         queries: the id of each query -> its text.
         relevant: the id of each query -> the ids of all its relevant documents.
         ks: the numbers of ranks that count.
-        index: of the texts of the corpus, in the order of `sorted(corpus)`. By default all vectors are compared.
+        index: of the texts of the corpus, in the order of `sorted(corpus)`, with their ids or without ids. By default
+            all vectors are compared.
         exact: whether all vectors are compared where `index` has a graph.
         reranker: a `CrossEncoder`, which ranks the first `num_candidates` of each query again; the others follow.
         num_candidates: see `reranker`.
@@ -66,7 +67,7 @@ def evaluate_search(
     texts = [corpus[name] for name in ids]
     if index is None:
         index = VectorIndex.build(model, texts, batch_size=batch_size, exact=True)
-    elif index.texts != texts:
+    elif index.texts != texts or index.ids not in (None, ids):
         raise InputError(
             f"The index must have the {len(texts):,} texts of the corpus in the order of their ids. Received: "
             f"{len(index):,} texts. Build it again."
