@@ -20,6 +20,7 @@ from absl import flags
 
 from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from run_scripts.rerankers import check_reranker_flags, define_reranker_flags, load_reranker
 
 
 def define_flags() -> None:
@@ -45,8 +46,7 @@ def define_flags() -> None:
     flags.DEFINE_string("query_file", None, "Queries, one a line.")
     flags.DEFINE_multi_string("where", [], "column=value that a text must have; all of several must hold.")
     flags.DEFINE_integer("top_k", 5, "How many texts for each query.", lower_bound=1)
-    flags.DEFINE_string("reranker", None, "A checkpoint of a CrossEncoder, which ranks the texts that are found.")
-    flags.DEFINE_integer("num_candidates", 50, "How many texts it ranks for each query.", lower_bound=1)
+    define_reranker_flags(num_candidates=50)
     flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
     flags.DEFINE_integer(
         "max_seq_length",
@@ -127,7 +127,7 @@ def _refuse_flags_without_effect(arguments) -> None:
     refuse_flags_without_effect(not arguments.append, "with --append: that of the index is used", "max_seq_length")
     refuse_flags_without_effect(not arguments.update, "with --update: that of the index is used", "max_seq_length")
     refuse_flags_without_effect(arguments.index_dir, "without --index_dir", "delete", "delete_file")
-    refuse_flags_without_effect(arguments.reranker, "without --reranker", "num_candidates")
+    check_reranker_flags()
     refuse_flags_without_effect(
         arguments.query or arguments.query_file, "without --query or --query_file", "top_k", "where"
     )
@@ -163,9 +163,7 @@ def _print_found(index, encoder, queries: list[str], arguments) -> None:
     num_hits = max(arguments.top_k, arguments.num_candidates) if arguments.reranker else arguments.top_k
     found = index.search(encoder, queries, num_hits, where=where, exact=arguments.exact)
     if arguments.reranker:
-        from keras_bert.tasks.ranking.model import CrossEncoder
-
-        ranker = CrossEncoder.from_pretrained(arguments.reranker)
+        ranker = load_reranker()
         for number, (query, hits) in enumerate(zip(queries, found, strict=True)):
             ranked = ranker.rank(query, [hit.text for hit in hits], arguments.top_k) if hits else []
             found[number] = [dataclasses.replace(hits[one.number], score=one.score) for one in ranked]

@@ -10,7 +10,11 @@ quantised_vectors.py     vectors of 8 bits or 1 bit a number
 row_search.py            searches the vectors of an index
 exact_search.py          compares all vectors
 model_fingerprint.py     tells whether two models give the same vectors
-search_scores.py         scores of a search, with and without re-ranking, in a judged collection
+word_index.py            search by words: BM25, and its folder
+postings.py              search over sparse vectors
+similar_pairs.py         pairs and groups of similar texts among many
+rank_fusion.py           makes one ranking of several
+search_scores.py         scores of searches in a judged collection
 neighbour_graph.py       the graph for approximate search, by FAISS
 static_distillation.py   a vector for each token, distilled from an encoder
 hard_negatives.py        similar texts that are not relevant, for training
