@@ -11,6 +11,7 @@ scores.py                accuracy, F1, Matthews, correlations; the main score of
 task.py                  the task for `fit`, `evaluate` and `predict`
 few_shot.py              trains on a few texts per label
 zero_shot.py             labels without training, by a model for entailment
+loaded.py                further methods of its loaded exports
 report.py                confusion matrix, scores per label and the worst errors
 glue_submission.py       files for the GLUE leaderboard
 """

@@ -21,6 +21,7 @@ SEQUENCE_CLASSIFIER = Task(
         },
         options=("text_pairs", "explain", "zero_shot"),
         served_answers="keras_bert.tasks.classification.answers.served_answers",
+        methods="keras_bert.tasks.classification.loaded.LoadedClassifier",
     ),
     onnx="keras_bert.tasks.classification.onnx.classifier",
     hub_task="text-classification",
