@@ -1,5 +1,7 @@
 """The commands: each reads flags and calls the library.
 
+command_names.py          the modules of all commands, in the order of the data flow
+__main__.py               keras-bert: lists the commands, and runs one
 quickstart.sh             the whole pipeline on real text
 quickstart.py             keras-bert-quickstart: runs quickstart.sh without a clone
 run_pretraining.py        records -> model folder
@@ -40,3 +42,10 @@ documentation_text.py     quickstart: extracts prose from Python source files
 quickstart_text.py        quickstart: checks that there is enough text
 quickstart_report.py      quickstart: the final tables and the loss curves
 """
+
+import pathlib
+import sys
+
+from keras_bert.program.hidden_packages import HiddenPackage
+
+sys.meta_path.append(HiddenPackage("data_prep", pathlib.Path(__file__).parent.parent / "data_prep"))
