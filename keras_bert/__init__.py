@@ -43,6 +43,7 @@ _PUBLIC = {
     "SpanPretrainer": "keras_bert.tasks.pretraining.span_pretrainer",
     "MaskedLM": "keras_bert.tasks.masked_lm.model",
     "SequenceClassifier": "keras_bert.tasks.classification.model",
+    "TextClassifier": "keras_bert.tasks.classification.text_classifier",
     "SentenceEncoder": "keras_bert.tasks.embedding.model",
     "SparseEncoder": "keras_bert.tasks.sparse.model",
     "SentenceClassifier": "keras_bert.tasks.classification.sentence_classifier",
