@@ -142,10 +142,14 @@ def evaluate_run(
 def calibrate_answered(answered: Answered, folder: RunFolder) -> Calibration:
     """Calibrates a model on the outputs for examples that it was not trained on, and saves it as the model of a run.
 
+    If the model keeps its old temperature, nothing is saved.
+
     Raises:
         InputError: the examples do not determine a temperature.
     """
     found = calibrate_on_outputs(answered)
+    if found.temperature == 1.0:
+        return found
     folder.replace_model(answered.model)
     print(
         f"Calibrated on {len(answered.examples)} examples: temperature {found.temperature:.4g}; expected calibration "
