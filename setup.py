@@ -32,6 +32,7 @@ COMMANDS = {
         "run_embeddings",
         "run_multiple_choice",
         "run_text_to_text",
+        "compare_runs",
         "convert_checkpoint",
         "embed_sentences",
         "extract_features",
