@@ -2,57 +2,15 @@
 
 import pathlib
 import re
+import runpy
 
 from setuptools import find_packages, setup
 
 HERE = pathlib.Path(__file__).parent
 VERSION = re.search(r'^__version__ = "(.+)"', (HERE / "keras_bert" / "__init__.py").read_text("utf-8"), re.M)[1]
 
-# Every command is a module with a function `command`; each is also a console script.
-COMMANDS = {
-    "data_prep": [
-        "build_vocabulary",
-        "tokenize_corpus",
-        "create_pretraining_data",
-        "create_language_model_data",
-        "beam_pretraining_data",
-        "inspect_records",
-        "create_finetuning_data",
-    ],
-    "run_scripts": [
-        "documentation_corpus",
-        "run_pretraining",
-        "run_language_model",
-        "adapt_to_domain",
-        "launch_workers",
-        "run_classifier",
-        "run_squad",
-        "evaluate_squad",
-        "run_ner",
-        "run_embeddings",
-        "run_multiple_choice",
-        "run_text_to_text",
-        "compare_runs",
-        "convert_checkpoint",
-        "embed_sentences",
-        "extract_features",
-        "fill_mask",
-        "generate_text",
-        "word_senses",
-        "summarize",
-        "search_sentences",
-        "evaluate_search",
-        "export_model",
-        "ask_saved_model",
-        "serve",
-        "query_server",
-        "check_saved_model",
-        "make_serving_kit",
-        "quickstart",
-        "quickstart_report",
-        "quickstart_text",
-    ],
-}
+COMMANDS = runpy.run_path(str(HERE / "run_scripts" / "command_names.py"))["COMMANDS"]
+MODULES = [module for station in COMMANDS.values() for module in station]
 
 # Where TensorFlow Text has no wheel the package still installs: the Python tokenizer, the models and the training work.
 HAS_TENSORFLOW_TEXT = "platform_system != 'Windows'"
@@ -164,9 +122,8 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            f"keras-bert-{name.replace('_', '-')} = {package}.{name}:command"
-            for package, names in COMMANDS.items()
-            for name in names
+            "keras-bert = run_scripts.__main__:command",
+            *(f"keras-bert-{name.rpartition('.')[2].replace('_', '-')} = {name}:command" for name in MODULES),
         ]
     },
     classifiers=[

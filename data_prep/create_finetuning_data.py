@@ -15,7 +15,6 @@ Examples:
 
 import contextlib
 import dataclasses
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from data_prep.finetuning.finetuning_options import FinetuningOptions
 from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_folder
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import write_json
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.program.printing import recordable
 
@@ -113,8 +113,7 @@ def create_finetuning_data(
                 "use_v2_feature_names": use_v2_feature_names,
             },
         }
-        with atomic_file(os.path.join(folder, METADATA_NAME)) as file:
-            file.write((json.dumps(metadata, indent=2, ensure_ascii=False) + "\n").encode())
+        write_json(os.path.join(folder, METADATA_NAME), metadata)
     return metadata
 
 

@@ -10,7 +10,6 @@ In the text, [MASK](brown) is a masked token with its label, dog(dog) an unchang
 files are read up to the damage, the damage is reported, and the exit code is 1.
 """
 
-import json
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -18,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from absl import flags
 
-from keras_bert.program.atomic_output import atomic_file, check_output_file
+from keras_bert.program.atomic_output import check_output_file
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import write_json
 from keras_bert.program.printing import recordable
 
 if TYPE_CHECKING:
@@ -192,8 +192,7 @@ def _show_statistics(paths: Sequence[str], surroundings) -> None:
 def _write_report(folder: str, report: dict[str, Any]) -> None:
     from data_prep.inspection.record_plot import plot_summary
 
-    with atomic_file(os.path.join(folder, STATISTICS_NAME)) as file:
-        file.write((json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode())
+    write_json(os.path.join(folder, STATISTICS_NAME), report, indent=1)
     print(f"\nnumbers   {os.path.join(folder, STATISTICS_NAME)}")
     for number, summary in enumerate(report["statistics"] if FLAGS.plot else [], start=1):
         root, suffix = os.path.splitext(PLOT_NAME)

@@ -15,6 +15,7 @@ from absl import flags
 
 from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from run_scripts.rerankers import check_reranker_flags, define_reranker_flags, load_reranker
 
 
 def define_flags() -> None:
@@ -26,8 +27,7 @@ def define_flags() -> None:
     flags.DEFINE_multi_string("query", [], "What to look for; may be given several times.")
     flags.DEFINE_string("query_file", None, "Queries, one a line.")
     flags.DEFINE_integer("top_k", 5, "How many texts for each query.", lower_bound=1)
-    flags.DEFINE_string("reranker", None, "A checkpoint of a CrossEncoder, which ranks the texts that are found.")
-    flags.DEFINE_integer("num_candidates", 50, "How many texts it ranks for each query.", lower_bound=1)
+    define_reranker_flags(num_candidates=50)
     flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
     flags.DEFINE_integer(
         "max_seq_length",
@@ -50,7 +50,7 @@ def main():
     )
     refuse_flags_without_effect(arguments.input_file and index_dir, "without --input_file and --index_dir", "append")
     refuse_flags_without_effect(not arguments.append, "with --append: that of the index is used", "max_seq_length")
-    refuse_flags_without_effect(arguments.reranker, "without --reranker", "num_candidates")
+    check_reranker_flags()
     refuse_flags_without_effect(arguments.query or arguments.query_file, "without --query or --query_file", "top_k")
     queries = [*arguments.query, *(read_texts(arguments.query_file) if arguments.query_file else [])]
     if not arguments.input_file and not index_dir:
@@ -88,9 +88,7 @@ def main():
     num_hits = max(arguments.top_k, arguments.num_candidates) if arguments.reranker else arguments.top_k
     found = index.search(encoder, queries, num_hits, exact=arguments.exact)
     if arguments.reranker:
-        from keras_bert.tasks.ranking.model import CrossEncoder
-
-        ranker = CrossEncoder.from_pretrained(arguments.reranker)
+        ranker = load_reranker()
         pairs = zip(queries, found, strict=True)
         found = [ranker.rank(query, [hit.text for hit in hits], arguments.top_k) for query, hits in pairs]
     for query, hits in zip(queries, found, strict=True):

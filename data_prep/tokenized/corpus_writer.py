@@ -23,9 +23,10 @@ from data_prep.tokenized.tokenized_corpus import (
     array_sizes,
     read_manifest,
 )
-from keras_bert.program.atomic_output import atomic_file, check_output_folder, explain_write_errors
+from keras_bert.program.atomic_output import check_output_folder, explain_write_errors
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
+from keras_bert.program.json_files import write_json
 from keras_bert.program.printing import recordable
 from keras_bert.tokenization.kinds import save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -115,7 +116,7 @@ class CorpusWriter:
             self._state["parts"].append({**self._part, "sha256": hashes})
             self._part = dict.fromkeys(self._part, 0)
         self._state["progress"]["num_chunks"] = self.num_chunks
-        _write_json(os.path.join(self._path, PROGRESS_NAME), self._state)
+        write_json(os.path.join(self._path, PROGRESS_NAME), self._state, indent=1)
 
     def finish(self) -> None:
         """Makes all added text visible to readers.
@@ -127,7 +128,7 @@ class CorpusWriter:
             raise InputError("There is no text in the input: no line has a token. Give text with words.")
         self.commit()
         manifest = {name: value for name, value in self._state.items() if name != "progress"}
-        _write_json(os.path.join(self._path, MANIFEST_NAME), manifest)
+        write_json(os.path.join(self._path, MANIFEST_NAME), manifest, indent=1)
         os.remove(os.path.join(self._path, PROGRESS_NAME))
 
     def close(self) -> None:
@@ -190,7 +191,7 @@ def open_corpus_writer(
             state = _append(path, vocabulary, source)
         else:
             state = {**empty_manifest(vocabulary, source), "progress": _no_progress(source.recorded_names)}
-            _write_json(os.path.join(path, PROGRESS_NAME), state)
+            write_json(os.path.join(path, PROGRESS_NAME), state, indent=1)
         if not has_corpus(path):
             save_vocabulary(vocabulary, path)
         writer = CorpusWriter(path, state, source.sizes)
@@ -301,8 +302,3 @@ class _GrowingFile:
         # Buffered numbers do not count, and cannot be written if the disk is full.
         with contextlib.suppress(OSError):
             self._file.close()
-
-
-def _write_json(path: str, value: dict[str, Any]) -> None:
-    with atomic_file(path) as file:
-        file.write((json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())

@@ -27,7 +27,7 @@ REPLACED_TOKEN = "replaced_token_head"
 DECODER = "decoder"
 CROSS_ATTENTION = "cross_attention"
 SPAN_BOUNDARY = "span_boundary_head"  # of SpanBERT's pre-training
-GENERATOR = "generator"  # the masked LM of an ELECTRA in pre-training
+GENERATOR = "generator"  # the masked LM that replaces tokens in pre-training
 SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling, or of each token
 QUERY_WEIGHTS = "query_weights"  # of the tokens of static queries
 
@@ -38,7 +38,7 @@ TOKEN_EMBEDDINGS = "encoder/embeddings/token_embeddings"
 TOKEN_DIFFERENCE = f"{TOKEN_EMBEDDINGS}_difference"
 POSITION_EMBEDDINGS = "encoder/embeddings/position_embeddings"
 OUTPUT_BIAS = "masked_lm_head/output_bias"
-MASK_EMBEDDING = "masked_lm_head/mask_embedding"  # of XLNet, whose masked-LM head has no dense layer
+MASK_EMBEDDING = "masked_lm_head/mask_embedding"  # with which a second stream begins
 OUTPUT_EMBEDDINGS = "masked_lm_head/output_embeddings"  # for decoders that do not share the encoder's token table
 EXTRA_OUTPUT_EMBEDDINGS = "masked_lm_head/extra_output_embeddings"  # MobileBERT's table that continues the token table
 

@@ -18,13 +18,12 @@ from keras_bert.checkpoints.sentence_settings import (
     model_settings,
     named_activation,
     prompts_of,
-    write_json,
 )
-from keras_bert.checkpoints.sentence_transformers import CROSS_ENCODER, MODULES_FILE, modules_of
+from keras_bert.checkpoints.sentence_transformers import CROSS_ENCODER, MODULES_FILE, modules_of, write_modules
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import member
+from keras_bert.program.json_files import member, write_json
 
 _ACTIVATIONS = {
     "torch.nn.modules.activation.Sigmoid": "sigmoid",
@@ -99,8 +98,7 @@ def write_cross_encoder(checkpoint: BertCheckpoint, folder: str) -> None:
     arguments, config = checkpoint.ranking or {}, checkpoint.config
     if arguments.get("activation") is None:
         return
-    module = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}
-    write_json(os.path.join(folder, MODULES_FILE), [module])
+    write_modules(folder, {"": "sentence_transformers.base.modules.transformer.Transformer"})
     settings = {
         "model_type": CROSS_ENCODER,
         "activation_fn": _their_activation(checkpoint),

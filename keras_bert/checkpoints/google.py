@@ -7,7 +7,6 @@ google-research/albert `modeling.py`; google-research/electra `pretrain/`, `conf
 """
 
 import dataclasses
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -19,10 +18,9 @@ from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.same_family import check_same_family
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import SENTENCE_POOLING, BertConfig
-from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import member, read_json_object, strings
+from keras_bert.program.json_files import member, read_json_object, strings, write_json
 from keras_bert.registry import families, heads, imported
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -210,8 +208,7 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         if head == form.CLASSIFIER and checkpoint.problem_type != "classification":
             ours["problem_type"] = checkpoint.problem_type
         config = config.replace(extra={**config.extra, _OUR_KEY: ours})
-    with atomic_file(os.path.join(folder, f"{config.model_type}_config.json")) as file:
-        file.write((json.dumps(theirs.write(config), indent=2, ensure_ascii=False) + "\n").encode())
+    write_json(os.path.join(folder, f"{config.model_type}_config.json"), theirs.write(config))
     if checkpoint.vocabulary is not None:
         save_vocabulary(checkpoint.vocabulary, folder)
     write_tensorflow_checkpoint(os.path.join(folder, PREFIX), variables)

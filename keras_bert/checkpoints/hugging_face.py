@@ -5,7 +5,6 @@ Reference: huggingface/transformers, `models/bert/` (`configuration_bert.py`, `m
 
 import dataclasses
 import glob
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -47,7 +46,7 @@ from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import inside
-from keras_bert.program.json_files import checked, member, read_json_object, strings
+from keras_bert.program.json_files import checked, member, read_json_object, strings, write_json
 from keras_bert.registry import heads
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 
@@ -82,10 +81,8 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     head = head or form.CLASSIFIER
     form.without_unused_embedding(tensors, ignored)
     if form.TOKEN_EMBEDDINGS not in tensors:
-        raise InputError(
-            f"{weights_path} holds no BERT: {table.theirs(form.TOKEN_EMBEDDINGS)[0]} is missing. Its "
-            f"tensors are called {', '.join(list(stored)[:3])}, ..."
-        )
+        missing, found = table.theirs(form.TOKEN_EMBEDDINGS)[0], ", ".join(list(stored)[:3])
+        raise InputError(f"{weights_path} holds no BERT: {missing} is missing. Its tensors are called {found}, ...")
     num_rows = tensors[form.TOKEN_EMBEDDINGS].shape[0]
     vocabulary, casing, remarks = tokenizer.read_tokenizer(folder, config.vocab_size, num_rows=num_rows)
     config = config.replace(**casing)
@@ -103,9 +100,8 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     count = form.num_outputs(weights_path, tensors, head) if heads()[head].has_labels else None
     labels = labels_of(folder, values, count)
     sparse, of_queries = read_sparse_encoder(path, config, vocabulary, trust_pickle)
-    ranking, notes = None, []
-    if head == form.CLASSIFIER and labels:
-        ranking, notes = read_cross_encoder(path, values, file, config, len(labels))
+    is_labelled = head == form.CLASSIFIER and labels
+    ranking, notes = read_cross_encoder(path, values, file, config, len(labels)) if is_labelled else (None, [])
     checkpoint = BertCheckpoint(
         path=path,
         kind=f"Hugging Face {architecture}".strip(),
@@ -174,9 +170,7 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     if form.OUTPUT_EMBEDDINGS in checkpoint.tensors and names.decoder_bias:
         written[names.decoder_bias] = checkpoint.tensors[form.OUTPUT_BIAS]
     place = transformer_place(checkpoint, folder)
-    with atomic_file(os.path.join(place, CONFIG_FILE)) as file:
-        values = config_values(checkpoint, architecture) | config_values_of(checkpoint)
-        file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+    write_json(os.path.join(place, CONFIG_FILE), config_values(checkpoint, architecture) | config_values_of(checkpoint))
     with atomic_file(os.path.join(place, SAFETENSORS_FILE)) as file:
         write_safetensors(file, written, {"format": "pt"})
     if checkpoint.vocabulary is not None:

@@ -47,7 +47,7 @@ HARMLESS = (
     # AutoTrain, FARM, unsloth, transformers.js, optimum
     *("padding", "truncation", "language", "name", "model_name", "label_smoothing", "unsloth_fixed", "unsloth_version"),
     *("transformers.js_config", "export_model_type"),
-    # multilingual BERT, ALBERT, TinyBERT
+    # Google's models, TinyBERT
     *(*UNUSED_KEYS, "emb_size"),
     # fields of other families
     *("embedding_size", "num_hidden_groups", "inner_group_num", "type_vocab_size"),

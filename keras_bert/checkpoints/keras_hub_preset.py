@@ -4,7 +4,6 @@ Reference: keras-team/keras-hub 0.32, `src/utils/preset_utils.py`.
 """
 
 import dataclasses
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from keras_bert.checkpoints.weight_list import SEGMENTS
 from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import write_json
 from keras_bert.tokenization import byte_pair
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
@@ -260,5 +260,4 @@ def _write_tokenizer(checkpoint: BertCheckpoint, folder: str) -> dict:
 
 
 def _write_json(folder: str, name: str, values: Mapping) -> None:
-    with atomic_file(os.path.join(folder, name)) as file:
-        file.write((json.dumps(values, indent=4, ensure_ascii=False) + "\n").encode())
+    write_json(os.path.join(folder, name), values, indent=4)

@@ -20,13 +20,19 @@ from keras_bert.checkpoints.sentence_settings import (
     model_settings,
     prompts_of,
     settings_of_transformer,
-    write_json,
 )
-from keras_bert.checkpoints.sentence_transformers import MODULES_FILE, config_of, modules_of, read_layers, write_dense
+from keras_bert.checkpoints.sentence_transformers import (
+    MODULES_FILE,
+    config_of,
+    modules_of,
+    read_layers,
+    write_dense,
+    write_modules,
+)
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import member, read_json_object, strings
+from keras_bert.program.json_files import member, read_json_object, strings, write_json
 from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -104,13 +110,7 @@ def write_multi_vector(checkpoint: BertCheckpoint, folder: str) -> None:
     arguments, width = checkpoint.multi_vector or {}, checkpoint.config.hidden_size
     kinds = ["Transformer", *["Dense"] * len(arguments["dense"]), *["Normalize"] * arguments["normalize"], _MASK]
     paths = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds[1:], start=1))]
-    modules = [
-        {"idx": number, "name": str(number), "path": path, "type": _PATHS[kind]}
-        for number, (kind, path) in enumerate(zip(kinds, paths, strict=True))
-    ]
-    write_json(os.path.join(folder, MODULES_FILE), modules)
-    for path in paths[1:]:
-        os.mkdir(os.path.join(folder, path))
+    write_modules(folder, {path: _PATHS[kind] for kind, path in zip(kinds, paths, strict=True)})
     for number, settings in enumerate(arguments["dense"]):
         width = write_dense(checkpoint, os.path.join(folder, paths[1 + number]), number, settings, width, **_OF_TOKENS)
     if arguments["normalize"]:

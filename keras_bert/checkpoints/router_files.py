@@ -6,11 +6,10 @@ Reference: sentence-transformers 6.2, `Router`.
 import os
 from collections.abc import Mapping, Sequence
 
-from keras_bert.checkpoints.sentence_settings import write_json
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links, inside
 from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import checked, member, read_json_object
+from keras_bert.program.json_files import checked, member, read_json_object, write_json
 
 ROUTER, QUERY, DOCUMENT = "Router", "query", "document"
 _FILE = "router_config.json"

@@ -10,7 +10,7 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
     Args:
         checkpoint: the checkpoint to write.
         library: the name of the library, for the message.
-        always_projects: whether the library's ALBERT has an embedding projection even if both widths are equal.
+        always_projects: whether the library's models with a narrow table project it even if both widths are equal.
         has_pooler: whether the pooler is written.
     """
     config = checkpoint.config

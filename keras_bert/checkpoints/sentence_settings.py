@@ -3,13 +3,11 @@
 Reference: sentence-transformers 6.2, `base/modules/transformer.py` and `base/model.py`.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.config import BertConfig
-from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member, read_json_object
@@ -119,9 +117,3 @@ def _tokenizer_length(path: str) -> int | None:
     """Returns the maximum length that newer versions write into the tokenizer's file instead of their own."""
     file = os.path.join(path, _TOKENIZER_FILE)
     return member(read_json_object(file), "model_max_length", int, file) if os.path.isfile(file) else None
-
-
-def write_json(path: str, values) -> None:
-    """Writes a file of sentence-transformers."""
-    with atomic_file(path) as file:
-        file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))

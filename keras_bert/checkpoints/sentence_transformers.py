@@ -23,7 +23,6 @@ from keras_bert.checkpoints.sentence_settings import (
     model_settings,
     named_activation,
     prompts_of,
-    write_json,
 )
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import POOLINGS, BertConfig
@@ -31,7 +30,7 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links, inside
 from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import checked, member, read_json, read_json_object
+from keras_bert.program.json_files import checked, member, read_json, read_json_object, write_json
 
 MODULES_FILE = "modules.json"
 STATIC_EMBEDDING, CROSS_ENCODER, SPARSE_ENCODER = "StaticEmbedding", "CrossEncoder", "SparseEncoder"
@@ -192,13 +191,7 @@ def write_sentence_modules(checkpoint: BertCheckpoint, folder: str) -> None:
     first = [STATIC_EMBEDDING] if checkpoint.config.is_static else ["Transformer", "Pooling"]
     modules = [*first, *["Dense"] * len(arguments["dense"]), *["Normalize"] * arguments["normalize"]]
     paths = ["", *(f"{number}_{kind}" for number, kind in enumerate(modules[1:], start=1))]
-    entries = [
-        {"idx": number, "name": str(number), "path": path, "type": f"{_MODULE}{kind}"}
-        for number, (kind, path) in enumerate(zip(modules, paths, strict=True))
-    ]
-    for path in paths[1:]:
-        os.mkdir(os.path.join(folder, path))
-    write_json(os.path.join(folder, MODULES_FILE), entries)
+    write_modules(folder, {path: f"{_MODULE}{kind}" for kind, path in zip(modules, paths, strict=True)})
     if not checkpoint.config.is_static:
         values = {"word_embedding_dimension": width, **_pooling_values(poolings), "include_prompt": True}
         write_json(os.path.join(folder, paths[1], _CONFIG_FILE), values)
@@ -210,6 +203,17 @@ def write_sentence_modules(checkpoint: BertCheckpoint, folder: str) -> None:
     if not checkpoint.config.is_static:  # whose texts are not cut there
         length = arguments["max_seq_length"] or checkpoint.config.max_sequence_length
         write_json(os.path.join(folder, LENGTH_FILE), {"max_seq_length": length, "do_lower_case": False})
+
+
+def write_modules(folder: str, modules: Mapping[str, str]) -> None:
+    """Writes `modules.json` and makes the folders of the modules: the folder of each, "" for the first -> its class."""
+    entries = [
+        {"idx": number, "name": str(number), "path": path, "type": kind}
+        for number, (path, kind) in enumerate(modules.items())
+    ]
+    for path in filter(None, modules):
+        os.mkdir(os.path.join(folder, path))
+    write_json(os.path.join(folder, MODULES_FILE), entries)
 
 
 def _is_known(kinds: list[str]) -> bool:

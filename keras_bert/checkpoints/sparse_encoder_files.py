@@ -26,22 +26,21 @@ from keras_bert.checkpoints.sentence_settings import (
     longest_text,
     model_settings,
     prompts_of,
-    write_json,
 )
 from keras_bert.checkpoints.sentence_transformers import (
     MLM_TRANSFORMER,
-    MODULES_FILE,
     SPARSE_ENCODER,
     TRANSFORMER,
     modules_of,
     read_module_weights,
+    write_modules,
 )
 from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import member, read_json_object
+from keras_bert.program.json_files import member, read_json_object, write_json
 from keras_bert.tokenization.tokenizer import TokenTable
 
 _SPLADE_POOLING, _STATIC = "SpladePooling", "SparseStaticEmbedding"
@@ -196,13 +195,11 @@ def write_sparse_encoder(checkpoint: BertCheckpoint, folder: str) -> None:
     arguments, config = checkpoint.sparse or {}, checkpoint.config
     is_static = arguments["static_queries"]
     pooling = f"{DOCUMENT}_1_{_SPLADE_POOLING}" if is_static else f"1_{_SPLADE_POOLING}"
-    modules = {"": ROUTER} if is_static else {"": TRANSFORMER, pooling: _SPLADE_POOLING}
-    entries = [
-        {"idx": number, "name": str(number), "path": path, "type": _TYPES[kind]}
-        for number, (path, kind) in enumerate(modules.items())
-    ]
-    write_json(os.path.join(folder, MODULES_FILE), entries)
-    os.mkdir(os.path.join(folder, pooling))
+    if is_static:
+        write_modules(folder, {"": _TYPES[ROUTER]})
+        os.mkdir(os.path.join(folder, pooling))
+    else:
+        write_modules(folder, {"": _TYPES[TRANSFORMER], pooling: _TYPES[_SPLADE_POOLING]})
     values = {name: arguments[name] for name in _CHOICES} | {"embedding_dimension": config.vocab_size}
     write_json(os.path.join(folder, pooling, _CONFIG_FILE), values)
     settings = {"model_type": SPARSE_ENCODER, "prompts": _prompts_of_roles(arguments), "similarity_fn_name": "dot"}

@@ -1,16 +1,14 @@
 """`BertConfig`: the shape of a BERT, as written in `bert_config.json`."""
 
 import dataclasses
-import json
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from keras_bert import registry
-from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import read_json_object
+from keras_bert.program.json_files import read_json_object, write_json
 
 # (layers, hidden size, heads) of the models that Google published. BASE and LARGE are of the paper, section 3; the
 # small ones are of "Well-Read Students Learn Better" (Turc et al., 2019).
@@ -250,7 +248,7 @@ class BertConfig:
 
     @property
     def masked_lm_act(self) -> str:
-        """The activation of the masked-LM head. RoBERTa and ELECTRA have the exact GELU, whatever `hidden_act` is."""
+        """The activation of the masked-LM head. Some families have the exact GELU, whatever `hidden_act` is."""
         return self.family.masked_lm_act or self.hidden_act
 
     @property
@@ -275,7 +273,7 @@ class BertConfig:
 
         Args:
             size: tiny, mini, small, medium, base or large for a BERT; family and size for its relatives, such as
-                "roberta-base" or "albert-xlarge" (`registry.Family.sizes`).
+                "roberta-base" (`registry.Family.sizes`).
             vocab_size: needed for a BERT; its relatives have one vocabulary each.
             **changes: replaces single values, such as `max_position_embeddings=128`.
         """
@@ -345,8 +343,7 @@ class BertConfig:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes `bert_config.json` atomically."""
-        with atomic_file(path) as file:
-            file.write((json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
+        write_json(path, self.to_dict())
 
     def replace(self, **changes: Any) -> "BertConfig":
         """Returns a copy with some values changed. Defaults that depend on other values are computed again."""

@@ -3,7 +3,11 @@
 text_vectors.py          sentence embeddings, and features of tokens
 vector_files.py          files of both
 vector_index.py          search over sentence embeddings, and its folder
-search_scores.py         scores of a search, with and without re-ranking, in a judged collection
+word_index.py            search by words: BM25, and its folder
+postings.py              search over sparse vectors
+similar_pairs.py         pairs and groups of similar texts among many
+rank_fusion.py           makes one ranking of several
+search_scores.py         scores of searches in a judged collection
 neighbour_graph.py       the graph for approximate search, by FAISS
 static_distillation.py   a vector for each token, distilled from an encoder
 hard_negatives.py        similar texts that are not relevant, for training

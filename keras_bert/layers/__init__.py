@@ -1,5 +1,6 @@
 """The formulas of the papers, and the Keras layers made of them. Layers take numbers, not configs.
 
+bert_layer.py           the base class of the layers: their configs and dense layers
 lora.py                 the kernel of a dense layer with LoRA
 formulas.py             the formulas: tensors in, tensors out
 choosing.py             chooses between formulas and kernels
@@ -9,7 +10,7 @@ cross_attention.py      attention of a decoder to a source
 transformer_block.py    one layer of the encoder
 token_embeddings.py     token embeddings without positions
 relative_attention.py   multi-head self-attention with relative positions, segments and a memory
-relative_block.py       one layer of XLNet or Transformer-XL
+relative_block.py       one layer with relative positions and a memory
 prediction_head.py      the head before the last layer of ModernBERT's tasks
 activations.py          exact GELU, its tanh approximation, and the other activations
 layer_norm.py           LayerNorm and RMSNorm

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers import formulas
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.choosing import attention_for, formulas_for, layouts_for
 from keras_bert.layers.dropout import Dropout
 
@@ -30,7 +31,7 @@ def products_of_heads(vectors, matrices):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class SelfAttention(keras.layers.Layer):
+class SelfAttention(BertLayer):
     """Multi-head self-attention.
 
     Args:
@@ -74,11 +75,7 @@ class SelfAttention(keras.layers.Layer):
 
     def _add_dense(self, name: str, width: int | None = None, use_bias: bool = True) -> None:
         """Adds a dense layer for vectors of this width, by default that of the inputs."""
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        sizes = {"units": self.hidden_size, "use_bias": use_bias, "kernel_initializer": initializer}
-        dense = keras.layers.Dense(**sizes, dtype=self.dtype_policy, name=name)
-        dense.build((None, width or self.hidden_size))
-        setattr(self, name, dense)
+        setattr(self, name, self.new_dense(name, self.hidden_size, width or self.hidden_size, use_bias=use_bias))
 
     def _set_sizes(self, hidden_size: int) -> None:
         self.hidden_size = hidden_size
@@ -165,19 +162,6 @@ class SelfAttention(keras.layers.Layer):
         return self.output_dense(ops.take(gathered, flat_indices, axis=0))
 
     def compute_output_shape(
-        self,
-        hidden_shape,
-        attention_bias_shape=None,
-        query_tokens_shape=None,
-        flat_indices_shape=None,
-        value_tokens_shape=None,
+        self, hidden_shape, *other_shapes, query_tokens_shape=None, flat_indices_shape=None, **more_shapes
     ):
         return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else query_tokens_shape or hidden_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "dropout": self.dropout.rate,
-            "initializer_range": self.initializer_range,
-        }

@@ -3,12 +3,13 @@
 import keras
 
 from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class CrossAttention(keras.layers.Layer):
+class CrossAttention(BertLayer):
     """The part of a decoder's layer that reads the source: attention, then a residual sum and a LayerNorm.
 
     Args:
@@ -40,6 +41,10 @@ class CrossAttention(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.attention_dropout = attention_dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
         self.attention = SelfAttention(
             num_heads, attention_dropout, initializer_range, dtype=self.dtype_policy, name="attention"
         )
@@ -60,13 +65,3 @@ class CrossAttention(keras.layers.Layer):
 
     def compute_output_shape(self, hidden_shape, source_shape=None, source_bias_shape=None):
         return hidden_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.attention.num_heads,
-            "dropout": self.dropout.rate,
-            "attention_dropout": self.attention.dropout.rate,
-            "layer_norm_epsilon": self.layer_norm.epsilon,
-            "initializer_range": self.attention.initializer_range,
-        }

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.layer_norm import LayerNorm
 
@@ -10,7 +11,7 @@ _TABLES = ("token_embeddings", "position_embeddings", "segment_embeddings")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertEmbeddings(keras.layers.Layer):
+class BertEmbeddings(BertLayer):
     """Turns token ids into vectors: dropout(LayerNorm(token + position + segment)), projected if asked for.
 
     Args:
@@ -22,8 +23,8 @@ class BertEmbeddings(keras.layers.Layer):
         layer_norm_epsilon: added to the variance in LayerNorm.
         initializer_range: standard deviation of the initial tables.
         projected_size: width of the dense layer that follows; None: there is none.
-        tables_of: a built `BertEmbeddings` whose tables and LayerNorm to use instead of new ones, as the generator of
-            an ELECTRA does. It is not saved in the config.
+        tables_of: a built `BertEmbeddings` whose tables and LayerNorm to use instead of new ones, as a generator in
+            pre-training does. It is not saved in the config.
 
     Call arguments:
         input_ids, positions, segment_ids: int32 `[B, S]`. Without a segment table `segment_ids` is not used.
@@ -43,6 +44,7 @@ class BertEmbeddings(keras.layers.Layer):
 
     # Whether the dense layer stands before the LayerNorm. Then it has no bias.
     projects_first = False
+    not_in_config = ("tables_of",)
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class BertEmbeddings(keras.layers.Layer):
         self.hidden_size = hidden_size
         self.max_positions = max_positions
         self.num_segments = num_segments
+        self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self._shares_tables = tables_of is not None
         if self._shares_tables:
@@ -73,13 +76,7 @@ class BertEmbeddings(keras.layers.Layer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.projected_size = projected_size
         if projected_size:
-            self.projection = keras.layers.Dense(
-                projected_size,
-                use_bias=not self.projects_first,
-                kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
-                dtype=self.dtype_policy,
-                name="projection",
-            )
+            self.projection = self.new_dense("projection", projected_size, use_bias=not self.projects_first)
 
     def build(self, input_ids_shape, positions_shape=None, segment_ids_shape=None):
         if not self._shares_tables:
@@ -122,16 +119,3 @@ class BertEmbeddings(keras.layers.Layer):
 
     def compute_output_shape(self, input_ids_shape, positions_shape=None, segment_ids_shape=None):
         return (*input_ids_shape, self.projected_size or self.hidden_size)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "hidden_size": self.hidden_size,
-            "max_positions": self.max_positions,
-            "num_segments": self.num_segments,
-            "dropout": self.dropout.rate,
-            "layer_norm_epsilon": self.layer_norm.epsilon,
-            "initializer_range": self.initializer_range,
-            "projected_size": self.projected_size,
-        }

@@ -1,4 +1,4 @@
-"""The layers on top of the encoder: the pooler, the masked-LM head and the head of ELECTRA's discriminator.
+"""The layers on top of the encoder: the pooler, the masked-LM head and the head that finds replaced tokens.
 
 The next-sentence head and the classifier are single dense layers in their models.
 """
@@ -7,12 +7,13 @@ import keras
 from keras import ops
 
 from keras_bert.layers.activations import hidden_activation
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.choosing import formulas_for
 from keras_bert.layers.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class Pooler(keras.layers.Layer):
+class Pooler(BertLayer):
     """One vector for a row, or for each sequence packed in it: a dense layer on its first token, [CLS].
 
     Args:
@@ -36,16 +37,9 @@ class Pooler(keras.layers.Layer):
         self.has_dense = has_dense
 
     def build(self, vectors_shape):
-        if not self.has_dense:
-            return
-        self.dense = keras.layers.Dense(
-            vectors_shape[-1],
-            activation=hidden_activation(self.activation),
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            dtype=self.dtype_policy,
-            name="dense",
-        )
-        self.dense.build((None, vectors_shape[-1]))
+        if self.has_dense:
+            width = vectors_shape[-1]
+            self.dense = self.new_dense("dense", width, width, activation=hidden_activation(self.activation))
 
     def call(self, vectors, training=False):
         if not self.has_dense:
@@ -60,17 +54,9 @@ class Pooler(keras.layers.Layer):
     def compute_output_shape(self, vectors_shape):
         return vectors_shape
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "initializer_range": self.initializer_range,
-            "activation": self.activation,
-            "has_dense": self.has_dense,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class MaskedLanguageModelHead(keras.layers.Layer):
+class MaskedLanguageModelHead(BertLayer):
     """Scores every token of the vocabulary at the masked positions.
 
     The vectors at those positions pass a dense layer, the activation and a LayerNorm. The logits are their products
@@ -140,15 +126,8 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             self.extra_output_embeddings = self._add_table("extra_output_embeddings", self.extra_size)
 
     def _build_transform(self, width):
-        self.dense = keras.layers.Dense(
-            width,
-            use_bias=self.dense_bias,
-            activation=hidden_activation(self.activation),
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            dtype=self.dtype_policy,
-            name="dense",
-        )
-        self.dense.build((None, self.hidden_size))
+        activation = hidden_activation(self.activation)
+        self.dense = self.new_dense("dense", width, self.hidden_size, use_bias=self.dense_bias, activation=activation)
         self.layer_norm = LayerNorm(self.layer_norm_epsilon, self.norm_bias, dtype=self.dtype_policy, name="layer_norm")
         self.layer_norm.build((None, width))
 
@@ -184,24 +163,9 @@ class MaskedLanguageModelHead(keras.layers.Layer):
     def compute_output_shape(self, hidden_shape, token_embeddings_shape=None):
         return (*hidden_shape[:-1], self.vocab_size)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "activation": self.activation,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-            "tied": self.tied,
-            "dense_bias": self.dense_bias,
-            "norm_bias": self.norm_bias,
-            "extra_size": self.extra_size,
-            "has_transform": self.has_transform,
-            "has_bias": self.has_bias,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class QueryHead(keras.layers.Layer):
+class QueryHead(BertLayer):
     """Scores every token of the vocabulary for vectors of XLNet's second stream: their products with the token
     embeddings, plus a bias for each token.
 
@@ -240,16 +204,9 @@ class QueryHead(keras.layers.Layer):
     def compute_output_shape(self, hidden_shape, token_embeddings_shape=None):
         return (*hidden_shape[:-1], self.vocab_size)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "initializer_range": self.initializer_range,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class ReplacedTokenHead(keras.layers.Layer):
+class ReplacedTokenHead(BertLayer):
     """Scores every token: a dense layer with an activation, then one output.
 
     Args:
@@ -279,21 +236,11 @@ class ReplacedTokenHead(keras.layers.Layer):
             self.layer_norm = LayerNorm(layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
 
     def build(self, hidden_shape):
-        def dense(units, activation, name):
-            layer = keras.layers.Dense(
-                units,
-                activation=activation,
-                kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-                dtype=self.dtype_policy,
-                name=name,
-            )
-            layer.build((None, None, hidden_shape[-1]))
-            return layer
-
         if self.layer_norm:
             self.layer_norm.build(hidden_shape)
-        self.dense = dense(hidden_shape[-1], hidden_activation(self.activation), "dense")
-        self.output_dense = dense(1, None, "output_dense")
+        width = hidden_shape[-1]
+        self.dense = self.new_dense("dense", width, width, activation=hidden_activation(self.activation))
+        self.output_dense = self.new_dense("output_dense", 1, width)
 
     def call(self, hidden, first_tokens=None):
         if self.layer_norm:
@@ -302,7 +249,3 @@ class ReplacedTokenHead(keras.layers.Layer):
 
     def compute_output_shape(self, hidden_shape, first_tokens_shape=None):
         return tuple(hidden_shape[:-1])
-
-    def get_config(self):
-        names = ("activation", "initializer_range", "layer_norm_epsilon")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

@@ -3,11 +3,12 @@
 import keras
 from keras import ops
 
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.choosing import formulas_for
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class LayerNorm(keras.layers.Layer):
+class LayerNorm(BertLayer):
     """Normalises every vector to mean 0 and variance 1, then scales and shifts it: `gamma * (x - mean) / sd + beta`.
 
     It computes in at least float32, because BERT's epsilon, 1e-12, is 0 in float16. Keras' LayerNormalization does that
@@ -47,12 +48,9 @@ class LayerNorm(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         return input_shape
 
-    def get_config(self):
-        return {**super().get_config(), "epsilon": self.epsilon, "use_bias": self.use_bias}
-
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class RMSNorm(keras.layers.Layer):
+class RMSNorm(BertLayer):
     """Divides every vector by the root of its mean square, then scales it: `gamma * x / rms`. It computes in at least
     float32.
 
@@ -87,6 +85,3 @@ class RMSNorm(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return input_shape
-
-    def get_config(self):
-        return {**super().get_config(), "epsilon": self.epsilon, "plus_1": self.plus_1}

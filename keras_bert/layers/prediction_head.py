@@ -3,11 +3,12 @@
 import keras
 
 from keras_bert.layers.activations import hidden_activation
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class PredictionHead(keras.layers.Layer):
+class PredictionHead(BertLayer):
     """Prepares vectors for the last layer of a task: `LayerNorm(activation(dense(x)))`.
 
     Args:
@@ -38,34 +39,20 @@ class PredictionHead(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.activation = activation
+        self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.use_bias = use_bias
+        self.norm_bias = norm_bias
         self._activate = hidden_activation(activation)
         self.layer_norm = LayerNorm(layer_norm_epsilon, norm_bias, dtype=self.dtype_policy, name="layer_norm")
 
     def build(self, hidden_shape):
-        self.dense = keras.layers.Dense(
-            hidden_shape[-1],
-            use_bias=self.use_bias,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            dtype=self.dtype_policy,
-            name="dense",
-        )
-        self.dense.build((None, hidden_shape[-1]))
-        self.layer_norm.build((None, hidden_shape[-1]))
+        width = hidden_shape[-1]
+        self.dense = self.new_dense("dense", width, width, use_bias=self.use_bias)
+        self.layer_norm.build((None, width))
 
     def call(self, hidden, training=False):
         return self.layer_norm(self._activate(self.dense(hidden), training), training=training)
 
     def compute_output_shape(self, hidden_shape):
         return hidden_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "activation": self.activation,
-            "layer_norm_epsilon": self.layer_norm.epsilon,
-            "initializer_range": self.initializer_range,
-            "use_bias": self.use_bias,
-            "norm_bias": self.layer_norm.use_bias,
-        }

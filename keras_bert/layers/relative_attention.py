@@ -178,19 +178,3 @@ class RelativeAttention(SelfAttention):
         # The kernels give no gradient to the bias, which has the scores of distances here.
         outputs = formulas.attention(query, key, value, bias, *dropout, return_probabilities=return_attention)
         return outputs if return_attention else (outputs, None)
-
-    def get_config(self):
-        return {**super().get_config(), "uses_segments": self.uses_segments}
-
-    def compute_output_shape(
-        self,
-        hidden_shape,
-        attention_bias_shape=None,
-        distances_shape=None,
-        is_other_segment_shape=None,
-        memory_shape=None,
-        query_columns_shape=None,
-        flat_indices_shape=None,
-        query_tokens_shape=None,
-    ):
-        return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else query_tokens_shape or hidden_shape

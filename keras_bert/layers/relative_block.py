@@ -29,23 +29,16 @@ class RelativeBlock(TransformerBlock):
     """
 
     attention_class = RelativeAttention
+    compute_output_shape = RelativeAttention.compute_output_shape
 
     def __init__(self, *sizes, uses_segments=True, **kwargs):
         super().__init__(*sizes, **kwargs)
-        self.attention.uses_segments = uses_segments
+        self.uses_segments = self.attention.uses_segments = uses_segments
 
     def dense_layers(self) -> dict[str, tuple[keras.layers.Dense, ...]]:
-        attention = self.attention
-        return {
-            "attention": (
-                attention.query,
-                attention.key,
-                attention.value,
-                attention.distance,
-                attention.output_dense,
-            ),
-            "feed_forward": (self.intermediate_dense, self.output_dense),
-        }
+        layers = super().dense_layers()
+        query, key, value, output = layers["attention"]
+        return {**layers, "attention": (query, key, value, self.attention.distance, output)}
 
     def call(
         self,
@@ -83,19 +76,3 @@ class RelativeBlock(TransformerBlock):
         outer = self.dropout(self.output_dense(inner), training=training)
         output = ops.reshape(self.output_layer_norm(flat + outer, training=training), ops.shape(vectors))
         return (output, probabilities) if return_attention else output
-
-    def compute_output_shape(
-        self,
-        hidden_shape,
-        attention_bias_shape=None,
-        distances_shape=None,
-        is_other_segment_shape=None,
-        memory_shape=None,
-        query_columns_shape=None,
-        flat_indices_shape=None,
-        query_tokens_shape=None,
-    ):
-        return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else query_tokens_shape or hidden_shape
-
-    def get_config(self):
-        return {**super().get_config(), "uses_segments": self.attention.uses_segments}

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_bert.layers.activations import ActivatedDense
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.choosing import formulas_for
 from keras_bert.layers.layer_norm import LayerNorm
 
@@ -37,7 +37,7 @@ def span_boundaries(columns, is_used):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class SpanBoundaryHead(keras.layers.Layer):
+class SpanBoundaryHead(BertLayer):
     """Scores every token of the vocabulary for the tokens of masked spans, without the vectors of the span itself.
 
     The vectors before and after the span and a learnt vector for the number of the token in the span are joined. Two
@@ -81,11 +81,7 @@ class SpanBoundaryHead(keras.layers.Layer):
         self.second_dense, self.second_layer_norm = self._dense_and_norm("second_", width, size)
 
     def _dense_and_norm(self, prefix: str, inputs: int, outputs: int):
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        dense = ActivatedDense(
-            outputs, self.activation, kernel_initializer=initializer, dtype=self.dtype_policy, name=f"{prefix}dense"
-        )
-        dense.build((None, inputs))
+        dense = self.new_dense(f"{prefix}dense", outputs, inputs, activation_name=self.activation)
         norm = LayerNorm(self.layer_norm_epsilon, dtype=self.dtype_policy, name=f"{prefix}layer_norm")
         norm.build((None, outputs))
         return dense, norm
@@ -102,12 +98,3 @@ class SpanBoundaryHead(keras.layers.Layer):
 
     def compute_output_shape(self, left_shape, right_shape=None, numbers_shape=None, token_embeddings_shape=None):
         return (*left_shape[:-1], self.vocab_size)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "activation": self.activation,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-        }

@@ -3,19 +3,20 @@
 import keras
 from keras import ops
 
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TokenEmbeddings(keras.layers.Layer):
+class TokenEmbeddings(BertLayer):
     """Turns token ids into vectors: dropout(LayerNorm(scale * token + segment)). Positions enter in the attention only.
 
     Args:
         vocab_size: number of rows of the table.
         hidden_size: its width.
         dropout: fraction of the outputs that become 0 in training.
-        layer_norm_epsilon: added to the variance in LayerNorm; None: there is no LayerNorm, as in XLNet.
+        layer_norm_epsilon: added to the variance in LayerNorm; None: there is no LayerNorm.
         initializer_range: standard deviation of the initial table.
         norm_bias: whether the LayerNorm has a bias.
         num_segments: number of rows of a table of segments; 0: there is none.
@@ -92,16 +93,3 @@ class TokenEmbeddings(keras.layers.Layer):
 
     def compute_output_shape(self, input_ids_shape, segment_ids_shape=None):
         return (*input_ids_shape, self.hidden_size)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "hidden_size": self.hidden_size,
-            "dropout": self.dropout.rate,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-            "norm_bias": self.norm_bias,
-            "num_segments": self.num_segments,
-            "scale": self.scale,
-        }

@@ -3,15 +3,15 @@
 import keras
 from keras import ops
 
-from keras_bert.layers.activations import ActivatedDense
 from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at, vectors_at_flat
 from keras_bert.layers.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TransformerBlock(keras.layers.Layer):
+class TransformerBlock(BertLayer):
     """One layer of BERT: self-attention, then two dense layers. Both parts end with a residual sum and a LayerNorm.
 
     Args:
@@ -64,13 +64,7 @@ class TransformerBlock(keras.layers.Layer):
             num_heads, attention_dropout, initializer_range, dtype=self.dtype_policy, name="attention"
         )
         self.attention_layer_norm = self._layer_norm("attention_layer_norm")
-        self.intermediate_dense = ActivatedDense(
-            intermediate_size,
-            activation,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
-            dtype=self.dtype_policy,
-            name="intermediate_dense",
-        )
+        self.intermediate_dense = self.new_dense("intermediate_dense", intermediate_size, activation_name=activation)
         self.output_layer_norm = self._layer_norm("output_layer_norm")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
@@ -79,12 +73,7 @@ class TransformerBlock(keras.layers.Layer):
 
     def build(self, hidden_shape, attention_bias_shape=None, query_columns_shape=None, flat_indices_shape=None):
         self.hidden_size = hidden_shape[-1]
-        self.output_dense = keras.layers.Dense(
-            self.hidden_size,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            dtype=self.dtype_policy,
-            name="output_dense",
-        )
+        self.output_dense = self.new_dense("output_dense", self.hidden_size)
         self.attention.build(hidden_shape)
         self.attention_layer_norm.build((None, self.hidden_size))
         self.intermediate_dense.build((None, self.hidden_size))
@@ -143,19 +132,7 @@ class TransformerBlock(keras.layers.Layer):
         return ops.reshape(flat, ops.shape(vectors))
 
     def compute_output_shape(
-        self, hidden_shape, attention_bias_shape=None, query_columns_shape=None, flat_indices_shape=None
+        self, hidden_shape, *other_shapes, query_columns_shape=None, flat_indices_shape=None, **more_shapes
     ):
         selected = query_columns_shape or flat_indices_shape
         return (*selected, hidden_shape[-1]) if selected else hidden_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "intermediate_size": self.intermediate_size,
-            "activation": self.activation,
-            "dropout": self.dropout.rate,
-            "attention_dropout": self.attention_dropout,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-        }

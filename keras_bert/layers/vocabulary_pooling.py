@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert.accelerate.backend import text_groups
+from keras_bert.layers.bert_layer import BertLayer
 
 POOLINGS, ACTIVATIONS = ("max", "sum"), ("relu", "log1p_relu")
 
@@ -62,7 +63,7 @@ def _largest_products(vectors, is_token, table, training=False):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TokenPresence(keras.layers.Layer):
+class TokenPresence(BertLayer):
     """A weight for each token of the vocabulary, which a text gets for the tokens that it has.
 
     Args:
@@ -96,6 +97,3 @@ class TokenPresence(keras.layers.Layer):
 
     def compute_output_shape(self, ids_shape, mask_shape=None):
         return (ids_shape[0], self.vocab_size)
-
-    def get_config(self):
-        return {**super().get_config(), "vocab_size": self.vocab_size}

@@ -50,7 +50,7 @@ def make_block(
 
 
 def in_order(blocks: list, config: BertConfig) -> list:
-    """Returns blocks in the order of computation. If layers share weights (ALBERT), blocks are repeated."""
+    """Returns blocks in the order of computation. If layers share weights, blocks are repeated."""
     layers_of_a_group = config.num_hidden_layers // (config.num_hidden_groups or config.num_hidden_layers)
     groups = [blocks[first : first + config.inner_group_num] for first in range(0, len(blocks), config.inner_group_num)]
     return [block for group in groups for _ in range(layers_of_a_group) for block in group]

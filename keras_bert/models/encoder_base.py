@@ -295,7 +295,7 @@ class Encoder(BertModel):
         return self.encode_flat(inputs, flat_indices, training=training)
 
     def vectors_to_predict(self, inputs: Any, columns: Any, head: Any, training: bool = False) -> dict[str, Any]:
-        """As `vectors_at`, for tokens that `head` predicts. In XLNet these vectors do not depend on the tokens."""
+        """As `vectors_at`, for tokens that `head` predicts. With a second stream, they do not know the tokens."""
         return self.vectors_at(inputs, columns, training=training)
 
     def pooled_tokens(self, input_mask: Any) -> Any:

@@ -18,7 +18,7 @@ def new_stream_memory(model: Any, mem_len: int, num_streams: int) -> "StreamMemo
     """Returns the memory that a compiled model trains with, or None without one: `mem_len` 0.
 
     Args:
-        model: a `TransformerXL`, or a pretrainer of XLNet.
+        model: a `TransformerXL`, or a pretrainer whose encoder has a memory.
         mem_len: the tokens that are remembered.
         num_streams: rows in a batch of all devices together.
 

@@ -2,6 +2,7 @@
 
 command_line.py         parses flags, runs a command, returns its exit code
 option_flags.py         makes flags of the fields of a dataclass, and the dataclass of the flags
+hidden_packages.py      says which folder of somebody else hides a package of this project
 errors.py               InputError: an error that the user can correct
 printing.py             makes text safe to show: control characters, long lines, secrets in URLs, Markdown, HTML
 missing_values.py       finds missing values: None, NaN, empty texts
@@ -14,7 +15,8 @@ earlier_names.py        the names of modules and model classes in earlier versio
 foreign_keys.py         checks that each key of another project's file is used, harmless or refused
 number_checks.py        refuses outputs of models that are not numbers
 foreign_files.py        limits the size of untrusted files, and refuses links and names that lead out of their folder
-json_files.py           reads untrusted JSON: limits its size and checks types
+label_types.py          the types of labels, and labels as strings
+json_files.py           reads untrusted JSON: limits its size and checks types; writes ours
 stored_numbers.py       varints and checksums as in Google's file formats
 private_interfaces.py   lists the private interfaces of Keras and TensorFlow that the package uses
 quiet_tensorflow.py     hides TensorFlow's start-up messages

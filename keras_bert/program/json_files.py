@@ -1,4 +1,4 @@
-"""Reads JSON from untrusted sources: configs, tokenizers, headers, manifests.
+"""Reads JSON from untrusted sources: configs, tokenizers, headers, manifests. Writes our own.
 
 Python's parser accepts any size and almost any depth, so bad files would fail far from the place where they are read.
 These functions limit the size, the number of values and the depth of a file, and check the type of each value that is
@@ -12,6 +12,7 @@ import reprlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import read_small_file
 
@@ -21,6 +22,12 @@ _DEEPEST = 100  # levels; far below Python's recursion limit, which writing or c
 _CONTAINERS = {dict, list}
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 _KINDS = {dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "a whole number"}
+
+
+def write_json(path: str | os.PathLike, values: Any, indent: int = 2) -> None:
+    """Writes a JSON file, completely or not at all. Characters are written as they are, in UTF-8."""
+    with atomic_file(path) as file:
+        file.write((json.dumps(values, indent=indent, ensure_ascii=False) + "\n").encode("utf-8"))
 
 
 def read_json_object(path: str | os.PathLike) -> dict[str, Any]:

@@ -13,7 +13,7 @@ order.py              the shuffled reading order, which can start at any step
 masking.py            selects tokens to predict and replaces them
 masked_positions.py   selects single tokens, whole words or spans
 dynamic_masking.py    masks records while they are read
-permutation.py        draws what XLNet predicts in a row, and in which order
+permutation.py        draws what a permutation model predicts in a row, and in which order
 segments.py           joins segments in the graph: [CLS] a [SEP] b [SEP]
 segment_rows.py       the same with NumPy
 streams.py            running text as one stream of tokens, cut into rows that continue from batch to batch

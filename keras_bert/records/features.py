@@ -84,7 +84,7 @@ def pretraining_features(
         max_sequences_per_row: above 1, a row has several sequences. `input_mask` numbers them, `cls_positions` has
             their first columns, and each has a next-sentence label and weight. Unused entries are 0.
         has_sentence_task: False for records without a next-sentence task. Their next-sentence weights are all 0.
-        has_order: whether each token has a rank in the order of predictions, as for XLNet. 0: all others know it.
+        has_order: whether each token has a rank in the order of predictions. 0: all others know it.
         has_streams: whether a row continues in the next batch. Then it has the number of streams, which is the number
             of rows in a batch, its number in its stream, and how many of its tokens are the memory of the next row.
     """

@@ -22,7 +22,7 @@ class RecordForm:
         has_sentence_weights: whether next-sentence labels have weights. Packed records have them. So do records without
             a next-sentence task, where all weights are 0.
         aliases: our name -> the name in the records, where they differ (TF Model Garden).
-        has_order: whether tokens have ranks in the order of predictions (XLNet).
+        has_order: whether tokens have ranks in the order of predictions.
         num_streams: above 0, the rows of one batch, each of which continues in the next batch.
     """
 

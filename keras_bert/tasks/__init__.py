@@ -26,6 +26,7 @@ held_out.py           the last examples, held out for validation
 calibration.py        the temperature of a model, and how right its probabilities are
 recipe.py             the default optimiser of a fit on texts
 prediction.py         model outputs for many rows, sorted by length
+progress.py           shows how far a computation on texts is
 text_rows.py          texts become token rows; the tokenizer of a model
 tokenized_texts.py    tokens of many texts with character offsets, as flat arrays
 report_files.py       tables and pictures for reports

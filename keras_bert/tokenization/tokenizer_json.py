@@ -295,7 +295,7 @@ def check_row_form(
         ids: token -> id.
         folder: the folder of the file.
         has_segments: whether the second text and what follows it must be segment 1.
-        last_is_cls: whether [CLS] is at the end, as in XLNet's rows.
+        last_is_cls: whether [CLS] is at the end.
 
     Raises:
         InputError: it makes other rows.

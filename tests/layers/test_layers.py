@@ -5,6 +5,8 @@ import tensorflow as tf
 from layer_contract import check_layer
 from numpy_bert import gelu_erf, gelu_tanh
 
+from keras_bert.encoders.deberta.block import DisentangledBlock
+from keras_bert.encoders.mobile_bert.trigram_embeddings import TrigramEmbeddings
 from keras_bert.encoders.rotary.attention import RotaryAttention, rotary_angles, rotary_frequencies
 from keras_bert.encoders.rotary.block import RotaryBlock
 from keras_bert.layers.activations import hidden_activation
@@ -98,6 +100,17 @@ def test_rotary_block_keeps_the_layer_contract(tmp_path):
     others |= {"output_dropout": 0.1, "normalizes_input": True, "attention": {"key_value_heads": 1}}
     for changes in ({}, others, {"norm_place": "after", "gated": False, "normalizes_input": True}):
         check_layer(RotaryBlock, arguments | changes, [vectors(2, 5, 8), bias(), *angles], (2, 5, 8), tmp_path)
+
+
+def test_a_config_has_the_arguments_of_base_classes_too():
+    arguments = {"num_heads": 2, "intermediate_size": 10, "dropout": 0.2, "score_types": ("c2p",), "kernel_size": 3}
+    config = DisentangledBlock(**arguments).get_config()
+    assert {name: config[name] for name in arguments} == arguments
+    tables = {"token_size": 4, "vocab_size": 11, "hidden_size": 6, "max_positions": 5}
+    config = TrigramEmbeddings(**tables).get_config()
+    assert {name: config[name] for name in tables} == tables
+    assert TrigramEmbeddings.from_config(config).get_config() == config
+    assert not {"tables_of", "projected_size"} & set(config)
 
 
 def test_token_embeddings_keep_the_layer_contract(tmp_path):

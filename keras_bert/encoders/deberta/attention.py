@@ -111,11 +111,3 @@ class DisentangledAttention(SelfAttention):
         """Returns the projected vectors of distances for each head: `[R, H]`, int `[T]` -> `[N, D, T]`."""
         heads = ops.reshape(vectors_at_flat(projected, rows), (-1, self.num_heads, self.head_size))
         return ops.transpose(heads, (1, 2, 0))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "score_types": self.score_types,
-            "shares_projections": self.shares_projections,
-            "distance_dropout": self.distance_dropout.rate,
-        }

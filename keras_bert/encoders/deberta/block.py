@@ -42,8 +42,8 @@ class DisentangledBlock(TransformerBlock):
         self, *sizes, score_types=(), shares_projections=False, kernel_size=0, convolution_activation="tanh", **kwargs
     ):
         super().__init__(*sizes, **kwargs)
-        self.attention.score_types = tuple(score_types)
-        self.attention.shares_projections = shares_projections
+        self.score_types = self.attention.score_types = tuple(score_types)
+        self.shares_projections = self.attention.shares_projections = shares_projections
         self.attention.distance_dropout.rate = self.dropout.rate
         self.kernel_size, self.convolution_activation = kernel_size, convolution_activation
         if kernel_size:
@@ -111,12 +111,3 @@ class DisentangledBlock(TransformerBlock):
         kernel = ops.reshape(ops.convert_to_tensor(self.convolution_kernel), (-1, self.hidden_size))
         convolved = ops.matmul(joined, kernel) + ops.convert_to_tensor(self.convolution_bias)
         return ops.reshape(convolved, ops.shape(hidden))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "score_types": self.attention.score_types,
-            "shares_projections": self.attention.shares_projections,
-            "kernel_size": self.kernel_size,
-            "convolution_activation": self.convolution_activation,
-        }

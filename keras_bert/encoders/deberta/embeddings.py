@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.layer_norm import LayerNorm
 
@@ -60,7 +61,7 @@ class DebertaEmbeddings(BertEmbeddings):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class DistanceVectors(keras.layers.Layer):
+class DistanceVectors(BertLayer):
     """The vectors of distances, which all layers share.
 
     Args:
@@ -105,10 +106,6 @@ class DistanceVectors(keras.layers.Layer):
         distances = ops.clip(length - ops.arange(2 * length + 1, dtype="int32"), -self.longest, self.longest)
         found = ops.take(ops.convert_to_tensor(self.rows), distances + self.longest, axis=0) - first
         return self.layer_norm(vectors, training=training) if self.layer_norm else vectors, found
-
-    def get_config(self):
-        names = ("num_buckets", "longest", "layer_norm_epsilon", "initializer_range")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 def rows_of_distances(num_buckets: int, longest: int) -> np.ndarray:

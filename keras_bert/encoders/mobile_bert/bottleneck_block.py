@@ -4,15 +4,16 @@ import keras
 from keras import ops
 
 from keras_bert.encoders.mobile_bert.no_norm import NoNorm
-from keras_bert.layers.activations import ActivatedDense
 from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at, vectors_at_flat
 from keras_bert.layers.layer_norm import LayerNorm
+from keras_bert.layers.transformer_block import TransformerBlock
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BottleneckBlock(keras.layers.Layer):
+class BottleneckBlock(BertLayer):
     """One layer of MobileBERT: self-attention and feed-forward nets on narrow vectors, between two dense layers.
 
     The norms are `NoNorm` or LayerNorm.
@@ -33,6 +34,8 @@ class BottleneckBlock(keras.layers.Layer):
     Reference: Sun et al., 2020, arXiv 2004.02984, section 3; transformers, `MobileBertLayer`.
     """
 
+    compute_output_shape = TransformerBlock.compute_output_shape
+
     def __init__(
         self,
         num_heads,
@@ -49,12 +52,14 @@ class BottleneckBlock(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.num_heads = num_heads
         self.bottleneck_size = bottleneck_size
         self.intermediate_size = intermediate_size
         self.num_feed_forward = num_feed_forward
         self.shares_bottleneck = shares_bottleneck
         self.normalizes = normalizes
         self.activation = activation
+        self.attention_dropout = attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.attention = SelfAttention(
@@ -84,15 +89,7 @@ class BottleneckBlock(keras.layers.Layer):
         self.output_bottleneck_layer_norm = self._norm("output_bottleneck_layer_norm", self.hidden_size)
 
     def _dense(self, name, inputs, units, activation="linear"):
-        layer = ActivatedDense(
-            units,
-            activation,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        layer.build((None, inputs))
-        return layer
+        return self.new_dense(name, units, inputs, activation_name=activation)
 
     def _norm(self, name, width):
         epsilon = (self.layer_norm_epsilon,) if self.normalizes else ()
@@ -148,25 +145,3 @@ class BottleneckBlock(keras.layers.Layer):
         """Returns the vectors `[B, S, C]` behind a bottleneck and its norm."""
         flat = layer_norm(bottleneck(ops.reshape(hidden, (-1, self.hidden_size)), training=training), training=training)
         return ops.reshape(flat, (*ops.shape(hidden)[:2], self.bottleneck_size))
-
-    def compute_output_shape(
-        self, hidden_shape, attention_bias_shape=None, query_columns_shape=None, flat_indices_shape=None
-    ):
-        selected = query_columns_shape or flat_indices_shape
-        return (*selected, hidden_shape[-1]) if selected else hidden_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.attention.num_heads,
-            "bottleneck_size": self.bottleneck_size,
-            "intermediate_size": self.intermediate_size,
-            "num_feed_forward": self.num_feed_forward,
-            "shares_bottleneck": self.shares_bottleneck,
-            "normalizes": self.normalizes,
-            "activation": self.activation,
-            "dropout": self.dropout.rate,
-            "attention_dropout": self.attention.dropout.rate,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-        }

@@ -3,9 +3,11 @@
 import keras
 from keras import ops
 
+from keras_bert.layers.bert_layer import BertLayer
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class NoNorm(keras.layers.Layer):
+class NoNorm(BertLayer):
     """Scales and shifts every vector: `gamma * x + beta`. It needs no mean and no variance.
 
     Call arguments:
@@ -27,6 +29,3 @@ class NoNorm(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return input_shape
-
-    def get_config(self):  # without it, Keras refuses the dtype policy that it got
-        return super().get_config()

@@ -33,18 +33,15 @@ class TrigramEmbeddings(BertEmbeddings):
     Reference: Sun et al., 2020, arXiv 2004.02984, section 3.3, "embedding factorization".
     """
 
+    not_in_config = ("tables_of", "projected_size")
+
     def __init__(self, token_size, normalizes=False, **arguments):
         super().__init__(**arguments)
         self.token_size = token_size
         self.normalizes = normalizes
         if not normalizes:
             self.layer_norm = NoNorm(dtype=self.dtype_policy, name="layer_norm")
-        self.transformation = keras.layers.Dense(
-            self.hidden_size,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            dtype=self.dtype_policy,
-            name="transformation",
-        )
+        self.transformation = self.new_dense("transformation", self.hidden_size)
 
     def build(self, input_ids_shape, positions_shape=None, segment_ids_shape=None, sequences_shape=None):
         super().build(input_ids_shape)
@@ -67,8 +64,3 @@ class TrigramEmbeddings(BertEmbeddings):
 
     def compute_output_shape(self, input_ids_shape, *other_shapes):
         return (*input_ids_shape, self.hidden_size)
-
-    def get_config(self):
-        config = super().get_config()
-        del config["projected_size"]
-        return {**config, "token_size": self.token_size, "normalizes": self.normalizes}

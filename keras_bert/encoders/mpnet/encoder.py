@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.encoders.mpnet.entry import NUM_BUCKETS
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.relative_attention import shift_to_keys
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.class_names import stored_class
@@ -23,7 +24,7 @@ FIRST_DISTANCES = tuple(int(np.ceil(_SINGLE * 16 ** (number / _WIDER) - 1e-9)) f
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class DistanceBias(keras.layers.Layer):
+class DistanceBias(BertLayer):
     """What the distance of two tokens adds to their attention scores, for each head: a table of buckets of distances.
 
     Args:
@@ -55,9 +56,6 @@ class DistanceBias(keras.layers.Layer):
         of_distances = ops.take(ops.convert_to_tensor(self.table), buckets_of(distances), axis=0)  # [2 S, N]
         rows = ops.expand_dims(ops.transpose(of_distances), (0, 2))  # [1, N, 1, 2 S]
         return shift_to_keys(ops.broadcast_to(rows, (1, self.num_heads, length, 2 * length)), length)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_heads": self.num_heads, "initializer_range": self.initializer_range}
 
 
 def buckets_of(distances: Any) -> Any:

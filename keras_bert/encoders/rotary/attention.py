@@ -10,6 +10,7 @@ from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.blocks import block_attention, neighbouring_blocks
 from keras_bert.layers.choosing import formulas_for, layouts_for
 from keras_bert.layers.layer_norm import RMSNorm
+from keras_bert.layers.transformer_block import TransformerBlock
 
 
 def rotary_frequencies(head_size: int, theta: float, factor: float = 1.0) -> np.ndarray:
@@ -93,6 +94,8 @@ class RotaryAttention(SelfAttention):
     keys and values.
     """
 
+    compute_output_shape = TransformerBlock.compute_output_shape
+
     def __init__(
         self,
         num_heads,
@@ -113,6 +116,7 @@ class RotaryAttention(SelfAttention):
         self.key_value_heads = key_value_heads or num_heads
         self.joined = joined
         self.norm_epsilon = norm_epsilon
+        self.head_size, self.scale = head_size, scale
         self._arguments = {"head_size": head_size, "key_value_heads": key_value_heads, "scale": scale}
         if norm_epsilon is not None:
             names = ("query_norm", "key_norm")
@@ -127,25 +131,13 @@ class RotaryAttention(SelfAttention):
         else:
             self.hidden_size, self.head_size = width, self._arguments["head_size"]
         self.scale = self._arguments["scale"] or self.head_size**-0.5
-
-        def dense(units, deviation, name, inputs=width):
-            layer = keras.layers.Dense(
-                units,
-                use_bias=self.use_bias,
-                kernel_initializer=keras.initializers.TruncatedNormal(stddev=deviation),
-                dtype=self.dtype_policy,
-                name=name,
-            )
-            layer.build((None, inputs))
-            return layer
-
         queries, keys = self.num_heads * self.head_size, self.key_value_heads * self.head_size
         if self.joined:
-            self.qkv = dense(queries + 2 * keys, self.initializer_range, "qkv")
+            self.qkv = self.new_dense("qkv", queries + 2 * keys, width, use_bias=self.use_bias)
         else:
-            self.query = dense(queries, self.initializer_range, "query")
-            self.key, self.value = (dense(keys, self.initializer_range, name) for name in ("key", "value"))
-        self.output_dense = dense(width, self.output_range, "output_dense", queries)
+            for name, units in (("query", queries), ("key", keys), ("value", keys)):
+                setattr(self, name, self.new_dense(name, units, width, use_bias=self.use_bias))
+        self.output_dense = self.new_dense("output_dense", width, queries, self.output_range, use_bias=self.use_bias)
         if self.norm_epsilon is not None:
             self.query_norm.build((None, self.head_size))
             self.key_norm.build((None, self.head_size))
@@ -240,24 +232,6 @@ class RotaryAttention(SelfAttention):
         rotated = formulas_for(training).rotate(ops.cast(vectors, turn[0].dtype), *turn)
         return ops.cast(rotated, self.compute_dtype)
 
-    def compute_output_shape(
-        self,
-        hidden_shape,
-        attention_bias_shape=None,
-        cosines_shape=None,
-        sines_shape=None,
-        query_columns_shape=None,
-        flat_indices_shape=None,
-    ):
-        selected = query_columns_shape or flat_indices_shape
-        return (*selected, hidden_shape[-1]) if selected else hidden_shape
-
     def get_config(self):
-        return {
-            **super().get_config(),
-            **self._arguments,
-            "output_range": self.output_range,
-            "use_bias": self.use_bias,
-            "joined": self.joined,
-            "norm_epsilon": self.norm_epsilon,
-        }
+        # Their attributes have the numbers that None stands for.
+        return {**super().get_config(), **self._arguments}

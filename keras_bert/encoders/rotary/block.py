@@ -9,6 +9,7 @@ from keras_bert.layers.activations import hidden_activation
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at, vectors_at_flat
 from keras_bert.layers.layer_norm import LayerNorm, RMSNorm
+from keras_bert.layers.transformer_block import TransformerBlock
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -52,6 +53,8 @@ class RotaryBlock(keras.layers.Layer):
     Reference: Warner et al., 2024, arXiv 2412.13663, section 2.1; Shazeer, 2020, arXiv 2002.05202, for the gate.
     """
 
+    compute_output_shape = TransformerBlock.compute_output_shape
+
     def __init__(
         self,
         num_heads,
@@ -75,31 +78,12 @@ class RotaryBlock(keras.layers.Layer):
         attention=None,
         **kwargs,
     ):
+        config = {name: value for name, value in locals().items() if name not in ("self", "kwargs", "__class__")}
         super().__init__(**kwargs)
         self.activation, self.intermediate_size = activation, intermediate_size
         self.normalizes_input, self.norm_place, self.gated, self.joined = normalizes_input, norm_place, gated, joined
-        self._config = {
-            "num_heads": num_heads,
-            "intermediate_size": intermediate_size,
-            "activation": activation,
-            "attention_dropout": attention_dropout,
-            "feed_forward_dropout": feed_forward_dropout,
-            "layer_norm_epsilon": layer_norm_epsilon,
-            "initializer_range": initializer_range,
-            "output_range": output_range,
-            "normalizes_input": normalizes_input,
-            "attention_bias": attention_bias,
-            "feed_forward_bias": feed_forward_bias,
-            "norm_bias": norm_bias,
-            "output_bias": output_bias,
-            "norm": norm,
-            "norm_place": norm_place,
-            "gated": gated,
-            "joined": joined,
-            "output_dropout": output_dropout,
-            "attention": attention,
-        }
-        self._make_layers(self._config)
+        self._config = config
+        self._make_layers(config)
 
     def _make_layers(self, config):
         if self.normalizes_input:
@@ -223,18 +207,6 @@ class RotaryBlock(keras.layers.Layer):
             return self._activate(values, training)
         values, factor = ops.split(values, 2, axis=-1) if self.joined else (values, self.factor_dense(flat))
         return self._activate(values, training) * factor
-
-    def compute_output_shape(
-        self,
-        hidden_shape,
-        attention_bias_shape=None,
-        cosines_shape=None,
-        sines_shape=None,
-        query_columns_shape=None,
-        flat_indices_shape=None,
-    ):
-        selected = query_columns_shape or flat_indices_shape
-        return (*selected, hidden_shape[-1]) if selected else hidden_shape
 
     def get_config(self):
         return {**super().get_config(), **self._config}

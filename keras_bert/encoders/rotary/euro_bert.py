@@ -4,25 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.family_formats import HuggingFace
-from keras_bert.checkpoints.weight_list import Weight, masked_lm
+from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.rotary.config import CLS, RotaryConfig
-from keras_bert.encoders.rotary.keys import ROTARY_KEYS, absent_but, bases_of, bases_to, without
-from keras_bert.encoders.rotary.names import PARTS, poolers, rotary_weights
-from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.registry import BYTE_PAIR, Family, size
+from keras_bert.encoders.rotary.entries import rotary_family, rotary_files
+from keras_bert.encoders.rotary.keys import ROTARY_KEYS, bases_of, bases_to, without
+from keras_bert.encoders.rotary.names import PARTS, rotary_weights
+from keras_bert.registry import BYTE_PAIR, size
 
 _PARTS = PARTS | {"attention_norm": "input_layernorm", "output_norm": "post_attention_layernorm"}
 # The pooling of a classifier that reads the first token, in their words.
 _FIRST = "bos"
-_RENAMED = ("layer_norm_eps", "attention_probs_dropout_prob")
 
 
 def weights(config: RotaryConfig) -> list[Weight]:
     """Returns the weights of a EuroBERT. Its masked-LM head is a table only."""
     names = {"tokens": "embed_tokens", "final_norm": "norm"}
-    head = masked_lm(config, ("", "", "lm_head.bias", "lm_head"))
-    return [*rotary_weights(config, "model", names, _PARTS), *poolers(config), *head]
+    return rotary_weights(config, "model", names, _PARTS, ("", "", "lm_head.bias", "lm_head"))
 
 
 def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
@@ -38,7 +35,8 @@ def _to_theirs(values: Mapping[str, Any], checkpoint: form.BertCheckpoint) -> di
     return without(values) | {"classifier_pooling": pooling} | bases_to(config)
 
 
-FAMILY = Family(
+FAMILY = rotary_family(
+    __name__,
     defaults={
         "vocab_size": 128256,
         "hidden_act": "silu",
@@ -55,10 +53,8 @@ FAMILY = Family(
         "embedding_norm": False,
         "joined_attention": False,
         "joined_mlp": False,
-        "head_pooler": False,
         "masked_lm_transform": False,
         "masked_lm_bias": False,
-        "global_attn_every_n_layers": 1,
         "global_rope_theta": 250_000.0,
     },
     sizes={
@@ -68,24 +64,16 @@ FAMILY = Family(
     },
     tokenizer=BYTE_PAIR,
     pairs_need_segments=False,
-    config="keras_bert.encoders.rotary.config.RotaryConfig",
-    encoder="keras_bert.encoders.rotary.encoder.RotaryEncoder",
-    onnx="keras_bert.encoders.rotary.onnx.OnnxRotaryEncoder",
-    weights=f"{__name__}.weights",
-    hugging_face=HuggingFace(
-        classes="EuroBert",
-        prefix="model",
+    hugging_face=rotary_files(
+        "EuroBert",
+        "model",
         poolers={form.CLASSIFIER: ("dense",)},
         keys={"rms_norm_eps": "layer_norm_eps", "attention_dropout": "attention_probs_dropout_prob"},
-        more=KnownKeys(
-            used=(*ROTARY_KEYS, "clf_pooling"),
-            harmless=("auto_map", "hidden_dropout", "mask_token", "mask_token_id", *_RENAMED, "hidden_dropout_prob"),
-            fixed={"pretraining_tp": (1,), "is_causal": (False,)},
-        ),
-        absent=(
-            *absent_but("attention_bias", "mlp_bias", "num_key_value_heads", "head_dim", "classifier_pooling"),
-            *(*_RENAMED, "type_vocab_size", "hidden_dropout_prob"),
-        ),
+        used=(*ROTARY_KEYS, "clf_pooling"),
+        harmless=("auto_map", "hidden_dropout", "mask_token", "mask_token_id"),
+        fixed={"pretraining_tp": (1,), "is_causal": (False,)},
+        present=("attention_bias", "mlp_bias", "num_key_value_heads", "head_dim", "classifier_pooling"),
+        unread=("type_vocab_size", "hidden_dropout_prob"),
         read=_of_theirs,
         write=_to_theirs,
     ),

@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.family_formats import HuggingFace
-from keras_bert.checkpoints.weight_list import Weight, masked_lm
+from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.rotary.config import GLOBAL, LOCAL, RotaryConfig
-from keras_bert.encoders.rotary.keys import KINDS, ROTARY_KEYS, absent_but, bases_of, period_of, without
-from keras_bert.encoders.rotary.names import PARTS, poolers, rotary_weights
+from keras_bert.encoders.rotary.entries import rotary_family, rotary_files
+from keras_bert.encoders.rotary.keys import KINDS, ROTARY_KEYS, bases_of, period_of, without
+from keras_bert.encoders.rotary.names import PARTS, rotary_weights
 from keras_bert.program.errors import InputError
-from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
-from keras_bert.registry import SENTENCE_PIECE, Family, size
+from keras_bert.registry import SENTENCE_PIECE, size
 
 _PARTS = PARTS | {
     "attention_norm": "input_layernorm",
@@ -23,14 +22,13 @@ _PARTS = PARTS | {
     "query_norm": "self_attn.q_norm",
     "key_norm": "self_attn.k_norm",
 }
-_RENAMED = ("hidden_act", "layer_norm_eps", "attention_probs_dropout_prob")
 _PERIOD = 6
 
 
 def weights(config: RotaryConfig) -> list[Weight]:
     """Returns the weights of a Gemma."""
     names = {"tokens": "embed_tokens", "final_norm": "norm"}
-    return [*rotary_weights(config, "model", names, _PARTS), *poolers(config), *masked_lm(config, ("", "", "", ""))]
+    return rotary_weights(config, "model", names, _PARTS, ("", "", "", ""))
 
 
 def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
@@ -69,7 +67,8 @@ def _to_theirs(values: Mapping[str, Any], checkpoint: form.BertCheckpoint) -> di
 
 _NO_HEADS = "Gemma 3 has no such head"
 
-FAMILY = Family(
+FAMILY = rotary_family(
+    __name__,
     defaults={
         "vocab_size": 262144,
         "hidden_act": "gelu",
@@ -86,7 +85,6 @@ FAMILY = Family(
         "query_key_norm": True,
         "joined_attention": False,
         "joined_mlp": False,
-        "head_pooler": False,
         "classifier_bias": True,
         "global_attn_every_n_layers": _PERIOD,
         "global_layer": "last",
@@ -100,13 +98,9 @@ FAMILY = Family(
     tokenizer=SENTENCE_PIECE,
     pairs_need_segments=False,
     masked_lm_act="gelu",
-    config="keras_bert.encoders.rotary.config.RotaryConfig",
-    encoder="keras_bert.encoders.rotary.encoder.RotaryEncoder",
-    onnx="keras_bert.encoders.rotary.onnx.OnnxRotaryEncoder",
-    weights=f"{__name__}.weights",
-    hugging_face=HuggingFace(
-        classes="Gemma3Text",
-        prefix="model",
+    hugging_face=rotary_files(
+        "Gemma3Text",
+        "model",
         refused_heads=dict.fromkeys((form.MASKED_LM, form.CLASSIFIER), _NO_HEADS),
         keys={
             "hidden_activation": "hidden_act",
@@ -118,18 +112,14 @@ FAMILY = Family(
             **{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "query_pre_attn_scalar": 256},
             **{"max_position_embeddings": 131072, "hidden_act": "gelu_pytorch_tanh"},
         },
-        more=KnownKeys(
-            used=(
-                *(*ROTARY_KEYS, "rope_local_base_freq", "use_bidirectional_attention", "layer_types"),
-                *("sliding_window", "sliding_window_pattern", "_sliding_window_pattern"),
-            ),
-            harmless=("cache_implementation", *_RENAMED, "hidden_dropout_prob"),
-            fixed={"attn_logit_softcapping": (), "final_logit_softcapping": ()},
+        used=(
+            *(*ROTARY_KEYS, "rope_local_base_freq", "use_bidirectional_attention", "layer_types"),
+            *("sliding_window", "sliding_window_pattern", "_sliding_window_pattern"),
         ),
-        absent=(
-            *absent_but("attention_bias", "num_key_value_heads", "head_dim", "query_pre_attn_scalar"),
-            *(*_RENAMED, "type_vocab_size", "hidden_dropout_prob"),
-        ),
+        harmless=("cache_implementation",),
+        fixed={"attn_logit_softcapping": (), "final_logit_softcapping": ()},
+        present=("attention_bias", "num_key_value_heads", "head_dim", "query_pre_attn_scalar"),
+        unread=("type_vocab_size", "hidden_dropout_prob"),
         read=_of_theirs,
         write=_to_theirs,
     ),

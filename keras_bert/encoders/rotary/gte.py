@@ -2,19 +2,17 @@
 `models/gte/`."""
 
 import dataclasses
-from collections.abc import Collection
 
 import numpy as np
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.family_formats import HuggingFace
 from keras_bert.checkpoints.name_table import Reordered
-from keras_bert.checkpoints.weight_list import Weight, masked_lm
+from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.rotary.config import RotaryConfig
-from keras_bert.encoders.rotary.keys import ROTARY_KEYS, absent_but, bases_of, bases_to, without
-from keras_bert.encoders.rotary.names import PARTS, poolers, rotary_weights
-from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.registry import SENTENCE_PIECE, Family, size
+from keras_bert.encoders.rotary.entries import joined_as_stored, rotary_family, rotary_files
+from keras_bert.encoders.rotary.keys import bases_of
+from keras_bert.encoders.rotary.names import PARTS, rotary_weights
+from keras_bert.registry import SENTENCE_PIECE, size
 
 _NAMES = {
     "tokens": "embeddings.word_embeddings",
@@ -33,22 +31,14 @@ def weights(config: RotaryConfig) -> list[Weight]:
     layouts = {"inner": Reordered(np.roll(np.arange(2 * inner), inner))} if is_joined else {}
     layers, parts = ("encoder.layer", _PARTS) if is_joined else ("layers", PARTS)
     norm = "norm" if is_joined else "layer_norm"
-    return [
-        *rotary_weights(config, prefix, _NAMES, parts, layers, layouts),
-        *poolers(config),
-        *masked_lm(config, ("lm_head.dense", f"lm_head.{norm}", "lm_head.decoder.bias", "lm_head.decoder")),
-    ]
-
-
-def of_weights(config: RotaryConfig, names: Collection[str]) -> RotaryConfig:
-    """Returns the config with joined layers if a file of weights has them."""
-    is_joined = not any(".q_proj." in name for name in names)
-    return config.replace(joined_attention=is_joined, joined_mlp=is_joined)
+    head = ("lm_head.dense", f"lm_head.{norm}", "lm_head.decoder.bias", "lm_head.decoder")
+    return rotary_weights(config, prefix, _NAMES, parts, head, layers, layouts)
 
 
 _ENGLISH = {"vocab_size": 30528, "rope_factor": 2.0, "do_lower_case": True}
 
-FAMILY = Family(
+FAMILY = rotary_family(
+    __name__,
     defaults={
         "vocab_size": 250048,
         "hidden_act": "gelu_erf",
@@ -62,9 +52,7 @@ FAMILY = Family(
         "layer_dropout": True,
         "attention_bias": True,
         "mlp_output_bias": True,
-        "head_pooler": False,
         "classifier_bias": True,
-        "global_attn_every_n_layers": 1,
         "global_rope_theta": 20_000.0,
     },
     sizes={
@@ -75,29 +63,20 @@ FAMILY = Family(
     tokenizer=SENTENCE_PIECE,
     pairs_need_segments=False,
     masked_lm_act="gelu_erf",
-    config="keras_bert.encoders.rotary.config.RotaryConfig",
-    encoder="keras_bert.encoders.rotary.encoder.RotaryEncoder",
-    onnx="keras_bert.encoders.rotary.onnx.OnnxRotaryEncoder",
-    weights=f"{__name__}.weights",
-    hugging_face=HuggingFace(
-        classes="Gte",
-        prefix="gte",
+    hugging_face=rotary_files(
+        "Gte",
+        "gte",
         poolers={name: ("gte.pooler.dense",) for name in ("", form.CLASSIFIER)},
         defaults={"global_rope_theta": 160_000.0, "type_vocab_size": 1},
-        more=KnownKeys(
-            used=ROTARY_KEYS,
-            harmless=("auto_map", "unpad_inputs", "use_memory_efficient_attention", "pack_qkv"),
-            fixed={
-                "layer_norm_type": ("layer_norm",),
-                "position_embedding_type": ("rope",),
-                "logn_attention_scale": (False,),
-                "logn_attention_clip1": (False,),
-            },
-        ),
-        absent=absent_but(),
+        harmless=("auto_map", "unpad_inputs", "use_memory_efficient_attention", "pack_qkv"),
+        fixed={
+            "layer_norm_type": ("layer_norm",),
+            "position_embedding_type": ("rope",),
+            "logn_attention_scale": (False,),
+            "logn_attention_clip1": (False,),
+        },
         read=lambda values, file: bases_of(values, file, scalings=("ntk",)),
-        write=lambda values, checkpoint: without(values) | bases_to(checkpoint.config),
-        of_weights=of_weights,
+        of_weights=joined_as_stored("joined_attention", "joined_mlp"),
     ),
 )
 

@@ -1,17 +1,13 @@
 """jina-embeddings-v3, without its adapters. Reference: Sturua et al., 2024, arXiv 2409.10173; transformers,
 `models/jina_embeddings_v3/`."""
 
-from collections.abc import Collection
-
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.family_formats import HuggingFace
-from keras_bert.checkpoints.weight_list import Weight, masked_lm
+from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.roberta import LM_HEAD
 from keras_bert.encoders.rotary.config import RotaryConfig
-from keras_bert.encoders.rotary.keys import ROTARY_KEYS, absent_but, bases_of, bases_to, without
-from keras_bert.encoders.rotary.names import PARTS, poolers, rotary_weights
-from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.registry import SENTENCE_PIECE, Family, size
+from keras_bert.encoders.rotary.entries import joined_as_stored, rotary_family, rotary_files
+from keras_bert.encoders.rotary.names import PARTS, rotary_weights
+from keras_bert.registry import SENTENCE_PIECE, size
 
 _TABLES = {"tokens": "embeddings.word_embeddings", "segments": "embeddings.token_type_embeddings"}
 _PARTS = {"qkv": "mixer.Wqkv", "attention_output": "mixer.out_proj", "attention_norm": "norm1"}
@@ -23,20 +19,15 @@ def weights(config: RotaryConfig) -> list[Weight]:
     classes."""
     if config.joined_attention:
         names = {**_TABLES, "embedding_norm": "emb_ln"}
-        encoder = rotary_weights(config, "roberta", names, _PARTS, "encoder.layers")
-    else:
-        names, parts = {**_TABLES, "embedding_norm": "embeddings.LayerNorm"}, PARTS | {"inner": "mlp.fc1"}
-        encoder = rotary_weights(config, "roberta", names, parts | {"output": "mlp.fc2"})
-    return [*encoder, *poolers(config), *masked_lm(config, LM_HEAD)]
-
-
-def _of_weights(config: RotaryConfig, names: Collection[str]) -> RotaryConfig:
-    return config.replace(joined_attention=not any(".q_proj." in name for name in names))
+        return rotary_weights(config, "roberta", names, _PARTS, LM_HEAD, "encoder.layers")
+    names, parts = {**_TABLES, "embedding_norm": "embeddings.LayerNorm"}, PARTS | {"inner": "mlp.fc1"}
+    return rotary_weights(config, "roberta", names, parts | {"output": "mlp.fc2"}, LM_HEAD)
 
 
 _ADAPTERS = "its adapters are computed by code in its folder. Use the folder of jina-embeddings-v3 without adapters."
 
-FAMILY = Family(
+FAMILY = rotary_family(
+    __name__,
     defaults={
         "vocab_size": 250002,
         "hidden_act": "gelu_erf",
@@ -51,30 +42,21 @@ FAMILY = Family(
         "attention_bias": True,
         "mlp_bias": True,
         "gated": False,
-        "head_pooler": False,
         "classifier_bias": True,
-        "global_attn_every_n_layers": 1,
         "global_rope_theta": 20_000.0,
     },
     sizes={"jina-embeddings-v3": size(24, 1024, 16)},
     tokenizer=SENTENCE_PIECE,
     pairs_need_segments=False,
     masked_lm_act="gelu_erf",
-    config="keras_bert.encoders.rotary.config.RotaryConfig",
-    encoder="keras_bert.encoders.rotary.encoder.RotaryEncoder",
-    onnx="keras_bert.encoders.rotary.onnx.OnnxRotaryEncoder",
-    weights=f"{__name__}.weights",
-    hugging_face=HuggingFace(
-        classes="JinaEmbeddingsV3",
-        prefix="roberta",
+    hugging_face=rotary_files(
+        "JinaEmbeddingsV3",
+        "roberta",
         poolers={"": ("roberta.pooler.dense",), form.CLASSIFIER: ("classifier.dense",)},
         outputs={form.CLASSIFIER: "classifier.out_proj"},
         decoder_bias="lm_head.decoder.bias",
         defaults={"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
-        more=KnownKeys(used=ROTARY_KEYS, refused=dict.fromkeys(("lora_adaptations", "lora_rank"), _ADAPTERS)),
-        absent=absent_but(),
-        read=lambda values, file: bases_of(values, file),
-        write=lambda values, checkpoint: without(values) | bases_to(checkpoint.config),
-        of_weights=_of_weights,
+        refused=dict.fromkeys(("lora_adaptations", "lora_rank"), _ADAPTERS),
+        of_weights=joined_as_stored("joined_attention"),
     ),
 )

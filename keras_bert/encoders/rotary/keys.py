@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.encoders.rotary.config import COLUMNS, GLOBAL, LOCAL, RotaryConfig
+from keras_bert.encoders.rotary.config import GLOBAL, LOCAL, RotaryConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member
@@ -15,16 +15,6 @@ from keras_bert.program.json_files import checked, member
 # transformers 5 names the kinds of layers in lists; version 4, and files on the hub, have a number.
 KINDS = {GLOBAL: "full_attention", LOCAL: "sliding_attention"}
 ROTARY_KEYS = ("rope_parameters", "rope_scaling", "rope_theta")
-# Fields of ours that only the files of some families have.
-_OF_SOME = (
-    *("global_attn_every_n_layers", "local_attention", "global_rope_theta", "local_rope_theta", "embedding_dropout"),
-    *("mlp_dropout", "classifier_pooling", "attention_bias", "mlp_bias", "norm_bias", "classifier_bias"),
-)
-
-
-def absent_but(*present: str) -> tuple[str, ...]:
-    """Returns the fields of `RotaryConfig` that the `config.json` of a family has not; `present` are those it has."""
-    return tuple(name for name in (*_OF_SOME, *COLUMNS) if name not in present)
 
 
 def bases_of(values: Mapping[str, Any], file: str, kinds: tuple[str, ...] = (), scalings: tuple[str, ...] = ()) -> dict:

@@ -5,7 +5,7 @@ from typing import Any
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.family_formats import EVERY_HEAD, HuggingFace
-from keras_bert.checkpoints.weight_list import POOLER, Weight, dense, layer_norm, masked_lm
+from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.rotary.config import COLUMNS, GLOBAL, LOCAL, ModernBertConfig
 from keras_bert.encoders.rotary.keys import bases_of, period_of, without
 from keras_bert.encoders.rotary.names import rotary_weights
@@ -21,13 +21,7 @@ _PARTS |= {"output_norm": "mlp_norm", "inner": "mlp.Wi", "output": "mlp.Wo"}
 
 def weights(config: ModernBertConfig) -> list[Weight]:
     """Returns the weights of a ModernBERT. Its first layer has no LayerNorm before the attention."""
-    width = config.hidden_size
-    return [
-        *rotary_weights(config, "model", _NAMES, _PARTS),
-        *dense(POOLER, width, width, has_bias=config.classifier_bias),
-        *layer_norm(f"{form.POOLER}/layer_norm", width, has_bias=config.norm_bias),
-        *masked_lm(config, ("head.dense", "head.norm", "decoder.bias", "decoder")),
-    ]
+    return rotary_weights(config, "model", _NAMES, _PARTS, ("head.dense", "head.norm", "decoder.bias", "decoder"))
 
 
 def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:

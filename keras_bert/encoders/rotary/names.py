@@ -7,12 +7,13 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.name_table import TRANSPOSED, Layout
 from keras_bert.checkpoints.weight_list import (
     LAYER,
+    POOLER,
     SEGMENTS,
     Weight,
     dense,
     in_layers,
     layer_norm,
-    pooler,
+    masked_lm,
 )
 from keras_bert.encoders.rotary.config import AROUND, BEFORE, LAYER_NORM, RotaryConfig
 
@@ -35,10 +36,11 @@ def rotary_weights(
     prefix: str,
     names: Mapping[str, str],
     parts: Mapping[str, str],
+    head: tuple[str, ...],
     layers: str = "layers",
     layouts: Mapping[str, Layout] = MappingProxyType({}),
 ) -> list[Weight]:
-    """Returns the weights of an encoder, without the heads.
+    """Returns the weights of an encoder, and of the pooler and the masked-LM head.
 
     Args:
         config: the config.
@@ -47,6 +49,7 @@ def rotary_weights(
         parts: the same for the parts of a layer: "qkv", or "query", "key" and "value"; "attention_output", "inner",
             "factor", "output", and norms: "attention_norm", "attention_output_norm", "output_norm",
             "output_output_norm", "query_norm", "key_norm".
+        head: the names of the masked-LM head, see `CLS_PREDICTIONS`.
         layers: the name there of all layers.
         layouts: "qkv" or "inner" -> the layout there of its kernel, if it is not only transposed.
     """
@@ -66,15 +69,12 @@ def rotary_weights(
     first_norm = _norm(config, f"{LAYER}/attention_layer_norm", width, in_layer["attention_norm"])
     has_none = config.embedding_norm and config.norm_place == BEFORE
     found += in_layers(first_norm, range(1, count) if has_none else count)
-    return [
-        *found,
-        *in_layers([*_attention(config, in_layer, layouts), *_feed_forward(config, in_layer, layouts)], count),
-    ]
-
-
-def poolers(config: RotaryConfig) -> list[Weight]:
-    """Returns the pooler. Where transformers has it depends on the head."""
-    return pooler(config, in_backbone=False)
+    found += in_layers([*_attention(config, in_layer, layouts), *_feed_forward(config, in_layer, layouts)], count)
+    # Where transformers has the pooler depends on the head.
+    found += dense(POOLER, width, width, has_bias=config.classifier_bias or not config.head_pooler)
+    if config.head_pooler:
+        found += layer_norm(f"{form.POOLER}/layer_norm", width, has_bias=config.norm_bias)
+    return [*found, *masked_lm(config, head)]
 
 
 def _norm(config: RotaryConfig, ours: str, width: int, theirs: str) -> list[Weight]:

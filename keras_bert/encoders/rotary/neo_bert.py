@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.family_formats import HuggingFace
 from keras_bert.checkpoints.name_table import Reordered
-from keras_bert.checkpoints.weight_list import Weight, masked_lm
+from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.rotary.config import RotaryConfig
-from keras_bert.encoders.rotary.keys import absent_but, without
-from keras_bert.encoders.rotary.names import poolers, rotary_weights
+from keras_bert.encoders.rotary.entries import rotary_family, rotary_files
+from keras_bert.encoders.rotary.keys import without
+from keras_bert.encoders.rotary.names import rotary_weights
 from keras_bert.program.errors import InputError
-from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
-from keras_bert.registry import Family, size
+from keras_bert.registry import size
 
 _PARTS = {"qkv": "qkv", "attention_output": "wo", "attention_norm": "attention_norm"}
 _PARTS |= {"inner": "ffn.w12", "output": "ffn.w3", "output_norm": "ffn_norm"}
@@ -28,11 +27,8 @@ def weights(config: RotaryConfig) -> list[Weight]:
     """Returns the weights of a NeoBERT. Its masked-LM head is a table with a bias."""
     names = {"tokens": "encoder", "final_norm": "layer_norm"}
     layouts = {"qkv": Reordered(_order_of_heads(config.num_attention_heads, config.head_size))}
-    return [
-        *rotary_weights(config, "model", names, _PARTS, "transformer_encoder", layouts),
-        *poolers(config),
-        *masked_lm(config, ("", "", "decoder.bias", "decoder")),
-    ]
+    head = ("", "", "decoder.bias", "decoder")
+    return rotary_weights(config, "model", names, _PARTS, head, "transformer_encoder", layouts)
 
 
 def _order_of_heads(num_heads: int, head_size: int) -> np.ndarray:
@@ -71,9 +67,9 @@ def _to_theirs(values: Mapping[str, Any], checkpoint: form.BertCheckpoint) -> di
 
 
 _SIZES = {"hidden_size": 768, "num_attention_heads": 12}
-_RENAMED = ("hidden_act", "layer_norm_eps", "max_position_embeddings", "hidden_dropout_prob")
 
-FAMILY = Family(
+FAMILY = rotary_family(
+    __name__,
     defaults={
         "vocab_size": 30522,
         "hidden_act": "silu",
@@ -85,20 +81,14 @@ FAMILY = Family(
         "tie_word_embeddings": False,
         "norm": "rms_norm",
         "embedding_norm": False,
-        "head_pooler": False,
         "masked_lm_transform": False,
-        "global_attn_every_n_layers": 1,
         "global_rope_theta": 10_000.0,
     },
     sizes={"neobert": size(28, 768, 12, 2048)},
     pairs_need_segments=False,
-    config="keras_bert.encoders.rotary.config.RotaryConfig",
-    encoder="keras_bert.encoders.rotary.encoder.RotaryEncoder",
-    onnx="keras_bert.encoders.rotary.onnx.OnnxRotaryEncoder",
-    weights=f"{__name__}.weights",
-    hugging_face=HuggingFace(
-        classes="NeoBERT",
-        prefix="model",
+    hugging_face=rotary_files(
+        "NeoBERT",
+        "model",
         poolers={form.CLASSIFIER: ("dense",)},
         renamed={"ForMaskedLM": "LMHead"},
         keys={"norm_eps": "layer_norm_eps", "max_length": "max_position_embeddings"},
@@ -108,15 +98,16 @@ FAMILY = Family(
             "layer_norm_eps": 1e-6,
             "max_position_embeddings": 1024,
         },
-        more=KnownKeys(
-            used=("dim_head",),
-            harmless=(
-                *("auto_map", "kwargs", "embedding_init_range", "encoder_init_range", "decoder_init_range"),
-                *("classifier_init_range", *_RENAMED, "attention_probs_dropout_prob", "initializer_range"),
-            ),
-            fixed={"tie_word_embeddings": (False,)},
+        used=("dim_head",),
+        harmless=(
+            *("auto_map", "kwargs", "embedding_init_range", "encoder_init_range", "decoder_init_range"),
+            "classifier_init_range",
         ),
-        absent=(*absent_but(), *_RENAMED, "type_vocab_size", "attention_probs_dropout_prob", "initializer_range"),
+        fixed={"tie_word_embeddings": (False,)},
+        unread=(
+            *("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range"),
+            "type_vocab_size",
+        ),
         read=_of_theirs,
         write=_to_theirs,
     ),

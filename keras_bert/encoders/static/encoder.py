@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import Encoder, Tokens
 from keras_bert.records import features
@@ -74,7 +75,7 @@ class StaticEncoder(Encoder):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TokenVectors(keras.layers.Layer):
+class TokenVectors(BertLayer):
     """A table of vectors: ids, int32 of any shape -> float `[..., size]`.
 
     Args:
@@ -100,6 +101,3 @@ class TokenVectors(keras.layers.Layer):
 
     def compute_output_shape(self, ids_shape):
         return (*ids_shape, self.size)
-
-    def get_config(self):
-        return {**super().get_config(), "vocab_size": self.vocab_size, "size": self.size}

@@ -137,7 +137,7 @@ def quantized(values, smallest, largest):
 def eight_bit_dense_layers(model) -> list[tuple]:
     """Returns the dense layers of a model's transformer blocks, each with the `EightBitDense` made from it."""
     encoder = getattr(model, "encoder", model)
-    blocks = list(dict.fromkeys(encoder.blocks_in_order()))  # ALBERT's layers share blocks
+    blocks = list(dict.fromkeys(encoder.blocks_in_order()))  # layers may share blocks
     divisors = {id(layer): sizes for layer, sizes in input_divisors(encoder)}
     pairs = []
     for number, block in enumerate(blocks):
@@ -157,7 +157,7 @@ def input_divisors(encoder) -> list[tuple]:
     A layer behind an activation has None instead: each row of its inputs needs a range of its own, because a few tokens
     have far larger values than the others there. Elsewhere this would gain little for its time.
     """
-    blocks = list(dict.fromkeys(encoder.blocks_in_order()))  # ALBERT's layers share blocks
+    blocks = list(dict.fromkeys(encoder.blocks_in_order()))  # layers may share blocks
     parts = [block.dense_layers()["feed_forward"] for block in blocks]
     first = [layer for part in parts for layer in part[::2]]
     divided = [

@@ -1,10 +1,10 @@
 """Writes the answers of a model in the formats of google-research/bert and SQuAD's scripts."""
 
-import json
 import os
 from collections.abc import Sequence
 
 from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.json_files import write_json
 from keras_bert.tasks.question_answering.answers import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
 from keras_bert.tasks.question_answering.scores import score_question
@@ -53,5 +53,4 @@ def write_errors(path: str | os.PathLike, examples: QuestionExamples, answers: S
 
 
 def _write_json(folder: str | os.PathLike, name: str, value: dict) -> None:
-    with atomic_file(os.path.join(folder, name)) as file:
-        file.write((json.dumps(value, indent=4, ensure_ascii=False) + "\n").encode("utf-8"))
+    write_json(os.path.join(folder, name), value, indent=4)

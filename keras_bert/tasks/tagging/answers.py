@@ -53,6 +53,11 @@ class TagsAnswer:
     probabilities: tuple[float, ...] = dataclasses.field(repr=False)
     log_probabilities: np.ndarray | None = dataclasses.field(repr=False, compare=False)
 
+    @property
+    def spans(self) -> list[list]:
+        """The entities as a list of `[start, end, type]`: what `fit(texts, spans)` takes, after corrections."""
+        return [[entity.start, entity.end, entity.type] for entity in self.entities]
+
     def readable(self, asked: Mapping | None = None) -> str:
         """Returns a line for each entity, or, if the tags mark no entities, for each word.
 

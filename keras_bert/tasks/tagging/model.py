@@ -25,7 +25,7 @@ class TokenClassifier(CalibratedModel):
     It is trained on texts, see `tasks/tagging/task.py`:
 
         model = TokenClassifier.from_pretrained("bert-base-cased", labels=["O", "B-PER", "I-PER"])
-        model.fit(sentences_in_words, tags, epochs=3)
+        model.fit(sentences_in_words, tags, epochs=3)  # or (texts, spans): [start, end, type] of each entity
         model.predict(["Ada Lovelace wrote it."])[0].entities
 
     or on pairs `(features, label_ids)`, or on one dictionary that holds features and `label_ids`, int `[B, S]`, as the
