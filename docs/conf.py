@@ -17,6 +17,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 html_theme = "furo"
 html_title = f"keras_bert {release}"
 html_show_sphinx = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 # The design page links the decisions.
 suppress_warnings = ["toc.not_included"]
 

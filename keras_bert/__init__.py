@@ -22,7 +22,7 @@ program/        command lines, output files, error messages
 
 import importlib
 
-from keras_bert.program import earlier_names
+from keras_bert.program import earlier_names, quiet_tensorflow
 
 __version__ = "0.1.0"
 
@@ -43,6 +43,7 @@ _PUBLIC = {
     "SpanPretrainer": "keras_bert.tasks.pretraining.span_pretrainer",
     "MaskedLM": "keras_bert.tasks.masked_lm.model",
     "SequenceClassifier": "keras_bert.tasks.classification.model",
+    "TextClassifier": "keras_bert.tasks.classification.text_classifier",
     "SentenceEncoder": "keras_bert.tasks.embedding.model",
     "SparseEncoder": "keras_bert.tasks.sparse.model",
     "SentenceClassifier": "keras_bert.tasks.classification.sentence_classifier",
@@ -61,6 +62,7 @@ _PUBLIC = {
     "distill": "keras_bert.tasks.distillation",
     "enable_lora": "keras_bert.models.trainable_parts",
     "freeze": "keras_bert.models.trainable_parts",
+    "answers_frame": "keras_bert.tasks.answer_table",
     "sentence_embeddings": "keras_bert.embeddings.text_vectors",
     "distil_static": "keras_bert.embeddings.static_distillation",
     "mine_hard_negatives": "keras_bert.embeddings.hard_negatives",
@@ -80,6 +82,7 @@ _PUBLIC = {
 __all__ = ["__version__", *_PUBLIC]
 
 earlier_names.install()
+quiet_tensorflow.quiet_start_up()
 
 
 def __getattr__(name: str):

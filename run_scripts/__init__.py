@@ -1,5 +1,7 @@
 """The commands: each reads flags and calls the library.
 
+command_names.py          the modules of all commands, in the order of the data flow
+__main__.py               keras-bert: lists the commands, and runs one
 quickstart.sh             the whole pipeline on real text
 quickstart.py             keras-bert-quickstart: runs quickstart.sh without a clone
 run_pretraining.py        records -> model folder
@@ -13,13 +15,14 @@ evaluate_squad.py         predicted answers -> official SQuAD scores
 run_multiple_choice.py    prompts with choices -> multiple choice model
 run_text_to_text.py       sources with targets -> model that writes text
 run_embeddings.py         pairs, triplets, scores or labels -> sentence encoder
+compare_runs.py           two runs -> settings that differ, learning curves, scores
 convert_checkpoint.py     a checkpoint of any format -> any other format
 fill_mask.py              likely tokens for [MASK]
 generate_text.py          a prompt -> text
 embed_sentences.py        texts -> one vector each
 extract_features.py       texts -> vectors of tokens, layer by layer
 search_sentences.py       a query -> the most similar texts
-evaluate_search.py        a judged collection -> scores of a search in it
+evaluate_search.py        a judged collection -> scores of searches in it
 word_senses.py            sentences with a word -> a picture of its senses
 summarize.py              a text -> its main sentences
 export_model.py           model folder -> SavedModel
@@ -33,9 +36,17 @@ distillation_flags.py     the teacher and the layers to keep, shared by pre-trai
 fine_tuning_flags.py      flags that the fine-tuning commands share
 embedding_data.py         the data sets of run_embeddings, and the loss of each
 data_file_flags.py        flags for data files, shared by the fine-tuning commands
+rerankers.py              the model that ranks again what a search found
 questions.py              flags and input lines of the commands that ask a model
 documentation_corpus.py   quickstart: writes a text from the documentation of installed packages
 documentation_text.py     quickstart: extracts prose from Python source files
 quickstart_text.py        quickstart: checks that there is enough text
 quickstart_report.py      quickstart: the final tables and the loss curves
 """
+
+import pathlib
+import sys
+
+from keras_bert.program.hidden_packages import HiddenPackage
+
+sys.meta_path.append(HiddenPackage("data_prep", pathlib.Path(__file__).parent.parent / "data_prep"))

@@ -15,6 +15,7 @@ Examples:
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.long_work import long_work
 
 
 def define_flags() -> None:
@@ -86,8 +87,9 @@ def main():
     if arguments.verify:
         from keras_bert.checkpoints.verification import verify
 
-        for line in verify(arguments.input, arguments.output, **reading):
-            print(line)
+        with long_work("verifying"):
+            for line in verify(arguments.input, arguments.output, **reading):
+                print(line)
 
 
 def distil(arguments, reading) -> None:
@@ -102,8 +104,9 @@ def distil(arguments, reading) -> None:
     from keras_bert.tasks.embedding.model import SentenceEncoder
 
     model = SentenceEncoder.from_pretrained(arguments.input, **reading)
-    static = distil_static(model, arguments.static_size, texts)
-    static.save_pretrained(arguments.output, format=arguments.format)
+    with long_work(f"distilling {arguments.input}"):
+        static = distil_static(model, arguments.static_size, texts)
+        static.save_pretrained(arguments.output, format=arguments.format)
     size = f"{len(static.vocabulary):,} vectors of {arguments.static_size} numbers"
     print(f"{arguments.output} ({arguments.format}): {size}")
 

@@ -1,29 +1,47 @@
-"""Scores a search by sentence embeddings in a judged collection: every query is ranked against the whole corpus.
+"""Scores searches in a judged collection: every query is ranked against the whole corpus.
 
---data_dir has the form of a BEIR data set: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv. Prints one table, nDCG@k,
-MRR@k, MAP@k and recall@k, for the search and, with --reranker, for what a CrossEncoder makes of it.
-With --index_dir, the index of the corpus is kept there, and read by the next call. From 50,000 documents on such an
-index is searched approximately, which needs the extra `search`; --exact compares all documents.
+The collection is a folder in the form of a BEIR data set, --data_dir: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv.
+Or it is a table of queries and their documents, --pairs_file; --corpus_files names tables with further documents.
+
+Prints one table of nDCG@k, MRR@k, MAP@k and recall@k, with a column for each search that is asked for:
+
+    search         --init_checkpoint: sentence embeddings
+    sparse         --sparse_encoder: sparse vectors
+    multi-vector   --multi_vector_encoder: a vector for each token
+    BM25           words; with --hybrid, or without any model
+    hybrid         --hybrid: the reciprocal rank fusion of all of these
+    re-ranked      --reranker: what a model makes of the hybrid search or, without --hybrid, of the first column
+
+With --index_dir, the index of the sentence embeddings is kept there, and read by the next call. From 50,000 documents
+on such an index is searched approximately, which needs the extra `search`; --exact compares all documents.
 
 Example:
-  python -m run_scripts.evaluate_search --init_checkpoint=minilm --data_dir=scifact --reranker=ms-marco-MiniLM-L6-v2
+  python -m run_scripts.evaluate_search --init_checkpoint=minilm --data_dir=scifact --hybrid --reranker=ms-marco-MiniLM
+  python -m run_scripts.evaluate_search --init_checkpoint=minilm --pairs_file=test.tsv --corpus_files=train.tsv,dev.tsv
 """
 
 from absl import flags
 
 from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from run_scripts.rerankers import check_reranker_flags, define_reranker_flags, load_reranker
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
-    flags.DEFINE_string("data_dir", None, "A folder in the form of a BEIR data set.", required=True)
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.")
+    flags.DEFINE_string("sparse_encoder", None, "A checkpoint of a SparseEncoder.")
+    flags.DEFINE_string("multi_vector_encoder", None, "A checkpoint of a MultiVectorEncoder.")
+    flags.DEFINE_bool("hybrid", False, "Searches the words too, and fuses all rankings.")
+    flags.DEFINE_string("data_dir", None, "A folder in the form of a BEIR data set.")
     flags.DEFINE_string("split", "test", "Which judgements count: those of qrels/SPLIT.tsv.")
+    flags.DEFINE_string("pairs_file", None, "A table of queries and their documents, instead of --data_dir.")
+    flags.DEFINE_list("corpus_files", [], "Tables whose documents belong to the corpus too, beside those of the pairs.")
+    flags.DEFINE_list("text_columns", ["query", "document"], "The columns of these tables, by name or number from 0.")
+    flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
     flags.DEFINE_list("ks", ["1", "10", "100"], "The numbers of ranks that count.")
     flags.DEFINE_string("index_dir", None, "The folder of the index: read if it is there, else written.")
     flags.DEFINE_bool("exact", False, "Compares all documents, and keeps no graph in an index that is written.")
-    flags.DEFINE_string("reranker", None, "A checkpoint of a CrossEncoder, which ranks again what is found.")
-    flags.DEFINE_integer("num_candidates", 100, "How many documents it ranks for each query.", lower_bound=1)
+    define_reranker_flags(num_candidates=100)
     flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
     flags.DEFINE_integer(
         "max_seq_length",
@@ -35,17 +53,17 @@ def define_flags() -> None:
 
 
 def main():
-    import os
-
-    from data_prep.finetuning.beir_folder import read_beir_folder
     from keras_bert.program.atomic_output import check_output_folder
     from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
     index_dir = arguments.index_dir
-    has_index = bool(index_dir) and os.path.isdir(index_dir) and bool(os.listdir(index_dir))
-    refuse_flags_without_effect(arguments.reranker, "without --reranker", "num_candidates")
+    of_vectors = ("index_dir", "exact", "pooling", "max_seq_length")
+    refuse_flags_without_effect(arguments.init_checkpoint, "without --init_checkpoint", *of_vectors)
     refuse_flags_without_effect(index_dir, "without --index_dir: all documents are compared", "exact")
+    has_model = arguments.init_checkpoint or arguments.sparse_encoder or arguments.multi_vector_encoder
+    refuse_flags_without_effect(has_model, "without a model: only the words are searched", "hybrid")
+    check_reranker_flags()
     try:
         ks = [int(number) for number in arguments.ks]
     except ValueError:
@@ -53,17 +71,64 @@ def main():
     if min(ks, default=0) < 1:
         given = ",".join(arguments.ks)
         raise InputError(f"--ks must be whole numbers from 1, with commas between. Received: {given!r}")
-    if index_dir and not has_index:
+    if index_dir and not _is_filled(index_dir):
         check_output_folder(index_dir)
-    found = read_beir_folder(arguments.data_dir, arguments.split)
+    collection = _collection()
 
     from keras_bert.embeddings.search_scores import evaluate_search
-    from keras_bert.embeddings.vector_index import VectorIndex
-    from keras_bert.tasks.embedding.model import SentenceEncoder
-    from keras_bert.tasks.ranking.model import CrossEncoder
     from keras_bert.tasks.report_files import aligned
 
-    index, length = VectorIndex.load(index_dir) if has_index else None, arguments.max_seq_length
+    model, index = _model_and_index(collection) if arguments.init_checkpoint else (None, None)
+    scores = evaluate_search(
+        model,
+        *collection,
+        ks=ks,
+        index=index,
+        exact=arguments.exact,
+        others=_other_models(),
+        hybrid=arguments.hybrid,
+        reranker=load_reranker(),
+        num_candidates=arguments.num_candidates,
+        batch_size=arguments.batch_size,
+    )
+    num_queries = sum(map(bool, collection.relevant.values()))
+    print(f"Queries: {num_queries:,}, each ranked against all documents: {len(collection.corpus):,}")
+    names = next(iter(scores.values()))
+    print(aligned(["score", *scores], [[name, *(of[name] for of in scores.values())] for name in names]), end="")
+
+
+def _is_filled(folder: str) -> bool:
+    import os
+
+    return os.path.isdir(folder) and bool(os.listdir(folder))
+
+
+def _collection():
+    from data_prep.finetuning.beir_folder import read_beir_folder
+    from data_prep.finetuning.search_pairs import read_search_pairs
+    from keras_bert.program.errors import InputError
+
+    arguments = flags.FLAGS
+    if bool(arguments.data_dir) == bool(arguments.pairs_file):
+        raise InputError("Give the collection: either --data_dir, a BEIR folder, or --pairs_file, a table of pairs.")
+    of_pairs = ("corpus_files", "text_columns", "has_header")
+    refuse_flags_without_effect(arguments.pairs_file, "without --pairs_file", *of_pairs)
+    refuse_flags_without_effect(arguments.data_dir, "without --data_dir", "split")
+    if arguments.data_dir:
+        return read_beir_folder(arguments.data_dir, arguments.split)
+    options = {"corpus_files": arguments.corpus_files, "has_header": arguments.has_header}
+    return read_search_pairs(arguments.pairs_file, arguments.text_columns, **options)
+
+
+def _model_and_index(collection):
+    """Returns the encoder, and the index of the corpus, read or made."""
+    from keras_bert.embeddings.vector_index import VectorIndex
+    from keras_bert.program.errors import InputError
+    from keras_bert.tasks.embedding.model import SentenceEncoder
+
+    arguments, length = flags.FLAGS, flags.FLAGS.max_seq_length
+    index_dir = arguments.index_dir
+    index = VectorIndex.load(index_dir) if index_dir and _is_filled(index_dir) else None
     if index is not None and length not in (None, index.options["max_seq_length"]):
         raise InputError(
             f"The index in {index_dir} was made with --max_seq_length={index.options['max_seq_length']}. Received: "
@@ -71,21 +136,26 @@ def main():
         )
     pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
     encoder = SentenceEncoder.from_pretrained(arguments.init_checkpoint, **pooling)
-    reranker = CrossEncoder.from_pretrained(arguments.reranker) if arguments.reranker else None
     if index is None:
-        texts = [found.corpus[name] for name in sorted(found.corpus)]
+        texts = [collection.corpus[name] for name in sorted(collection.corpus)]
         exact = arguments.exact or not index_dir
         index = VectorIndex.build(encoder, texts, max_seq_length=length, batch_size=arguments.batch_size, exact=exact)
         if index_dir:
             index.save(index_dir)
-    options = {"num_candidates": arguments.num_candidates, "batch_size": arguments.batch_size}
-    scores = evaluate_search(encoder, *found, ks=ks, index=index, exact=arguments.exact, reranker=reranker, **options)
-    num_queries = sum(map(bool, found.relevant.values()))
-    print(f"Queries: {num_queries:,}, each ranked against all documents: {len(found.corpus):,}")
-    print(
-        aligned(["score", *scores], [[name, *(of[name] for of in scores.values())] for name in scores["search"]]),
-        end="",
-    )
+    return encoder, index
+
+
+def _other_models() -> dict:
+    arguments, found = flags.FLAGS, {}
+    if arguments.sparse_encoder:
+        from keras_bert.tasks.sparse.model import SparseEncoder
+
+        found["sparse"] = SparseEncoder.from_pretrained(arguments.sparse_encoder)
+    if arguments.multi_vector_encoder:
+        from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
+
+        found["multi-vector"] = MultiVectorEncoder.from_pretrained(arguments.multi_vector_encoder)
+    return found
 
 
 def command() -> None:

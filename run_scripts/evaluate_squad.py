@@ -86,7 +86,8 @@ def _version(path: str) -> str:
 
     if has_named_values(path):
         return ""
-    return str(json.loads(read_text(path)).get("version", ""))
+    data = json.loads(read_text(path))
+    return str(data.get("version", "")) if isinstance(data, dict) else ""
 
 
 def _say_what_is_missing(answers, predictions, path: str) -> None:

@@ -35,6 +35,7 @@ from run_scripts.fine_tuning_flags import (
     define_calibration_flag,
     define_fine_tuning_flags,
     fine_tuning_options,
+    numbers_of_flag,
     starting_point,
     train_evaluate_predict,
     trained_model_flags,
@@ -77,6 +78,18 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "hypothesis_template", "This example is {}.", "The sentence about a label, {}, that the model judges."
     )
+    flags.DEFINE_list(
+        "threshold",
+        None,
+        "For --problem_type=multi_label: labels with a higher probability are predicted. One number from 0 to 1, or "
+        "one for each label in the order of the model. Default: those of the model, at first 0.5.",
+    )
+    flags.DEFINE_boolean(
+        "tune_thresholds",
+        False,
+        "For --problem_type=multi_label: choose the threshold of each label with the best F1 on the dev examples "
+        "before evaluating, and keep them in the model.",
+    )
     define_fine_tuning_flags()
     define_option_flags(Distillation)
     define_calibration_flag()
@@ -87,9 +100,9 @@ def main() -> None:
     # All files are read before TensorFlow is loaded, so that errors appear early.
     task_name, problem_type = _task()
     check_distillation_flags()
-    refuse_flags_without_effect(problem_type == "multi_label", "without --problem_type=multi_label", "label_separator")
+    _check_flags_of_several_labels(problem_type)
     refuse_flags_without_effect(problem_type != "regression", "with --problem_type=regression", "labels")
-    refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate")
+    refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate", "tune_thresholds")
     refuse_flags_without_effect(FLAGS.do_predict, "without --do_predict", "explain")
     refuse_flags_without_effect(FLAGS.zero_shot is not None, "without --zero_shot", "hypothesis_template")
     if FLAGS.zero_shot is not None:
@@ -160,6 +173,8 @@ class _Data:
         from keras_bert.training.fine_tuning import fine_tune
 
         arguments = {"labels": self.labels or ["score"], "problem_type": self.problem_type}
+        if FLAGS.threshold is not None:
+            arguments["thresholds"] = _thresholds()
         if FLAGS.few_shot:
             train_few_shot(output_dir, self.train, start=starting_point(), options=options, model_arguments=arguments)
             return
@@ -176,8 +191,9 @@ class _Data:
     def evaluate_in(self, output_dir: str) -> dict[str, float]:
         from keras_bert.training.finished_runs import evaluate_run
 
-        settings = {"batch_size": FLAGS.eval_batch_size, **trained_model_flags()}
-        return evaluate_run(output_dir, self.model_class, self.dev, calibrate=FLAGS.calibrate, **settings)
+        settings = {"batch_size": FLAGS.eval_batch_size, "thresholds": _thresholds(), **trained_model_flags()}
+        settings |= {"calibrate": FLAGS.calibrate, "tune": _tune if FLAGS.tune_thresholds else None}
+        return evaluate_run(output_dir, self.model_class, self.dev, **settings)
 
     def predict_in(self, output_dir: str) -> None:
         from keras_bert.tasks.classification.glue_submission import submission_name, write_submission
@@ -192,6 +208,7 @@ class _Data:
                 batch_size=FLAGS.predict_batch_size,
                 name=part.replace("predict", "test"),
                 make_task=text_task if FLAGS.zero_shot is None else self._zero_shot_task,
+                thresholds=_thresholds(),
                 **trained_model_flags(),
             )
             if FLAGS.explain and part == "predict":
@@ -221,6 +238,33 @@ def _explain(answered) -> None:
     print(f"{FLAGS.explain}: explanations of {len(explanations)} predictions")
 
 
+def _tune(answered) -> str:
+    """Chooses the thresholds of --tune_thresholds, and returns what was done."""
+    from keras_bert.tasks.classification.task import tune_on_answers
+
+    found = tune_on_answers(answered)
+    chosen = ", ".join(f"{label} {threshold:.4g}" for label, threshold in found.thresholds.items())
+    return f"Thresholds chosen on {len(answered.examples)} examples: {chosen}. {found}."
+
+
+def _thresholds() -> list[float] | float | None:
+    """Returns the thresholds of --threshold: one for all labels, or a list."""
+    from keras_bert.tasks.classification.thresholds import check_threshold
+
+    if FLAGS.threshold is None:
+        return None
+    found = [check_threshold(value, "--threshold") for value in numbers_of_flag("threshold", FLAGS.threshold)]
+    return found[0] if len(found) == 1 else found
+
+
+def _check_flags_of_several_labels(problem_type: str) -> None:
+    """Raises `InputError` if flags for several labels are given for other problems, or exclude each other."""
+    names = ("label_separator", "threshold", "tune_thresholds")
+    refuse_flags_without_effect(problem_type == "multi_label", "without --problem_type=multi_label", *names)
+    if _thresholds() is not None and FLAGS.tune_thresholds:
+        raise InputError("--tune_thresholds chooses what --threshold gives. Leave one of them out.")
+
+
 def _check_few_shot_flags(problem_type: str) -> None:
     """Raises `InputError` if flags ask for what few-shot training does not do."""
     if problem_type != "classification":
@@ -233,7 +277,7 @@ def _check_zero_shot_flags(problem_type: str) -> None:
     """Raises `InputError` if flags ask for what labels without training do not do."""
     if problem_type == "regression" or not FLAGS.do_predict:
         raise InputError("--zero_shot predicts labels. Give --do_predict, without --problem_type=regression.")
-    _refuse_flags("zero_shot", ("do_train", "do_eval", "task_name", "labels", "few_shot", "explain"))
+    _refuse_flags("zero_shot", ("do_train", "do_eval", "task_name", "labels", "few_shot", "explain", "threshold"))
 
 
 def _refuse_flags(flag: str, refused: Sequence[str]) -> None:

@@ -1,14 +1,16 @@
 """Trains, evaluates and applies a tagger of words: named entities, parts of speech.
 
 Reads CoNLL columns (one word per line, blank lines between sentences; tabs or blanks between columns; BIO, IOB1, BIOES,
-BILOU or BMES), JSON Lines with lists of words and tags, and tensorflow_datasets (tfds:NAME@SPLIT):
+BILOU or BMES), CoNLL-U, JSON Lines with lists of words and tags, texts with spans of Doccano, spaCy, Prodigy and Label
+Studio (.jsonl, .json), and tensorflow_datasets (tfds:NAME@SPLIT):
 
     run_ner --train_file=train.conll --dev_file=dev.conll --test_file=test.conll --init_checkpoint=my_bert \\
         --output_dir=runs/ner --do_train --do_eval --do_predict
 
 Writes to output_dir: model/ (a model folder with the labels), eval_results.txt (entity F1, precision and recall as in
 conlleval), eval_report/ (a table and a picture of all types, the worst sentences), history.jsonl,
-test_predictions.conll (words, their tags if the file has them, predicted tags) and, if it has tags, test_results.txt.
+test_predictions.conll (words, their tags if the file has them, predicted tags), of texts test_predictions.jsonl (with
+the predicted spans) and, if the file has tags, test_results.txt.
 If the command is killed or stopped, the same command resumes from the newest checkpoint. docs/tagging.md describes all
 of it.
 """
@@ -35,9 +37,9 @@ _logger = logging.getLogger(__name__)
 
 def define_flags() -> None:
     define_data_file_flags("Tagged sentences", "train.conll, train.jsonl ...")
-    flags.DEFINE_string("text_column", None, "The column of the words, from 0, or a name (default: 0, or tokens).")
+    flags.DEFINE_string("text_column", None, "The column of the words, from 0, or a name (default: 0, tokens or text).")
     flags.DEFINE_string(
-        "label_column", None, "The column of the tags, from 0, -1 for the last, or a name (default: -1, or tags)."
+        "label_column", None, "The column of the tags, from 0, -1 for the last, or a name (default: -1, tags or spans)."
     )
     flags.DEFINE_list(
         "labels", None, "The tags in the order of their ids (default: those of train_file, or of init_checkpoint)."

@@ -72,10 +72,11 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel):
 
 def test_every_module_with_a_command_is_a_console_script(installed):
     modules = {module for module, _ in console_scripts(installed).values()}
+    assert "run_scripts.__main__" in modules
     for package in ("data_prep", "run_scripts"):
         for path in (PROJECT / package).glob("*.py"):
             if "def command()" in path.read_text("utf-8"):
-                assert f"{package}.{path.stem}" in modules, f"add {path.stem} to COMMANDS in setup.py"
+                assert f"{package}.{path.stem}" in modules, f"add {path.stem} to run_scripts/command_names.py"
 
 
 def test_help_of_every_console_script_is_shown_within_two_seconds(installed, tmp_path):
@@ -90,7 +91,7 @@ def test_help_of_every_console_script_is_shown_within_two_seconds(installed, tmp
             result = run_outside_the_clone(installed, tmp_path, program, "--help")
             seconds.append(time.perf_counter() - start)
         assert result.returncode == 0, result.stderr
-        assert "Flags:\n  --" in result.stdout
+        assert name == "keras-bert" or "Flags:\n  --" in result.stdout
         assert min(seconds) < 2.0, f"{name} --help took {min(seconds):.1f} s"
 
 

@@ -1,4 +1,4 @@
-"""Reads words with tags: CoNLL columns, JSON Lines, Parquet and tensorflow_datasets."""
+"""Reads words with tags, or texts with spans: CoNLL columns, JSON, Parquet and tensorflow_datasets."""
 
 import dataclasses
 import itertools
@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from data_prep.finetuning import conllu
 from data_prep.finetuning.complete_rows import complete_rows
+from data_prep.finetuning.span_rows import has_spans, read_span_rows, text_column_of, unknown_form
 from data_prep.finetuning.tables import Column, Row, has_named_values, read_rows
 from data_prep.text.text_lines import read_lines, without_lone_surrogates
 from keras_bert.program.errors import InputError
@@ -40,8 +42,8 @@ def read_tagged_sentences(
 ) -> TaggedSentences:
     """Reads sentences as words with a tag for each.
 
-    `.jsonl` and Parquet files and `tfds:` names have a list of words and a list of tags in each row. Others are
-    read as CoNLL columns:
+    `.jsonl`, `.json` and Parquet files and `tfds:` names have a list of words and a list of tags in each row, or a text
+    with a list of spans, which `span_rows.py` reads. Others are read as CoNLL columns:
 
     * one word per line, in columns separated by tabs, or by blanks if the line of the first word has no tab; other
       white space, such as U+00A0, is a part of a word;
@@ -51,9 +53,10 @@ def read_tagged_sentences(
       word: with as many columns as other lines, and without "=" after "# ".
 
     Args:
-        text_column: by default column 0, or "tokens" or "words".
-        label_column: by default the last column, or "tags", "ner_tags", "ner" or "labels". Negative numbers count from
-            the end.
+        text_column: by default column 0, or "tokens" or "words"; with spans "text". CoNLL-U: FORM.
+        label_column: by default the last column, or "tags", "ner_tags", "ner" or "labels"; of spans "spans", "label",
+            "labels", "entities" or "ents". Negative numbers count from the end. CoNLL-U: the name of a column, such as
+            UPOS, or of a key in MISC; by default the key NER.
         has_tags: False reads words only; None reads tags if the first sentence has them.
         labels: the names of the tags in the order of their numbers, if the lists have numbers.
         skip_missing: whether sentences with an empty or missing word or tag are left out; a warning says how many.
@@ -63,13 +66,17 @@ def read_tagged_sentences(
             word or a tag is empty.
     """
     path = os.fspath(path)
-    if has_named_values(path):
-        return _read_lists(path, text_column, label_column, has_tags, labels, skip_missing)
-    if path.removesuffix(".gz").endswith(".json"):
-        raise InputError(
-            f"{path} is a JSON file. Tagged sentences are read from CoNLL columns, .jsonl (an object with lists of "
-            "words and tags in each line) and .parquet. Convert it; if it has one object per line, rename it to .jsonl."
-        )
+    if has_named_values(path) or path.removesuffix(".gz").endswith(".json"):
+        return _read_rows(path, text_column, label_column, has_tags, labels, skip_missing)
+    sentences = _sentences(path)
+    first = next(sentences, None)
+    sentences = itertools.chain([first] if first else [], sentences)
+    if first and conllu.is_conllu(first.rows):
+        text_column = conllu.word_column_of(text_column)
+        label_column, key = conllu.tag_column_of(label_column)
+        if has_tags is None and key is not None:
+            has_tags = key in conllu.keys_of(first.rows)
+        sentences = _of_conllu(sentences, key if has_tags else None, path)
     word_column = _as_number(text_column, 0)
     tag_column = _as_number(label_column, -1)
 
@@ -83,7 +90,7 @@ def read_tagged_sentences(
         words, tags = zip(*rows, strict=True)
         return list(words), list(tags), sentence.document, f"line {sentence.rows[0][0]}"
 
-    found = complete_rows(path, _sentences(path), values, skip_missing=skip_missing)
+    found = complete_rows(path, sentences, values, skip_missing=skip_missing)
     if not found:
         raise InputError(f"{path} has no words. Expected CoNLL columns: one word per line, its tag in another column.")
     words, tags, documents, locations = map(list, zip(*found, strict=True))
@@ -128,6 +135,18 @@ def _sentences(path: str) -> Iterator[_Sentence]:
         num_words += 1
     if rows:
         yield _Sentence(rows, document)
+
+
+def _of_conllu(sentences: Iterator[_Sentence], key: str | None, path: str) -> Iterator[_Sentence]:
+    """Yields sentences in the words of CoNLL-U, with the values of a key in MISC as another column."""
+    keys: set[str] = set()
+    for sentence in sentences:
+        lines = conllu.words_only(sentence.rows)
+        keys |= conllu.keys_of(lines)
+        if lines:
+            yield _Sentence(lines if key is None else conllu.with_key(lines, key), sentence.document)
+    if key is not None and key not in keys:
+        raise conllu.unknown_key(path, key, keys)
 
 
 def _first_word_line(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
@@ -190,7 +209,7 @@ def _as_number(column: Column | None, default: int) -> int:
         ) from None
 
 
-def _read_lists(
+def _read_rows(
     path: str,
     text_column: Column | None,
     label_column: Column | None,
@@ -202,6 +221,13 @@ def _read_lists(
     first = next(rows, None)
     if first is None:
         raise InputError(f"{path} has no rows.")
+    words_name = text_column or next((name for name in _WORD_NAMES if _is_list_of_strings(first.values, name)), None)
+    if not isinstance(first.values.get(words_name), list) and text_column_of(first, text_column) is not None:
+        has_tags = has_spans(first, label_column) if has_tags is None else has_tags
+        rows = itertools.chain([first], rows)
+        return read_span_rows(path, rows, text_column, label_column, has_tags, skip_missing)
+    if text_column is None and not any(name in first.values for name in _WORD_NAMES):
+        raise unknown_form(first)
     text_column = _column(text_column, _WORD_NAMES, first.values)
     label_column = _column(label_column, _TAG_NAMES, first.values)
     has_tags = isinstance(first.values.get(label_column), list) if has_tags is None else has_tags
@@ -213,6 +239,10 @@ def _read_lists(
     found = complete_rows(path, itertools.chain([first], rows), values, skip_missing=skip_missing)
     words, tags, locations = map(list, zip(*found, strict=True))
     return TaggedSentences(words, tags if has_tags else None, None, path, locations)
+
+
+def _is_list_of_strings(values: Mapping[Column, Any], name: str) -> bool:
+    return isinstance(values.get(name), list) and not any(isinstance(value, Mapping) for value in values[name])
 
 
 def _column(column: Column | None, names: Sequence[str], values: Mapping[Column, Any]) -> Column:

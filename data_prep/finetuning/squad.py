@@ -1,16 +1,18 @@
 """Reads questions about contexts: SQuAD files, JSON Lines, Parquet and tensorflow_datasets."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from data_prep.finetuning.complete_rows import complete_rows
-from data_prep.finetuning.tables import has_named_values, read_rows
+from data_prep.finetuning.span_rows import span_column, text_column_of
+from data_prep.finetuning.tables import Row, has_named_values, read_rows, rows_of_list
 from data_prep.text.text_lines import read_text, without_lone_surrogates
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
 from keras_bert.program.missing_values import MissingValue, is_missing
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples
+from keras_bert.tasks.tagging.annotated_spans import read_spans
 
 
 def read_squad(path: str | os.PathLike, *, has_answers: bool = True, skip_missing: bool = False) -> QuestionExamples:
@@ -18,7 +20,8 @@ def read_squad(path: str | os.PathLike, *, has_answers: bool = True, skip_missin
 
     `.json` (or `.json.gz`) is the format of SQuAD 1.1 and 2.0: `data` -> `paragraphs` -> `context` and `qas`. `.jsonl`
     and Parquet files and `tfds:` names have one question per row: `id`, `question`, `context`, and `answers` with
-    `text` and `answer_start`.
+    `text` and `answer_start`. So have the `.json` lists of Label Studio, whose answers are spans of a context (or text)
+    beside a question, and rows of other tools with a `question` and spans.
 
     Args:
         has_answers: False reads no answers. If True, a question may still have none: then its context does not answer
@@ -29,10 +32,16 @@ def read_squad(path: str | os.PathLike, *, has_answers: bool = True, skip_missin
         InputError: the file cannot be read or has another format, or a question or context is empty.
     """
     path = os.fspath(path)
-    questions = _questions_of_rows(path) if has_named_values(path) else _questions_of_squad(path)
+    questions = (
+        _questions_of_rows(read_rows(path), has_answers)
+        if has_named_values(path)
+        else _questions_of_squad(path, has_answers)
+    )
 
     def values(found: tuple[str, dict, dict, Any]) -> tuple[str, str, str, list[Answer]]:
         where, question, paragraph, answer_lists = found
+        if has_answers and answer_lists is None and "answers" not in question:
+            raise MissingValue(f"{where}: there are no annotations")
         name, text = _text(question, "id", where), _text(question, "question", where)
         answers = _answers(answer_lists, f"{where}: question {name!r}") if has_answers else []
         return name, text, _text(paragraph, "context", where), answers
@@ -44,8 +53,11 @@ def read_squad(path: str | os.PathLike, *, has_answers: bool = True, skip_missin
     return QuestionExamples(ids, texts, contexts, answers if has_answers else None, path)
 
 
-def _questions_of_squad(path: str) -> Iterator[tuple[str, dict, dict, Any]]:
+def _questions_of_squad(path: str, has_answers: bool) -> Iterator[tuple[str, dict, dict, Any]]:
     data = parse_json(read_text(path), path)
+    if isinstance(data, list) and data:
+        yield from _questions_of_rows(rows_of_list(path, data), has_answers)
+        return
     for article_number, article in enumerate(_list(data, "data", path), start=1):
         where = f"{path}: article {article_number}"
         for number, paragraph in enumerate(_list(article, "paragraphs", where), start=1):
@@ -60,9 +72,20 @@ def _questions_of_squad(path: str) -> Iterator[tuple[str, dict, dict, Any]]:
                 yield place, question, paragraph, [] if has_none else answers
 
 
-def _questions_of_rows(path: str) -> Iterator[tuple[str, dict, dict, Any]]:
-    for row in read_rows(path):
-        yield row.where, row.values, row.values, row.values.get("answers", [])
+def _questions_of_rows(rows: Iterable[Row], has_answers: bool) -> Iterator[tuple[str, dict, dict, Any]]:
+    for row in rows:
+        values, where = row.values, row.where
+        name = "context" if "context" in values else text_column_of(row)
+        is_annotated = "spans" in values or span_column(row) is not None
+        if "answers" in values or not is_annotated or name is None:
+            yield where, values, values, values.get("answers", [])
+            continue
+        context, spans = values[name], values.get(span_column(row))
+        answers = None
+        if has_answers and spans is not None and isinstance(context, str):
+            found = read_spans(spans, context, where, may_overlap=True)
+            answers = [{"text": context[start:end], "answer_start": start} for start, end, _ in found]
+        yield where, {"id": where.rpartition(" ")[2], **values}, {"context": context}, answers
 
 
 def _list(container: Any, name: str, where: str) -> list:

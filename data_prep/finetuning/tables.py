@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from data_prep.finetuning.annotation_tools import plain_rows
 from data_prep.text import tfds_text
 from data_prep.text.column_files import is_column_file, read_column_file
 from data_prep.text.remote_files import is_remote
-from data_prep.text.text_lines import read_lines, without_lone_surrogates
+from data_prep.text.text_lines import read_lines, read_text, without_lone_surrogates
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
@@ -71,6 +72,13 @@ class Row:
 
     def label(self, column: Column, kind: str = "label") -> str:
         value = self.value(column, kind)
+        if isinstance(value, list):  # the classes that an annotator chose
+            if len(value) > 1:
+                raise InputError(
+                    f"{self.where}: the {kind} in column {column!r} is a list of {len(value)}: {value!r:.100}. Where "
+                    "texts have several labels, the task is multi_label."
+                )
+            value = value[0] if value else None
         # In JSON, labels may be numbers.
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
@@ -174,7 +182,8 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
     * `.tsv`, `.txt`: values separated by tabs. A quotation mark is an ordinary character, as in the GLUE files.
     * `.csv`: values separated by commas, or by semicolons where the decimal mark is a comma (see `separator_of`). A
       value with a separator, a quotation mark or a line break is quoted.
-    * `.jsonl`: one JSON object per line.
+    * `.jsonl`: one JSON object per line; `.json`: a list of objects. Tasks of Label Studio and answers of Prodigy
+      become plain rows, see `plain_rows`.
     * `.parquet`, `.arrow`, `.feather`: see `read_column_file`.
     * `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`: a data set of tensorflow_datasets. Classes are given by name.
 
@@ -195,7 +204,11 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
         return
     name = source.removesuffix(".gz")
     if name.endswith(".jsonl"):
-        yield from _json_rows(source)
+        lines = ((number, line) for number, line in enumerate(read_lines(source), start=1) if line.strip())
+        values = ((number, parse_json(line, f"{source}: line {number}")) for number, line in lines)
+        yield from itertools.starmap(Row, plain_rows(source, "line", values))
+    elif name.endswith(".json"):
+        yield from rows_of_list(source, _json_list(source))
     elif is_column_file(source):
         for number, (values, _) in enumerate(read_column_file(source), start=1):
             yield Row(f"{source}: row {number}", values)
@@ -303,15 +316,20 @@ def _with_empty_values(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[
             blank.append(line_number)
 
 
-def _json_rows(path: str) -> Iterator[Row]:
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}: line {number}"
-        values = parse_json(line, where)
-        if not isinstance(values, dict):
-            raise InputError(f"{where} must be a JSON object. Received: {type(values).__name__}")
-        yield Row(where, values)
+def rows_of_list(path: str, values: list) -> Iterator[Row]:
+    """Yields the rows of the list in a `.json` file, as `read_rows` does."""
+    return itertools.starmap(Row, plain_rows(path, "item", enumerate(values, start=1)))
+
+
+def _json_list(path: str) -> list:
+    text = read_text(path)
+    try:
+        values = parse_json(text, path)
+    except InputError as error:
+        raise InputError(f"{error}. If it has one object in each line, rename it to .jsonl.") from None
+    if not isinstance(values, list):
+        raise InputError(f"{path} must be a list of objects, as Label Studio exports it. Received: {values!r:.100}")
+    return values
 
 
 def _separator_hint(names: Sequence[str]) -> str:

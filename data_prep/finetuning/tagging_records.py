@@ -70,6 +70,7 @@ class Tagging(FinetuningTask):
             labels=options.labels,
             skip_missing=options.skip_missing,
         )
+        self.notes[part] += found.notes
         longest = max(range(len(found)), key=lambda number: len(found.words[number]))
         if len(found.words[longest]) > _MANY_WORDS:
             self.notes[part].append(

@@ -13,7 +13,7 @@ _PAIRS = (
     ("text_a", "text_b"),
     ("text1", "text2"),
 )
-_TEXTS = ("text", "sentence", "review", "content")
+_TEXTS = ("text", "sentence", "review", "content", "data")
 _LABELS = ("label", "labels", "score")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from keras_bert.checkpoints import formats
 from keras_bert.checkpoints.resizing import extended_to_long_rows, resized
 from keras_bert.program.atomic_output import check_output_folder
+from keras_bert.program.long_work import long_work
 
 
 def convert_checkpoint(
@@ -36,11 +37,13 @@ def convert_checkpoint(
     """
     formats.check_format(format)
     check_output_folder(output_path)
-    checkpoint = formats.read_checkpoint(input_path, do_lower_case, trust_pickle)
-    checkpoint = resized(checkpoint, max_position_embeddings, new_tokens)
-    if max_positions is not None:
-        checkpoint = extended_to_long_rows(checkpoint, max_positions)
-    notes = formats.write_checkpoint(checkpoint, output_path, format)
+    with long_work(f"converting {os.fspath(input_path)}"):
+        checkpoint = formats.read_checkpoint(input_path, do_lower_case, trust_pickle)
+        checkpoint = resized(checkpoint, max_position_embeddings, new_tokens)
+        if max_positions is not None:
+            checkpoint = extended_to_long_rows(checkpoint, max_positions)
+        with long_work(f"writing {len(checkpoint.tensors)} tensors of {checkpoint.num_bytes / 1e6:,.1f} MB"):
+            notes = formats.write_checkpoint(checkpoint, output_path, format)
     parts = ", ".join(["encoder", *checkpoint.heads])
     lines = [
         f"{os.fspath(output_path)} ({format}) from {checkpoint.path} ({checkpoint.kind}): {parts}; "

@@ -25,6 +25,7 @@ from keras_bert.models.new_parts import NewParts
 from keras_bert.models.shown_arguments import constructor_arguments_of
 from keras_bert.models.verb_options import check_options
 from keras_bert.program.errors import InputError
+from keras_bert.program.label_types import label_strings
 from keras_bert.tokenization.tokenizer import TokenTable
 
 # New weights, beside as many as a checkpoint has bytes, that a model gets without arguments of the user.
@@ -169,14 +170,16 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
         arguments["labels"] = list(checkpoint.labels)
         if checkpoint.problem_type != "classification":
             arguments.setdefault("problem_type", checkpoint.problem_type)
-    labels = arguments["labels"]
-    labels = (labels,) if isinstance(labels, str) else tuple(labels)
+    if "labels" in given and "label_type" not in given:
+        arguments.pop("label_type", None)  # that of the labels which are replaced
+    labels = tuple(label_strings(arguments["labels"])[0])
     if has_head and not _same_labels(labels, checkpoint.labels):
         tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) != head}
         note = (
             f"{head} (its labels are {', '.join(checkpoint.labels[:5])}{', ...' if len(checkpoint.labels) > 5 else ''})"
         )
-        arguments.pop("temperature", None)  # that of the head which is left out
+        for name in {"temperature", "thresholds"} - given.keys():
+            arguments.pop(name, None)  # those of the head which is left out
         checkpoint = checkpoint.replace(tensors=tensors, ignored=(note, *checkpoint.ignored))
     return arguments, checkpoint
 

@@ -381,8 +381,9 @@ class BertConfig:
             offset = f" - position_offset={self.position_offset}" if self.position_offset else ""
             raise InputError(
                 f"A sequence length of {sequence_length} is more than this model's {self.max_sequence_length} "
-                f"positions (max_position_embeddings{offset}). Use a shorter max_seq_length, or a config with more "
-                "positions."
+                f"positions (max_position_embeddings{offset}). Use a shorter max_seq_length, or a model with more "
+                "positions: a new one by its config, a trained one by convert_checkpoint "
+                f"--max_position_embeddings={sequence_length + self.position_offset}."
             )
 
 

@@ -3,13 +3,17 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
-from keras_bert.embeddings.vector_index import Hit, VectorIndex
+from keras_bert.embeddings.rank_fusion import FUSED, reciprocal_rank_fusion
+from keras_bert.embeddings.vector_index import VectorIndex
+from keras_bert.embeddings.word_index import WordIndex
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.scores import retrieval_scores
 
 SCORES = ("ndcg", "mrr", "map", "recall")
+_SCORES_AT_ONCE = 1 << 24  # of queries and documents, 4 bytes each
 
 
 def evaluate_search(
@@ -21,6 +25,8 @@ def evaluate_search(
     ks: Sequence[int] = (1, 10, 100),
     index: VectorIndex | None = None,
     exact: bool = False,
+    others: Mapping[str, Any] | None = None,
+    hybrid: bool = False,
     reranker: Any = None,
     num_candidates: int = 100,
     batch_size: int = 32,
@@ -31,21 +37,25 @@ def evaluate_search(
     out. A document is relevant or not: there are no degrees. A document with the id of the query counts as any other.
 
     Args:
-        model: a `SentenceEncoder`, or a `BertEncoder`, with a vocabulary. Similarity is the cosine.
+        model: a `SentenceEncoder`, or a `BertEncoder`, with a vocabulary. Similarity is the cosine. Or None.
         corpus: the id of each document -> its text.
         queries: the id of each query -> its text.
         relevant: the id of each query -> the ids of all its relevant documents.
         ks: the numbers of ranks that count.
-        index: of the texts of the corpus, in the order of `sorted(corpus)`. By default all vectors are compared.
+        index: of the texts of the corpus, in the order of `sorted(corpus)`, with their ids or without ids. By default
+            all vectors are compared.
         exact: whether all vectors are compared where `index` has a graph.
-        reranker: a `CrossEncoder`, which ranks the first `num_candidates` of each query again; the others follow.
+        others: a name -> a `SparseEncoder` or `MultiVectorEncoder`, which compares all documents by its `similarity`.
+        hybrid: whether the words are searched too, and all rankings fused, see `reciprocal_rank_fusion`.
+        reranker: a `CrossEncoder` or `MultiVectorEncoder`, which ranks the first `num_candidates` of each query again,
+            of the hybrid search if there is one, else of the first; the others follow.
         num_candidates: see `reranker`.
         batch_size: texts computed at once.
 
     Returns:
-        "search" -> `ndcg@k`, `mrr@k`, `map@k` and `recall@k` for each k, means over the queries; and "re-ranked" -> the
-        same, with a `reranker`. The average precision is divided by the number of relevant documents, or by k if that
-        is less.
+        "search" -> `ndcg@k`, `mrr@k`, `map@k` and `recall@k` for each k, means over the queries; and the same for each
+        name of `others`, for "BM25" (if `hybrid`, or without a model), "hybrid" and "re-ranked". The average precision
+        is divided by the number of relevant documents, or by k if that is less.
 
     Raises:
         InputError: an id has no text, no query has a relevant document, `index` has other texts or another model, a
@@ -62,22 +72,26 @@ def evaluate_search(
     ids = sorted(corpus)  # so that equal scores come in the order of the ids
     numbers = {name: number for number, name in enumerate(ids)}
     judged = _judged(numbers, queries, relevant)
-    asked = [queries[name] for name in judged]
-    texts = [corpus[name] for name in ids]
-    if index is None:
-        index = VectorIndex.build(model, texts, batch_size=batch_size, exact=True)
-    elif index.texts != texts:
-        raise InputError(
-            f"The index must have the {len(texts):,} texts of the corpus in the order of their ids. Received: "
-            f"{len(index):,} texts. Build it again."
-        )
-    depth = max(*ks, num_candidates if reranker is not None else 1)
-    found = index.search(model, asked, depth, batch_size=batch_size, exact=exact)
-    rankings = {"search": [[hit.number for hit in hits] for hits in found]}
+    asked, texts = [queries[name] for name in judged], [corpus[name] for name in ids]
+    depth = max(*ks, num_candidates if reranker is not None else 1, FUSED if hybrid else 1)
+    rankings: dict[str, list[list[int]]] = {}
+    if model is not None:
+        index = _index_of(index, model, ids, texts, batch_size)
+        hits = index.search(model, asked, depth, batch_size=batch_size, exact=exact)
+        rankings["search"] = [[hit.number for hit in of_query] for of_query in hits]
+    for name, other in (others or {}).items():
+        rankings[name] = _most_similar(other, texts, asked, depth, batch_size)
+    if hybrid or not rankings:
+        found, _ = WordIndex.build(texts).nearest(asked, depth)
+        rankings["BM25"] = [row[row >= 0].tolist() for row in found]
+    if hybrid:
+        of_queries = zip(*rankings.values(), strict=True)
+        rankings["hybrid"] = [[number for number, _ in reciprocal_rank_fusion(some, depth)] for some in of_queries]
     if reranker is not None:
-        with tqdm(zip(asked, found, strict=True), total=len(asked), unit=" queries", mininterval=1, delay=2) as pairs:
+        first = rankings["hybrid" if hybrid else next(iter(rankings))]
+        with tqdm(zip(asked, first, strict=True), total=len(asked), unit=" queries", mininterval=1, delay=2) as pairs:
             rankings["re-ranked"] = [
-                _ranked_again(reranker, query, hits, num_candidates, batch_size) for query, hits in pairs
+                _ranked_again(reranker, query, found, texts, num_candidates, batch_size) for query, found in pairs
             ]
     names = [f"{score}@{k}" for score in SCORES for k in ks]
     scores = {
@@ -85,6 +99,29 @@ def evaluate_search(
         for kind, ranking in rankings.items()
     }
     return {kind: {name: of_kind[name] for name in names} for kind, of_kind in scores.items()}
+
+
+def _index_of(index: VectorIndex | None, model, ids: list[str], texts: list[str], batch_size: int) -> VectorIndex:
+    if index is None:
+        return VectorIndex.build(model, texts, batch_size=batch_size, exact=True)
+    if index.texts != texts or index.ids not in (None, ids):
+        raise InputError(
+            f"The index must have the {len(texts):,} texts of the corpus in the order of their ids. Received: "
+            f"{len(index):,} texts. Build it again."
+        )
+    return index
+
+
+def _most_similar(model, texts: list[str], queries: list[str], depth: int, batch_size: int) -> list[list[int]]:
+    """Returns the documents of each query with the largest `similarity`, as numbers. All vectors are in memory."""
+    with tqdm(total=len(texts), unit=" texts", mininterval=1, delay=2) as bar:
+        documents = model.encode_document(texts, batch_size=batch_size, on_progress=bar.update)
+    vectors, found = model.encode_query(queries, batch_size=batch_size), []
+    step = max(1, _SCORES_AT_ONCE // len(texts))
+    for first in range(0, len(queries), step):
+        scores = model.similarity(vectors[first : first + step], documents)
+        found += np.argsort(-scores, axis=1, kind="stable")[:, :depth].tolist()
+    return found
 
 
 def _judged(
@@ -104,7 +141,11 @@ def _judged(
     return judged
 
 
-def _ranked_again(reranker, query: str, hits: Sequence[Hit], num_candidates: int, batch_size: int) -> list[int]:
-    candidates = sorted(hits[:num_candidates], key=lambda hit: hit.number)  # `rank` keeps the order of equal scores
-    ranked = reranker.rank(query, [hit.text for hit in candidates], batch_size=batch_size)
-    return [*(candidates[one.number].number for one in ranked), *(hit.number for hit in hits[num_candidates:])]
+def _ranked_again(
+    reranker, query: str, found: list[int], texts: list[str], num_candidates: int, batch_size: int
+) -> list[int]:
+    candidates = sorted(found[:num_candidates])  # `rank` keeps the order of equal scores
+    if not candidates:
+        return []
+    ranked = reranker.rank(query, [texts[number] for number in candidates], batch_size=batch_size)
+    return [*(candidates[one.number] for one in ranked), *found[num_candidates:]]

@@ -2,17 +2,20 @@
 
 command_line.py         parses flags, runs a command, returns its exit code
 option_flags.py         makes flags of the fields of a dataclass, and the dataclass of the flags
+hidden_packages.py      says which folder of somebody else hides a package of this project
 errors.py               InputError: an error that the user can correct
 printing.py             makes text safe to show: control characters, long lines, secrets in URLs, Markdown, HTML
 missing_values.py       finds missing values: None, NaN, empty texts
 atomic_output.py        writes a file or folder completely or not at all
 folder_lock.py          allows one writer at a time in a folder, and removes folders of dead writers
+long_work.py            shows what work of more than ten seconds is doing
 columns.py              reads columns that users pass: lists, arrays, columns of tables
 record_files.py         reads TFRecord files as bytes, plain or compressed
 earlier_names.py        the names of modules and model classes in earlier versions
 foreign_keys.py         checks that each key of another project's file is used, harmless or refused
 number_checks.py        refuses outputs of models that are not numbers
 foreign_files.py        limits the size of untrusted files, and refuses links and names that lead out of their folder
+label_types.py          the types of labels, and labels as strings
 json_files.py           reads untrusted JSON: limits its size and checks types; writes ours
 stored_numbers.py       varints and checksums as in Google's file formats
 private_interfaces.py   lists the private interfaces of Keras and TensorFlow that the package uses

@@ -14,6 +14,7 @@ from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.models.encoder_base import FEW_SHAPES, UNPADDING, encoder_of
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import long_work
 from keras_bert.serving.graph.canonical_graph import make_canonical
 from keras_bert.serving.graph.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
@@ -114,8 +115,15 @@ def export_for_serving(
     given |= {"pooling": pooling, "normalize": normalize, "prompt": prompt, "explain": explain}
     given |= {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
     options = SignatureOptions(**given, num_answers=num_answers, zero_shot=zero_shot)
-    if format != SAVED_MODEL:
-        return _export_portable(model, path, format, dtype, weights, compute, core_operations, options)
+    with long_work(f"exporting to {os.fspath(path)}"):
+        if format != SAVED_MODEL:
+            return _export_portable(model, path, format, dtype, weights, compute, core_operations, options)
+        return _export_saved_model(model, path, dtype, weights, compute, core_operations, options)
+
+
+def _export_saved_model(
+    model, path, dtype: str | None, weights, compute, core_operations: bool, options: SignatureOptions
+) -> str:
     exported_task(model)
     _check_precision(dtype, weights, compute)
     options = _checked_options(model, options)
@@ -135,8 +143,9 @@ def export_for_serving(
     signatures = all_signatures(model, tokenizer, options)
     with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
         write_description(assets, *description)
-        tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
-        make_canonical(version.folder, _METHOD_NAMES)
+        with long_work(f"writing a SavedModel with {len(signatures)} signatures"):
+            tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
+            make_canonical(version.folder, _METHOD_NAMES)
         require_servable(version.folder, SERVING_VERSIONS if compute == "int8" else DEFAULT_VERSIONS)
     return str(version.path)
 

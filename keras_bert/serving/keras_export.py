@@ -17,7 +17,7 @@ def export(model, filepath: str | os.PathLike, format: str = "tf_saved_model", v
         model: a `BertModel`.
         filepath: the folder of a SavedModel, or the file of another format.
         format: Keras' name of the format: `tf_saved_model`, `litert` or `onnx`.
-        verbose: whether Keras says what it wrote.
+        verbose: whether Keras says what it wrote; by default it does not.
 
     Raises:
         InputError: the format is another one, or cannot hold the model.
@@ -34,4 +34,4 @@ def export(model, filepath: str | os.PathLike, format: str = "tf_saved_model", v
             return write_litert(model, filepath)
         axes = [None] * len(model.feature_axes)
         features = {name: keras.InputSpec(shape=axes, dtype="int32", name=name) for name in model.feature_names}
-        return keras.Model.export(model, filepath, verbose=verbose, input_signature=[features])
+        return keras.Model.export(model, filepath, verbose=bool(verbose), input_signature=[features])

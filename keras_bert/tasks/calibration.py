@@ -26,7 +26,8 @@ class Calibration:
     """What calibrating has done.
 
     Attributes:
-        temperature: what the logits were divided by. Above 1, the model was too sure of its answers.
+        temperature: what the logits were divided by. Above 1, the model was too sure of its answers. 1: the model
+            stays as it was, because no other temperature was better.
         error_before, error_after: the expected calibration error on the texts of the calibration.
     """
 
@@ -37,6 +38,9 @@ class Calibration:
 
 def calibrate_texts(model, texts, labels, batch_size: int | None = None, max_seq_length: int | None = None):
     """Calibrates a model by one temperature, see `fit_temperature`. Its answers stay the same.
+
+    If the expected calibration error on these examples does not fall, the model keeps its old temperature, and a line
+    says so.
 
     With several labels, labels near a probability of 0.5 stay on their side of it too. Of a tagger, the words are
     examples; of a question answerer, the n best answers to a question are its labels, and questions without a right one
@@ -66,6 +70,12 @@ def calibrate_on_outputs(answered: Answered) -> Calibration:
         expected_calibration_error(*confidences(_probabilities(values, gold), gold))
         for values in (logits, logits / temperature)
     )
+    if not after < before:
+        print(
+            f"The model keeps its temperature of {answered.model.temperature:.4g}: divided by {temperature:.4g}, its "
+            f"logits would have an expected calibration error of {after:.4f} instead of {before:.4f} on these examples."
+        )
+        return Calibration(1.0, before, before)
     answered.model.divide_logits(temperature)
     return Calibration(temperature, before, after)
 

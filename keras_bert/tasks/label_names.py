@@ -8,18 +8,27 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from keras_bert.program.errors import InputError
+from keras_bert.program.label_types import label_value, plain
+from keras_bert.tokenization.user_inputs import checked_text
 
 _TRUTH_NAMES = {True: ("true", "yes"), False: ("false", "no")}
 
 
-def label_name(value: Any, labels: Sequence[str], place: str) -> str:
+def check_labels(labels, fewest: int = 2) -> tuple[str, ...]:
+    """Returns the class names as a tuple. Raises `InputError` for fewer than `fewest` names, or for duplicates."""
+    labels = (labels,) if isinstance(labels, str) else tuple(labels)
+    if len(labels) < fewest or len(set(labels)) < len(labels) or not all(isinstance(label, str) for label in labels):
+        number = "two or more" if fewest > 1 else "one or more"
+        raise InputError(f"labels must be {number} different names. Received: {list(labels)}")
+    return tuple(checked_text(label, f"label {number}") for number, label in enumerate(labels, start=1))
+
+
+def label_name(value: Any, labels: Sequence[str], place: str, label_type: str = "str") -> str:
     """Returns the name of a label. A string is a name, known or not; a whole number is a position, from 0.
 
     A truth value is the label "True" or "yes", or "False" or "no", in capitals or not; of two other labels, it is the
-    position 0 or 1.
+    position 0 or 1. A model whose labels are numbers or truth values has no positions: the value is the label itself.
 
     >>> label_name(1, ["bad", "good"], "The label"), label_name(True, ["True", "False"], "The label")
     ('good', 'True')
@@ -27,14 +36,17 @@ def label_name(value: Any, labels: Sequence[str], place: str) -> str:
     Args:
         value: a string, an integer, a float such as 1.0, or a bool, also of NumPy.
         labels: the names in order.
+        label_type: the type of the labels, see `program/label_types.py`.
         place: where the value is, to begin a message with, such as "The label of example 2".
 
     Raises:
         InputError: a number is also the name of another label, or `value` is no label.
     """
-    value = value.item() if isinstance(value, np.generic) else value
+    value = plain(value)
     if isinstance(value, str):
         return value
+    if label_type != "str":
+        return _name_of_value(value, labels, place, label_type)
     is_truth = isinstance(value, bool)
     if is_truth:
         named = [label for label in labels if label.casefold() in _TRUTH_NAMES[value]]
@@ -57,8 +69,22 @@ def label_name(value: Any, labels: Sequence[str], place: str) -> str:
     return at_position
 
 
-def label_names(values: Any, labels: Sequence[str], place: str) -> list[str]:
+def _name_of_value(value: Any, labels: Sequence[str], place: str, label_type: str) -> str:
+    """Returns the name of a label that is a number or a truth value. Whole numbers and floats may stand for another."""
+    is_label = isinstance(value, bool) == (label_type == "bool") and isinstance(value, int | float)
+    names = [label for label in labels if is_label and label_value(label, label_type) == value]
+    if not names:
+        raise InputError(
+            f"{place} must be one of the labels, of the type {label_type}: {', '.join(labels)}. Received: "
+            f"{value!r:.100}"
+        )
+    return names[0]
+
+
+def label_names(values: Any, labels: Sequence[str], place: str, label_type: str = "str") -> list[str]:
     """Returns the names of any number of labels, given as a list of names, or as 0 or 1 for each label.
+
+    With a `label_type` other than `str`, the list has labels of this type.
 
     >>> label_names([1, 0, 1], ["a", "b", "c"], "The labels")
     ['a', 'c']
@@ -68,7 +94,10 @@ def label_names(values: Any, labels: Sequence[str], place: str) -> list[str]:
     """
     if isinstance(values, list) and all(isinstance(label, str) for label in values):
         return values
-    if not isinstance(values, list) or len(values) != len(labels) or not all(value in (0, 1) for value in values):
+    is_marks = isinstance(values, list) and len(values) == len(labels) and all(value in (0, 1) for value in values)
+    if label_type != "str" and isinstance(values, list) and not is_marks:
+        return [label_name(value, labels, place, label_type) for value in values]
+    if not is_marks:
         raise InputError(
             f"{place} must be a list of names, or 0 or 1 for each of the {len(labels)} labels. Received: "
             f"{values!r:.100}"

@@ -24,6 +24,11 @@ def are_names(value: Any, fewest: int) -> bool:
     return is_list and len(value) >= fewest and len(set(value)) == len(value)
 
 
+def are_shares(value: Any) -> bool:
+    """Returns whether a value is a list of numbers from 0 to 1."""
+    return isinstance(value, list) and all(is_number(one) and 0 <= one <= 1 for one in value)
+
+
 def is_none_or(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """Returns a check that also allows None."""
     return lambda value: value is None or check(value)

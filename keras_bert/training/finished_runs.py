@@ -23,6 +23,7 @@ def load_trained_model(
     vocabulary: TokenTable | None = None,
     do_lower_case: bool | None = None,
     doc_stride: int | None = None,
+    thresholds: Any = None,
 ):
     """Returns the model of a finished run.
 
@@ -31,15 +32,17 @@ def load_trained_model(
         model_class: the task model that the run has trained.
         init_checkpoint: a checkpoint of such a model in any format, for when `output_dir` has no model.
         vocabulary, do_lower_case: for this checkpoint, see `StartingPoint`.
-        doc_stride: for models that have one: replaces that of the model.
+        doc_stride, thresholds: for models that have them: replace those of the model. None keeps them.
 
     Raises:
-        InputError: there is no such model, or `doc_stride` is below 1.
+        InputError: there is no such model, `doc_stride` is below 1, or thresholds do not fit the model.
     """
     start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
     model = trained_model(model_class, RunFolder(output_dir), start)
     if doc_stride is not None:
         model.doc_stride = check_doc_stride(doc_stride)
+    if thresholds is not None:
+        model.thresholds = thresholds
     return model
 
 
@@ -85,6 +88,7 @@ def evaluate_run(
     max_seq_length: int | None = None,
     batch_size: int = 8,
     calibrate: bool = False,
+    tune: Callable[[Answered], Any] | None = None,
     **model: Any,
 ) -> dict[str, float]:
     """Evaluates the model of a run. Writes `eval_results.txt`, and a readable report into `eval_report`.
@@ -97,6 +101,8 @@ def evaluate_run(
             first, and for example `eval_mismatched`.
         max_seq_length, batch_size: see `ask_model`.
         calibrate: whether to calibrate the model on the set `eval` first, and to save it in the folder of the run.
+        tune: changes the model, after that, by its outputs for the set `eval`, and returns what it has done, which is
+            printed. The model is saved too.
 
     Returns:
         The content of `eval_results.txt`: the official scores and the scores of guessing, prefixed with the name of
@@ -111,6 +117,9 @@ def evaluate_run(
     first, *others = sorted(sets, key=lambda name: name != "eval")
     if calibrate:
         calibrate_answered(ask_model(loaded, sets[first], max_seq_length, batch_size), folder)
+    if tune:
+        print(tune(ask_model(loaded, sets[first], max_seq_length, batch_size)))
+        folder.replace_model(loaded)
     further = {}
     for name in (*others, first):
         answered = ask_model(loaded, sets[name], max_seq_length, batch_size)
@@ -133,10 +142,14 @@ def evaluate_run(
 def calibrate_answered(answered: Answered, folder: RunFolder) -> Calibration:
     """Calibrates a model on the outputs for examples that it was not trained on, and saves it as the model of a run.
 
+    If the model keeps its old temperature, nothing is saved.
+
     Raises:
         InputError: the examples do not determine a temperature.
     """
     found = calibrate_on_outputs(answered)
+    if found.temperature == 1.0:
+        return found
     folder.replace_model(answered.model)
     print(
         f"Calibrated on {len(answered.examples)} examples: temperature {found.temperature:.4g}; expected calibration "

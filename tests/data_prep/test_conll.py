@@ -163,9 +163,15 @@ def test_comments_of_germeval_and_ontonotes_are_no_words(write):
     assert read_tagged_sentences(write("#tag\n#other\n"), has_tags=False).words == [["#tag", "#other"]]
 
 
-def test_a_json_file_is_refused_by_its_name(write):
-    with pytest.raises(InputError, match=r"a.json is a JSON file. .* rename it to .jsonl"):
-        read_tagged_sentences(write('[{"tokens": ["a"]}]', "a.json"))
+def test_a_json_file_has_a_list_of_rows(write):
+    found = read_tagged_sentences(
+        write('[{"tokens": ["a"], "tags": ["O"]}, {"tokens": ["b"], "tags": ["B-X"]}]', "a.json")
+    )
+    assert (found.words, found.locations) == ([["a"], ["b"]], ["item 1", "item 2"])
+    with pytest.raises(InputError, match=r"a.json is not JSON: .* rename it to .jsonl"):
+        read_tagged_sentences(write('{"tokens": ["a"]}\n{"tokens": ["a"]}', "a.json"))
+    with pytest.raises(InputError, match="a.json must be a list of objects"):
+        read_tagged_sentences(write('{"tokens": ["a"]}', "a.json"))
 
 
 @pytest.mark.parametrize(

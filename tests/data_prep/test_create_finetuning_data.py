@@ -174,6 +174,17 @@ def test_tagging_records_are_model_gardens(folder):
     assert len(read(folder / "out" / "predict.tf_record", specification)["input_ids"]) == 1
 
 
+def test_texts_with_spans_make_the_records_of_their_words(folder, caplog):
+    lines = [{"text": "the films", "label": [[4, 8, "X"]]}, {"text": "was", "label": []}]
+    write(folder, train_conll="the O\nfilms B-X\n\nwas O\n", train_jsonl="\n".join(map(json.dumps, lines)))
+    with caplog.at_level(logging.WARNING):
+        made = [make(folder, "tagging", ["train"], suffix="conll")]
+        os.rename(folder / "out", folder / "of_words")
+        made.append(make(folder, "tagging", ["train"], suffix="jsonl"))
+    assert made[0]["files"]["train"]["sha256"] == made[1]["files"]["train"]["sha256"]
+    assert "train.jsonl: 1 of 1 spans do not begin and end with words" in caplog.text
+
+
 def squad(*questions, context="the film was good . the film was bad . who sings"):
     rows = [{"id": str(number), **question} for number, question in enumerate(questions)]
     return json.dumps({"data": [{"paragraphs": [{"context": context, "qas": rows}]}]})

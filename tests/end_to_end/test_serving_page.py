@@ -11,6 +11,7 @@ import pytest
 from small_saved_models import wait_until_ready
 from web_driver import Browser
 
+from keras_bert.tf_serving.kit.warm_up import write_warm_up
 from keras_bert.tf_serving.server.model_config import ModelConfig
 from keras_bert.tf_serving.server.run_server import background_server
 from keras_bert.tf_serving.server.server_options import ServerOptions
@@ -144,6 +145,9 @@ def url(tmp_path_factory):
         folder = tmp_path_factory.mktemp("models") / name
         save_constant_model(folder / "1", inputs, outputs)
         configs.append(ModelConfig(name, str(folder)))
+        if name == "sentiment":
+            (folder / "1" / "assets" / "export.json").write_text('{"settings": {"labels": ["negative", "positive"]}}')
+            write_warm_up(folder / "1", [{"text": "Die Lieferung kam zu spät."}])
     with background_server(configs, ServerOptions(port=0)) as address:
         wait_until_ready(address.port)
         yield f"http://127.0.0.1:{address.port}/"
@@ -332,6 +336,18 @@ def test_it_says_what_the_model_does_and_has_examples_to_click(browser):
     assert browser.run("return document.getElementById('examples').hidden && document.getElementById('how').hidden")
 
 
+def test_examples_and_labels_are_those_of_the_model(browser):
+    choose(browser, "sentiment")
+    does = browser.run("return document.getElementById('does').textContent")
+    assert does.endswith("how probable each label is. Labels: negative, positive.")
+    shown = "return [...document.querySelectorAll('#examples button')].map(button => button.textContent)"
+    assert browser.run(shown) == ["Die Lieferung kam zu spät."]
+    for model, number in {"several": 0, "entities": 0, "masks": 2}.items():
+        choose(browser, model)
+        assert len(browser.run(shown)) == number
+        assert browser.run("return document.getElementById('examples').hidden") == (not number)
+
+
 def test_pasted_lines_become_a_table_and_a_file(browser, tmp_path):
     choose_lines(browser, "sentiment", 'a "good", film', "", "<b>bad</b>", *(f"line {number}" for number in range(60)))
     browser.run("document.getElementById('ask').click()")
@@ -427,7 +443,7 @@ def test_it_is_used_by_keyboard_alone(browser, url):
         places.append(
             browser.run("const one = document.activeElement; return one.id || one.name || one.parentElement.id")
         )
-    assert places[:6] == ["model", "how", "examples", "examples", "in-text", "ask"]
+    assert places[:5] == ["model", "how", "examples", "in-text", "ask"]
     browser.run("document.querySelector('[name=how]').focus()")
     browser.press("\ue014")  # the right arrow chooses the next of the radio buttons
     assert browser.run("return Boolean(document.getElementById('in-lines'))")

@@ -32,7 +32,7 @@ def test_scores_are_theirs_where_most_cosines_are_tied(monkeypatch):
     monkeypatch.setattr(vector_index, "search_vectors", embed)
     monkeypatch.setattr(vector_index, "model_fingerprint", lambda model: "")
     texts = [{name: name for name in names} for names in (corpus, queries)]
-    found = evaluate_search(None, *texts, relevant, ks=functions["KS"])["search"]
+    found = evaluate_search(object(), *texts, relevant, ks=functions["KS"])["search"]
     theirs = json.loads(subprocess.run([python, SCRIPT], check=True, capture_output=True).stdout)
     assert found == pytest.approx({name: theirs[name] for name in theirs if name.startswith(SCORES)}, abs=1e-12)
     assert 0.05 < found["ndcg@10"] < 0.95, "would not tell a mistake"

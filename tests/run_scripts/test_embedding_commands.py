@@ -20,6 +20,7 @@ from keras_bert.tasks.embedding.losses import (
 )
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.embedding.teacher_losses import GISTEmbed, MarginMSE
+from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
 from keras_bert.tasks.ranking.losses import LambdaLoss
 from keras_bert.tasks.ranking.model import CrossEncoder
@@ -176,6 +177,42 @@ def test_a_search_ranks_what_it_finds(files, run_here, eagerly, without_graphs):
     assert len(VectorIndex.load(files / "index")) == 5
     ranked = reranker.rank("fox", ["the fox", "brown the", "quick"], top_k=2)
     assert printed.out.splitlines()[-3:] == ["fox", *(f"  {one.score:.4f}  {one.text}" for one in ranked)]
+    code, printed = run_here(search_sentences, *search, "--query=quick", "--hybrid", "--top_k=1")
+    assert code == 0, printed.err
+    assert printed.out.splitlines()[-1].endswith("quick")
+
+
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")  # but for tf.data
+def test_an_index_of_a_table_has_ids_and_filters_and_changes(files, run_here, eagerly, without_graphs):
+    rows = [("d1", "the fox", "en", 1), ("d2", "brown the", "de", 2), ("d3", "quick", "en", 3), ("d4", "fox", "de", 3)]
+    lines = [json.dumps(dict(zip(("id", "text", "language", "year"), row, strict=True))) + "\n" for row in rows]
+    (files / "rows.jsonl").write_text("".join(lines))
+    (files / "changed.tsv").write_text("id\ttext\nd3\tthe fox\n")
+    search = [f"--init_checkpoint={files / 'bert'}", f"--index_dir={files / 'index'}"]
+    columns = ["--text_column=text", "--id_column=id"]
+    table = [f"--input_file={files / 'rows.jsonl'}", *columns, "--metadata_columns=language,year"]
+    where = ["--query=the fox", "--where=language=en", "--top_k=9"]
+    code, printed = run_here(search_sentences, *search, *table, "--precision=int8", *where)
+    assert code == 0, printed.err
+    assert "index: 4 texts, vectors of 8 numbers" in printed.out
+    assert [line.split()[1:] for line in printed.out.splitlines()[-2:]] == [["d1", "the", "fox"], ["d3", "quick"]]
+    code, printed = run_here(search_sentences, *search, *table, "--append")
+    assert "has the texts of" in printed.out
+    (files / "ids.txt").write_text("d4\n")
+    deleted = ["--delete=d1", f"--delete_file={files / 'ids.txt'}", *where]
+    update = ["--update", f"--input_file={files / 'changed.tsv'}", *columns]
+    code, printed = run_here(search_sentences, *search, *update, *deleted, "--where=year=3")
+    assert code == 0, printed.err
+    assert [line.split()[1:] for line in printed.out.splitlines()[-1:]] == [["d3", "the", "fox"]]
+    assert VectorIndex.load(files / "index").ids == ["d2", "d3"]
+    for wrong, message in [
+        (["--query=a", "--where=year"], "A condition is written column=value. Received: 'year'"),
+        (["--query=a", "--where=year=new"], "The column 'year' has whole numbers. Received: 'new'"),
+        (["--query=a", "--precision=binary"], "has the precision int8. Received: --precision=binary"),
+        (["--delete=d1"], "The index has no text with the id 'd1'"),
+    ]:
+        code, printed = run_here(search_sentences, *search, *wrong)
+        assert (code, message in printed.err) == (1, True), printed.err
 
 
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")  # but for tf.data
@@ -200,12 +237,46 @@ def test_a_search_in_a_judged_collection_is_scored_in_one_table(files, run_here,
     code, printed = run_here(evaluate_search, *scoring, f"--reranker={files / 'reranker'}")  # reads the index
     assert code == 0, printed.err
     assert "search  re-ranked" in printed.out
+    late = MultiVectorEncoder.from_pretrained(files / "bert")
+    late.new_parts.set_trained()
+    late.save_pretrained(files / "colbert")
+    more = ["--hybrid", f"--multi_vector_encoder={files / 'colbert'}", f"--reranker={files / 'colbert'}"]
+    code, printed = run_here(evaluate_search, *scoring, *more)
+    assert code == 0, printed.err
+    assert "score     search  multi-vector    BM25  hybrid  re-ranked" in printed.out
     code, printed = run_here(evaluate_search, *scoring, "--max_seq_length=9")
     assert code == 1
     assert "was made with --max_seq_length=None. Received: 9" in printed.err
     for wrong in ("1,a", "0", ""):
         code, printed = run_here(evaluate_search, *scoring, f"--ks={wrong}")
         assert f"--ks must be whole numbers from 1, with commas between. Received: '{wrong}'" in printed.err
+
+
+def test_pairs_are_searched_by_words_over_a_corpus_of_their_own(files, run_here):
+    (files / "pairs.tsv").write_text("a fox\tthe quick fox\nlazy\ta lazy dog\n")
+    (files / "more.tsv").write_text("\ta lazy lazy\nfox\ta lazy dog\n")
+    pairs = [f"--pairs_file={files / 'pairs.tsv'}", "--nohas_header", "--text_columns=0,1", "--ks=1,2"]
+    code, printed = run_here(evaluate_search, *pairs, f"--corpus_files={files / 'more.tsv'}")
+    assert code == 0, printed.err
+    lines = printed.out.splitlines()
+    assert lines[-10] == "Queries: 2, each ranked against all documents: 3"
+    assert [line.split() for line in lines if "mrr" in line or "score" in line] == [
+        ["score", "BM25"],
+        ["mrr@1", "0.5000"],
+        ["mrr@2", "0.7500"],
+    ]
+    for wrong, message in (
+        (["--text_columns=0"], "Pairs have two columns: query and document. Received: 0"),
+        (["--data_dir=beir"], "either --data_dir, a BEIR folder, or --pairs_file"),
+        (["--hybrid"], "--hybrid has no effect without a model"),
+        (["--index_dir=index"], "--index_dir has no effect without --init_checkpoint"),
+        (["--split=dev"], "--split has no effect without --data_dir"),
+        ([f"--corpus_files={files / 'none.tsv'}"], "none.tsv"),
+        (["--text_columns=1,0", f"--corpus_files={files / 'more.tsv'}"], "line 1: the document in column '0' is empty"),
+    ):
+        code, printed = run_here(evaluate_search, *pairs, *wrong)
+        assert code == 1
+        assert message in printed.err
 
 
 @pytest.mark.slow

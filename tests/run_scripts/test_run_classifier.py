@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -24,10 +25,11 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, run_here, e
     arguments = [f"--data_dir={folder}", f"--output_dir={output}", *from_scratch(folder), *all_parts]
     code, printed = run_here(run_classifier, *arguments)
     assert code == 0, printed.err
-    assert sorted(os.listdir(output)) == [
+    assert sorted({*os.listdir(output)} - {"learning_curves.png"}) == [
         "checkpoints",
         "eval_report",
         "eval_results.txt",
+        "facts.json",
         "history.jsonl",
         "model",
         "run.json",
@@ -39,6 +41,29 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, run_here, e
     assert "always answering 'yes' would have 0.6667" in printed.out
     assert np.loadtxt(output / "test_results.tsv").shape == (18, 2)
     assert SequenceClassifier.from_pretrained(output / "model").labels == ("no", "yes")
+    card = (output / "model" / "README.md").read_text()
+    assert f"```sh\nrun_classifier --data_dir={folder} --output_dir" in card
+    assert "| train examples | 18 |" in card
+    assert re.search(r"\| eval\\_accuracy \| 0\.\d{4} \|", card)
+    assert "* scores on held-out data" not in card
+
+
+def test_thresholds_are_chosen_kept_and_replaced_by_a_flag(folder, run_here, eagerly):
+    output = folder / "out"
+    files = [f"--data_dir={folder}", f"--output_dir={output}", "--problem_type=multi_label"]
+    code, printed = run_here(run_classifier, *files, *from_scratch(folder), "--do_train", "--num_train_epochs=1")
+    assert code == 0, printed.err
+    code, printed = run_here(run_classifier, *files, "--do_eval", "--tune_thresholds", "--max_seq_length=16")
+    assert code == 0, printed.err
+    thresholds = SequenceClassifier.from_pretrained(output / "model").thresholds
+    chosen = "no {:.4g}, yes {:.4g}".format(*thresholds)
+    assert f"Thresholds chosen on 18 examples: {chosen}. F1, averaged over the labels, " in printed.out
+    for flag, labels in (("--threshold=0,0", {"yes", "no"}), ("--threshold=1", {""})):
+        code, printed = run_here(run_classifier, *files, "--do_predict", flag, "--max_seq_length=16")
+        assert code == 0, printed.err
+        rows = (output / "test_predictions.tsv").read_text().splitlines()[1:]
+        assert all(set(row.split("\t")[-1].split(", ")) == labels for row in rows)
+    assert SequenceClassifier.from_pretrained(output / "model").thresholds == thresholds
 
 
 def test_pairs_without_a_header_start_from_a_model_folder(folder, run_here, eagerly):
@@ -103,6 +128,19 @@ def test_a_label_that_training_lacks_is_found_before_training(folder, run_here):
             "A grid of runs needs training and evaluation",
         ),
         (lambda folder: ["--do_eval", f"--data_dir={folder}", "--teacher=large"], "--teacher is for training"),
+        (
+            lambda folder: ["--do_train", "--threshold=0.5,7", "--problem_type=multi_label"],
+            "--threshold must be a number from 0 to 1. Received: 7.0",
+        ),
+        (
+            lambda folder: ["--do_train", "--threshold=half", "--problem_type=multi_label"],
+            "--threshold must be numbers separated by commas. Received: half",
+        ),
+        (lambda folder: ["--do_eval", "--tune_thresholds"], "without --problem_type=multi_label"),
+        (
+            lambda folder: ["--do_eval", "--tune_thresholds", "--threshold=0.5", "--problem_type=multi_label"],
+            "--tune_thresholds chooses what --threshold gives. Leave one of them out.",
+        ),
         (lambda folder: ["--do_train", "--task_name=SNLI"], "task_name must be a task of GLUE: CoLA, SST-2"),
         (
             lambda folder: ["--do_train", "--task_name=STS-B", "--problem_type=multi_label"],

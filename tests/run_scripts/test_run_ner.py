@@ -1,5 +1,6 @@
 """The command that trains, evaluates and applies a tagger, as a user starts it."""
 
+import json
 import os
 
 import loaded_commands
@@ -49,7 +50,8 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
     )
     assert result.returncode == 0, result.stderr
     assert "train.conll: the tags are IOB1 and were converted to BIO." in result.stderr
-    files = ["checkpoints", "eval_report", "eval_results.txt", "history.jsonl", "model", "run.json"]
+    files = ["checkpoints", "eval_report", "eval_results.txt", "facts.json", "history.jsonl"]
+    files += ["learning_curves.png", "model", "run.json"]
     assert sorted(os.listdir(output)) == [*files, "test_predictions.conll", "test_results.txt"]
     names = [line.split(" = ")[0] for line in (output / "eval_results.txt").read_text().splitlines()]
     scores = ["accuracy", "f1", "loss", "macro_f1", "precision", "recall"]
@@ -76,6 +78,26 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
     assert model.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     (answer,) = model.predict(["Ada wrote from New York"])
     assert [entity.text for entity in answer.entities] == ["Ada", "New York"]
+
+
+@pytest.mark.slow  # tests/tasks/tagging/test_annotated_spans.py tests the same parts one by one
+def test_spans_are_trained_on_and_predicted_so_that_they_can_be_trained_on(folder):
+    lines = [{"text": "Ada wrote from London", "label": [[0, 3, "PER"], [15, 20, "LOC"]]}]
+    lines += [{"text": "New York wrote", "label": [[0, 8, "LOC"]]}, {"text": "wrote from", "label": []}]
+    (folder / "spans.jsonl").write_text("\n".join(map(json.dumps, lines * 8)))
+    (folder / "texts.jsonl").write_text("\n".join(json.dumps({"text": line["text"]}) for line in lines))
+    result = run(
+        *[f"--train_file={folder}/spans.jsonl", f"--test_file={folder}/texts.jsonl", f"--output_dir={folder}/out"],
+        *tiny.flags_from_scratch(folder, VOCABULARY, CONFIG),
+        *["--max_seq_length=16", "--do_train", "--do_predict", "--train_batch_size=4", "--num_train_epochs=15"],
+        "--learning_rate=0.01",
+    )
+    assert result.returncode == 0, result.stderr
+    assert "spans.jsonl: 8 of 24 spans do not begin and end with words: 8 were set to the words" in result.stdout
+    assert "[15, 20, 'LOC'] 'Londo' -> 'London' (line 1)" in result.stdout
+    found = read_tagged_sentences(folder / "out" / "test_predictions.jsonl")
+    given = read_tagged_sentences(folder / "spans.jsonl")
+    assert (found.words, found.tags, found.notes) == (given.words[:3], given.tags[:3], [])
 
 
 def test_predictions_keep_sentences_and_documents():

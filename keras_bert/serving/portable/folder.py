@@ -22,6 +22,7 @@ from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import checked, member, read_json_object
+from keras_bert.program.long_work import long_work
 from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -129,7 +130,7 @@ def write_portable(
     model.config.check_sequence_length(longest)
     tokenizer = python_tokenizer(model.vocabulary, model.config.do_lower_case)
     with atomic_folder(path) as folder:
-        with padded(model):
+        with padded(model), long_work(f"writing {FORMATS[format].file}"):
             write(model, os.path.join(folder, FORMATS[format].file), weights)
         write_description(folder, format, stored_kind(model), answer_settings(model), longest, weights)
         model.config.save(os.path.join(folder, CONFIG_FILE))

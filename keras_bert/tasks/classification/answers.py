@@ -2,13 +2,12 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from keras_bert.program.label_types import Label
 from keras_bert.tasks.served_values import named_numbers, rows_of, text_of
-
-# With several labels, each label whose probability exceeds this is predicted.
-THRESHOLD = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,15 +15,15 @@ class LabelAnswer:
     """The predicted label of a text.
 
     Attributes:
-        label: the most probable label.
+        label: the most probable label, of the type that the model was given; from a server always a string.
         probability: the probability of `label`.
-        probabilities: label -> probability, in the order of the model's labels; from `zero_shot`, the most probable
-            first.
+        probabilities: label -> probability, in the order of the model's labels; from `zero_shot` and with `top_k`, the
+            most probable first.
     """
 
-    label: str
+    label: Label
     probability: float
-    probabilities: dict[str, float] = dataclasses.field(repr=False)
+    probabilities: dict[Any, float] = dataclasses.field(repr=False)
 
     def readable(self, asked: Mapping | None = None) -> str:
         """Returns a line for each label, the most probable first."""
@@ -36,16 +35,16 @@ class LabelsAnswer:
     """The predicted labels of a text, any number of them.
 
     Attributes:
-        labels: the labels with a probability above 0.5, the most probable first.
+        labels: the labels with a probability above their threshold, the most probable first.
         probabilities: label -> probability, independent of each other, in the same order as in `LabelAnswer`.
     """
 
-    labels: tuple[str, ...]
-    probabilities: dict[str, float]
+    labels: tuple[Label, ...]
+    probabilities: dict[Any, float]
 
     def readable(self, asked: Mapping | None = None) -> str:
         """Returns a line with the predicted labels, and a line for each label, the most probable first."""
-        return f"  {', '.join(self.labels) or '(no label)'}\n{_lines(likeliest_first(self.probabilities))}"
+        return f"  {', '.join(map(str, self.labels)) or '(no label)'}\n{_lines(likeliest_first(self.probabilities))}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,26 +57,29 @@ class ScoreAnswer:
     """
 
     score: float
-    scores: dict[str, float] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    scores: dict[Any, float] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def readable(self, asked: Mapping | None = None) -> str:
         """Returns a line for each score."""
         return _lines(self.scores or {"score": self.score})
 
 
-def classification_answers(outputs: np.ndarray, labels: Sequence[str], problem_type: str) -> list:
+def classification_answers(
+    outputs: np.ndarray, labels: Sequence[Label], problem_type: str, thresholds: Sequence[float] | float = 0.5
+) -> list:
     """Returns an answer for each text.
 
     Args:
         outputs: float `[N, labels]`, the outputs of the model: logits, or scores for `regression`.
         problem_type: `classification`, `multi_label` or `regression`.
+        thresholds: for `multi_label`, one or a number for each label.
     """
     if problem_type == "regression":
         return [ScoreAnswer(row[0], dict(zip(labels, row, strict=True))) for row in outputs.tolist()]
     logits = outputs.astype(np.float64)
     if problem_type == "multi_label":
         rows = (1 / (1 + np.exp(-logits))).tolist()
-        return [_labels_answer(dict(zip(labels, row, strict=True)), np.array(row) > THRESHOLD) for row in rows]
+        return [_labels_answer(dict(zip(labels, row, strict=True)), np.array(row) > thresholds) for row in rows]
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     rows = (exponentials / exponentials.sum(axis=1, keepdims=True)).tolist()
     best = logits.argmax(axis=1).tolist()
@@ -109,16 +111,28 @@ def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list |
     return None
 
 
-def _labels_answer(probabilities: dict[str, float], is_given: Iterable) -> LabelsAnswer:
+def _labels_answer(probabilities: dict[Any, float], is_given: Iterable) -> LabelsAnswer:
     given = [label for label, is_one in zip(probabilities, is_given, strict=True) if is_one]
     return LabelsAnswer(tuple(reversed(sorted(given, key=lambda label: probabilities[label]))), probabilities)
 
 
-def likeliest_first(probabilities: dict[str, float]) -> dict[str, float]:
+def with_likeliest(answers: Sequence[LabelAnswer] | Sequence[LabelsAnswer], top_k: int) -> list:
+    """Returns answers about the `top_k` most probable labels of each text, the most probable first."""
+    shortened: list = []
+    for answer in answers:
+        kept = dict(list(likeliest_first(answer.probabilities).items())[:top_k])
+        if isinstance(answer, LabelsAnswer):
+            shortened.append(LabelsAnswer(tuple(label for label in answer.labels if label in kept), kept))
+        else:
+            shortened.append(LabelAnswer(answer.label, answer.probability, kept))
+    return shortened
+
+
+def likeliest_first(probabilities: dict[Any, float]) -> dict[Any, float]:
     """Returns label -> probability, the most probable first; equal ones stay in their order."""
     return dict(sorted(probabilities.items(), key=lambda item: -item[1]))
 
 
-def _lines(numbers: Mapping[str, float]) -> str:
-    width = max(map(len, numbers))
-    return "\n".join(f"  {name:<{width}}  {number:.4f}" for name, number in numbers.items())
+def _lines(numbers: Mapping[Any, float]) -> str:
+    width = max(len(str(name)) for name in numbers)
+    return "\n".join(f"  {name!s:<{width}}  {number:.4f}" for name, number in numbers.items())

@@ -3,8 +3,9 @@
 import dataclasses
 
 from keras_bert.checkpoints.checkpoint import CLASSIFIER
+from keras_bert.program.label_types import LABEL_TYPES
 from keras_bert.registry import Export, Head, Setting, Task
-from keras_bert.tasks.settings import DOC_STRIDE, labels
+from keras_bert.tasks.settings import DOC_STRIDE, are_shares, is_none_or, labels
 
 CLASSIFIER_HEAD = Head(CLASSIFIER, has_labels=True, hugging_face=("ForSequenceClassification",), google="")
 SEQUENCE_CLASSIFIER = Task(
@@ -18,9 +19,12 @@ SEQUENCE_CLASSIFIER = Task(
             "labels": labels(1, ["score"]),
             "problem_type": Setting("classification", ("classification", "multi_label", "regression").__contains__),
             "doc_stride": DOC_STRIDE,
+            "label_type": Setting("str", LABEL_TYPES.__contains__),
+            "thresholds": Setting(None, is_none_or(are_shares)),
         },
         options=("text_pairs", "explain", "zero_shot"),
         served_answers="keras_bert.tasks.classification.answers.served_answers",
+        methods="keras_bert.tasks.classification.loaded.LoadedSequenceClassifier",
     ),
     onnx="keras_bert.tasks.classification.onnx.classifier",
     hub_task="text-classification",

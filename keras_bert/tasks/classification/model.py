@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert.config import BertConfig
@@ -20,10 +21,19 @@ from keras_bert.models.losses import (
     cross_entropy_term,
     squared_error_term,
 )
-from keras_bert.models.task_model import check_doc_stride, check_labels, example_weights
+from keras_bert.models.task_model import check_doc_stride, example_weights
 from keras_bert.models.verb_options import check_options
 from keras_bert.program.errors import InputError
+from keras_bert.program.label_types import Label, label_strings, label_value
 from keras_bert.records import features
+from keras_bert.tasks.classification.thresholds import (
+    TunedThresholds,
+    as_thresholds,
+    check_answer_options,
+    check_several_labels,
+    divided,
+)
+from keras_bert.tasks.label_names import check_labels
 
 PROBLEM_TYPES = ("classification", "multi_label", "regression")
 # Two labels that nobody has named, as transformers names them.
@@ -57,11 +67,17 @@ class SequenceClassifier(CalibratedModel):
 
     Args:
         config: a `BertConfig`.
-        labels: names of the classes; label id 0 is the first. For `regression`, the names of the scores. None: `score`
-            for `regression`, otherwise the two names LABEL_0 and LABEL_1.
+        labels: the classes, of one type: strings, whole numbers, truth values or floats; label id 0 is the first. For
+            `regression`, the names of the scores. None: `score` for `regression`, otherwise the two names LABEL_0 and
+            LABEL_1. The attribute `labels` has them as strings, as files do, and `label_values` in their own type, as
+            answers do.
         problem_type: `classification`, `multi_label` or `regression`, see above.
         doc_stride: cuts texts that are too long for a row into overlapping windows, each of which begins this many
             tokens after the one before it; the answer is the mean over the windows. None: such texts are cut off.
+        thresholds: for `multi_label`, a number from 0 to 1, a number for each label, or label -> number. A label is
+            predicted if its probability exceeds its threshold. None: 0.5. They can be changed as an attribute.
+        label_type: of labels that are given as strings, the type that answers have: `str`, `int`, `bool` or `float`.
+            None: the type of `labels`.
         temperature: see `CalibratedModel`.
 
     Call arguments:
@@ -73,7 +89,8 @@ class SequenceClassifier(CalibratedModel):
         float32 logits `[B, number of labels]`.
 
     Raises:
-        InputError: there are fewer than two classes or no label, a label is there twice, or `problem_type` is unknown.
+        InputError: there are fewer than two classes or no label, a label is there twice, `problem_type` is unknown, or
+            a threshold is not from 0 to 1.
 
     Reference: Devlin et al., 2018, section 4.1; google-research/bert `run_classifier.py`.
     """
@@ -88,6 +105,8 @@ class SequenceClassifier(CalibratedModel):
         labels: Sequence[str] | None = None,
         problem_type: str = "classification",
         doc_stride: int | None = None,
+        thresholds: Any = None,
+        label_type: str | None = None,
         **kwargs: Any,
     ):
         if problem_type not in PROBLEM_TYPES:
@@ -98,7 +117,11 @@ class SequenceClassifier(CalibratedModel):
         self.doc_stride = check_doc_stride(doc_stride)
         if labels is None:
             labels = ("score",) if problem_type == "regression" else UNNAMED_LABELS
+        labels, own_type = label_strings(labels)
         self.labels = check_labels(labels, fewest=2 if problem_type == "classification" else 1)
+        self.label_type = label_type or own_type
+        self.label_values: tuple[Label, ...] = tuple(label_value(label, self.label_type) for label in self.labels)
+        self.thresholds = thresholds
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.classifier = keras.layers.Dense(
@@ -108,6 +131,18 @@ class SequenceClassifier(CalibratedModel):
             name="classifier",
         )
         self.build()
+
+    @property
+    def thresholds(self) -> tuple[float, ...] | None:
+        """The threshold of each label; None if all are 0.5."""
+        return self._thresholds
+
+    @thresholds.setter
+    def thresholds(self, value: Any) -> None:
+        if value is not None:
+            check_several_labels(self.problem_type, "thresholds")
+            value = as_thresholds(value, self.labels, label_type=self.label_type, name="thresholds")
+        self._thresholds = value
 
     @staticmethod
     def _metric_name(problem_type: str) -> str:
@@ -162,6 +197,79 @@ class SequenceClassifier(CalibratedModel):
             of_teacher = {name: given.pop(name) for name in ("terms", "layer_map", "temperature", "learning_rate")}
             check_options(self.fit, "without a teacher", of_teacher)
         return self._fit(given)
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+        *,
+        max_seq_length: int | None = None,
+        top_k: int | None = None,
+        threshold: Any = None,
+        **unknown: Any,
+    ) -> Any:
+        """Returns logits for features, or an answer for each text: `LabelAnswer`, `LabelsAnswer` or `ScoreAnswer`.
+
+        Arguments that are not listed are those of `TaskModel.predict`.
+
+        Args:
+            top_k: texts only. The answers are about this many labels, the most probable first: `probabilities` has no
+                others, and of several labels no others are predicted. None for all labels, in the model's order.
+            threshold: texts only, for `multi_label`. A number from 0 to 1, a number for each label, or label -> number.
+                Labels with a higher probability are predicted. None, and labels that it does not name: the model's own
+                `thresholds`.
+        """
+        check_answer_options(self, top_k, threshold)
+        given = dict(locals())
+        for name in ("top_k", "threshold"):
+            if given[name] is None:
+                del given[name]
+        return self._predict(given)
+
+    def predict_proba(
+        self, x: Any, batch_size: int | None = None, verbose: Any = "auto", *, max_seq_length: int | None = None
+    ) -> np.ndarray:
+        """Returns the probabilities of the labels, float32 `[N, labels]`, in the order of `labels`.
+
+        Those of `multi_label` are independent of each other; otherwise each row sums up to 1.
+
+        Args:
+            x: N texts or pairs of texts, as for `predict`.
+            batch_size, verbose, max_seq_length: as for `predict`.
+
+        Raises:
+            InputError: as `predict`, or the model has scores.
+        """
+        from keras_bert.tasks.classification.task import predict_proba
+
+        return predict_proba(self, x, batch_size=batch_size, verbose=verbose, max_seq_length=max_seq_length)
+
+    def tune_thresholds(
+        self, x: Any, y: Any, batch_size: int | None = None, max_seq_length: int | None = None
+    ) -> TunedThresholds:
+        """Chooses a threshold for each label on held-out texts, keeps them in the model, and returns them with F1.
+
+        The threshold of a label has the best F1 of the label, see `best_threshold`: of several, it is the one closest
+        to 0.5. A label that no text has keeps 0.5.
+
+        Args:
+            x, y: texts and labels that the model was not trained on, as for `evaluate`.
+            batch_size, max_seq_length: as for `evaluate`.
+
+        Raises:
+            InputError: the model is not for several labels, or the texts have no labels.
+        """
+        from keras_bert.tasks.classification.task import tune_thresholds
+
+        return tune_thresholds(self, x, y, batch_size, max_seq_length)
+
+    def divide_logits(self, temperature: float) -> None:
+        super().divide_logits(temperature)
+        if self.thresholds is not None:
+            self.thresholds = divided(self.thresholds, temperature)
 
     def zero_shot(
         self,
@@ -247,4 +355,8 @@ class SequenceClassifier(CalibratedModel):
             arguments["problem_type"] = self.problem_type
         if self.doc_stride is not None:
             arguments["doc_stride"] = self.doc_stride
+        if self.label_type != "str":
+            arguments["label_type"] = self.label_type
+        if self.thresholds is not None:
+            arguments["thresholds"] = list(self.thresholds)
         return {**super().get_config(), **arguments}

@@ -79,7 +79,7 @@ def write_label_set_report(
     probabilities: np.ndarray,
     labels: Sequence[str],
     scores: Mapping[str, float],
-    threshold: float = 0.5,
+    threshold: Sequence[float] | float = 0.5,
 ) -> None:
     """Writes the report on a task with any number of labels for each text; see `write_label_report`.
 
@@ -88,11 +88,12 @@ def write_label_set_report(
 
     Args:
         gold: 0 or 1, (N, labels).
-        probabilities: float (N, labels); a label is predicted if its probability is at least `threshold`.
+        probabilities: float (N, labels); a label is predicted if its probability exceeds `threshold`,
+            one number or one for each label.
     """
     gold = np.asarray(gold, bool)
     probabilities = _checked(probabilities, "probabilities")
-    predicted = probabilities >= threshold
+    predicted = probabilities > threshold
     table = label_table(labels, (gold & predicted).sum(axis=0), predicted.sum(axis=0), gold.sum(axis=0))
     of_gold = np.where(gold, probabilities, 1 - probabilities)
     losses = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean(axis=1)

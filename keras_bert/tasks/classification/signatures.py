@@ -19,7 +19,7 @@ from keras_bert.serving.graph.signature_inputs import (
     windows_signature,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
-from keras_bert.tasks.classification.answers import THRESHOLD
+from keras_bert.tasks.classification.thresholds import as_thresholds
 from keras_bert.tasks.classification.zero_shot import check_template, contradiction_of, entailment_of
 from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
 
@@ -39,7 +39,7 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
         one label: `label`, strings `[B]`, and its `probability`, float32 `[B]`; `labels`, strings `[B, L]`, the same
             in every row, and their `probabilities`, float32 `[B, L]`.
         several labels: `labels` and `probabilities` as above, but the probabilities are independent; `is_given`, bool
-            `[B, L]`: whether a label is more probable than not.
+            `[B, L]`: whether the probability of a label exceeds its threshold.
         a score: `score`, float32 `[B]`. Several scores: `labels`, their names, and `scores`, float32 `[B, L]`.
 
     For TensorFlow Serving's Classify and Regress: `classify` takes `inputs`, serialised `tf.train.Example`s, and
@@ -53,7 +53,7 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
     check_room(options, 1 + options.text_pairs, model.vocabulary)
     if options.text_pairs:
         check_pairs(model)
-    outputs_of = _OUTPUTS[model.problem_type]
+    outputs_of, thresholds = _OUTPUTS[model.problem_type], as_thresholds(model.thresholds, model.labels)
 
     def logits_of(*rows):
         return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
@@ -66,7 +66,7 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
         return activate(logits) if activate else logits
 
     def finish(logits):
-        return outputs_of(activated(logits), tf.constant(list(model.labels)))
+        return outputs_of(activated(logits), tf.constant(list(model.labels)), thresholds)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def answer(*rows):
@@ -157,7 +157,7 @@ def _zero_shot_signature(model, tokenizer, pack, run, options: SignatureOptions)
     return of_text
 
 
-def _one_label(logits, labels):
+def _one_label(logits, labels, thresholds):
     probabilities = tf.nn.softmax(logits)
     return {
         "label": tf.gather(labels, tf.argmax(probabilities, axis=1)),
@@ -167,16 +167,16 @@ def _one_label(logits, labels):
     }
 
 
-def _several_labels(logits, labels):
+def _several_labels(logits, labels, thresholds):
     probabilities = tf.sigmoid(logits)
     return {
         "labels": _in_every_row(labels, logits),
         "probabilities": probabilities,
-        "is_given": probabilities > THRESHOLD,
+        "is_given": probabilities > tf.constant(thresholds, tf.float32),
     }
 
 
-def _scores(outputs, labels):
+def _scores(outputs, labels, thresholds):
     if labels.shape[0] == 1:
         return {"score": outputs[:, 0]}
     return {"labels": _in_every_row(labels, outputs), "scores": outputs}

@@ -13,16 +13,25 @@ from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification import examples as classification
 from keras_bert.tasks.classification import report
 from keras_bert.tasks.classification.answers import (
-    THRESHOLD,
     LabelAnswer,
     LabelsAnswer,
     ScoreAnswer,
     classification_answers,
+    with_likeliest,
 )
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
+from keras_bert.tasks.classification.thresholds import (
+    TunedThresholds,
+    as_thresholds,
+    check_answer_options,
+    check_several_labels,
+    tune_on_probabilities,
+)
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
+from keras_bert.tasks.fitting import batch_size_of
 from keras_bert.tasks.label_names import label_name, label_names
+from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
@@ -46,6 +55,8 @@ class ClassificationTask(TextTask):
     def __init__(self, model, labels: Sequence[str] | None = None, problem_type: str | None = None):
         super().__init__(model)
         self.labels = model.labels if labels is None else labels
+        self.label_values = model.label_values if labels is None else labels
+        self.label_type = model.label_type if labels is None else "str"
         self.problem_type = problem_type or model.problem_type
         self._kind = _KINDS[self.problem_type]
         self.main_score = self._kind.main_score
@@ -55,7 +66,7 @@ class ClassificationTask(TextTask):
         advice = " Pairs are given as two columns: (texts, second_texts)."
         texts = as_texts(columns[0], advice=advice)
         second_texts = None if columns[1] is None else as_texts(columns[1], "second text", advice)
-        labels = None if y is None else self._kind.as_labels(as_list(y, "labels"), self.labels)
+        labels = None if y is None else self._kind.as_labels(as_list(y, "labels"), self)
         return TextExamples(texts, second_texts, labels, weights=sample_weight)
 
     def rows(self, examples: TextExamples, max_seq_length: int | None = None) -> ExampleRows:
@@ -69,8 +80,18 @@ class ClassificationTask(TextTask):
             return ExampleRows(rows, windows=texts)
         return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, max_seq_length))
 
-    def answers(self, examples: TextExamples, example_rows: ExampleRows, outputs: np.ndarray) -> list:
-        return classification_answers(example_rows.outputs_of_examples(outputs), self.labels, self.problem_type)
+    def answers(
+        self, examples: TextExamples, example_rows: ExampleRows, outputs: np.ndarray, top_k=None, threshold=None
+    ) -> list:
+        """Returns the answers; `top_k` and `threshold` are those of `SequenceClassifier.predict`."""
+        check_answer_options(self.model, top_k, threshold)
+        outputs, thresholds = example_rows.outputs_of_examples(outputs), self._thresholds(threshold)
+        answers = classification_answers(outputs, self.label_values, self.problem_type, thresholds)
+        return answers if top_k is None else with_likeliest(answers, top_k)
+
+    def _thresholds(self, threshold=None) -> tuple[float, ...]:
+        kept = as_thresholds(self.model.thresholds, self.labels, name="thresholds")
+        return as_thresholds(threshold, self.labels, kept, self.label_type)
 
     def logits_and_labels(self, examples: TextExamples, example_rows: ExampleRows, outputs) -> tuple:
         if self.problem_type == "regression":
@@ -90,7 +111,10 @@ class ClassificationTask(TextTask):
         for row, example in enumerate(windows):
             texts = tuple(column[example] for column in (examples.texts, examples.second_texts) if column is not None)
             best = 0 if self.problem_type == "regression" else int(of_examples[example].argmax())
-            number = best if targets[example] is None else number_of(targets[example], labels, "label")
+            target = targets[example]
+            if target is not None and self.label_type != "str":
+                target = label_name(target, labels, "A target of explain", self.label_type)
+            number = best if target is None else number_of(target, labels, "label")
             first = before.get(example, 0)
             before[example] = first + (self.model.doc_stride or 0)
             pieces = pieces_of_row(self.row_ids(example_rows, row), texts, self.tokenizer, [first] * len(texts))
@@ -100,7 +124,7 @@ class ClassificationTask(TextTask):
         return rows
 
     def scores(self, examples: TextExamples, answers: Sequence, is_worst: bool = False) -> dict[str, float]:
-        return self._kind.scores(examples, answers, self.labels)
+        return self._kind.scores(examples, answers, self)
 
     def without_labels(self, examples: TextExamples) -> TextExamples:
         return dataclasses.replace(examples, labels=None)
@@ -129,7 +153,8 @@ class ClassificationTask(TextTask):
             )
         elif self.problem_type == "multi_label":
             gold = classification.multi_hot_labels(examples.labels, labels, examples.source)
-            report.write_label_set_report(folder, *texts, gold, probabilities_of(answers), labels, scores)
+            values = (gold, probabilities_of(answers), labels, scores, self._thresholds())
+            report.write_label_set_report(folder, *texts, *values)
         else:
             gold = classification.label_ids(examples, labels)
             report.write_label_report(folder, *texts, gold, probabilities_of(answers), labels, scores)
@@ -162,7 +187,8 @@ class ClassificationTask(TextTask):
             raise InputError(
                 f'class_weight must be a dictionary label -> weight, or "balanced". Received: {class_weight!r}'
             )
-        weights = {label_name(label, labels, "A label of class_weight"): one for label, one in class_weight.items()}
+        place = "A label of class_weight"
+        weights = {label_name(label, labels, place, self.label_type): one for label, one in class_weight.items()}
         if len(weights) < len(class_weight):
             raise InputError(f"class_weight has two weights for one label. Received: {class_weight!r:.200}")
         unknown = [label for label in weights if label not in labels]
@@ -176,17 +202,20 @@ class ClassificationTask(TextTask):
 class _SingleLabel:
     main_score = "accuracy"
 
-    def as_labels(self, values: list, labels: Sequence[str]) -> list[str]:
-        return [label_name(value, labels, f"The label of example {number}") for number, value in enumerate(values, 1)]
+    def as_labels(self, values: list, task: ClassificationTask) -> list[str]:
+        return [
+            label_name(value, task.labels, f"The label of example {number}", task.label_type)
+            for number, value in enumerate(values, 1)
+        ]
 
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return np.array(classification.label_ids(examples, labels), np.int32)
 
-    def scores(self, examples: TextExamples, answers: Sequence[LabelAnswer], labels: Sequence[str]):
-        gold = self.label_ids(examples, labels)
-        ids = {label: number for number, label in enumerate(labels)}
+    def scores(self, examples: TextExamples, answers: Sequence[LabelAnswer], task: ClassificationTask):
+        gold = self.label_ids(examples, task.labels)
+        ids = {label: number for number, label in enumerate(task.label_values)}
         predicted = np.array([ids[answer.label] for answer in answers])
-        return {**single_label_scores(gold, predicted, len(labels)), "loss": _loss(probabilities_of(answers), gold)}
+        return {**single_label_scores(gold, predicted, len(ids)), "loss": _loss(probabilities_of(answers), gold)}
 
     def cells(self, answers: Sequence[LabelAnswer]) -> tuple[list[str], list[list]]:
         return ["label", "probability"], [[answer.label, answer.probability] for answer in answers]
@@ -195,28 +224,32 @@ class _SingleLabel:
 class _SeveralLabels:
     main_score = "micro_f1"
 
-    def as_labels(self, values: list, labels: Sequence[str]) -> list[list[str]]:
-        return [label_names(value, labels, f"The labels of example {number}") for number, value in enumerate(values, 1)]
+    def as_labels(self, values: list, task: ClassificationTask) -> list[list[str]]:
+        return [
+            label_names(value, task.labels, f"The labels of example {number}", task.label_type)
+            for number, value in enumerate(values, 1)
+        ]
 
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return classification.multi_hot_labels(examples.labels, labels, examples.source).astype(np.float32)
 
-    def scores(self, examples: TextExamples, answers: Sequence[LabelsAnswer], labels: Sequence[str]):
-        gold = self.label_ids(examples, labels).astype(np.int64)
+    def scores(self, examples: TextExamples, answers: Sequence[LabelsAnswer], task: ClassificationTask):
+        gold = self.label_ids(examples, task.labels).astype(np.int64)
         probabilities = probabilities_of(answers)
         of_gold = np.where(gold == 1, probabilities, 1 - probabilities)
         loss = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean()
-        scores = multi_label_scores(gold, (probabilities > THRESHOLD).astype(np.int64))
+        predicted = classification.multi_hot_labels([answer.labels for answer in answers], task.label_values)
+        scores = multi_label_scores(gold, predicted)
         return {**scores, "loss": float(loss)}
 
     def cells(self, answers: Sequence[LabelsAnswer]) -> tuple[list[str], list[list]]:
-        return ["labels"], [[", ".join(answer.labels)] for answer in answers]
+        return ["labels"], [[", ".join(map(str, answer.labels))] for answer in answers]
 
 
 class _Score:
     main_score = "pearson"
 
-    def as_labels(self, values: list, labels: Sequence[str]) -> list[float]:
+    def as_labels(self, values: list, task: ClassificationTask) -> list[float]:
         try:
             return [float(value) for value in values]
         except (TypeError, ValueError, OverflowError) as error:
@@ -225,12 +258,39 @@ class _Score:
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return classification.checked_scores(examples.labels, examples.source)
 
-    def scores(self, examples: TextExamples, answers: Sequence[ScoreAnswer], labels: Sequence[str]):
+    def scores(self, examples: TextExamples, answers: Sequence[ScoreAnswer], task: ClassificationTask):
         scores = regression_scores(examples.labels, [answer.score for answer in answers])
         return {**scores, "loss": scores["mean_squared_error"]}
 
     def cells(self, answers: Sequence[ScoreAnswer]) -> tuple[list[str], list[list]]:
         return ["score"], [[answer.score] for answer in answers]
+
+
+def predict_proba(model, x, **options) -> np.ndarray:
+    """Returns the probabilities of the labels; see `SequenceClassifier.predict_proba`."""
+    if model.problem_type == "regression":
+        raise InputError("A regression has scores, and no probabilities. Use predict(texts)[0].score.")
+    return probabilities_of(model.predict(x, **options)).astype(np.float32)
+
+
+def tune_thresholds(model, x, y, batch_size: int | None, max_seq_length: int | None) -> TunedThresholds:
+    """Chooses thresholds, and keeps them; see `SequenceClassifier.tune_thresholds`."""
+    task = ClassificationTask(model)
+    examples = complete_examples(task, x, y)
+    example_rows = task.rows(examples, max_seq_length)
+    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), 0)
+    return tune_on_answers(Answered(model, examples, example_rows, outputs, []))
+
+
+def tune_on_answers(answered: Answered) -> TunedThresholds:
+    """As `tune_thresholds`, for the outputs of a model for examples that have labels."""
+    model, task = answered.model, ClassificationTask(answered.model)
+    check_several_labels(model.problem_type, "tune_thresholds")
+    if answered.examples.labels is None:
+        raise InputError("There are no labels to choose thresholds by: give tune_thresholds(texts, labels).")
+    gold = classification.multi_hot_labels(answered.examples.labels, model.labels, answered.examples.source)
+    answers = task.answers(answered.examples, answered.example_rows, answered.outputs)
+    return tune_on_probabilities(model, probabilities_of(answers), gold)
 
 
 def probabilities_of(answers: Sequence[LabelAnswer] | Sequence[LabelsAnswer]) -> np.ndarray:

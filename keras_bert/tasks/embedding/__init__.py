@@ -17,6 +17,7 @@ answers.py              vectors, from the outputs of a server
 scores.py               retrieval and similarity scores
 teachers.py             computes what a loss learns from another model
 task.py                 the task for `SentenceEncoder`; what it shares with that of ranking
+similarity.py           cosines of vectors
 options.py              refuses unknown options of `encode`, with hints
 loaded.py               further methods of its loaded exports
 start.py                how such a model starts from a checkpoint of another kind

@@ -8,9 +8,11 @@ import numpy as np
 from keras_bert import registry
 from keras_bert.models.prompts import Prompts
 from keras_bert.tasks.embedding.options import check_encode_options
+from keras_bert.tasks.embedding.similarity import CosineSimilarity
+from keras_bert.tasks.progress import text_progress
 
 
-class LoadedSentenceEncoder(Prompts):
+class LoadedSentenceEncoder(CosineSimilarity, Prompts):
     """Methods of loaded exports of a `SentenceEncoder`, or of an encoder with the pooling that its export got."""
 
     def __init__(self, folder, engine):
@@ -26,18 +28,19 @@ class LoadedSentenceEncoder(Prompts):
         dimensions: int | None = None,
         batch_size: int = 32,
         max_seq_length: int | None = None,
-        on_progress: Callable[[int], None] = lambda num_texts: None,
+        on_progress: Callable[[int], None] | None = None,
         **unknown: Any,
     ) -> np.ndarray:
         """Returns the vectors of texts, float32 `[texts, D]`; the arguments are those of `SentenceEncoder.encode`."""
         check_encode_options(self.encode, unknown)
-        return registry.convenience("make vectors of texts").sentence_embeddings(
-            self,
-            texts,
-            normalize=normalize,
-            prompt=prompt,
-            dimensions=dimensions,
-            batch_size=batch_size,
-            max_seq_length=max_seq_length,
-            on_progress=on_progress,
-        )
+        with text_progress(texts, on_progress) as progress:
+            return registry.convenience("make vectors of texts").sentence_embeddings(
+                self,
+                texts,
+                normalize=normalize,
+                prompt=prompt,
+                dimensions=dimensions,
+                batch_size=batch_size,
+                max_seq_length=max_seq_length,
+                on_progress=progress,
+            )

@@ -17,16 +17,18 @@ from keras_bert.records import features
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES
 from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
 from keras_bert.tasks.embedding.options import check_encode_options
+from keras_bert.tasks.embedding.similarity import CosineSimilarity
 from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
+from keras_bert.tasks.progress import text_progress
 
 
 @stored_class
-class SentenceEncoder(WholeBatchModel):
+class SentenceEncoder(CosineSimilarity, WholeBatchModel):
     """The encoder, a pooling of its token vectors, optional dense layers, and vectors of length 1.
 
         encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
         vectors = encoder.encode(["A cat sits on the mat.", "A kitten is on a rug."])
-        vectors @ vectors.T  # similarities
+        encoder.similarity(vectors, vectors)  # cosines
 
     `from_pretrained` takes pooling, dense layers, normalisation, prompts and the maximum length from a folder of
     sentence-transformers. It is trained on texts; what they are selects the loss, see `embedding_losses`:
@@ -37,6 +39,9 @@ class SentenceEncoder(WholeBatchModel):
         encoder.fit(texts, labels)                     # LabelTriplets
         encoder.fit((questions, answers, wrong), loss=MarginMSE(teacher=a_cross_encoder))
         encoder.fit((questions, answers), loss=Matryoshka(InBatchNegatives(), [384, 128]))
+
+    `evaluate((questions, answers))` searches for each answer among the given texts only; `evaluate_search` of
+    `embeddings/search_scores.py` searches a whole corpus.
 
     The loss of a batch is that of all its texts together, on one device or several. With
     `compile(optimizer, gradient_accumulation_steps=N)` the batch is computed in N parts with the same result, so that
@@ -160,7 +165,7 @@ class SentenceEncoder(WholeBatchModel):
         dimensions: int | None = None,
         batch_size: int = 32,
         max_seq_length: int | None = None,
-        on_progress: Callable[[int], None] = lambda num_texts: None,
+        on_progress: Callable[[int], None] | None = None,
         **unknown: Any,
     ) -> Any:
         """Returns the vectors of texts, float32 `[texts, D]`.
@@ -173,7 +178,7 @@ class SentenceEncoder(WholeBatchModel):
                 all.
             batch_size: texts computed at once.
             max_seq_length: longer texts are cut to this many tokens; None for the length of the model.
-            on_progress: called after each batch with the number of texts in it.
+            on_progress: called after each batch with the number of texts in it; None shows a bar after ten seconds.
             **unknown: refused.
 
         Raises:
@@ -181,58 +186,17 @@ class SentenceEncoder(WholeBatchModel):
                 unknown.
         """
         check_encode_options(self.encode, unknown)
-        return registry.convenience("make vectors of texts").sentence_embeddings(
-            self,
-            texts,
-            normalize=normalize,
-            prompt=prompt,
-            dimensions=dimensions,
-            batch_size=batch_size,
-            max_seq_length=max_seq_length,
-            on_progress=on_progress,
-        )
-
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: Any = "auto",
-        callbacks: Any = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        shuffle: bool = True,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_steps: int | None = None,
-        validation_batch_size: int | None = None,
-        validation_freq: Any = 1,
-        *,
-        max_seq_length: int | None = None,
-        seed: int = 12345,
-        skip_missing: bool = False,
-        loss: EmbeddingLoss | str | None = None,
-        **unknown: Any,
-    ) -> Any:
-        """Trains on texts or on features. Arguments that are not listed are those of `TaskModel.fit`.
-
-        Features are `[B, C, S]`. Beside them the dictionary may hold `label_ids`, `[B]`: scores or the numbers of
-        labels, or `[B, C - 1]`: lists of scores; and `text_numbers`, int `[B, C]`, which are equal for equal texts.
-
-        Args:
-            x, y: texts, pairs, triplets, scores and labels as in the description of the class; or features; or
-                `SentenceExamples`; or several data sets, `DataSets`, each with its loss.
-            loss: as for `compile`.
-
-        Raises:
-            InputError: as `TaskModel.fit`, or the loss is unknown.
-        """
-        given = dict(locals())
-        self.choose_loss(given.pop("loss"))
-        return self._fit(given)
+        with text_progress(texts, on_progress) as progress:
+            return registry.convenience("make vectors of texts").sentence_embeddings(
+                self,
+                texts,
+                normalize=normalize,
+                prompt=prompt,
+                dimensions=dimensions,
+                batch_size=batch_size,
+                max_seq_length=max_seq_length,
+                on_progress=progress,
+            )
 
     @property
     def embedding_loss(self) -> EmbeddingLoss:

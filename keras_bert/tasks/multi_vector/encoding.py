@@ -1,7 +1,6 @@
 """Texts -> a vector for each token -> MaxSim -> ranked texts. Imports no Keras, since loaded exports do the same."""
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +10,10 @@ from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.embedding.options import check_encode_options
 from keras_bert.tasks.multi_vector.max_sim import max_sim
 from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
+from keras_bert.tasks.progress import text_progress
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
 from keras_bert.tasks.settings import is_count
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
@@ -41,27 +42,30 @@ class LateInteraction(Prompts):
     similarity_fn_name: str
 
     def encode_query(
-        self, texts: Any, *, batch_size: int = 32, on_progress: Callable[[int], None] = lambda num_texts: None
+        self, texts: Any, *, batch_size: int = 32, on_progress: Callable[[int], None] | None = None, **unknown: Any
     ) -> list[np.ndarray]:
         """Returns the vectors of queries: for each a float32 array `[tokens, D]`, with those of its expansion.
 
         Args:
             texts: strings; a single one is a list of one. The prompt "query" is put before each.
             batch_size: texts computed at once.
-            on_progress: called after each batch with the number of texts in it.
+            on_progress: called after each batch with the number of texts in it; None shows a bar after ten seconds.
+            **unknown: refused.
 
         Raises:
-            InputError: a text is not a string, or the model has no vocabulary.
+            InputError: a text is not a string, the model has no vocabulary, or an option is unknown.
         """
+        check_encode_options(self.encode_query, unknown)
         return self._encode(texts, QUERY, batch_size, on_progress)
 
     def encode_document(
-        self, texts: Any, *, batch_size: int = 32, on_progress: Callable[[int], None] = lambda num_texts: None
+        self, texts: Any, *, batch_size: int = 32, on_progress: Callable[[int], None] | None = None, **unknown: Any
     ) -> list[np.ndarray]:
         """Returns the vectors of documents: for each a float32 array `[tokens, D]`, without words of the skip list.
 
         The arguments and errors are those of `encode_query`; the prompt is that of "document".
         """
+        check_encode_options(self.encode_document, unknown)
         return self._encode(texts, DOCUMENT, batch_size, on_progress)
 
     def similarity(self, queries: Sequence[np.ndarray], documents: Sequence[np.ndarray]) -> np.ndarray:
@@ -98,11 +102,12 @@ class LateInteraction(Prompts):
 
     def _encode(self, texts, role, batch_size, on_progress):
         self.warn_if_untrained()
-        forward, found, texts = forward_function(self), [], iter(_checked(texts))
-        for window in iter(lambda: list(itertools.islice(texts, _WINDOW)), []):
-            rows, _ = rows_of(self, window, role)
-            batches = run_batches(forward, rows, batch_size, on_progress=on_progress)
-            found += scored_vectors(rows, outputs_of_rows(batches, rows, has_token_outputs=True))
+        forward, found, texts = forward_function(self), [], _checked(texts)
+        with text_progress(texts, on_progress) as progress:
+            for first in range(0, len(texts), _WINDOW):
+                rows, _ = rows_of(self, texts[first : first + _WINDOW], role)
+                batches = run_batches(forward, rows, batch_size, on_progress=progress)
+                found += scored_vectors(rows, outputs_of_rows(batches, rows, has_token_outputs=True))
         return found
 
     def longest(self, role: str, max_seq_length: int | None = None) -> int:

@@ -11,7 +11,9 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.embedding.options import check_encode_options
 from keras_bert.tasks.prediction import Calls, forward_function, run_batches
+from keras_bert.tasks.progress import text_progress
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
 
@@ -42,7 +44,8 @@ class SparseEncoding(Prompts):
         max_active_dims: int | None = None,
         batch_size: int = 32,
         max_seq_length: int | None = None,
-        on_progress: Callable[[int], None] = lambda num_texts: None,
+        on_progress: Callable[[int], None] | None = None,
+        **unknown: Any,
     ) -> Any:
         """Returns the vectors of texts: a `scipy.sparse.csr_array` `[texts, V]`, float32.
 
@@ -53,11 +56,14 @@ class SparseEncoding(Prompts):
             max_active_dims: only so many of the largest weights of each text are kept; None for the model's number.
             batch_size: texts computed at once.
             max_seq_length: longer texts are cut to this many tokens; None for the length of the model.
-            on_progress: called after each batch with the number of texts in it.
+            on_progress: called after each batch with the number of texts in it; None shows a bar after ten seconds.
+            **unknown: refused.
 
         Raises:
-            InputError: the model has no vocabulary or no such prompt, the task is unknown, or a number is out of range.
+            InputError: the model has no vocabulary or no such prompt, the task or an option is unknown, or a number is
+                out of range.
         """
+        check_encode_options(self.encode, unknown)
         role = self.default_route if task is None else task
         if role not in ROLES:
             raise InputError(f"task must be {QUERY!r}, {DOCUMENT!r} or None. Received: {role!r:.100}")
@@ -71,9 +77,10 @@ class SparseEncoding(Prompts):
         checked = (prefix + checked_text(text, f"text {n}") for n, text in enumerate(iterate_column(texts, "texts"), 1))
         count = self.max_active_dims if max_active_dims is None else max_active_dims
         found = []
-        for window in iter(lambda: list(itertools.islice(checked, _WINDOW)), []):
-            rows = text_rows(window, None, tokenizer, length).rows
-            found.append(vectors_of_rows(self, rows, is_static, count, batch_size, on_progress=on_progress))
+        with text_progress(texts, on_progress) as progress:
+            for window in iter(lambda: list(itertools.islice(checked, _WINDOW)), []):
+                rows = text_rows(window, None, tokenizer, length).rows
+                found.append(vectors_of_rows(self, rows, is_static, count, batch_size, on_progress=progress))
         return _stacked(found, self.config.vocab_size)
 
     def encode_query(self, texts: Any, *, prompt: str | None = None, **options: Any) -> Any:

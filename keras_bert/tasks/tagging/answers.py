@@ -53,6 +53,11 @@ class TagsAnswer:
     probabilities: tuple[float, ...] = dataclasses.field(repr=False)
     log_probabilities: np.ndarray | None = dataclasses.field(repr=False, compare=False)
 
+    @property
+    def spans(self) -> list[list]:
+        """The entities as a list of `[start, end, type]`: what `fit(texts, spans)` takes, after corrections."""
+        return [[entity.start, entity.end, entity.type] for entity in self.entities]
+
     def readable(self, asked: Mapping | None = None) -> str:
         """Returns a line for each entity, or, if the tags mark no entities, for each word.
 
@@ -69,6 +74,13 @@ class TagsAnswer:
             for part in parts
         ]
         return "\n".join(lines if text is None else [f"  {_marked(text, parts)}", *lines])
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """Returns a row for each entity, or, if the tags are of another kind, for each word."""
+        if self.entities or not self.tags or set(self.tags) == {"O"}:
+            return [dataclasses.asdict(entity) for entity in self.entities]
+        columns = zip(self.words, self.tags, self.probabilities, strict=True)
+        return [{"word": word, "tag": tag, "probability": probability} for word, tag, probability in columns]
 
     def _tagged_words(self, text: str | None) -> list[EntityAnswer]:
         """Returns the words with their tags as types: the characters of a text, or the numbers of the words."""

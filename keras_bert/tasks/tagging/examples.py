@@ -27,6 +27,9 @@ class TaggedSentences:
         texts: N plain texts that the words were found in, None for sentences that were given as words; or None if all
             were given as words.
         spans: with `texts`: N lists of the characters `start:end` of each word in its text.
+        span_key: with `texts`: the name under which predicted spans are written, "label" for triples as Doccano has
+            them, or "spans" for objects as spaCy and Prodigy have them.
+        notes: sentences that report what was changed when the examples were read.
 
     Raises:
         InputError: there are no sentences, a word or a sentence is empty, the lengths differ, or a weight is invalid.
@@ -39,7 +42,9 @@ class TaggedSentences:
     locations: Sequence[str] | None = None
     weights: Sequence[float] | None = None
     texts: Sequence[str | None] | None = None
-    spans: Sequence[Sequence[tuple[int, int]]] | None = None
+    spans: Sequence[Sequence[tuple[int, int]] | None] | None = None
+    span_key: str = "label"
+    notes: Sequence[str] = ()
 
     def __post_init__(self):
         if not self.words:

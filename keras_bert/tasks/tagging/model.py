@@ -13,9 +13,10 @@ from keras_bert.models.calibrated_model import CalibratedModel
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
-from keras_bert.models.task_model import check_doc_stride, check_labels, example_weights
+from keras_bert.models.task_model import check_doc_stride, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.label_names import check_labels
 
 
 @stored_class
@@ -25,7 +26,7 @@ class TokenClassifier(CalibratedModel):
     It is trained on texts, see `tasks/tagging/task.py`:
 
         model = TokenClassifier.from_pretrained("bert-base-cased", labels=["O", "B-PER", "I-PER"])
-        model.fit(sentences_in_words, tags, epochs=3)
+        model.fit(sentences_in_words, tags, epochs=3)  # or (texts, spans): [start, end, type] of each entity
         model.predict(["Ada Lovelace wrote it."])[0].entities
 
     or on pairs `(features, label_ids)`, or on one dictionary that holds features and `label_ids`, int `[B, S]`, as the

@@ -1,6 +1,7 @@
 """The task of `TokenClassifier` on texts: a tag for each word, such as named entities or parts of speech."""
 
 import dataclasses
+import itertools
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,15 +14,14 @@ from keras_bert.records import features
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, TextPiece, number_of
 from keras_bert.tasks.label_names import label_name
+from keras_bert.tasks.tagging import annotated_spans, tag_schemes
 from keras_bert.tasks.tagging import examples as tagging
-from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.answers import TagsAnswer, tag_answers
 from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.report import write_tag_report
 from keras_bert.tasks.tagging.rows import pieces_of_words, tagged_rows
 from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
-from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.user_inputs import as_list, checked_text, iterate_column
 
 
@@ -68,14 +68,36 @@ class TaggingTask(TextTask):
                 if isinstance(text, str):
                     checked_text(text, f"sentence {number}")
         if y is None:
-            return _unlabelled(given, sample_weight)
+            return self._of_texts(given, None, sample_weight)
+        y = as_list(y, "tags")
+        if _are_spans(y) and (any(y) or any(isinstance(text, str) for text in given)):
+            return self._of_texts(given, y, sample_weight)
         for number, words in enumerate(given, start=1):
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
                 raise InputError(
                     f"Sentence {number} must be a list of words, since tags belong to words. Received: {words!r:.100}"
                 )
-        tags = [self._named(number, values) for number, values in enumerate(as_list(y, "tags"), start=1)]
+        tags = [self._named(number, values) for number, values in enumerate(y, start=1)]
         return TaggedSentences(given, tags, weights=sample_weight)
+
+    def _of_texts(self, texts: list, spans: list | None, weights) -> TaggedSentences:
+        """Converts plain strings and lists of words to sentences, with tags if there is a list of spans for each."""
+        for number, text in enumerate(texts, start=1):
+            is_sentence = isinstance(text, list) and all(isinstance(word, str) for word in text)
+            if not isinstance(text, str) and not is_sentence:
+                raise InputError(f"Text {number} must be a string or a list of words. Received: {text!r:.100}")
+        read = None
+        if spans is not None:
+            if len(spans) != len(texts):
+                raise InputError(f"There are {len(texts)} texts but {len(spans)} lists of spans.")
+            names = itertools.compress(self.labels.names, self.labels.is_answer)
+            types = {name[2:] for name in names if self.labels.scheme and name != tag_schemes.OUTSIDE}
+            read = []
+            for number, (text, its_spans) in enumerate(zip(texts, spans, strict=True), start=1):
+                read.append(annotated_spans.read_spans(its_spans, text, f"Text {number}"))
+                annotated_spans.check_types(read[-1], types, text, f"Text {number}")
+        source = "the texts" if spans is None else "the examples"
+        return annotated_spans.sentences_of_spans(texts, read, source, weights=weights)
 
     def rows(self, examples: TaggedSentences, max_seq_length: int | None = None) -> SentenceRows:
         length = self.checked_length(max_seq_length)
@@ -185,7 +207,8 @@ class TaggingTask(TextTask):
 
     def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
         """Writes NAME_predictions.conll: a line per word with its given tag, if there is one, and its predicted tag.
-        Sentences and documents are those of the examples."""
+        Sentences and documents are those of the examples. Of texts with entities it also writes NAME_predictions.jsonl,
+        the texts with their predicted spans."""
         examples = answered.examples
         path = os.path.join(folder, f"{name}_predictions.conll")
         with atomic_file(path) as file:
@@ -193,11 +216,21 @@ class TaggingTask(TextTask):
                 file.write(f"{line}\n".encode("utf-8", "replace"))
         columns = "words, predicted tags" if examples.tags is None else "words, tags of the file, predicted tags"
         print(f"{path}: the columns are {columns}")
+        if examples.texts is not None and self.labels.scheme is not None:
+            path = os.path.join(folder, f"{name}_predictions.jsonl")
+            with atomic_file(path) as file:
+                for line in annotated_spans.span_lines(examples, answered.answers):
+                    file.write(f"{line}\n".encode("utf-8", "replace"))
+            print(f"{path}: the texts with the predicted spans, to be corrected and trained on")
 
     def _named(self, number: int, tags) -> list[str]:
         if not isinstance(tags, list):
             raise InputError(f"The tags of sentence {number} must be a list. Received: {tags!r:.100}")
         return [label_name(tag, self.model.labels, f"A tag of sentence {number}") for tag in tags]
+
+
+def _are_spans(y: list) -> bool:
+    return all(isinstance(values, list) and all(map(annotated_spans.is_span, values)) for values in y)
 
 
 def _text_of(examples: TaggedSentences, number: int) -> str:
@@ -226,27 +259,8 @@ def _word_and_tag(target, words: Sequence[str]) -> tuple[int, str]:
     )
 
 
-def _unlabelled(given: list, weights) -> TaggedSentences:
-    """Converts plain strings and lists of words to sentences without tags."""
-    words, texts, spans = [], [], []
-    for number, text in enumerate(given, start=1):
-        if isinstance(text, str):
-            its_spans = words_of_text(text)
-            if not its_spans:
-                raise InputError(f"Text {number} is empty: it has no words. Received: {text!r}. Leave it out.")
-            words.append([text[start:end] for start, end in its_spans])
-        elif isinstance(text, list) and all(isinstance(word, str) for word in text):
-            its_spans = None
-            words.append(text)
-        else:
-            raise InputError(f"Text {number} must be a string or a list of words. Received: {text!r:.100}")
-        texts.append(text if its_spans else None)
-        spans.append(its_spans)
-    return TaggedSentences(words, source="the texts", weights=weights, texts=texts, spans=spans)
-
-
 def _notes(examples: TaggedSentences, counts: Counter, length: int, overlap: bool) -> list[str]:
-    notes = []
+    notes = [f"{examples.source}: {note}" for note in examples.notes]
     if counts["cut_sentences"]:
         rows = "rows that overlap" if overlap else "rows"
         notes.append(

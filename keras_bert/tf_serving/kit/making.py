@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
+from keras_bert.program.long_work import long_work
 from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.kit.kit_texts import check_image, check_model_name, kit_texts
@@ -79,10 +80,11 @@ def make_serving_kit(
     if warm_up_batch_sizes is None:
         warm_up_batch_sizes = sorted({min(size, batching.largest_request) for size in DEFAULT_BATCH_SIZES})
     _check_requests(signatures, batching, warm_up_batch_sizes)
-    with atomic_folder(output_dir) as folder:
+    with long_work(f"making the kit {os.fspath(output_dir)}"), atomic_folder(output_dir) as folder:
         copy = os.path.join(folder, "models", name, str(version))
         shutil.copytree(source, copy)
-        num_requests = write_warm_up(copy, examples, warm_up_batch_sizes)
+        with long_work("running warm-up requests"):
+            num_requests = write_warm_up(copy, examples, warm_up_batch_sizes)
         texts = kit_texts(
             name=name,
             version=version,

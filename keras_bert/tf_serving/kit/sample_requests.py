@@ -33,6 +33,11 @@ def made_up_row(signature, num_words: int, draw: random.Random) -> dict:
     return row
 
 
+def is_made_up(row: Mapping[str, str]) -> bool:
+    """Returns whether every word of a row of texts is one of `made_up_row`."""
+    return set(" ".join(row.values()).split()) <= set(_WORDS)
+
+
 def as_arrays(rows: Sequence[Mapping]) -> dict[str, np.ndarray]:
     """Joins rows into the inputs of one request, arrays of bytes `[B]` or `[B, N]`; short lists are padded with "".
 

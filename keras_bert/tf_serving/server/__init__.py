@@ -10,6 +10,7 @@ model_config.py        the models to serve, from folders or models.config
 model_store.py         finds, loads, lends and unloads versions
 loaded_model.py        one version in a TensorFlow session
 warm_up.py             runs the warm-up requests of a version
+page_examples.py       the labels of a model, and examples from its warm-up requests, for the page
 json_text.py           parses and writes JSON as TensorFlow Serving does
 json_tensors.py        JSON <-> arrays
 json_examples.py       JSON <-> tf.Example, classes and scores

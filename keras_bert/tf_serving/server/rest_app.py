@@ -17,6 +17,7 @@ from keras_bert.tf_serving.server.model_messages import metadata_body, status_bo
 from keras_bert.tf_serving.server.model_store import ServedVersion
 from keras_bert.tf_serving.server.openai_embeddings import EMBEDDINGS_PATH, answer_embeddings, openai_error_body
 from keras_bert.tf_serving.server.page import PAGE_HEADERS, page_html
+from keras_bert.tf_serving.server.page_examples import about_model
 from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire.methods import http_status
@@ -68,7 +69,7 @@ class RestApp:
         await send_answer(scope, send, answer)
 
     def _look_around(self, method: str, path: str) -> HttpAnswer:
-        """Returns the page, a health check or the names of the models."""
+        """Returns the page, a health check, the names of the models, or what the page shows of one."""
         if method not in ("GET", "HEAD"):
             return HttpAnswer(
                 405, error_body(f"{path} answers GET only. Received: {method}"), headers={"allow": "GET, HEAD"}
@@ -77,6 +78,8 @@ class RestApp:
             return HttpAnswer(200, page_html(), "text/html; charset=utf-8", PAGE_HEADERS)
         if path == "/models":
             return HttpAnswer(200, json.dumps(self._inference.store.listing()).encode())
+        if path.startswith("/models/"):
+            return self._about(path.removeprefix("/models/"))
         if path in ("/healthz", "/healthz/live"):
             return HttpAnswer(200, b"ok\n", PLAIN_TEXT)
         if path == "/healthz/ready":
@@ -84,6 +87,14 @@ class RestApp:
                 return HttpAnswer(200, b"ready\n", PLAIN_TEXT)
             return HttpAnswer(503, b"not every model is loaded\n", PLAIN_TEXT)
         return HttpAnswer(404, error_body(f"Not found: {path}"))
+
+    def _about(self, name: str) -> HttpAnswer:
+        """Returns what the page shows of a model."""
+        try:
+            model = self._inference.find(ModelSpec(name, None, None)).model
+        except StatusError as failure:
+            return HttpAnswer(http_status(failure.code.name), error_body(failure.message))
+        return HttpAnswer(200, json.dumps(about_model(model)).encode())
 
     async def _api(self, scope, receive) -> HttpAnswer:
         """Returns the answer of the API below /v1/, in any case."""

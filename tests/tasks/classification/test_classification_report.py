@@ -52,7 +52,7 @@ def test_errors_are_sorted_by_their_loss_and_stay_on_one_line(tmp_path):
 
 def test_sets_of_labels_say_what_was_missed_and_what_was_wrong(tmp_path):
     gold = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0]])
-    probabilities = np.array([[0.9, 0.1, 0.1], [0.2, 0.8, 0.7], [0.5, 0.1, 0.1], [0.1, 0.1, 0.1]])
+    probabilities = np.array([[0.9, 0.1, 0.1], [0.2, 0.8, 0.7], [0.6, 0.1, 0.1], [0.1, 0.1, 0.1]])
     write_label_set_report(tmp_path, TEXTS, None, gold, probabilities, ["a", "b", "c"], {"micro_f1": 0.5})
     _, *rows = table(tmp_path / "errors.tsv")
     assert [row[0] for row in rows] == ["2", "3"]
@@ -67,10 +67,10 @@ def test_sets_of_labels_say_what_was_missed_and_what_was_wrong(tmp_path):
     png_size(tmp_path / "labels.png")
 
 
-def test_a_label_is_predicted_from_the_given_threshold_on(tmp_path):
+def test_a_label_is_predicted_above_the_given_threshold(tmp_path):
     probabilities = np.array([[0.3, 0.9], [0.2, 0.7], [0.29, 0.8], [0.31, 0.1]])
     write_label_set_report(tmp_path, TEXTS, None, np.zeros((4, 2)), probabilities, ["a", "b"], {}, threshold=0.3)
-    assert [row[-1] for row in table(tmp_path / "labels.tsv")[1:]] == ["2", "3"]
+    assert [row[-1] for row in table(tmp_path / "labels.tsv")[1:]] == ["1", "3"]
 
 
 def test_scores_that_are_far_off_come_first(tmp_path):

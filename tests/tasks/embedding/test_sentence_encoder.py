@@ -1,5 +1,6 @@
 """`SentenceEncoder`: pooling, dense layers, prompts, training on texts, and folders of sentence-transformers."""
 
+import contextlib
 import json
 import warnings
 from types import SimpleNamespace
@@ -18,10 +19,14 @@ from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers import text_pooling
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks import progress
 from keras_bert.tasks.embedding.loaded import LoadedSentenceEncoder
 from keras_bert.tasks.embedding.losses import CoSENT, InBatchNegatives, Matryoshka
 from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.embedding.similarity import CosineSimilarity
 from keras_bert.tasks.embedding.teacher_losses import MarginMSE
+from keras_bert.tasks.multi_vector.encoding import LateInteraction
+from keras_bert.tasks.sparse.encoding import SparseEncoding
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -113,7 +118,7 @@ def test_a_prompt_is_put_before_each_text(folder):
         ("normalize_embeddings", "Give normalize=True"),
         ("show_progress_bar", "Give on_progress, a function"),
         ("precision", "The vectors are float32"),
-        ("convert_to_tensor", "The vectors are a NumPy array"),
+        ("convert_to_tensor", "The vectors are arrays"),
     ],
 )
 @pytest.mark.parametrize("verb", [SentenceEncoder.encode, LoadedSentenceEncoder.encode])
@@ -121,6 +126,47 @@ def test_an_unknown_option_of_encode_is_refused_with_those_that_there_are(verb, 
     model = SimpleNamespace(encode=verb)
     with pytest.raises(InputError, match=f"encode has no option {option}. It has: normalize, prompt, .*{hint}"):
         verb(model, ["fox"], **{option: True})
+
+
+def test_other_encoders_refuse_unknown_options_with_the_hints_that_they_can_follow():
+    with pytest.raises(InputError, match="It has: task, .*on_progress. Give prompt, which"):
+        SparseEncoding.encode(SimpleNamespace(encode=SparseEncoding.encode), ["fox"], prompt_name="query")
+    late = SimpleNamespace(encode_query=LateInteraction.encode_query)
+    with pytest.raises(InputError, match="encode_query has no option prompt_name. It has: batch_size, on_progress.$"):
+        LateInteraction.encode_query(late, ["fox"], prompt_name="query")
+
+
+@pytest.mark.parametrize(("texts", "total"), [(TEXTS, len(TEXTS)), (iter(TEXTS), None)])
+def test_encoding_shows_a_bar_after_ten_seconds_or_calls_what_is_given(texts, total, folder, monkeypatch):
+    bars, steps = [], []
+
+    class Bar(contextlib.nullcontext):
+        def __init__(self, **options):
+            super().__init__(self)
+            bars.append(options)
+
+        update = steps.append
+
+    monkeypatch.setattr(progress, "tqdm", Bar)
+    model = encoder(folder)
+    model.encode(texts, batch_size=2)
+    assert (bars[0]["total"], bars[0]["delay"], sum(steps)) == (total, 10, len(TEXTS))
+    model.encode(TEXTS, on_progress=steps.append)
+    assert (len(bars), sum(steps)) == (1, 2 * len(TEXTS))
+
+
+def test_similarities_are_cosines():
+    vectors, others = [[3.0, 4.0], [0.0, 2.0]], [[0.0, 1.0], [1.0, 0.0]]
+    compare = CosineSimilarity()
+    np.testing.assert_allclose(compare.similarity(vectors, others), [[0.8, 0.6], [1, 0]], rtol=1e-6)
+    np.testing.assert_allclose(compare.similarity(vectors[0], others), [[0.8, 0.6]], rtol=1e-6)
+    np.testing.assert_allclose(compare.similarity_pairwise(vectors, others), [0.8, 0], rtol=1e-6)
+    with pytest.raises(InputError, match=r"of one model. Received the shapes \[2, 2\] and \[1, 3\]"):
+        compare.similarity(vectors, [[1.0, 0.0, 0.0]])
+    with pytest.raises(InputError, match="must be equally many. Received: 2 and 1"):
+        compare.similarity_pairwise(vectors, others[0])
+    with pytest.raises(InputError, match="not numbers"):
+        compare.similarity(vectors, [[np.nan, 1.0]])
 
 
 @pytest.mark.parametrize("format", slow_except(["huggingface"], ["keras_bert", "huggingface"]))

@@ -1,0 +1,96 @@
+"""A sparse matrix of documents, kept by its columns: what a search by words or by sparse vectors adds up."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from keras_bert.embeddings.exact_search import largest
+from keras_bert.program.errors import InputError
+
+_FILES = {"weights.npy": np.float32, "documents.npy": np.int32, "splits.npy": np.int64}
+# Scores in memory at once: 8 bytes each. For 1,000,000 documents these are 16 queries.
+_MOST_SCORES = 1 << 24
+
+
+class Postings:
+    """N documents with weights for V columns, such as words.
+
+    Args:
+        columns: a `scipy.sparse` CSR array `[V, N]`, float32: for each column the documents with a weight.
+    """
+
+    def __init__(self, columns: Any):
+        self.columns = columns
+
+    @classmethod
+    def of_rows(cls, rows: Any) -> "Postings":
+        """Takes a sparse array `[N, V]`, a row for each document: words, or vectors of a `SparseEncoder`."""
+        return cls(rows.T.tocsr().astype(np.float32))
+
+    @property
+    def num_documents(self) -> int:
+        """The number N of documents."""
+        return self.columns.shape[1]
+
+    def nearest(self, queries: Any, top_k: int, is_allowed: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the documents with the largest products, the lowest number first among equal products.
+
+        Args:
+            queries: a sparse array `[Q, V]`.
+            top_k: how many documents for each query, 1 or more.
+            is_allowed: bool `(N,)`, which documents may be found; None for all.
+
+        Returns:
+            numbers int64 `(Q, K)` and scores float32 `(Q, K)`, where K is `top_k`, or N if that is less. A document
+            whose product is 0 is not found: the number -1 and the score 0 fill up.
+
+        Raises:
+            InputError: the queries have other columns, such as those of another model, or `top_k` is below 1.
+        """
+        if top_k < 1:
+            raise InputError(f"top_k must be 1 or more. Received: {top_k}")
+        if queries.shape[1:] != self.columns.shape[:1]:
+            raise InputError(
+                f"Queries must be [number, {self.columns.shape[0]}], as the documents. Received the shape "
+                f"{list(queries.shape)}. Make both with one model."
+            )
+        queries = queries.tocsr().astype(np.float32)
+        depth = min(top_k, self.num_documents)
+        numbers = np.full((queries.shape[0], depth), -1, np.int64)
+        scores = np.zeros((queries.shape[0], depth), np.float32)
+        step = max(1, _MOST_SCORES // self.num_documents)
+        for first in range(0, queries.shape[0], step):
+            products = queries[first : first + step] @ self.columns
+            products.sort_indices()  # so that the lowest number is first among equal products
+            for place, (start, end) in enumerate(zip(products.indptr, products.indptr[1:], strict=False), start=first):
+                documents, values = products.indices[start:end], products.data[start:end]
+                is_found = values > 0 if is_allowed is None else (values > 0) & is_allowed[documents]
+                documents, values = documents[is_found], values[is_found]
+                best = largest(values, depth)
+                numbers[place, : len(best)], scores[place, : len(best)] = documents[best], values[best]
+        return numbers, scores
+
+    def save(self, folder: str) -> None:
+        """Writes three arrays into a folder."""
+        for name, array in zip(_FILES, (self.columns.data, self.columns.indices, self.columns.indptr), strict=True):
+            np.save(os.path.join(folder, name), array.astype(_FILES[name], copy=False))
+
+    @classmethod
+    def load(cls, folder: str, num_columns: int, num_documents: int) -> "Postings":
+        """Reads what `save` wrote. Raises `ValueError` if it is damaged, `OSError` if a file is missing."""
+        from scipy.sparse import csr_array
+
+        # In memory, because a file could change after the check.
+        arrays = [np.array(np.lib.format.open_memmap(os.path.join(folder, name), mode="r")) for name in _FILES]
+        weights, documents, splits = arrays
+        for (name, dtype), array in zip(_FILES.items(), arrays, strict=True):
+            if array.ndim != 1 or array.dtype != dtype:
+                raise ValueError(f"{name} has {array.dtype} numbers of the shape {list(array.shape)}")
+        if len(splits) != num_columns + 1 or splits[0] or splits[-1] != len(weights) or (np.diff(splits) < 0).any():
+            raise ValueError("splits.npy does not divide the weights into columns")
+        if len(documents) != len(weights) or not np.isfinite(weights).all():
+            raise ValueError("weights.npy has another length than documents.npy, or numbers that are not finite")
+        if len(documents) and not 0 <= documents.min() <= documents.max() < num_documents:
+            raise ValueError("documents.npy has the number of no document")
+        return cls(csr_array((weights, documents, splits), shape=(num_columns, num_documents)))

@@ -1,0 +1,43 @@
+"""One ranking made of several, such as those by vectors and by words."""
+
+import math
+from collections.abc import Sequence
+
+from keras_bert.program.errors import InputError
+
+# How many documents of each ranking a hybrid search fuses, if not more are asked for.
+FUSED = 100
+
+
+def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], top_k: int, k: int = 60) -> list[tuple[int, float]]:
+    """Returns the documents with the largest sums of `1 / (k + rank)` over the rankings of one query.
+
+    Scores are not compared, so the rankings may come from models of any kind. A document that a ranking lacks gets
+    nothing from it. Among equal sums, the lowest number comes first.
+
+    >>> [number for number, _ in reciprocal_rank_fusion([[7, 3], [3, 1, 7]], top_k=3)]
+    [3, 7, 1]
+
+    Args:
+        rankings: for each ranking the numbers of documents, the best first, without repetitions.
+        top_k: how many documents, 1 or more.
+        k: how little the first ranks stand out, 0 or more.
+
+    Returns:
+        at most `top_k` pairs of a number and its sum.
+
+    Raises:
+        InputError: `top_k` or `k` is out of range.
+
+    Reference: Cormack et al., 2009, "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning
+    Methods".
+    """
+    if top_k < 1 or k < 0:
+        raise InputError(f"top_k must be 1 or more, and k 0 or more. Received: {top_k} and {k}")
+    parts: dict[int, list[float]] = {}
+    for ranking in rankings:
+        for rank, number in enumerate(ranking, start=1):
+            parts.setdefault(number, []).append(1 / (k + rank))
+    # Exact sums, so that equal ranks give equal sums in any order of the rankings.
+    sums = [(number, math.fsum(of_number)) for number, of_number in parts.items()]
+    return sorted(sums, key=lambda pair: (-pair[1], pair[0]))[:top_k]

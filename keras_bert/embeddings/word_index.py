@@ -1,0 +1,216 @@
+"""Search by words: BM25, computed beforehand as the weights of a sparse matrix."""
+
+import array
+import dataclasses
+import functools
+import json
+import os
+import re
+import sys
+import unicodedata
+from typing import Any
+
+import numpy as np
+
+from keras_bert.embeddings.postings import Postings
+from keras_bert.program.atomic_output import atomic_folder
+from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import check_links
+from keras_bert.program.json_files import checked, parse_json, read_json_object
+from keras_bert.tokenization.unicode_table import CJK_RANGES
+from keras_bert.tokenization.user_inputs import as_texts
+
+_FACTS_FILE, _WORDS_FILE, _IDS_FILE = "word_index.json", "words.jsonl", "ids.jsonl"
+
+
+@dataclasses.dataclass(frozen=True)
+class WordHit:
+    """A text that was found: its number, counted from 0, its id, and its BM25 score, above 0."""
+
+    number: int
+    id: str
+    score: float
+
+
+class WordIndex:
+    """The words of texts with their weights in each text: BM25 in the variant of Lucene.
+
+    The score of a text adds up, for each word of a query, `idf * tf / (tf + k1 * (1 - b + b * length / mean_length))`.
+    Here `tf` is how often the text has the word, and `idf = ln(1 + (N - df + 0.5) / (df + 0.5))`, where `df` of the N
+    texts have the word. A word that a query has twice counts twice. `words_of` has the rule for words. The texts are
+    not kept.
+
+    Args:
+        postings: the weights of V words in N texts.
+        words: V different words.
+        ids: N different strings.
+
+    Example:
+        index = WordIndex.build(["A cat sits on the mat.", "Stocks fell on Monday."], ids=["d1", "d2"])
+        index.search(["the cat"], top_k=1)[0][0].id  # 'd1'
+        index.save("my_words")
+
+    Reference: Kamphuis et al., 2020, "Which BM25 Do You Mean?", the variant "Lucene (accurate)"; Lù, 2024, arXiv
+    2407.03618 (scores as a sparse matrix).
+    """
+
+    def __init__(self, postings: Postings, words: list[str], ids: list[str]):
+        self.postings, self.words, self.ids = postings, words, ids
+        self._columns = {word: column for column, word in enumerate(words)}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @classmethod
+    def build(cls, texts: Any, *, ids: Any = None, k1: float = 1.2, b: float = 0.75) -> "WordIndex":
+        """Counts the words of texts.
+
+        Args:
+            texts: N strings.
+            ids: N different strings; None for "0", "1" and so on.
+            k1: how much repetitions of a word count, 0 or more.
+            b: how much a long text is marked down, 0 to 1.
+
+        Raises:
+            InputError: there are no texts, one is empty, no text has a word, `ids` are not N different strings, or a
+                number is out of range.
+        """
+        texts = checked_texts(texts, "text")
+        ids = [str(number) for number in range(len(texts))] if ids is None else as_texts(ids, "id")
+        if len(ids) != len(texts) or len(set(ids)) < len(ids):
+            raise InputError(
+                f"Every text needs an id of its own. Received: {len(texts)} texts and {len(set(ids))} different ids"
+            )
+        if not (0 <= k1 < np.inf and 0 <= b <= 1):
+            raise InputError(f"k1 must be 0 or more and b between 0 and 1. Received: {k1} and {b}")
+        columns: dict[str, int] = {}
+        flat, splits = array.array("i"), [0]
+        for text in texts:
+            flat.extend(columns.setdefault(word, len(columns)) for word in words_of(text))
+            splits.append(len(flat))
+        if not columns:
+            raise InputError("No text has a word: a run of letters or digits. Give other texts.")
+        weights = _bm25(np.frombuffer(flat, np.int32), np.array(splits), len(columns), k1, b)
+        return cls(Postings.of_rows(weights), list(columns), ids)
+
+    def search(self, queries: Any, top_k: int = 5) -> list[list[WordHit]]:
+        """Returns the best texts of each query, the earlier of equally good texts first.
+
+        A text without a word of the query is not found, so there may be fewer than `top_k`.
+
+        Raises:
+            InputError: a query is empty, or `top_k` is below 1.
+        """
+        found = self.nearest(queries, top_k)
+        return [
+            [
+                WordHit(int(number), self.ids[number], float(score))
+                for number, score in zip(*row, strict=True)
+                if number >= 0
+            ]
+            for row in zip(*found, strict=True)
+        ]
+
+    def nearest(self, queries: Any, top_k: int, is_allowed: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """As `search`, as arrays: see `Postings.nearest`."""
+        from scipy.sparse import csr_array
+
+        queries = checked_texts(queries, "query")
+        known = [[self._columns[word] for word in words_of(query) if word in self._columns] for query in queries]
+        flat = np.array([column for columns in known for column in columns], np.int32)
+        splits = np.cumsum([0, *map(len, known)])
+        counts = csr_array((np.ones(len(flat), np.float32), flat, splits), shape=(len(queries), len(self.words)))
+        counts.sum_duplicates()
+        return self.postings.nearest(counts, top_k, is_allowed)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes a new folder: arrays of the weights, `words.jsonl`, `ids.jsonl` and `word_index.json`.
+
+        Raises:
+            InputError: the folder exists and is not empty, or cannot be written.
+        """
+        with atomic_folder(path) as folder:
+            self.postings.save(folder)
+            for name, strings in ((_WORDS_FILE, self.words), (_IDS_FILE, self.ids)):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.writelines(json.dumps(string, ensure_ascii=False) + "\n" for string in strings)
+            with open(os.path.join(folder, _FACTS_FILE), "w", encoding="utf-8") as file:
+                file.write(json.dumps({"texts": len(self), "words": len(self.words)}) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "WordIndex":
+        """Reads a folder that `save` wrote, into memory.
+
+        Raises:
+            InputError: it is no index of words, it is damaged, or a file is a link out of the folder.
+        """
+        path = os.fspath(path)
+        if not os.path.isfile(os.path.join(path, _FACTS_FILE)):
+            raise InputError(f"{path} is not an index of words: it has no {_FACTS_FILE}. Make one with WordIndex.save.")
+        check_links(path)
+        try:
+            facts = read_json_object(os.path.join(path, _FACTS_FILE))
+            words, ids = (_read_strings(os.path.join(path, name)) for name in (_WORDS_FILE, _IDS_FILE))
+            if [len(set(ids)), len(set(words))] != [facts["texts"], facts["words"]] or not ids:
+                raise ValueError(f"{len(set(ids))} ids and {len(set(words))} words differ from {_FACTS_FILE}")
+            return cls(Postings.load(path, len(words), len(ids)), words, ids)
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+            raise InputError(f"The index of words {path} is damaged: {error}. Build it again.") from None
+
+
+def words_of(text: str) -> list[str]:
+    """Returns the words of a text: lower-cased runs of letters, digits, underscores and combining marks.
+
+    Compatible forms of a character are equal (NFKC), and every Chinese ideograph is a word. There is no list of words
+    to leave out, and no stemming, so the rule is the same for all languages.
+
+    >>> words_of("The ﬁle's size: 2,5 MB"), words_of("用Ubuntu")
+    (['the', 'file', 's', 'size', '2', '5', 'mb'], ['用', 'ubuntu'])
+    """
+    if text.isascii():
+        return re.findall(r"\w+", text.lower())
+    ideograph, word = _patterns()
+    return word.findall(ideograph.sub(r" \g<0> ", unicodedata.normalize("NFKC", text).lower()))
+
+
+@functools.cache
+def _patterns() -> tuple[re.Pattern, re.Pattern]:
+    ideographs = "".join(f"{chr(first)}-{chr(last)}" for first, last in CJK_RANGES)
+    # Python's \w has no vowel signs, which are parts of words in Hindi and many other languages.
+    marks = "".join(char for char in map(chr, range(sys.maxunicode)) if unicodedata.category(char)[0] == "M")
+    return re.compile(f"[{ideographs}]"), re.compile(rf"[\w{marks}]+")
+
+
+def checked_texts(texts: Any, what: str) -> list[str]:
+    """Returns texts as a list. Raises `InputError` if there are none, or one is empty; `what` names them."""
+    texts = as_texts(texts, what)
+    if not texts:
+        raise InputError(f"Expected at least one {what}. Received: none")
+    for number, text in enumerate(texts, start=1):
+        if not text.strip():
+            raise InputError(f"{what.capitalize()} {number} is empty. Received: {text!r}")
+    return texts
+
+
+def _bm25(columns: np.ndarray, splits: np.ndarray, num_words: int, k1: float, b: float) -> Any:
+    """Returns the weights of words, a CSR array [N, V].
+
+    Args:
+        columns: the columns of the words of all texts, int32 [T].
+        splits: where the words of each text begin, and T: int [N + 1].
+    """
+    from scipy.sparse import csr_array
+
+    lengths = np.diff(splits)
+    counts = csr_array((np.ones(len(columns)), columns, splits), shape=(len(lengths), num_words))
+    counts.sum_duplicates()
+    num_texts = np.bincount(counts.indices, minlength=num_words)
+    idf = np.log1p((len(lengths) - num_texts + 0.5) / (num_texts + 0.5))
+    discounts = k1 * (1 - b + b * lengths / lengths.mean())
+    counts.data *= idf[counts.indices] / (counts.data + np.repeat(discounts, np.diff(counts.indptr)))
+    return counts
+
+
+def _read_strings(path: str) -> list[str]:
+    with open(path, encoding="utf-8") as file:
+        return [checked(parse_json(line, "a line"), str, "each line", os.path.basename(path)) for line in file]

@@ -1,0 +1,33 @@
+"""The model that ranks again what a search found: its flags, for commands that search."""
+
+from typing import Any
+
+from absl import flags
+
+from keras_bert.program.command_line import refuse_flags_without_effect
+
+
+def define_reranker_flags(num_candidates: int) -> None:
+    """Defines the flags; `num_candidates` is the default of that name."""
+    flags.DEFINE_string(
+        "reranker", None, "A checkpoint of a CrossEncoder or MultiVectorEncoder, which ranks again what is found."
+    )
+    flags.DEFINE_integer("num_candidates", num_candidates, "How many texts it ranks for each query.", lower_bound=1)
+
+
+def check_reranker_flags() -> None:
+    """Raises `InputError` for a flag without effect."""
+    refuse_flags_without_effect(flags.FLAGS.reranker, "without --reranker", "num_candidates")
+
+
+def load_reranker() -> Any:
+    """Returns the model of --reranker: a `MultiVectorEncoder` if its files say so, else a `CrossEncoder`; or None."""
+    if not flags.FLAGS.reranker:
+        return None
+    from keras_bert.checkpoints.formats import read_checkpoint
+    from keras_bert.checkpoints.pretrained import model_of
+    from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
+    from keras_bert.tasks.ranking.model import CrossEncoder
+
+    checkpoint = read_checkpoint(flags.FLAGS.reranker)
+    return model_of(CrossEncoder if checkpoint.multi_vector is None else MultiVectorEncoder, checkpoint)

@@ -1,0 +1,136 @@
+"""Search by words: BM25 of Lucene, as bm25s has it, and its folder."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from keras_bert.embeddings.postings import Postings
+from keras_bert.embeddings.word_index import WordHit, WordIndex, words_of
+from keras_bert.program.errors import InputError
+
+TEXTS = ["A cat sits on a mat.", "A dog sits", "Stocks fell on Monday!"]
+
+
+@pytest.fixture(scope="module")
+def index():
+    return WordIndex.build(TEXTS, ids=["cat", "dog", "stocks"])
+
+
+def test_scores_equal_those_of_bm25s(index):
+    # bm25s 0.3.16, method="lucene", k1=1.2, b=0.75, float64.
+    numbers, scores = index.nearest(["a cat", "sits, sits on"], 3)
+    assert numbers.tolist() == [[0, 1, -1], [0, 1, 2]]
+    np.testing.assert_allclose(
+        scores, [[0.6502979171, 0.2444018872, 0], [0.5537807112, 0.4888037744, 0.2205793206]], rtol=1e-6
+    )
+
+
+def test_hits_have_ids_and_texts_without_a_word_of_the_query_are_not_found(index):
+    assert index.search(["MONDAY", "nothing known"]) == [
+        [WordHit(2, "stocks", pytest.approx(index.nearest("monday", 1)[1].item()))],
+        [],
+    ]
+
+
+def test_equal_scores_come_in_the_order_of_the_texts():
+    index = WordIndex.build(["b a", "a c", "d", "a b"])
+    assert [hit.id for hit in index.search("a", top_k=2)[0]] == ["0", "1"]
+    assert index.nearest("a", 3, is_allowed=np.array([False, True, True, True]))[0].tolist() == [[1, 3, -1]]
+
+
+def test_k1_and_b_are_those_of_the_formula():
+    index = WordIndex.build(["x x y", "y"], k1=2.0, b=0.5)
+    idf = np.log(1 + 1.5 / 1.5)
+    assert index.search("x")[0][0].score == pytest.approx(idf * 2 / (2 + 2.0 * (0.5 + 0.5 * 3 / 2)))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Libx11-6:amd64, don't_stop", ["libx11", "6", "amd64", "don", "t_stop"]),
+        ("ﬁle CAFE\u0301 Straße", ["file", "café", "straße"]),
+        ("用Ubuntu很好", ["用", "ubuntu", "很", "好"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("?!", []),
+    ],
+)
+def test_words_are_runs_of_letters_digits_and_marks(text, words):
+    assert words_of(text) == words
+
+
+def test_a_saved_index_finds_the_same(index, tmp_path):
+    index.save(tmp_path / "words")
+    loaded = WordIndex.load(tmp_path / "words")
+    assert loaded.search(["a cat on monday"]) == index.search(["a cat on monday"])
+    with pytest.raises(InputError, match="not empty"):
+        index.save(tmp_path / "words")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("documents.npy", lambda array: array + 1, "documents.npy has the number of no document"),
+        ("documents.npy", lambda array: array.astype(np.int64), "documents.npy has int64 numbers"),
+        ("weights.npy", lambda array: array * np.nan, "not finite"),
+        ("weights.npy", lambda array: array[1:], "does not divide"),
+        ("splits.npy", lambda array: array[::-1].copy(), "does not divide"),
+        ("ids.jsonl", None, "3 ids|0 ids"),
+        ("words.jsonl", None, "0 words differ"),
+    ],
+)
+def test_a_damaged_index_is_named(index, tmp_path, name, damage, message):
+    index.save(tmp_path / "words")
+    path = tmp_path / "words" / name
+    if damage is None:
+        path.write_text("", "utf-8")
+    else:
+        np.save(path, damage(np.load(path)))
+    with pytest.raises(InputError, match=f"words is damaged: .*({message})"):
+        WordIndex.load(tmp_path / "words")
+
+
+def test_a_pickle_in_an_index_is_not_read(index, tmp_path):
+    index.save(tmp_path / "words")
+    np.save(tmp_path / "words" / "weights.npy", np.array([{}], object))
+    with pytest.raises(InputError, match="is damaged"):
+        WordIndex.load(tmp_path / "words")
+    (tmp_path / "words" / "word_index.json").write_text(json.dumps([]))
+    with pytest.raises(InputError, match="must hold one JSON object"):
+        WordIndex.load(tmp_path / "words")
+    with pytest.raises(InputError, match="is not an index of words: it has no word_index.json"):
+        WordIndex.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "message"),
+    [
+        ([], {}, "at least one text"),
+        (["a", " "], {}, "Text 2 is empty"),
+        (["...", "?"], {}, "No text has a word"),
+        (["a", "b"], {"ids": ["1"]}, "2 texts and 1 different ids"),
+        (["a", "b"], {"ids": ["1", "1"]}, "2 texts and 1 different ids"),
+        (["a"], {"k1": -1}, "k1 must be 0 or more"),
+        (["a"], {"b": 1.5}, "b between 0 and 1. Received: 1.2 and 1.5"),
+    ],
+)
+def test_what_cannot_be_indexed_is_refused(texts, options, message):
+    with pytest.raises(InputError, match=message):
+        WordIndex.build(texts, **options)
+
+
+def test_what_cannot_be_searched_is_refused(index):
+    with pytest.raises(InputError, match="top_k must be 1 or more. Received: 0"):
+        index.search("a", top_k=0)
+    with pytest.raises(InputError, match="Query 1 is empty"):
+        index.search([""])
+    with pytest.raises(InputError, match=r"Queries must be \[number, 9\].*Received the shape \[1, 3\]"):
+        index.postings.nearest(csr_array(np.eye(1, 3)), 1)
+
+
+def test_sparse_vectors_are_searched_as_words_are():
+    documents = csr_array(np.float32([[0, 2, 0], [1, 1, 0], [0, 0, 3], [0, 2, 0]]))
+    numbers, scores = Postings.of_rows(documents).nearest(csr_array(np.float32([[1, 1, 0], [0, 0, 0]])), top_k=9)
+    assert numbers.tolist() == [[0, 1, 3, -1], [-1, -1, -1, -1]]
+    assert scores.tolist() == [[2, 2, 2, 0], [0, 0, 0, 0]]
