@@ -17,8 +17,6 @@ MOST_LEVELS = 8
 _CANDIDATES_IN_BUILDING = 200
 _CANDIDATES_IN_SEARCH = 128
 _CANDIDATES_FOR_EACH_RESULT = 4
-# The same of those that a filter keeps.
-_CANDIDATES_FOR_EACH_RESULT_LEFT = 2
 # Vectors that are copied to FAISS at once.
 _PART = 65_536
 
@@ -106,14 +104,14 @@ class GraphSearch:
     def nearest(self, vectors: np.ndarray, top_k: int, mask: np.ndarray | None = None) -> np.ndarray:
         """Returns the numbers of near vectors, int64 (Q, top_k); -1 where the graph leads to fewer.
 
-        With a mask, bool (N), only vectors that it keeps are found. The others still lead to them, so more candidates
-        are kept where few are left.
+        With a mask, bool (N), only vectors that it keeps are found. The others still lead to them, so there are more
+        candidates where the mask keeps few.
         """
         candidates = max(_CANDIDATES_IN_SEARCH, _CANDIDATES_FOR_EACH_RESULT * top_k)
         selector = None
         if mask is not None:
             share = max(np.count_nonzero(mask), 1) / len(mask)
-            candidates = max(candidates, int(_CANDIDATES_FOR_EACH_RESULT_LEFT * top_k / share))
+            candidates = max(candidates, int(top_k / share))
             bits = np.packbits(mask, bitorder="little")  # FAISS keeps no copy
             selector = self._faiss.IDSelectorBitmap(bits)
         parameters = self._faiss.SearchParametersHNSW(efSearch=candidates, sel=selector)

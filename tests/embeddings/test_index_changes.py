@@ -17,7 +17,7 @@ from keras_bert.embeddings.vector_index import Hit, VectorIndex
 from keras_bert.program import atomic_output
 from keras_bert.program.errors import InputError
 
-STORED = pathlib.Path(__file__).parents[1] / "stored_models" / "index_of_819d83a"
+STORED = pathlib.Path(__file__).with_name("index_of_819d83a")
 TEXTS = [f"text {number}" for number in range(12)]
 IDS = [f"d{number}" for number in range(12)]
 METADATA = {
