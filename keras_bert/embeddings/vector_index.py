@@ -99,7 +99,7 @@ class VectorIndex:
         if not self._search.is_of(rows.stored, graph):
             self._search = RowSearch(rows.stored, graph)
         self.rows, self.graph, self.added = rows, graph, tuple(added)
-        self._last_filter: tuple[Where, np.ndarray | None] | None = None
+        self._last_filter: tuple[str, np.ndarray | None] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -302,11 +302,12 @@ class VectorIndex:
         return self._search.nearest(np.asarray(vectors, np.float32), top_k, self._mask(where), exact)
 
     def _mask(self, where: Where | None) -> np.ndarray | None:
-        """Returns which rows may be found, or None for all. The last condition on columns is remembered."""
-        if where is None or callable(where):
+        """Returns which rows may be found, or None for all. It is remembered for the next search of the same kind."""
+        if where is not None and type(where) is not dict:
             return self.rows.mask(where)
-        if self._last_filter is None or self._last_filter[0] != where:
-            self._last_filter = (where, self.rows.mask(where))
+        key = repr(where)
+        if self._last_filter is None or self._last_filter[0] != key:
+            self._last_filter = (key, self.rows.mask(where))
         return self._last_filter[1]
 
     def _hit(self, number: int, score: float) -> Hit:
