@@ -161,6 +161,15 @@ def test_a_graph_keeps_deleted_vectors_until_they_are_a_fifth_of_all(from_four, 
         assert ids_of(one, exact=True) == ids_of(one)
 
 
+def test_without_its_graph_an_index_has_no_deleted_rows(from_four):
+    index = built()
+    index.delete("d3")
+    index.update(None, "d4", "text 4")
+    assert (len(index), len(index.texts), index.graph is None) == (11, 13, False)
+    index.append(None, "x", ids=["x"], metadata={name: column[:1] for name, column in METADATA.items()}, exact=True)
+    assert (len(index), len(index.texts), index.graph) == (12, 12, None)
+
+
 @pytest.mark.parametrize("with_graph", [False, True])
 def test_updated_texts_replace_those_with_their_ids(with_graph, from_four):
     index = built(exact=not with_graph)
