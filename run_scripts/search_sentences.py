@@ -45,6 +45,7 @@ def define_flags() -> None:
     flags.DEFINE_multi_string("query", [], "What to look for; may be given several times.")
     flags.DEFINE_string("query_file", None, "Queries, one a line.")
     flags.DEFINE_multi_string("where", [], "column=value that a text must have; all of several must hold.")
+    flags.DEFINE_bool("hybrid", False, "Searches the words too, and fuses both rankings by their reciprocal ranks.")
     flags.DEFINE_integer("top_k", 5, "How many texts for each query.", lower_bound=1)
     define_reranker_flags(num_candidates=50)
     flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
@@ -129,7 +130,7 @@ def _refuse_flags_without_effect(arguments) -> None:
     refuse_flags_without_effect(arguments.index_dir, "without --index_dir", "delete", "delete_file")
     check_reranker_flags()
     refuse_flags_without_effect(
-        arguments.query or arguments.query_file, "without --query or --query_file", "top_k", "where"
+        arguments.query or arguments.query_file, "without --query or --query_file", "top_k", "where", "hybrid"
     )
 
 
@@ -161,7 +162,7 @@ def _print_found(index, encoder, queries: list[str], arguments) -> None:
 
     where = dict(condition_of(text, index.metadata) for text in arguments.where) or None
     num_hits = max(arguments.top_k, arguments.num_candidates) if arguments.reranker else arguments.top_k
-    found = index.search(encoder, queries, num_hits, where=where, exact=arguments.exact)
+    found = index.search(encoder, queries, num_hits, where=where, hybrid=arguments.hybrid, exact=arguments.exact)
     if arguments.reranker:
         ranker = load_reranker()
         for number, (query, hits) in enumerate(zip(queries, found, strict=True)):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.embeddings.hybrid_search import RowWords
 from keras_bert.embeddings.metadata_columns import Columns, Where, checked_columns, joined_columns, mask_of
 from keras_bert.embeddings.quantised_vectors import StoredVectors
 from keras_bert.program.errors import InputError
@@ -44,6 +45,11 @@ class IndexRows:
     def numbers(self) -> dict[str, int]:
         """Each id as a string -> its row, so that 7 and "7" are one id."""
         return {str(one): row for row, one in enumerate(self.ids or ()) if one is not None}
+
+    @functools.cached_property
+    def words(self) -> RowWords:
+        """The words of the texts, counted when they are first asked for."""
+        return RowWords(self.texts, self.deleted)
 
     def numbers_of(self, ids: Any, num_texts: int | None = None) -> np.ndarray:
         """Returns the rows of ids, int64; `num_texts` is how many these must be.

@@ -16,11 +16,12 @@ from keras_bert.embeddings.metadata_columns import Columns, Where, checked_colum
 from keras_bert.embeddings.model_fingerprint import model_fingerprint
 from keras_bert.embeddings.neighbour_graph import build_graph, import_faiss
 from keras_bert.embeddings.quantised_vectors import StoredVectors, check_precision
+from keras_bert.embeddings.rank_fusion import FUSED
 from keras_bert.embeddings.row_search import RowSearch
 from keras_bert.embeddings.text_vectors import search_vectors
+from keras_bert.embeddings.word_index import checked_texts
 from keras_bert.program.atomic_output import atomic_folder, replacement_folder
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.user_inputs import as_texts
 
 # From this number of texts on, an index has a graph (docs/decisions/graph_is_checked_array.md).
 GRAPH_FROM = 50_000
@@ -37,7 +38,8 @@ class Hit:
     Attributes:
         number: its row in the index, counted from 0. Deletions may change it.
         text: the text.
-        score: its cosine similarity to the query; in a quantised index that of what is kept of its vector.
+        score: its cosine similarity to the query; in a quantised index that of what is kept of its vector; in a
+            hybrid search its sum of reciprocal ranks.
         id: its id, if the index has ids.
         metadata: its values by column, if the index has metadata.
     """
@@ -159,7 +161,7 @@ class VectorIndex:
                 valid values; int8 or binary has one text only; FAISS is missing where a graph is built; and as
                 `sentence_embeddings`.
         """
-        texts = _checked_texts(texts, "text")
+        texts = checked_texts(texts, "text")
         check_precision(precision)
         ids = None if ids is None else checked_ids(ids, len(texts))
         columns = checked_columns(metadata, len(texts)) if metadata is not None else {}
@@ -190,7 +192,7 @@ class VectorIndex:
             InputError: the model is another than that of the index; ids are missing, needless or there already;
                 metadata have other columns; and as `build`.
         """
-        texts = _checked_texts(texts, "text")
+        texts = checked_texts(texts, "text")
         self.check_model(model)
         ids, columns = self.rows.checked_additions(len(texts), ids, metadata)
         taken = next((one for one in ids or () if str(one) in self.rows.numbers), None)
@@ -206,7 +208,7 @@ class VectorIndex:
         Raises:
             InputError: the index has no ids, or not one of these; and as `append`.
         """
-        texts = _checked_texts(texts, "text")
+        texts = checked_texts(texts, "text")
         self.check_model(model)
         numbers = self.rows.numbers_of(ids, len(texts))
         ids = [self.rows.ids[number] for number in numbers]  # type: ignore[index]
@@ -259,7 +261,7 @@ class VectorIndex:
         not record it, and those with deletions or updates, answer False.
         """
         ids = None if ids is None else checked_ids(ids, None)
-        return _hash_of(_checked_texts(texts, "text"), ids) in self.added
+        return _hash_of(checked_texts(texts, "text"), ids) in self.added
 
     def search(
         self,
@@ -268,6 +270,7 @@ class VectorIndex:
         top_k: int = 5,
         *,
         where: Where | None = None,
+        hybrid: bool = False,
         batch_size: int = 32,
         exact: bool = False,
     ) -> list[list[Hit]]:
@@ -276,17 +279,23 @@ class VectorIndex:
         Approximate where the index has a graph, unless `exact`; see `nearest`.
 
         Args:
+            hybrid: whether to search the words too (`WordIndex`) and fuse both rankings: the 100 best texts of each,
+                or `top_k` if that is more. Scores are then those of `reciprocal_rank_fusion`. The words are counted
+                in the first such search after the index was loaded or changed.
             where: which texts may be found: column of the metadata -> its value, where all conditions must hold, or a
                 function that receives a dictionary of all columns, arrays [rows], and returns a mask, bool [rows].
 
         Raises:
             InputError: the model is another than that of the index, or a query is empty; and as `nearest`.
         """
-        queries = _checked_texts(queries, "query")
+        queries = checked_texts(queries, "query")
         self.check_model(model)
         mask = self._mask(where)
         vectors = search_vectors(model, queries, "query", batch_size=batch_size, **self.options)
-        numbers, scores = self._search.nearest(vectors, top_k, mask, exact)
+        numbers, scores = self._search.nearest(vectors, max(top_k, FUSED) if hybrid else top_k, mask, exact)
+        if hybrid:
+            fused = self.rows.words.fused(queries, numbers, top_k, mask)
+            return [[self._hit(*pair) for pair in of_query] for of_query in fused]
         found = zip(numbers.tolist(), scores.tolist(), strict=True)
         return [[self._hit(*pair) for pair in zip(*of_query, strict=True)] for of_query in found]
 
@@ -386,13 +395,3 @@ def _document_vectors(model, texts, batch_size: int, options: dict) -> np.ndarra
 
 def _hash_of(texts: Sequence[str], ids: Sequence | None = None) -> str:
     return hashlib.sha256(json.dumps(texts if ids is None else [texts, list(ids)]).encode()).hexdigest()
-
-
-def _checked_texts(texts, what: str) -> list[str]:
-    texts = as_texts(texts, what)
-    if not texts:
-        raise InputError(f"Expected at least one {what}. Received: none")
-    for number, text in enumerate(texts, start=1):
-        if not text.strip():
-            raise InputError(f"{what.capitalize()} {number} is empty. Received: {text!r}")
-    return texts

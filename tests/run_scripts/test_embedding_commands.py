@@ -177,6 +177,9 @@ def test_a_search_ranks_what_it_finds(files, run_here, eagerly, without_graphs):
     assert len(VectorIndex.load(files / "index")) == 5
     ranked = reranker.rank("fox", ["the fox", "brown the", "quick"], top_k=2)
     assert printed.out.splitlines()[-3:] == ["fox", *(f"  {one.score:.4f}  {one.text}" for one in ranked)]
+    code, printed = run_here(search_sentences, *search, "--query=quick", "--hybrid", "--top_k=1")
+    assert code == 0, printed.err
+    assert printed.out.splitlines()[-1].endswith("quick")
 
 
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")  # but for tf.data
