@@ -7,8 +7,9 @@
    of its pieces; the ids of the old tokens do not change. Only WordPiece vocabularies (BERT, DistilBERT, ELECTRA) get
    new tokens. Other families are adapted with --num_new_tokens=0.
 2. The model learns to guess masked words of the text, with new masks in every pass.
-3. The report has the share of masked words of the held-out documents that the old and the new model guess right. The
-   words are the same for both. A word is right if all of its pieces are right.
+3. The report has the share of masked words of the held-out documents that the old and the new model guess right, and
+   the mean loss of such a word. The words are the same for both. A word is right if all of its pieces are right. If the
+   loss has risen, the report says that the result is worse than the start.
 
 The adapted model is in output_dir/model, a MaskedLM that from_pretrained and all commands read. The report is in
 report.txt and report.json. If the command is killed or stopped, the same command continues. For several devices or
@@ -85,6 +86,7 @@ class Adaptation:
         num_documents, num_held_out: the numbers of documents that were trained on and held out.
         new_tokens: the words that became tokens, the most useful first.
         pieces_per_word: the mean number of pieces of the masked words, before and after.
+        loss: the mean loss of a masked word in nats, before and after; see `guessed_words`.
         all_words: the masked words of the held-out documents.
         words_with_new_tokens, other_words: the same, by whether a new token is among the pieces of the word.
     """
@@ -95,9 +97,15 @@ class Adaptation:
     num_held_out: int
     new_tokens: list[str]
     pieces_per_word: tuple[float, float]
+    loss: tuple[float, float]
     all_words: GuessedWords
     words_with_new_tokens: GuessedWords
     other_words: GuessedWords
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the loss on the held-out documents has risen, or is not a number."""
+        return not self.loss[1] <= self.loss[0]
 
     def __str__(self) -> str:
         first = printable(", ".join(self.new_tokens[:8]), LONGEST_LINE) + (", ..." if len(self.new_tokens) > 8 else "")
@@ -106,6 +114,7 @@ class Adaptation:
             f"  documents           {self.num_documents:,} trained on, {self.num_held_out:,} held out",
             f"  new tokens          {len(self.new_tokens):,}{f': {first}' if first else ''}",
             "  pieces per word     {:.2f} before, {:.2f} after".format(*self.pieces_per_word),
+            "  loss of a word      {:.4f} before, {:.4f} after".format(*self.loss),
             "",
             "Masked words guessed right in the held-out documents",
             f"  {'':<26}{'words':>8}{'before':>10}{'after':>10}",
@@ -117,6 +126,12 @@ class Adaptation:
         ):
             if words.num_words:
                 lines.append(f"  {name:<26}{words.num_words:>8,}{words.before:>10.1%}{words.after:>10.1%}")
+        if self.is_worse:
+            lines += [
+                "",
+                "The adapted model is worse than the one it started from: its loss on the held-out documents is",
+                "higher. Keep the old model, or train longer, on more text or with a lower learning_rate.",
+            ]
         return "\n".join(lines) + "\n"
 
 
@@ -296,8 +311,9 @@ def _report(folder, new_tokens: list[str], settings: dict[str, Any], num_documen
     from data_prep.text.held_out_documents import HELD_OUT_FILE
     from keras_bert.program.atomic_output import atomic_file
     from keras_bert.tasks.masked_lm.mask_scoring import python_tokenizer
-    from keras_bert.tasks.masked_lm.masked_words import choose_words, right_words
+    from keras_bert.tasks.masked_lm.masked_words import choose_words, guessed_words
     from keras_bert.tasks.masked_lm.model import MaskedLM
+    from keras_bert.training.run_card import write_facts, write_training_section
 
     texts = [" ".join(lines) for lines in read_documents([os.path.join(folder.file("text"), HELD_OUT_FILE)])]
     models = [MaskedLM.from_pretrained(path) for path in (settings["init_checkpoint"], folder.model_path)]
@@ -305,7 +321,9 @@ def _report(folder, new_tokens: list[str], settings: dict[str, Any], num_documen
     both = choose_words(texts, tokenizers, max_seq_length=settings["max_seq_length"], seed=settings["random_seed"])
     num_words = sum(len(row.words) for row in both[0])
     print(f"Guessing {num_words:,} masked words of {len(texts):,} held-out documents with both models.")
-    before, after = (right_words(model, rows) for model, rows in zip(models, both, strict=True))
+    (before, losses), (after, losses_after) = (
+        guessed_words(model, rows) for model, rows in zip(models, both, strict=True)
+    )
     if not num_words:
         raise InputError("The held-out documents have no word that can be masked. Give more text.")
     pieces = [[row.ids[first:last] for row in rows for first, last in row.words] for rows in both]
@@ -317,6 +335,7 @@ def _report(folder, new_tokens: list[str], settings: dict[str, Any], num_documen
         num_held_out=len(texts),
         new_tokens=new_tokens,
         pieces_per_word=tuple(float(np.mean([len(ids) for ids in side])) for side in pieces),
+        loss=(float(losses.mean()), float(losses_after.mean())),
         all_words=GuessedWords.of(before, after, np.ones(len(before), bool)),
         words_with_new_tokens=GuessedWords.of(before, after, has_new),
         other_words=GuessedWords.of(before, after, ~has_new),
@@ -328,6 +347,9 @@ def _report(folder, new_tokens: list[str], settings: dict[str, Any], num_documen
     for name, content in written.items():
         with atomic_file(folder.file(name)) as file:
             file.write(content.encode())
+    write_facts(folder.path, documents=num_documents, held_out_documents=len(texts))
+    scores = {"masked_words_guessed_right": adaptation.all_words.after, "loss_of_a_masked_word": adaptation.loss[1]}
+    write_training_section(folder.path, folder.model_path, scores)
     return adaptation
 
 

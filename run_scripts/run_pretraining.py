@@ -18,6 +18,8 @@ by default; the evaluation is that of the second phase):
 With --objective=replaced_tokens it trains an ELECTRA: output_dir/model has the discriminator, which is an encoder for
 all tasks, and the generator.
 
+A finished run goes on with --extend_to=STEPS: with the moments of its optimizer and a new rise of the learning rate.
+
 If the command is killed or stopped, the same command resumes from the newest checkpoint in output_dir. The trained
 model is in output_dir/model, which can be the --init_checkpoint of this command and of run_classifier.
 """
@@ -62,11 +64,13 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format to start from, instead of random weights.")
     flags.DEFINE_boolean("do_train", False, "Train.")
-    flags.DEFINE_boolean("do_eval", False, "Evaluate, after the training if there is one.")
+    flags.DEFINE_boolean(
+        "do_eval", False, "Evaluate, after the training if there is one; with eval_input_file also while training."
+    )
     flags.DEFINE_integer("eval_batch_size", 8, "Sequences per evaluation step.")
     flags.DEFINE_integer("max_eval_steps", 100, "The largest number of evaluation steps.")
     flags.DEFINE_boolean(
-        "keep_best", False, "Evaluate on eval_input_file while training, and keep the model with the lowest loss."
+        "keep_best", False, "Keep the model with the lowest loss on eval_input_file, instead of the last."
     )
     flags.DEFINE_float(
         "generator_hidden_size", None, "ELECTRA: the hidden size of the generator, as a fraction (default: 0.25)."
@@ -114,13 +118,14 @@ def main() -> None:
         FLAGS.ngram_distribution != "inverse", "with --ngram_distribution=inverse", "ngram_geometric_p"
     )
     check_distillation_flags()
+    refuse_flags_without_effect(FLAGS.do_train, "without --do_train", "extend_to")
     refuse_flags_without_effect(
         FLAGS.objective == "replaced_tokens", "without --objective=replaced_tokens", *_ELECTRA_FLAGS
     )
     if (FLAGS.keep_best or FLAGS.eval_steps) and not (FLAGS.do_train and FLAGS.do_eval and FLAGS.eval_input_file):
         raise InputError(
-            "--keep_best needs records that the model is not trained on. Give --do_train, --do_eval and "
-            "--eval_input_file."
+            "--keep_best and --eval_steps need records that the model is not trained on. Give --do_train, --do_eval "
+            "and --eval_input_file."
         )
 
     with strategy_of_flags().scope():
@@ -166,12 +171,14 @@ def _train_and_evaluate() -> None:
         "max_eval_steps": FLAGS.max_eval_steps,
     }
     if FLAGS.do_train:
+        watched = PretrainingEvaluation(eval_files, **evaluated) if FLAGS.do_eval and FLAGS.eval_input_file else None
         options = options_of_flags(
             PretrainingRunOptions,
             masking=masking,
             model_arguments={name: FLAGS[name].value for name in _ELECTRA_FLAGS if FLAGS[name].value is not None},
             second_phase=second_phase,
-            keep_best=PretrainingEvaluation(eval_files, **evaluated) if FLAGS.keep_best or FLAGS.eval_steps else None,
+            evaluation=watched,
+            keep_best=watched if FLAGS.keep_best else None,
             distillation=distillation_of_flags(),
         )
         config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None

@@ -8,11 +8,15 @@ from keras_bert import registry
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.model_classes import class_for, class_name
 from keras_bert.config import BertConfig
+from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.printing import markdown, printable
 
 CARD_FILE = "README.md"
 _MOST_LABELS = 20
 _LONGEST_LABEL = 100
+_TRAINING = "## Training"
+_LAST = "## To add before you publish it"
+_TO_ADD_SCORES = "* scores on held-out data, with the command that computes them"
 
 
 def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
@@ -53,16 +57,39 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
         f"print({ask})",
         "```",
         "",
-        "## To add before you publish it",
+        _LAST,
         "",
         "* the licence of the weights, and the languages of the texts",
         "* the data that the model was trained on, and how",
-        "* scores on held-out data, with the command that computes them",
+        _TO_ADD_SCORES,
         "* for what it should be used and for what not; known errors and biases",
         "",
     ]
     with open(os.path.join(folder, CARD_FILE), "w", encoding="utf-8") as file:
         file.write("\n".join(lines))
+
+
+def set_training_section(folder: str, lines: list[str], *, has_scores: bool) -> None:
+    """Puts a section on the training into the card of a folder, in place of the one that it may have.
+
+    A card without the last heading of `write_model_card` has been changed by its author and stays as it is.
+
+    Args:
+        folder: a folder with a card.
+        lines: the Markdown of the section, without its heading.
+        has_scores: whether the lines have scores, so that the author need not add them.
+    """
+    path = os.path.join(folder, CARD_FILE)
+    with open(path, encoding="utf-8", newline="") as file:
+        before, last, after = file.read().partition(f"\n{_LAST}\n")
+    if not last:
+        return
+    before = before.partition(f"\n{_TRAINING}\n")[0]
+    if has_scores:
+        after = after.replace(f"{_TO_ADD_SCORES}\n", "")
+    section = "\n".join(["", _TRAINING, "", *lines])
+    with atomic_file(path) as new:
+        new.write((before + section + last + after).encode("utf-8"))
 
 
 def _as_code(text: str) -> str:

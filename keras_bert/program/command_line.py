@@ -2,6 +2,8 @@
 
 import contextlib
 import logging
+import os
+import shlex
 import signal
 import sys
 import warnings
@@ -13,6 +15,7 @@ from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.program.printing import PrintableStream
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
 
+_command: str | None = None
 _HELP = ("--help", "-help", "-h", "-?", "--helpfull", "--helpshort")
 
 
@@ -50,6 +53,23 @@ def run_command(
         _run(main, define_flags, passes_on, arguments, repeated)
 
 
+def running_command() -> str | None:
+    """Returns the command line that `run_command` runs, without the folder of the program; None in other programs."""
+    return _command
+
+
+def _as_typed(arguments: Sequence[str]) -> str:
+    """Returns a command line for people from that of a process.
+
+    >>> _as_typed(["/bin/keras-bert-serve", "--page=a b"]), _as_typed(["/x/run_scripts/serve.py"])
+    ("keras-bert-serve '--page=a b'", 'python -m run_scripts.serve')
+    """
+    folder, program = os.path.split(arguments[0])
+    if program.endswith(".py"):
+        program = f"python -m {os.path.basename(folder)}.{program.removesuffix('.py')}"
+    return " ".join([program, *map(shlex.quote, arguments[1:])])
+
+
 def _run(
     main: Callable[..., None],
     define_flags: Callable[[], None],
@@ -82,6 +102,8 @@ def _run(
         _fail(f"{str(error).strip()} See --help.", 2)
     quiet_tensorflow()
     _log_to_standard_error()
+    global _command
+    _command = _as_typed(sys.argv)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UntrainedWarning)
@@ -90,6 +112,8 @@ def _run(
         _fail(str(error), 1)
     except KeyboardInterrupt:
         _fail("stopped by Ctrl-C", 130)
+    finally:
+        _command = None
 
 
 def refuse_flags_without_effect(has_effect: object, where: str, *names: str) -> None:

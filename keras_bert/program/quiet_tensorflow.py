@@ -61,7 +61,7 @@ class _QuietFinder(importlib.abc.MetaPathFinder):
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None:
-            spec.loader = _QuietLoader(spec.loader, _NOT_NEEDED if self.is_for_command else ())
+            spec.loader = _QuietLoader(spec.loader, self.is_for_command)
         return spec
 
 
@@ -71,16 +71,22 @@ _finder = _QuietFinder()
 class _QuietLoader(importlib.abc.Loader):
     """Loads a module with another loader. Messages of TensorFlow's log are shown only if that fails."""
 
-    def __init__(self, loader, not_needed: tuple[str, ...]):
+    def __init__(self, loader, is_for_command: bool):
         self._loader = loader
-        self._not_needed = not_needed
+        self._is_for_command = is_for_command
 
     def create_module(self, spec):
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
-        with _hidden_log_lines(), _hidden_packages(*self._not_needed):
+        if not self._is_for_command:
+            with _hidden_log_lines(os.environ.get(_LEVEL, "3")):
+                self._loader.exec_module(module)
+            return
+        with _hidden_log_lines("3"), _hidden_packages(*_NOT_NEEDED):
             self._loader.exec_module(module)
+            # The search for devices prints the last messages.
+            module.config.list_physical_devices()
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
@@ -99,11 +105,16 @@ def _hidden_packages(*names: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _hidden_log_lines() -> Iterator[None]:
-    """Hides lines of TensorFlow's log that the block writes to file descriptor 2, unless it fails."""
-    sys.stderr.flush()
+def _hidden_log_lines(level: str) -> Iterator[None]:
+    """Hides lines of TensorFlow's log below a level that the block writes to file descriptor 2, unless it fails."""
+    try:
+        sys.stderr.flush()
+        saved = os.dup(2)
+    except (AttributeError, OSError):  # a process without standard error
+        yield
+        return
     with tempfile.TemporaryFile() as held_back:
-        saved, has_failed = os.dup(2), True
+        has_failed = True
         os.dup2(held_back.fileno(), 2)
         try:
             yield
@@ -112,13 +123,8 @@ def _hidden_log_lines() -> Iterator[None]:
             sys.stderr.flush()
             os.dup2(saved, 2)
             held_back.seek(0)
-            hidden = _hidden_lines()
+            levels = "IWE"[: int(level) if level.isdigit() else 3] or "^ "
+            hidden = re.compile((_LOG_LINE.format(levels=levels) + _OTHER_LINES).encode())
             lines = held_back.read().splitlines(keepends=True)
             os.write(saved, b"".join(line for line in lines if has_failed or not hidden.match(line)))
             os.close(saved)
-
-
-def _hidden_lines() -> re.Pattern[bytes]:
-    level = os.environ.get(_LEVEL, "3")
-    shown_from = int(level) if level.isdigit() else 3
-    return re.compile((_LOG_LINE.format(levels="IWE"[:shown_from] or "^ ") + _OTHER_LINES).encode())

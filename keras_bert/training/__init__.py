@@ -13,18 +13,23 @@ few_shot.py                 the run of a classifier on a few texts per label
 finished_runs.py            evaluates and predicts with the model of a finished run, for every task
 question_answering.py       the additional files of question answering runs
 distillation.py             the teacher of a run and what its student learns from it
+extension.py                goes on with a finished pre-training run
 run_options.py              the options of all runs
 starting_point.py           starts a run from random weights or from a model folder
 optimizer_choice.py         selects optimiser, learning rates and weight averaging
 strategies.py               tf.distribute strategies by name, and communication between workers
 seeds.py                    the range of valid random seeds
 run_folder.py               the folder of a run: settings, checkpoints, results
+run_comparison.py           compares two runs
+run_card.py                 the command, data sizes and scores in the model card
 resumable_fit.py            model.fit that continues an interrupted run
 checkpointing.py            saves checkpoints, regularly and after SIGTERM
+evaluations.py              evaluates while training
 best_model.py               keeps the best weights; early stopping
 grid.py                     runs with different settings, and their comparison
 callbacks.py                progress line and log
 trackers.py                 sends the log to TensorBoard, Weights & Biases, MLflow or Trackio
+learning_curves.py          draws losses and scores of runs
 input_probe.py              measures how long a step waits for its input
 gradient_norm.py            the gradient norm before clipping
 throughput.py               counts the model's operations and measures the peak of the device

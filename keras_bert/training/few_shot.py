@@ -11,6 +11,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
 from keras_bert.tasks.fitting import text_task
 from keras_bert.training.fine_tuning import FineTuningOptions, run_settings
+from keras_bert.training.run_card import write_facts
 from keras_bert.training.run_folder import RunFolder, exclusive_training
 from keras_bert.training.starting_point import StartingPoint
 
@@ -45,6 +46,7 @@ def train_few_shot(
     model = start.make(SentenceClassifier, **model_arguments)
     settings = run_settings(model, text_task(model), train, None, start, options, dict(model_arguments))
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
+    write_facts(folder.path, train_examples=len(train))
     if os.path.isdir(folder.model_path):
         print(f"{folder.path}: the training is finished")
         return SentenceClassifier.from_pretrained(folder.model_path)

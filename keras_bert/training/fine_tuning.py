@@ -25,6 +25,7 @@ from keras_bert.training.best_model import BestModel, remove_best_weights
 from keras_bert.training.fine_tuning_options import FineTuningOptions
 from keras_bert.training.optimizer_choice import averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
+from keras_bert.training.run_card import write_facts
 from keras_bert.training.run_folder import RunFolder, exclusive_training
 from keras_bert.training.starting_point import StartingPoint
 from keras_bert.training.strategies import any_worker, call_in_chief, check_batch_size, is_chief, wait_for_all
@@ -81,6 +82,7 @@ def fine_tune(
     _prepare(model, options)
     settings = run_settings(model, task, train, dev, start, options, model_arguments)
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
+    write_facts(folder.path, train_examples=len(train), dev_examples=None if dev is None else len(dev))
     if any_worker(os.path.isdir(folder.model_path)):
         print(f"{folder.path}: the training is finished")
         remove_best_weights(folder)  # in case a kill prevented it
@@ -159,7 +161,7 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
             batch_size=options.train_batch_size,
             save_checkpoints_steps=options.save_checkpoints_steps,
             track=options.track,
-            first_callbacks=[best] if best else [],
+            evaluations=best,
         )
     if best:
         best.restore()

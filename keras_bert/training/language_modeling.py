@@ -17,6 +17,7 @@ from keras_bert.tokenization.stream_vocabulary import CHARACTERS
 from keras_bert.training.language_model_options import LanguageModelOptions
 from keras_bert.training.optimizer_choice import take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
+from keras_bert.training.run_card import write_facts
 from keras_bert.training.run_folder import RunFolder, exclusive_training
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
 from keras_bert.training.strategies import check_batch_size
@@ -67,6 +68,7 @@ def train_language_model(
         **options.settings(),
     }
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
+    write_facts(folder.path, train_tokens=len(stream.tokens), updates=options.num_train_steps)
     compile_for_training(
         model,
         options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=True),

@@ -1,11 +1,13 @@
 """The pre-training run: from TFRecords to a model folder and `eval_results.txt`."""
 
+import dataclasses
 import functools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_bert.accelerate.backend import require_tensorflow
@@ -17,12 +19,15 @@ from keras_bert.records.datasets import naming_damaged_records, pretraining_data
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.best_model import BestModel, best_step, remove_best_weights
+from keras_bert.training.evaluations import Evaluations
+from keras_bert.training.extension import ends_of_run, extended_schedule, former_end_of, open_run_folder
 from keras_bert.training.objectives import DEFAULT_OBJECTIVE, pretrainer_class
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_options import PretrainingRunOptions
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
+from keras_bert.training.run_card import write_facts
 from keras_bert.training.run_folder import RunFolder, exclusive_training
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
 from keras_bert.training.strategies import any_worker
@@ -68,7 +73,9 @@ def train_pretrainer(
     require_tensorflow("Pre-training")
     options = options or PretrainingRunOptions()
     phases = options.phases(train_files)
+    ends = ends_of_run(output_dir, sum(phase.num_train_steps for phase in phases), options.extend_to)
     schedule = _schedule(phases, options.optimizer)
+    schedule = extended_schedule(schedule, options.optimizer, phases[-1].learning_rate, ends)
     keras.utils.set_random_seed(options.seed)
     model_class = pretrainer_class(options.objective)
     model = start.make(model_class, **options.model_arguments)
@@ -78,7 +85,10 @@ def train_pretrainer(
     # Each dataset is made once now, so that errors of the second phase appear before the first phase.
     datasets = [make_dataset() for make_dataset in make_datasets]
     settings = _settings(model, start, options, phases, datasets)
-    folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
+    folder = open_run_folder(output_dir, settings, options.keep_checkpoint_max, ends)
+    # In an extension the records of the last phase go on.
+    longer = phases[-1].num_train_steps + ends[-1] - ends[0]
+    phases[-1] = dataclasses.replace(phases[-1], num_train_steps=longer)
     if options.keep_best and any_worker(os.path.isdir(folder.model_path)):
         return _finished_model(folder, model_class)
     # XLA is possible, since all batches of a phase have one shape. The choice depends on the length of the whole run,
@@ -94,7 +104,7 @@ def train_pretrainer(
         gradient_checkpointing=options.gradient_checkpointing,
         **memory,
     )
-    best = _train(trained, model, phases, make_datasets, folder, options)
+    best = _train(trained, model, phases, make_datasets, folder, options, former_end=former_end_of(ends))
     _save_trained(trained, model, folder, best)
     return model
 
@@ -112,8 +122,18 @@ def _save_trained(trained, model: TaskModel, folder: RunFolder, best: BestModel 
         best.restore()
     else:
         take_averages(trained)
+    write_facts(folder.path, train_records=_num_records(folder), updates=folder.latest_step())
     folder.save_model(model)
     remove_best_weights(folder)
+
+
+def _num_records(folder: RunFolder) -> int:
+    """Returns the number of records of all phases, from their indexes."""
+    counts = 0
+    for path in filter(os.path.isfile, map(folder.file, _INDEX_FILES)):
+        with np.load(path) as index:
+            counts += int(index["counts"].sum())
+    return counts
 
 
 def _settings(
@@ -134,26 +154,28 @@ def _settings(
     return settings
 
 
-def _best_model_maker(trained, model: TaskModel, folder: RunFolder, options: PretrainingRunOptions):
-    """Returns a function that takes the last step of a phase and returns the `BestModel` for this phase."""
-    dataset = options.keep_best.dataset(model)
+def _evaluations_maker(trained, model: TaskModel, folder: RunFolder, options: PretrainingRunOptions, former_end: int):
+    """Returns a function that takes the last step of a phase and returns the `Evaluations` for this phase, or None."""
+    evaluation = options.keep_best or options.evaluation
+    if not evaluation:
+        return lambda end: None
+    dataset = evaluation.dataset(model)
     if trained is not model:
         model.compile(optimizer=None)  # for its evaluation
+    evaluate = functools.partial(evaluation.results, model, dataset)
+    when = {
+        "evaluate_steps": options.steps_between_evaluations,
+        "with_weights": functools.partial(averaged_weights, trained),
+    }
 
-    def make_best_model(end: int) -> BestModel:
-        return BestModel(
-            folder,
-            folder.restore_checkpoint(trained),  # the newest checkpoint may be damaged
-            end,
-            model,
-            functools.partial(options.keep_best.results, model, dataset),
-            _MAIN_SCORE,
-            less_is_better=True,
-            evaluate_steps=options.steps_between_evaluations,
-            with_weights=functools.partial(averaged_weights, trained),
-        )
+    def make(end: int) -> Evaluations:
+        start = folder.restore_checkpoint(trained)  # the newest checkpoint may be damaged
+        if not options.keep_best:
+            return Evaluations(folder, start, end, evaluate, _MAIN_SCORE, **when)
+        when_best = {"less_is_better": True, "after_step": former_end, **when}
+        return BestModel(folder, start, end, model, evaluate, _MAIN_SCORE, **when_best)
 
-    return make_best_model
+    return make
 
 
 def _schedule(phases: Sequence[PretrainingPhase], optimizer: OptimizerChoice):
@@ -191,25 +213,28 @@ def _train(
     make_datasets: Sequence[Callable],
     folder: RunFolder,
     options: PretrainingRunOptions,
+    *,
+    former_end: int,
 ) -> BestModel | None:
     """Trains a compiled model in one phase after the other, from the newest checkpoint of any phase.
 
     Args:
         trained: the model, or its `Distiller`.
         model: the model.
+        former_end: the step at which the run had finished before it was extended, or 0.
 
     Returns:
         The callback that has kept the best weights, or None without `keep_best`.
     """
-    make_best_model = _best_model_maker(trained, model, folder, options) if options.keep_best else None
-    end, best = 0, None
+    make_evaluations = _evaluations_maker(trained, model, folder, options, former_end)
+    end, evaluations = 0, None
     for number, (phase, make_dataset) in enumerate(zip(phases, make_datasets, strict=True), start=1):
         start, end = end, end + phase.num_train_steps
         if number > 1:
             print(f"phase {number}: steps {start} to {end}")
             # Shapes differ, so the step is traced again, as in a process that starts in this phase.
             trained.make_train_function(force=True)
-        best = make_best_model(end) if make_best_model else None
+        evaluations = make_evaluations(end)
         with naming_damaged_records(phase.train_files, model.config):
             resumable_fit(
                 trained,
@@ -221,9 +246,9 @@ def _train(
                 track=options.track,
                 stuck_input_seconds=options.stuck_input_seconds,
                 source=f"the records {phase.train_files}",
-                **({"first_callbacks": [best]} if best else {}),
+                evaluations=evaluations,
             )
-    return best
+    return evaluations if isinstance(evaluations, BestModel) else None
 
 
 def _dataset_at(make_dataset: Callable, index_path: str, start: int, step: int) -> tf.data.Dataset:

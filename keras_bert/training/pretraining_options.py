@@ -25,7 +25,8 @@ class PretrainingRunOptions(RunOptions):
         model_arguments: constructor arguments of the objective's pre-trainer besides the config.
         second_phase: a second phase with records of another length. Weights and moments are kept. In the paper, nine
             tenths of the updates have short sequences and one tenth long ones.
-        keep_best: records to evaluate on while training. The model with the lowest loss is kept instead of the last.
+        evaluation: records to evaluate on while training.
+        keep_best: the same, and the model with the lowest loss is kept instead of the last.
         distillation: a teacher with the same vocabulary, and what it teaches.
 
     Raises:
@@ -40,7 +41,12 @@ class PretrainingRunOptions(RunOptions):
     )
     num_train_steps: int = option(100_000, "The number of updates.")
     num_warmup_steps: int = option(10_000, "The number of updates in which the learning rate rises.")
-    eval_steps: int = option(0, "Updates between the evaluations of keep_best (default: save_checkpoints_steps).")
+    extend_to: int | None = option(
+        None,
+        "Go on with the finished run in output_dir up to this update. The rest of the command stays the same.",
+        lower_bound=1,
+    )
+    eval_steps: int = option(0, "Updates between the evaluations while training (default: save_checkpoints_steps).")
     objective: str = option(
         DEFAULT_OBJECTIVE,
         "What is learnt: masked tokens and, if the records have them, next sentences (masked_lm), also the tokens "
@@ -58,6 +64,7 @@ class PretrainingRunOptions(RunOptions):
     masking: Mapping[str, object] | None = None
     model_arguments: Mapping[str, object] = dataclasses.field(default_factory=dict)
     second_phase: PretrainingPhase | None = None
+    evaluation: "PretrainingEvaluation | None" = None
     keep_best: "PretrainingEvaluation | None" = None
     distillation: Distillation | None = None
 

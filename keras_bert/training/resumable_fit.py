@@ -1,6 +1,7 @@
 """`model.fit` that continues an interrupted run."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Sequence
 
 import keras
@@ -17,8 +18,10 @@ from keras_bert.training.checkpointing import (
     StopAfterSigterm,
     print_sigterm,
 )
+from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.input_probe import InputProbe
+from keras_bert.training.learning_curves import draw_learning_curves
 from keras_bert.training.non_finite import StopWhenNotFinite
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.strategies import is_chief
@@ -40,6 +43,7 @@ def resumable_fit(
     track: Sequence[str] = (),
     source: str = "the examples",
     stuck_input_seconds: float = 300.0,
+    evaluations: Evaluations | None = None,
     first_callbacks=(),
     extra_callbacks=(),
 ) -> None:
@@ -55,7 +59,8 @@ def resumable_fit(
         track: names of `TRACKERS` that get the training metrics too.
         source: the origin of the batches, for the report about a missing batch.
         stuck_input_seconds: the wait for a batch, in seconds, after which it is reported on standard error.
-        first_callbacks: Keras callbacks that are called before the checkpoint of a step is saved.
+        evaluations: evaluates the model while it trains, before the checkpoint of a step is saved.
+        first_callbacks: further Keras callbacks that are called before the checkpoint of a step is saved.
         extra_callbacks: Keras callbacks that are called after it.
 
     Raises:
@@ -76,6 +81,8 @@ def resumable_fit(
     probe = InputProbe(source, stuck_input_seconds) if model.distribute_strategy.num_replicas_in_sync == 1 else None
     steps = (start_step, num_train_steps)
     trackers = [TRACKERS[name](folder.path, folder.settings) for name in track] if is_chief() else []
+    if evaluations:
+        evaluations.trackers = trackers
     log = _training_log(model, folder, steps, batch_size, trackers, probe)
     listener = _sigterm_listener(model, folder, log, probe)
     callbacks = [
@@ -84,6 +91,7 @@ def resumable_fit(
         StopWhenNotFinite(folder, *steps, make_dataset),
         *([ProgressLine(*steps, batch_size, log)] if is_chief() else []),
         log,
+        *([evaluations] if evaluations else []),
         *first_callbacks,
         SaveCheckpoints(folder, *steps, save_checkpoints_steps),
         StopAfterSigterm(folder, *steps, listener),
@@ -95,6 +103,11 @@ def resumable_fit(
         for tracker in trackers:
             stack.callback(tracker.close)
         _fit_until_stopped(model, remaining, callbacks, folder, listener, probe)
+    if is_chief():
+        try:
+            draw_learning_curves(folder.file("learning_curves.png"), {"": folder.path})
+        except (InputError, OSError) as error:
+            print(f"The learning curves are not drawn. {error}", file=sys.stderr)
 
 
 def _fit_until_stopped(model, batches, callbacks, folder: RunFolder, listener, probe: InputProbe | None) -> None:

@@ -26,6 +26,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.json_files import read_json_object
 from keras_bert.program.printing import recordable
+from keras_bert.training.run_card import write_training_section
 from keras_bert.training.run_options import KEEP_CHECKPOINT_MAX
 from keras_bert.training.strategies import (
     any_worker,
@@ -35,9 +36,12 @@ from keras_bert.training.strategies import (
     wait_for_all,
     worker_suffix,
 )
+from keras_bert.training.trackers import track_results
 
-_SETTINGS_FILE = "run.json"
+SETTINGS_FILE = "run.json"
 _LOCK_FILE = ".lock"
+EVALUATIONS_FILE = "evaluations.jsonl"
+EXTENDED_TO = "extended_to"  # the setting that may grow: the later ends of a run that is extended
 _CHECKPOINT = re.compile(r"step-(\d+)")
 # NumPy's file format cannot name the dtypes of ml_dtypes. Such arrays are stored as unsigned integers of the same size,
 # and the name of the dtype in an additional entry with this name.
@@ -49,8 +53,10 @@ class RunFolder:
     """Reads and writes the `output_dir` of a training run.
 
         run.json              the settings that started the run
+        facts.json            the command and the sizes of the data, for the model card
         checkpoints/step-N/   weights, optimiser, step, random state, metrics: a resumed run continues from here
         history.jsonl         one line per logged step
+        evaluations.jsonl     one line per evaluation while training; learning_curves.png shows both files
         record_index.npz      pre-training: the number of records in each file, and where they begin
         batch_of_step_N.npz   the batch of a loss that was not a number
         model/                the model folder, when training is done
@@ -93,7 +99,7 @@ class RunFolder:
             wait_for_all()
 
     def _check_and_write(self, settings: Mapping | None) -> None:
-        settings_path = os.path.join(self.path, _SETTINGS_FILE)
+        settings_path = os.path.join(self.path, SETTINGS_FILE)
         if not os.path.isfile(settings_path):
             if settings is not None or not os.path.isdir(self.path):
                 self._check_is_free()
@@ -194,19 +200,28 @@ class RunFolder:
             # All workers save the model, because some values can only be read by all together. One keeps the result.
             with contextlib.nullcontext() if is_chief() else tempfile.TemporaryDirectory() as elsewhere:
                 model.save_pretrained(os.path.join(elsewhere, "model") if elsewhere else self.model_path)
+        if is_chief():
+            self._complete_card()
         wait_for_all()
 
     def replace_model(self, model) -> None:
         """Writes the model folder, in place of the one that may exist."""
         with (replacement_folder if os.path.isdir(self.model_path) else atomic_folder)(self.model_path) as new:
             model.save_pretrained(new)
+        self._complete_card()
+
+    def _complete_card(self) -> None:
+        scores = self.read_results("test_results.txt") | self.read_results()
+        write_training_section(self.path, self.model_path, scores)
 
     def write_results(self, results: Mapping[str, object], name: str = "eval_results.txt") -> str:
-        """Writes sorted lines `key = value`, as Google's scripts do, and returns the text."""
+        """Writes sorted lines `key = value`, as Google's scripts do, and returns the text. Trackers get the numbers."""
         text = "".join(f"{key} = {results[key]}\n" for key in sorted(results))
         if is_chief():
             with atomic_file(self.file(name)) as file:
                 file.write(text.encode("utf-8"))
+            track_results(self.path, self.read_results(name), self.latest_step())
+            self._complete_card()
         return text
 
     def read_results(self, name: str = "eval_results.txt") -> dict[str, float]:
@@ -223,7 +238,7 @@ class RunFolder:
         elif set(os.listdir(self.path)) - {_LOCK_FILE}:
             raise InputError(
                 f"The output folder {self.path} is not empty and holds no run to continue (it has no "
-                f"{_SETTINGS_FILE}). Remove it or give another name."
+                f"{SETTINGS_FILE}). Remove it or give another name."
             )
 
     def _set_aside(self, step: int, error: Exception) -> None:
@@ -373,12 +388,13 @@ def _read_settings(path: str) -> dict:
 def _check_same_settings(path: str, old: dict, new: dict) -> None:
     differences = [
         f"{name} was {old.get(name)!r} and is now {new.get(name)!r}"
-        for name in sorted(set(old) | set(new))
+        for name in sorted((set(old) | set(new)) - {EXTENDED_TO})
         if old.get(name) != new.get(name)
     ]
     if differences:
+        is_longer = new.get("run") == "pretraining" and old.get("num_train_steps") != new.get("num_train_steps")
         raise InputError(
             f"The output folder {path} holds a run with other settings: {'; '.join(differences)}. Give the same "
             "settings to go on with it, another output_dir to start anew, or its model folder as init_checkpoint to "
-            "train on from it."
+            "train on from it." + (" A finished run is made longer by --extend_to." if is_longer else "")
         )

@@ -4,6 +4,7 @@ import abc
 import importlib
 import os
 import secrets
+import sys
 from collections.abc import Mapping, Sequence
 
 from keras_bert.program.atomic_output import atomic_file
@@ -150,6 +151,33 @@ TRACKERS: dict[str, type[Tracker]] = {
     "mlflow": _MLflow,
     "trackio": _Trackio,
 }
+
+
+def evaluation_names(scores: Mapping[str, float]) -> dict[str, float]:
+    """Returns scores under the names by which trackers tell them from the numbers of the training.
+
+    >>> evaluation_names({"loss": 0.5, "test_accuracy": 0.9})
+    {'eval_loss': 0.5, 'test_accuracy': 0.9}
+    """
+    return {name if name.startswith(("eval_", "test_")) else f"eval_{name}": scores[name] for name in scores}
+
+
+def track_results(folder: str, results: Mapping[str, float], step: int) -> None:
+    """Sends the scores of a finished run to the trackers that the run has used; a missing package is reported."""
+    for name, kind in TRACKERS.items():
+        if not any(os.path.exists(os.path.join(folder, place)) for place in (f"{name}_run.txt", name)):
+            continue
+        try:
+            tracker = kind(folder)
+        except InputError as error:
+            print(f"The scores are not sent to {name}. {error}", file=sys.stderr)
+            continue
+        try:
+            tracker.write(
+                evaluation_names({score: results[score] for score in results if score != "global_step"}), step
+            )
+        finally:
+            tracker.close()
 
 
 def check_trackers(names: Sequence[str]) -> None:

@@ -82,12 +82,12 @@ def test_only_lines_of_the_log_below_the_level_are_hidden(level, shown, monkeypa
     if level:
         monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", level)
     loader = Loader()
-    quiet_tensorflow._QuietLoader(loader, ()).exec_module(None)
+    quiet_tensorflow._QuietLoader(loader, False).exec_module(None)
     lines = loader.lines.splitlines(keepends=True)
     assert capfd.readouterr().err == "".join(lines[number] for number in shown)
     loader.fails = True
     with pytest.raises(ImportError):
-        quiet_tensorflow._QuietLoader(loader, ()).exec_module(None)
+        quiet_tensorflow._QuietLoader(loader, False).exec_module(None)
     assert capfd.readouterr().err == loader.lines
 
 

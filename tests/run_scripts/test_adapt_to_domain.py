@@ -1,5 +1,6 @@
 """A model is adapted to a domain: held-out documents, new tokens, training, and the report."""
 
+import dataclasses
 import json
 import shutil
 import signal
@@ -29,6 +30,7 @@ VOCABULARY = tiny.vocabulary(
     "the of holds nano gas . ,", *tiny.pieces(), "##tube", *"0123456789", *(f"##{digit}" for digit in range(10))
 )
 CONFIG = tiny.config(VOCABULARY, dropout=0.0, max_position_embeddings=32, initializer_range=0.1)
+WORDS = ("all_words", "words_with_new_tokens", "other_words")
 SHORT = {"num_new_tokens": 3, "train_batch_size": 8}
 
 
@@ -141,6 +143,14 @@ def test_the_command_adapts_reports_and_continues(text, model, tmp_path, run_her
     assert report["all_words"]["num_words"] > 10
     assert report["all_words"]["after"] > report["all_words"]["before"] + 0.2
     assert report["words_with_new_tokens"]["after"] > 0.3
+    before, after = report["loss"]
+    assert after < before
+    assert f"  loss of a word      {before:.4f} before, {after:.4f} after\n" in text_report
+    assert "worse" not in text_report
+    assert f"| loss\\_of\\_a\\_masked\\_word | {after:.4f} |" in (tmp_path / "out/model/README.md").read_text()
+    found = command.Adaptation(**{**report, **{name: command.GuessedWords(1, 0.5, 0.5) for name in WORDS}})
+    assert "worse than the one it started from" in str(dataclasses.replace(found, loss=(after, before)))
+    assert dataclasses.replace(found, loss=(after, float("nan"))).is_worse
     classifier = SequenceClassifier.from_pretrained(tmp_path / "out" / "model", labels=["no", "yes"])
     assert "nanotube" in classifier.vocabulary.tokens
     code, output = run_here(command, *flags[:-1], "--held_out_share=0.3")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -24,10 +25,11 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, run_here, e
     arguments = [f"--data_dir={folder}", f"--output_dir={output}", *from_scratch(folder), *all_parts]
     code, printed = run_here(run_classifier, *arguments)
     assert code == 0, printed.err
-    assert sorted(os.listdir(output)) == [
+    assert sorted({*os.listdir(output)} - {"learning_curves.png"}) == [
         "checkpoints",
         "eval_report",
         "eval_results.txt",
+        "facts.json",
         "history.jsonl",
         "model",
         "run.json",
@@ -39,6 +41,11 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, run_here, e
     assert "always answering 'yes' would have 0.6667" in printed.out
     assert np.loadtxt(output / "test_results.tsv").shape == (18, 2)
     assert SequenceClassifier.from_pretrained(output / "model").labels == ("no", "yes")
+    card = (output / "model" / "README.md").read_text()
+    assert f"```sh\nrun_classifier --data_dir={folder} --output_dir" in card
+    assert "| train examples | 18 |" in card
+    assert re.search(r"\| eval\\_accuracy \| 0\.\d{4} \|", card)
+    assert "* scores on held-out data" not in card
 
 
 def test_thresholds_are_chosen_kept_and_replaced_by_a_flag(folder, run_here, eagerly):

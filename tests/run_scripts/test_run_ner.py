@@ -50,7 +50,8 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
     )
     assert result.returncode == 0, result.stderr
     assert "train.conll: the tags are IOB1 and were converted to BIO." in result.stderr
-    files = ["checkpoints", "eval_report", "eval_results.txt", "history.jsonl", "model", "run.json"]
+    files = ["checkpoints", "eval_report", "eval_results.txt", "facts.json", "history.jsonl"]
+    files += ["learning_curves.png", "model", "run.json"]
     assert sorted(os.listdir(output)) == [*files, "test_predictions.conll", "test_results.txt"]
     names = [line.split(" = ")[0] for line in (output / "eval_results.txt").read_text().splitlines()]
     scores = ["accuracy", "f1", "loss", "macro_f1", "precision", "recall"]

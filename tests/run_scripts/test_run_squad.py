@@ -66,7 +66,16 @@ def test_squad_2_is_trained_answered_scored_and_tuned(tmp_path, start):
     arguments += ["--train_batch_size=7", "--num_train_epochs=60", "--learning_rate=4e-3", "--doc_stride=16"]
     result = run(*arguments, "--tune_null_threshold")
     assert result.returncode == 0, result.stderr
-    files = ["checkpoints", "errors.tsv", "eval_results.txt", "history.jsonl", "model", "nbest_predictions.json"]
+    files = [
+        "checkpoints",
+        "errors.tsv",
+        "eval_results.txt",
+        "facts.json",
+        "history.jsonl",
+        "learning_curves.png",
+        "model",
+    ]
+    files += ["nbest_predictions.json"]
     files += ["null_odds.json", "predictions.json", "reliability.png", "reliability.txt", "run.json"]
     assert sorted(os.listdir(output)) == files
 

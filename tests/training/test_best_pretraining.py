@@ -1,5 +1,7 @@
 """Keeping the best model does not change pre-training, and a run that is killed and resumed keeps the same model."""
 
+import json
+
 import pytest
 from pretraining_runs import pretrain
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
@@ -92,3 +94,22 @@ def test_other_records_to_evaluate_on_are_another_run(whole, records):
         pretrain(
             whole, records[0], **RUN, keep_best=PretrainingEvaluation(records[0], eval_batch_size=24), eval_steps=3
         )
+
+
+def test_evaluating_without_keeping_the_best_changes_nothing_and_trackers_get_the_scores(records, tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    path = tmp_path / "run"
+    evaluation = PretrainingEvaluation(records[1], eval_batch_size=24)
+    pretrain(path, records[0], **RUN, evaluation=evaluation, track=("tensorboard",))
+    lines = evaluations(path)
+    assert [line["step"] for line in lines] == [4, 8, 12]
+    assert "keep_best" not in json.loads((path / "run.json").read_text())
+    results = evaluate_pretrainer(path, records[1], eval_batch_size=24)
+    assert results["loss"] == pytest.approx(lines[-1]["loss"], abs=1e-6)
+    events = accumulator.EventAccumulator(str(path / "tensorboard"), size_guidance={"tensors": 0})
+    events.Reload()
+    # The last number is that of `evaluate_pretrainer`.
+    assert [event.step for event in events.Tensors("eval_masked_lm_loss")] == [4, 8, 12, 12]
+    card = (path / "model" / "README.md").read_text()
+    assert "| train records | 64 |" in card
+    assert f"| masked\\_lm\\_loss | {results['masked_lm_loss']:.4f} |" in card

@@ -81,8 +81,8 @@ def train_until_killed(monkeypatch, at_step, *arguments, **keywords):
 
 
 def test_a_run_writes_what_it_promises(finished):
-    names = ["checkpoints", "history.jsonl", "model", "record_index.npz", "run.json"]
-    assert sorted(path.name for path in finished.iterdir()) == names
+    names = {"checkpoints", "facts.json", "history.jsonl", "model", "record_index.npz", "run.json"}
+    assert {path.name for path in finished.iterdir()} - {"learning_curves.png"} == names
     assert sorted(path.name for path in (finished / "checkpoints").iterdir()) == ["step-00000008", "step-00000012"]
     history = read_history(finished / "history.jsonl")
     assert [line["step"] for line in history] == list(range(1, 13))
@@ -328,7 +328,7 @@ def test_the_commands_masking_flags_are_for_records_without_masks(records, tmp_p
     [
         (["--do_eval"], "No file matches none.tfrecord"),
         ([], "Nothing to do. Give --do_train, --do_eval or both."),
-        (["--do_train", "--keep_best"], "--keep_best needs records that the model is not trained on"),
+        (["--do_train", "--keep_best"], "--keep_best and --eval_steps need records that the model is not trained on"),
     ],
 )
 def test_the_command_says_what_is_wrong_in_one_line(flags, message, tmp_path, run_here):

@@ -115,8 +115,8 @@ def _have_letters(text: str) -> np.ndarray:
     return np.array([any(map(str.isalnum, text[start:end])) for start, end in word_spans(text)], bool)
 
 
-def right_words(model, rows: Sequence[WordsInRow], batch_size: int = 32) -> np.ndarray:
-    """Masks all pieces of the words of each row, and returns which words the model guesses right: bool (words,).
+def guessed_words(model, rows: Sequence[WordsInRow], batch_size: int = 32) -> tuple[np.ndarray, np.ndarray]:
+    """Masks all pieces of the words of each row, and returns how well the model guesses the words.
 
     A word is right if the likeliest token is right at each of its pieces. So each word counts once for every model,
     whatever its vocabulary. One clue remains: the number of masks tells the number of pieces.
@@ -125,6 +125,10 @@ def right_words(model, rows: Sequence[WordsInRow], batch_size: int = 32) -> np.n
         model: a `MaskedLM` or `BertPretrainer` with a vocabulary.
         rows: the result of `choose_words` for the model's tokenizer.
         batch_size: rows computed at once.
+
+    Returns:
+        Which words are right, bool (words,), and the loss of each, float32 (words,): -log p of its pieces, added up, in
+        nats.
 
     Raises:
         InputError: the model has no masked-LM head or no vocabulary.
@@ -138,10 +142,16 @@ def right_words(model, rows: Sequence[WordsInRow], batch_size: int = 32) -> np.n
         masked.append(ids)
         positions.append(columns)
 
-    def are_right(number: int, scores: np.ndarray) -> np.ndarray:
+    def guesses(number: int, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         row = rows[number]
-        hits = scores.argmax(axis=1) == row.ids[positions[number]]
+        pieces = row.ids[positions[number]]
         lengths = [last - first for first, last in row.words]
-        return np.logical_and.reduceat(hits, np.cumsum([0, *lengths[:-1]]))
+        starts = np.cumsum([0, *lengths[:-1]])
+        log_probabilities = scores[np.arange(len(pieces)), pieces]
+        is_right = np.logical_and.reduceat(scores.argmax(axis=1) == pieces, starts)
+        return is_right, -np.add.reduceat(log_probabilities, starts)
 
-    return np.concatenate([np.zeros(0, bool), *score_masks(model, masked, positions, are_right, batch_size)])
+    found = score_masks(model, masked, positions, guesses, batch_size)
+    empty = (np.zeros(0, bool), np.zeros(0, np.float32))
+    is_right, losses = zip(empty, *found, strict=True)
+    return np.concatenate(is_right), np.concatenate(losses)

@@ -8,7 +8,7 @@ import tiny
 from scripted_masked_lm import ScriptedMaskedLM
 from tiny_families import byte_pairs, sentence_pieces
 
-from keras_bert.tasks.masked_lm.masked_words import WordsInRow, choose_words, right_words
+from keras_bert.tasks.masked_lm.masked_words import WordsInRow, choose_words, guessed_words
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
@@ -100,7 +100,9 @@ def test_a_word_is_right_if_all_of_its_pieces_are_guessed():
         row("nano", "##tube", "##s", "gas", "the", words=[(1, 4), (4, 5), (5, 6)]),
         row("nano", "##tube", "##e", "gas", words=[(1, 4)]),
     ]
-    assert right_words(model, rows).tolist() == [True, True, False, False]
+    is_right, losses = guessed_words(model, rows)
+    assert is_right.tolist() == [True, True, False, False]
+    assert (losses[:2] < losses[2:].min()).all()
     assert ["[CLS]", *["[MASK]"] * 5, "[SEP]"] in seen
     assert ["[CLS]", *["[MASK]"] * 3, "gas", "[SEP]"] in seen
     assert rows[0].ids[1] == ids["nano"], "the rows are not changed"

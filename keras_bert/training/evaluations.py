@@ -1,0 +1,95 @@
+"""Evaluates a model while it trains, and sends the scores to the run's log and trackers."""
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from keras_bert.program.atomic_output import atomic_file, explain_write_errors
+from keras_bert.program.errors import InputError
+from keras_bert.training.callbacks import StepCallback, read_history
+from keras_bert.training.run_folder import EVALUATIONS_FILE, RunFolder
+from keras_bert.training.strategies import call_in_chief, is_chief
+from keras_bert.training.trackers import Tracker, evaluation_names
+
+
+class Evaluations(StepCallback):
+    """Evaluates a model at regular intervals and after the last update.
+
+    `evaluations.jsonl` gets one line per evaluation: the step and the scores. Trackers get the same numbers. A resumed
+    run removes the lines of steps after its checkpoint, because these evaluations are repeated. If several processes
+    train, all call this and one writes.
+
+    Args:
+        folder: the folder of the run.
+        start_step, num_train_steps: as in `StepCallback`.
+        evaluate: returns the scores of the model with its current weights; equal in all processes.
+        main_score: name of the score that is shown.
+        evaluate_steps: number of updates between two evaluations.
+        with_weights: returns a context in which the model has the weights to evaluate; by default its current ones.
+
+    Attributes:
+        trackers: further places for the scores.
+
+    Raises:
+        InputError: `evaluate_steps` is below 1.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        start_step: int,
+        num_train_steps: int,
+        evaluate: Callable[[], Mapping[str, float]],
+        main_score: str,
+        *,
+        evaluate_steps: int,
+        with_weights: Callable[[], AbstractContextManager] = contextlib.nullcontext,
+    ):
+        super().__init__(start_step, num_train_steps)
+        if evaluate_steps < 1:
+            raise InputError(f"The updates between evaluations must be 1 or more. Received: {evaluate_steps}")
+        self.trackers: Sequence[Tracker] = ()
+        self._evaluate = evaluate
+        self._main_score = main_score
+        self._evaluate_steps = evaluate_steps
+        self._with_weights = with_weights
+        self._path = folder.file(EVALUATIONS_FILE)
+        self.evaluations = call_in_chief(self._earlier_evaluations)
+
+    def _earlier_evaluations(self) -> list[dict]:
+        lines = [line for line in read_history(self._path) if line["step"] <= self.step]
+        with atomic_file(self._path) as file:
+            file.writelines((json.dumps(line) + "\n").encode("utf-8") for line in lines)
+        return lines
+
+    def on_steps(self, previous, logs):
+        if not self._is_due(previous, self._evaluate_steps):
+            return
+        with self._with_weights():
+            self._evaluate_and_record()
+
+    def _evaluate_and_record(self) -> None:
+        scores = self._evaluate()
+        if self._main_score not in scores:
+            raise InputError(f"There is no score {self._main_score!r}. Use one of: {', '.join(scores)}.")
+        # Undefined scores are left out, because JSON has no NaN.
+        finite = {name: float(value) for name, value in scores.items() if math.isfinite(value)}
+        self.evaluations.append({"step": self.step, **finite})
+        if not is_chief():
+            return
+        self.before_recording()
+        with explain_write_errors(self._path), open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(self.evaluations[-1]) + "\n")
+        for tracker in self.trackers:
+            tracker.write(evaluation_names(finite), self.step)
+        print(f"step {self.step:,}: {self._main_score} {scores[self._main_score]:.4f}{self.verdict()}", file=sys.stderr)
+
+    def before_recording(self) -> None:
+        """Called in the process that writes, before the line of the newest evaluation is written."""
+
+    def verdict(self) -> str:
+        """Returns the end of the line that is shown for the newest evaluation."""
+        return ""

@@ -1,0 +1,61 @@
+"""Draws the losses and scores of training runs."""
+
+import os
+from collections.abc import Mapping
+
+from keras_bert.tasks.report_files import BLUE, GREY, ORANGE, draw
+from keras_bert.training.callbacks import read_history
+from keras_bert.training.run_folder import EVALUATIONS_FILE
+
+_LOSS = "loss"
+_PURPLE = "#7a4fa3"
+
+
+def curves_of_run(folder: str | os.PathLike) -> dict[str, list[tuple[int, float]]]:
+    """Returns name of a number -> its (step, value) in a run.
+
+    The names are `loss`, of the training, and `eval_...` of the evaluations while training.
+    """
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for file, prefix in (("history.jsonl", ""), (EVALUATIONS_FILE, "eval_")):
+        for line in read_history(os.path.join(folder, file)):
+            for name, value in line.items():
+                if name == _LOSS or prefix and name != "step":
+                    curves.setdefault(prefix + name, []).append((line["step"], value))
+    return curves
+
+
+def draw_learning_curves(path: str | os.PathLike, runs: Mapping[str, str | os.PathLike]) -> bool:
+    """Draws the losses of runs on the left axis, and their first other score on the right one.
+
+    Args:
+        path: the PNG file.
+        runs: name of a run -> its folder.
+
+    Returns:
+        Whether there was something to draw and matplotlib to do so.
+    """
+    found = {name: curves_of_run(folder) for name, folder in runs.items()}
+    if not any(found.values()):
+        return False
+
+    def on(axis):
+        right = None
+        for (run, curves), color in zip(found.items(), (BLUE, ORANGE, _PURPLE, GREY), strict=False):
+            score = next((name for name in curves if not name.endswith(_LOSS)), None)
+            for name, style in ((_LOSS, "-"), (f"eval_{_LOSS}", "--"), (score, ":")):
+                if name not in curves:
+                    continue
+                place = axis
+                if name == score:
+                    right = place = right or axis.twinx()
+                    right.set_ylabel(score)
+                steps, values = zip(*curves[name], strict=True)
+                marker = "" if name == _LOSS else "."
+                place.plot(steps, values, style, color=color, marker=marker, label=f"{run} {name}".strip())
+        axis.set_xlabel("step")
+        axis.set_ylabel("loss")
+        axis.grid(alpha=0.3)
+        axis.figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
+
+    return draw(path, (7.0, 4.0), on)
