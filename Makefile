@@ -54,6 +54,9 @@ $(VENV)/installed: setup.py pyproject.toml constraints.txt
 quickstart: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash run_scripts/quickstart.sh $(OUTPUT) $(INPUT)
 
+# Every process of a test would compile the package anew without its compiled files.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Three processes on two cores, because many tests wait: for a server, a signal or another process.
 PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 

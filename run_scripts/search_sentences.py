@@ -5,10 +5,15 @@ there, but no file twice. Without --input_file, the index in --index_dir is aske
 and takes no other.
 From 50,000 texts on, search is approximate and needs the extra `search`; --exact compares all texts.
 
+With --text_column, --input_file is a table: .jsonl, .tsv, .csv, .parquet. Its ids and its columns of metadata are kept.
+--update gives the texts with these ids those of --input_file, and --delete removes texts by their ids.
+
 Example:
   python -m run_scripts.search_sentences --init_checkpoint=minilm --input_file=texts.txt --index_dir=index
   python -m run_scripts.search_sentences --init_checkpoint=minilm --input_file=more.txt --index_dir=index --append
   python -m run_scripts.search_sentences --init_checkpoint=minilm --index_dir=index --query='a kitten on a rug'
+  python -m run_scripts.search_sentences --init_checkpoint=minilm --input_file=products.jsonl --text_column=text \
+    --id_column=sku --metadata_columns=language,year --index_dir=products --query='warm socks' --where=language=en
 """
 
 from absl import flags
@@ -22,10 +27,25 @@ def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
     flags.DEFINE_string("input_file", None, "Texts to search, one per line; empty lines are skipped.")
     flags.DEFINE_string("index_dir", None, "The folder of the index: to write with --input_file, to read without.")
+    flags.DEFINE_string("text_column", None, "The column of the texts, where --input_file is a table.")
+    flags.DEFINE_string("id_column", None, "The column of their ids.")
+    flags.DEFINE_list("metadata_columns", [], "Columns that --where can name: strings, or in JSON Lines numbers too.")
+    flags.DEFINE_bool("has_header", True, "Whether the first line of a .tsv or .csv file has the names of the columns.")
+    flags.DEFINE_enum(
+        "precision",
+        None,
+        ["float32", "int8", "binary"],
+        "How vectors are compared: int8 takes a quarter of the memory, binary a thirty-second. Default: float32.",
+    )
     flags.DEFINE_bool("append", False, "Adds the texts of --input_file to the index in --index_dir.")
+    flags.DEFINE_bool("update", False, "Replaces the texts in --index_dir that have the ids of --input_file.")
+    flags.DEFINE_multi_string("delete", [], "An id of a text that is removed; may be given several times.")
+    flags.DEFINE_string("delete_file", None, "Ids of texts that are removed, one a line.")
     flags.DEFINE_bool("exact", False, "Compares all texts, and keeps no graph in an index that is written.")
     flags.DEFINE_multi_string("query", [], "What to look for; may be given several times.")
     flags.DEFINE_string("query_file", None, "Queries, one a line.")
+    flags.DEFINE_multi_string("where", [], "column=value that a text must have; all of several must hold.")
+    flags.DEFINE_bool("hybrid", False, "Searches the words too, and fuses both rankings by their reciprocal ranks.")
     flags.DEFINE_integer("top_k", 5, "How many texts for each query.", lower_bound=1)
     define_reranker_flags(num_candidates=50)
     flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
@@ -45,56 +65,113 @@ def main():
 
     arguments = flags.FLAGS
     index_dir = arguments.index_dir
-    refuse_flags_without_effect(
-        arguments.input_file, "without --input_file: the index is read", "max_seq_length", "batch_size"
-    )
-    refuse_flags_without_effect(arguments.input_file and index_dir, "without --input_file and --index_dir", "append")
-    refuse_flags_without_effect(not arguments.append, "with --append: that of the index is used", "max_seq_length")
-    check_reranker_flags()
-    refuse_flags_without_effect(arguments.query or arguments.query_file, "without --query or --query_file", "top_k")
+    _refuse_flags_without_effect(arguments)
     queries = [*arguments.query, *(read_texts(arguments.query_file) if arguments.query_file else [])]
+    deleted = [*arguments.delete, *(read_texts(arguments.delete_file) if arguments.delete_file else [])]
     if not arguments.input_file and not index_dir:
         raise InputError("There is nothing to search in: give --input_file, or --index_dir of an index.")
-    if not queries and not (arguments.input_file and index_dir):
+    if not queries and not deleted and not (arguments.input_file and index_dir):
         raise InputError("There is nothing to look for: give --query or --query_file.")
-    texts = [text for text in read_texts(arguments.input_file) if text] if arguments.input_file else None
-    is_new = texts is not None and not arguments.append
+    texts, options = _read_input(arguments) if arguments.input_file else (None, {})
+    is_new = texts is not None and not arguments.append and not arguments.update
     if is_new and index_dir:
         check_output_folder(index_dir)
 
     from keras_bert.embeddings.vector_index import VectorIndex, check_replaceable_index
 
     index = None if is_new else VectorIndex.load(index_dir)
-    if arguments.append:
+    if index is not None and arguments.precision not in (None, index.precision):
+        raise InputError(
+            f"The index in {index_dir} has the precision {index.precision}. Received: "
+            f"--precision={arguments.precision}. Leave it out, or build the index again."
+        )
+    if arguments.append or arguments.update or deleted:
         check_replaceable_index(index_dir)
 
     from keras_bert.tasks.embedding.model import SentenceEncoder
 
     pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
     encoder = SentenceEncoder.from_pretrained(arguments.init_checkpoint, **pooling)
-    options = {"batch_size": arguments.batch_size, "exact": arguments.exact}
+    options["batch_size"] = arguments.batch_size
     if is_new:
-        index = VectorIndex.build(encoder, texts, max_seq_length=arguments.max_seq_length, **options)
-    elif arguments.append and index.has_added(texts):  # by this command, killed after it had saved the index
+        length, precision = arguments.max_seq_length, arguments.precision or "float32"
+        index = VectorIndex.build(
+            encoder, texts, max_seq_length=length, precision=precision, exact=arguments.exact, **options
+        )
+    elif arguments.append and index.has_added(texts, options.get("ids")):  # by this command, killed after it had saved
         print(f"{index_dir} has the texts of {arguments.input_file} already, so they are not added again.")
         texts = None
     elif arguments.append:
-        index.append(encoder, texts, **options)
-    if texts is not None and index_dir:
-        index.save(index_dir, replace=arguments.append)
+        index.append(encoder, texts, exact=arguments.exact, **options)
+    elif arguments.update:
+        index.update(encoder, options.pop("ids"), texts, **options)
+    if deleted:
+        index.delete(deleted)
+    if index_dir and (texts is not None or deleted):
+        index.save(index_dir, replace=not is_new)
         print(f"{index_dir}: {len(index):,} texts, vectors of {index.vectors.shape[1]} numbers")
-    if not queries:
-        return
+    if queries:
+        _print_found(index, encoder, queries, arguments)
+
+
+def _refuse_flags_without_effect(arguments) -> None:
+    has_input, has_table = arguments.input_file, arguments.text_column
+    refuse_flags_without_effect(
+        has_input, "without --input_file: the index is read", "max_seq_length", "batch_size", "text_column"
+    )
+    refuse_flags_without_effect(has_table, "without --text_column", "id_column", "metadata_columns", "has_header")
+    refuse_flags_without_effect(has_input and arguments.index_dir, "without --input_file and --index_dir", "append")
+    refuse_flags_without_effect(
+        arguments.id_column and arguments.index_dir, "without --id_column and --index_dir", "update"
+    )
+    refuse_flags_without_effect(not arguments.append, "with --append", "update", "delete", "delete_file")
+    refuse_flags_without_effect(not arguments.append, "with --append: that of the index is used", "max_seq_length")
+    refuse_flags_without_effect(not arguments.update, "with --update: that of the index is used", "max_seq_length")
+    refuse_flags_without_effect(arguments.index_dir, "without --index_dir", "delete", "delete_file")
+    check_reranker_flags()
+    refuse_flags_without_effect(
+        arguments.query or arguments.query_file, "without --query or --query_file", "top_k", "where", "hybrid"
+    )
+
+
+def _read_input(arguments) -> tuple[list[str], dict]:
+    """Returns the texts of the input file, and `ids` and `metadata` if there are columns of them."""
+    from data_prep.finetuning.complete_rows import complete_rows
+    from data_prep.finetuning.tables import read_rows
+    from keras_bert.embeddings.vector_files import read_texts
+
+    path, id_column, names = arguments.input_file, arguments.id_column, arguments.metadata_columns
+    if not arguments.text_column:
+        return [text for text in read_texts(path) if text], {}
+
+    def values(row):
+        one = row.label(id_column, "id") if id_column else None
+        return row.text(arguments.text_column), one, [row.value(name, "metadata") for name in names]
+
+    found = complete_rows(path, read_rows(path, has_header=arguments.has_header), values)
+    options = {"ids": [one for _, one, _ in found]} if id_column else {}
+    if names:
+        options["metadata"] = {name: [row[number] for _, _, row in found] for number, name in enumerate(names)}
+    return [text for text, _, _ in found], options
+
+
+def _print_found(index, encoder, queries: list[str], arguments) -> None:
+    import dataclasses
+
+    from keras_bert.embeddings.metadata_columns import condition_of
+
+    where = dict(condition_of(text, index.metadata) for text in arguments.where) or None
     num_hits = max(arguments.top_k, arguments.num_candidates) if arguments.reranker else arguments.top_k
-    found = index.search(encoder, queries, num_hits, exact=arguments.exact)
+    found = index.search(encoder, queries, num_hits, where=where, hybrid=arguments.hybrid, exact=arguments.exact)
     if arguments.reranker:
         ranker = load_reranker()
-        pairs = zip(queries, found, strict=True)
-        found = [ranker.rank(query, [hit.text for hit in hits], arguments.top_k) for query, hits in pairs]
+        for number, (query, hits) in enumerate(zip(queries, found, strict=True)):
+            ranked = ranker.rank(query, [hit.text for hit in hits], arguments.top_k) if hits else []
+            found[number] = [dataclasses.replace(hits[one.number], score=one.score) for one in ranked]
     for query, hits in zip(queries, found, strict=True):
         print(query)
         for hit in hits:
-            print(f"  {hit.score:.4f}  {hit.text}")
+            print(f"  {hit.score:.4f}  {'' if hit.id is None else f'{hit.id}  '}{hit.text}")
 
 
 def command() -> None:

@@ -25,6 +25,7 @@ REQUIRED = {
     "tokens": TOKENS,
     "vocabulary": Vocabulary(TOKENS),
     "vectors": [[1.0, 0.0], [0.0, 1.0]],
+    "model": "folder",
     "learning_rate": 0.1,
     "peak": 0.1,
     "vocab_size": 8,

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import functools
 import importlib
-import itertools
 import json
 import os
 import pickle
@@ -226,7 +225,7 @@ FAMILIES = {
 EPOCHS = {"nomic_bert": 8, "eurobert": 8}
 # Conversion to LiteRT takes seconds, so two tasks stand for all. A decoder is a BERT's.
 IN_LITERT = ("classifier", "tagger")
-OF_FAMILIES = [name for name in (*TASKS, *VARIANTS) if name not in ("writer", "multi-vector encoder")]
+OF_FAMILIES = [name for name in ROWS if name not in ("writer", "multi-vector encoder")]
 NOT_OF_FAMILIES = {("sparse encoder", "xlnet")}
 
 
@@ -235,11 +234,17 @@ def slow(*values, unless: bool):
 
 
 def exports_of_families():
-    for family, (formats, fast) in FAMILIES.items():
-        for format, name in itertools.product(formats, OF_FAMILIES):
-            is_held = format in ROWS[name].formats and (name, family) not in NOT_OF_FAMILIES
-            if is_held and (format != LITERT or name in IN_LITERT):
-                yield slow(format, name, family, unless=(format, name) in fast)
+    # An export as ONNX takes a fifth of the time of a SavedModel, which is traced from the same calls for all families.
+    # So a family that ONNX can hold has a third of the tasks as SavedModels, another third than the family before it.
+    for start, (family, (formats, fast)) in enumerate(FAMILIES.items()):
+        for number, name in enumerate(OF_FAMILIES, start):
+            held = {*formats} & {*ROWS[name].formats}
+            if ONNX in held and number % 3 and (SAVED_MODEL, name) not in fast:
+                held.discard(SAVED_MODEL)
+            if name not in IN_LITERT:
+                held.discard(LITERT)
+            if (name, family) not in NOT_OF_FAMILIES:
+                yield from (slow(format, name, family, unless=(format, name) in fast) for format in sorted(held))
 
 
 def answers(model):
@@ -282,7 +287,7 @@ def test_a_model_learns_from_texts(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("name", ["classifier", "regression", "tagger", "span", "masked words"])
+@pytest.mark.parametrize("name", ["classifier", "tagger", "span", "masked words"])
 def test_a_model_of_every_family_learns_from_texts(name, family):
     _, losses = trained.__wrapped__(name, family)
     assert losses[-1] < 0.95 * losses[0]

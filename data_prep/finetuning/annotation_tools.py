@@ -83,12 +83,12 @@ def _columns(results: list, where: str) -> dict[str, Any]:
                 f"{where} has results of type {kind!r}, which are of {_NOT_OF_TEXTS[kind]}. Spans are read from Labels "
                 "of a Text, and classes from Choices."
             )
+        value = checked(result.get("value"), dict, "value", where) if kind in (_SPANS, _CLASSES) else {}
         if kind == _SPANS:
-            value = checked(result.get("value"), dict, "value", where)
             spans.append({name: value.get(name) for name in ("start", "end", "labels", "text")})
             places.add(result.get("to_name"))
-        elif kind == _CLASSES:
-            names = checked(checked(result.get("value"), dict, "value", where).get("choices"), list, "choices", where)
+        elif kind == _CLASSES and "start" not in value:  # those with a start are of one span
+            names = checked(value.get("choices"), list, "choices", where)
             names = [checked(name, str, "a choice", where) for name in names]
             classes.setdefault(str(result.get("from_name")), []).extend(names)
         else:

@@ -71,8 +71,7 @@ def create_pretraining_data(
             full.
     """
     options = options or PretrainingOptions()
-    if num_processes < 1 or (num_shards is not None and num_shards < 1):
-        raise InputError(f"num_processes and num_shards must be 1 or more. Received: {num_processes} and {num_shards}")
+    _check_numbers(num_processes, num_shards)
     vocabulary, settings = plan.check_arguments(vocab_file, settings, options, compression)
     prefix = plan.check_output(output_file, output_dir)
     for path in output_file or ():
@@ -88,22 +87,19 @@ def create_pretraining_data(
     done = folder.read_progress(may_replace=output_dir is None, names=names)
     if output_dir is not None and not folder.is_begun():
         plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
-
-    keep_corpus = tokenized_corpus is not None
+    keep_corpus, place = tokenized_corpus is not None, tokenized_corpus or prefix + _TOKENIZED_CORPUS_NAME
     with _output_place(prefix), WorkerPool(num_processes) as pool:
-        corpus = tokenize_text(
-            input_file,
-            tokenized_corpus or prefix + _TOKENIZED_CORPUS_NAME,
-            vocabulary,
-            settings,
-            pool=pool,
-            show_progress=show_progress,
-        )
+        corpus = tokenize_text(input_file, place, vocabulary, settings, pool=pool, show_progress=show_progress)
         paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
         dealing, sizes = _planned_dealing(corpus, options, len(paths), keep_corpus)
         job = ShardJob(corpus.path, options, paths, dealing, compression, use_v2_feature_names)
         shards = _write_shards(job, sizes.num_tokens, folder, names, done, pool, show_progress)
         return _finish(job, corpus, folder, shards, output_dir, keep_corpus)
+
+
+def _check_numbers(num_processes: int, num_shards: int | None) -> None:
+    if num_processes < 1 or (num_shards is not None and num_shards < 1):
+        raise InputError(f"num_processes and num_shards must be 1 or more. Received: {num_processes} and {num_shards}")
 
 
 @contextlib.contextmanager

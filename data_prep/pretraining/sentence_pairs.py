@@ -57,19 +57,12 @@ def draw_sentence_pairs(
     if len(document_offsets) == 2 and not in_order:
         document_offsets = cut_into_parts(document_offsets, part_sentences(int(document_offsets[-1])))
     num_documents = len(document_offsets) - 1
-    targets = np.full(num_documents, room, np.int64)
-    is_short = rng.random(num_documents) < short_seq_prob
-    targets[is_short] = 2 + (rng.random(int(is_short.sum())) * (room - 1)).astype(np.int64)
-
+    targets = _draw_targets(num_documents, room, short_seq_prob, rng)
     has_random = num_documents > 1 and not in_order
-    first_starts, first_lengths, second_starts, second_lengths, labels = _walk_through_documents(
-        sentence_offsets, document_offsets, targets, has_random, rng
+    pairs = _walk_through_documents(sentence_offsets, document_offsets, targets, has_random, rng)
+    first_starts, first_lengths, second_starts, second_lengths, labels = (
+        _half_swapped(*pairs, rng) if in_order else pairs
     )
-    if in_order:
-        is_swapped = rng.random(len(labels)) < 0.5
-        first_starts, second_starts = _swap(is_swapped, first_starts, second_starts)
-        first_lengths, second_lengths = _swap(is_swapped, first_lengths, second_lengths)
-        labels = is_swapped
     cut_first, cut_second = _cut_to_length(first_lengths, second_lengths, room)
     return TokenSequences.pairs(
         first_starts + rng.binomial(first_lengths - cut_first, 0.5),
@@ -79,6 +72,22 @@ def draw_sentence_pairs(
         labels,
         special_tokens.num_between,
     )
+
+
+def _draw_targets(num_documents: int, room: int, short_seq_prob: float, rng: np.random.Generator) -> np.ndarray:
+    """Returns the lengths of the chunks of each document, int64 (num_documents,)."""
+    targets = np.full(num_documents, room, np.int64)
+    is_short = rng.random(num_documents) < short_seq_prob
+    targets[is_short] = 2 + (rng.random(int(is_short.sum())) * (room - 1)).astype(np.int64)
+    return targets
+
+
+def _half_swapped(first_starts, first_lengths, second_starts, second_lengths, labels, rng):
+    """Swaps the segments of each pair with probability 0.5; the label says whether they are swapped."""
+    is_swapped = rng.random(len(labels)) < 0.5
+    first_starts, second_starts = _swap(is_swapped, first_starts, second_starts)
+    first_lengths, second_lengths = _swap(is_swapped, first_lengths, second_lengths)
+    return first_starts, first_lengths, second_starts, second_lengths, is_swapped
 
 
 def _walk_through_documents(sentence_offsets, document_offsets, targets, has_random, rng):

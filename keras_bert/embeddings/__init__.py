@@ -2,10 +2,18 @@
 
 text_vectors.py          sentence embeddings, and features of tokens
 vector_files.py          files of both
-vector_index.py          search over sentence embeddings, and its folder
+vector_index.py          search over sentence embeddings: build, append, update, delete, save, load
+index_rows.py            its vectors, texts, ids and metadata
+index_files.py           its folder
+metadata_columns.py      columns of metadata, and filters
+quantised_vectors.py     vectors of 8 bits or 1 bit a number
+row_search.py            searches the vectors of an index
+exact_search.py          compares all vectors
+model_fingerprint.py     tells whether two models give the same vectors
 word_index.py            search by words: BM25, and its folder
 postings.py              search over sparse vectors
 similar_pairs.py         pairs and groups of similar texts among many
+hybrid_search.py         search over vectors and words of an index
 rank_fusion.py           makes one ranking of several
 search_scores.py         scores of searches in a judged collection
 neighbour_graph.py       the graph for approximate search, by FAISS

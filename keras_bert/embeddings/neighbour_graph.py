@@ -22,14 +22,20 @@ _PART = 65_536
 
 
 def build_graph(
-    vectors: np.ndarray, graph: np.ndarray | None = None, start: int = 0, *, seconds_without_progress: float = 2
+    vectors: np.ndarray,
+    graph: np.ndarray | None = None,
+    start: int = 0,
+    *,
+    ranges: np.ndarray | None = None,
+    seconds_without_progress: float = 2,
 ) -> np.ndarray:
     """Returns a graph of all vectors as one array.
 
     Args:
-        vectors: float32 (N, H).
+        vectors: float32 (N, H); or int8 (N, H), see `quantised_vectors.quantise`, with their `ranges`.
         graph: of the first `start` vectors, as this function returned it; the other vectors are added to it.
         start: the number of vectors in `graph`.
+        ranges: of int8 vectors, float32 (2, H).
         seconds_without_progress: a line of progress is shown after this time.
 
     Returns:
@@ -40,7 +46,7 @@ def build_graph(
         InputError: FAISS is missing.
     """
     faiss = import_faiss()
-    index = _faiss_index(vectors[:start], graph)
+    index = _faiss_index(vectors[:start], graph, ranges)
     index.hnsw.efConstruction = _CANDIDATES_IN_BUILDING
     step = max(1000, (len(vectors) - start) // 100)
     with tqdm(
@@ -48,7 +54,7 @@ def build_graph(
     ) as bar:
         for first in range(start, len(vectors), step):
             part = vectors[first : first + step]
-            index.add(np.ascontiguousarray(part, np.float32))
+            index.add(_as_float32(part, ranges))
             bar.update(len(part))
     hnsw = index.hnsw
     arrays = [[hnsw.entry_point], faiss.vector_to_array(hnsw.levels), faiss.vector_to_array(hnsw.neighbors)]
@@ -80,24 +86,35 @@ def check_graph(graph: np.ndarray, num_vectors: int) -> np.ndarray:
 
 
 class GraphSearch:
-    """Searches vectors by a graph. FAISS holds a copy of the vectors in half precision, 2 bytes a number.
+    """Searches vectors by a graph. FAISS holds a copy of them: float32 in half precision, 2 bytes a number, or int8.
 
     Args:
-        vectors: float32 (N, H).
+        vectors: float32 or int8 (N, H).
         graph: of these vectors, from `build_graph` or `check_graph`.
+        ranges: of int8 vectors, float32 (2, H).
 
     Raises:
         InputError: FAISS is missing.
     """
 
-    def __init__(self, vectors: np.ndarray, graph: np.ndarray):
+    def __init__(self, vectors: np.ndarray, graph: np.ndarray, ranges: np.ndarray | None = None):
         self._faiss = import_faiss()
-        self._index = _faiss_index(vectors, graph)
+        self._index = _faiss_index(vectors, graph, ranges)
 
-    def nearest(self, vectors: np.ndarray, top_k: int) -> np.ndarray:
-        """Returns the numbers of near vectors, int64 (Q, top_k); -1 where the graph leads to fewer."""
+    def nearest(self, vectors: np.ndarray, top_k: int, mask: np.ndarray | None = None) -> np.ndarray:
+        """Returns the numbers of near vectors, int64 (Q, top_k); -1 where the graph leads to fewer.
+
+        With a mask, bool (N), only vectors that it keeps are found. The others still lead to them, so there are more
+        candidates where the mask keeps few.
+        """
         candidates = max(_CANDIDATES_IN_SEARCH, _CANDIDATES_FOR_EACH_RESULT * top_k)
-        parameters = self._faiss.SearchParametersHNSW(efSearch=candidates)
+        selector = None
+        if mask is not None:
+            share = max(np.count_nonzero(mask), 1) / len(mask)
+            candidates = max(candidates, int(top_k / share))
+            bits = np.packbits(mask, bitorder="little")  # FAISS keeps no copy
+            selector = self._faiss.IDSelectorBitmap(bits)
+        parameters = self._faiss.SearchParametersHNSW(efSearch=candidates, sel=selector)
         return self._index.search(np.ascontiguousarray(vectors, np.float32), top_k, params=parameters)[1]
 
 
@@ -113,15 +130,18 @@ def import_faiss():
     return faiss
 
 
-def _faiss_index(vectors: np.ndarray, graph: np.ndarray | None):
+def _faiss_index(vectors: np.ndarray, graph: np.ndarray | None, ranges: np.ndarray | None = None):
     faiss = import_faiss()
-    half = faiss.ScalarQuantizer.QT_fp16
-    index = faiss.IndexHNSWSQ(vectors.shape[1], half, LINKS, faiss.METRIC_INNER_PRODUCT)
+    kind = faiss.ScalarQuantizer.QT_fp16 if ranges is None else faiss.ScalarQuantizer.QT_8bit
+    index = faiss.IndexHNSWSQ(vectors.shape[1], kind, LINKS, faiss.METRIC_INNER_PRODUCT)
+    if ranges is not None:  # FAISS has the same steps; it restores their middle
+        steps = faiss.downcast_index(index.storage).sq.trained
+        faiss.copy_array_to_vector(np.concatenate([ranges[0], ranges[1] - ranges[0]]), steps)
     index.is_trained = index.storage.is_trained = True  # half precision has nothing to learn
     if graph is None:
         return index
     for first in range(0, len(vectors), _PART):
-        index.storage.add(np.ascontiguousarray(vectors[first : first + _PART], np.float32))
+        index.storage.add(_as_float32(vectors[first : first + _PART], ranges))
     entry, levels, links = _parts(graph, len(vectors))
     hnsw = index.hnsw
     faiss.copy_array_to_vector(levels, hnsw.levels)
@@ -130,6 +150,13 @@ def _faiss_index(vectors: np.ndarray, graph: np.ndarray | None):
     hnsw.entry_point, hnsw.max_level = entry, int(levels.max()) - 1
     index.ntotal = len(vectors)
     return index
+
+
+def _as_float32(vectors: np.ndarray, ranges: np.ndarray | None) -> np.ndarray:
+    """Returns float32 vectors; of int8 ones the middle of each step."""
+    if ranges is not None:
+        vectors = (vectors.astype(np.float32) + 128.5) / 255 * (ranges[1] - ranges[0]) + ranges[0]
+    return np.ascontiguousarray(vectors, np.float32)
 
 
 def _parts(graph: np.ndarray, num_vectors: int) -> tuple[int, np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.embeddings.exact_search import largest
 from keras_bert.program.errors import InputError
 
 _FILES = {"weights.npy": np.float32, "documents.npy": np.int32, "splits.npy": np.int64}
@@ -93,11 +94,3 @@ class Postings:
         if len(documents) and not 0 <= documents.min() <= documents.max() < num_documents:
             raise ValueError("documents.npy has the number of no document")
         return cls(csr_array((weights, documents, splits), shape=(num_columns, num_documents)))
-
-
-def largest(row: np.ndarray, count: int) -> np.ndarray:
-    """Returns the indices of the largest numbers, in order; equal ones as they come: [3, 9, 9], 2 -> [1, 2]."""
-    candidates = np.arange(len(row))
-    if len(row) > count:
-        candidates = np.flatnonzero(row >= np.partition(row, -count)[-count])
-    return candidates[np.argsort(-row[candidates], kind="stable")[:count]]

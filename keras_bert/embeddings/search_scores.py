@@ -42,7 +42,8 @@ def evaluate_search(
         queries: the id of each query -> its text.
         relevant: the id of each query -> the ids of all its relevant documents.
         ks: the numbers of ranks that count.
-        index: of the texts of the corpus, in the order of `sorted(corpus)`. By default all vectors are compared.
+        index: of the texts of the corpus, in the order of `sorted(corpus)`, with their ids or without ids. By default
+            all vectors are compared.
         exact: whether all vectors are compared where `index` has a graph.
         others: a name -> a `SparseEncoder` or `MultiVectorEncoder`, which compares all documents by its `similarity`.
         hybrid: whether the words are searched too, and all rankings fused, see `reciprocal_rank_fusion`.
@@ -75,7 +76,7 @@ def evaluate_search(
     depth = max(*ks, num_candidates if reranker is not None else 1, FUSED if hybrid else 1)
     rankings: dict[str, list[list[int]]] = {}
     if model is not None:
-        index = _index_of(index, model, texts, batch_size)
+        index = _index_of(index, model, ids, texts, batch_size)
         hits = index.search(model, asked, depth, batch_size=batch_size, exact=exact)
         rankings["search"] = [[hit.number for hit in of_query] for of_query in hits]
     for name, other in (others or {}).items():
@@ -100,10 +101,10 @@ def evaluate_search(
     return {kind: {name: of_kind[name] for name in names} for kind, of_kind in scores.items()}
 
 
-def _index_of(index: VectorIndex | None, model, texts: list[str], batch_size: int) -> VectorIndex:
+def _index_of(index: VectorIndex | None, model, ids: list[str], texts: list[str], batch_size: int) -> VectorIndex:
     if index is None:
         return VectorIndex.build(model, texts, batch_size=batch_size, exact=True)
-    if index.texts != texts:
+    if index.texts != texts or index.ids not in (None, ids):
         raise InputError(
             f"The index must have the {len(texts):,} texts of the corpus in the order of their ids. Received: "
             f"{len(index):,} texts. Build it again."

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.embeddings.postings import largest
+from keras_bert.embeddings.exact_search import largest
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 

@@ -10,76 +10,126 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from keras_bert.embeddings.neighbour_graph import GraphSearch, build_graph, check_graph, import_faiss
+from keras_bert.embeddings.index_files import check_replaceable_index, read_index, write_index
+from keras_bert.embeddings.index_rows import IndexRows, checked_ids
+from keras_bert.embeddings.metadata_columns import Columns, Where, checked_columns
+from keras_bert.embeddings.model_fingerprint import model_fingerprint
+from keras_bert.embeddings.neighbour_graph import build_graph, import_faiss
+from keras_bert.embeddings.quantised_vectors import StoredVectors, check_precision
+from keras_bert.embeddings.rank_fusion import FUSED
+from keras_bert.embeddings.row_search import RowSearch
 from keras_bert.embeddings.text_vectors import search_vectors
-from keras_bert.models.layer_settings import settings_of
-from keras_bert.program.atomic_output import atomic_folder, check_replaceable_folder, replacement_folder
+from keras_bert.embeddings.word_index import checked_texts
+from keras_bert.program.atomic_output import atomic_folder, replacement_folder
 from keras_bert.program.errors import InputError
-from keras_bert.program.foreign_files import check_links
-from keras_bert.program.json_files import checked, member, parse_json, read_json_object
-from keras_bert.tokenization.user_inputs import as_texts
-
-VECTORS_FILE, TEXTS_FILE, FACTS_FILE, GRAPH_FILE = "vectors.npy", "texts.jsonl", "index.json", "graph.npy"
 
 # From this number of texts on, an index has a graph (docs/decisions/graph_is_checked_array.md).
 GRAPH_FROM = 50_000
-# The graph gives at most this many texts for a query; more are searched exactly.
-_MOST_BY_GRAPH = 100
+# An index with a graph is made anew when a larger share of its rows has been deleted.
+_MOST_DELETED = 0.2
 
-# Before version 0.2 an index called the pooling of [CLS] "first".
-_EARLIER_POOLINGS = {"first": "cls"}
 _SECONDS_WITHOUT_PROGRESS, _SECONDS_BETWEEN_LINES = 2, 1
-
-# Vectors that are compared at once: 100,000 of 384 numbers are 150 MB, and 1,000 queries with them 400 MB.
-_CHUNK = 65_536
-_QUERIES_AT_ONCE = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class Hit:
-    """A text that was found: its number, counted from 0, the text, and its cosine similarity to the query."""
+    """A text that was found.
+
+    Attributes:
+        number: its row in the index, counted from 0. Deletions may change it.
+        text: the text.
+        score: its cosine similarity to the query; in a quantised index that of what is kept of its vector; in a
+            hybrid search its sum of reciprocal ranks.
+        id: its id, if the index has ids.
+        metadata: its values by column, if the index has metadata.
+    """
 
     number: int
     text: str
     score: float
+    id: str | int | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class VectorIndex:
     """Texts, their embeddings and what they were made with.
 
     Args:
-        vectors: float32 (N, H), each of length 1.
+        vectors: float32 (N, H), each of length 1; or `StoredVectors` of another precision.
         texts: N strings.
         fingerprint: of the model, see `model_fingerprint`.
         options: the arguments of `sentence_embeddings` beside model and texts: `pooling`, `max_seq_length`.
         graph: of the vectors, see `neighbour_graph.build_graph`. Without it, every search is exact.
         added: SHA-256 of each group of texts that was added at once, in order, see `has_added`.
+        ids: N different strings or whole numbers.
+        metadata: columns with N values each, see `metadata_columns.checked_columns`.
+        deleted: bool (N): rows that are never found. Only an index with a graph has some.
 
     Example:
         encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
-        index = VectorIndex.build(encoder, ["A cat sits on the mat.", "Stocks fell on Monday."])
+        texts = ["A cat sits on the mat.", "Stocks fell on Monday."]
+        index = VectorIndex.build(encoder, texts, ids=["a", "b"], metadata={"year": [2023, 2024]})
         index.search(encoder, ["a kitten"], top_k=1)[0][0].text
         # 'A cat sits on the mat.'
+        index.search(encoder, ["a kitten"], where={"year": 2024})[0][0].id
+        # 'b'
+        index.delete(["a"])
         index.save("my_index")
     """
 
     def __init__(
         self,
-        vectors: np.ndarray,
+        vectors: np.ndarray | StoredVectors,
         texts: Sequence[str],
         fingerprint: str,
         options: dict,
         graph: np.ndarray | None = None,
         added: Sequence[str] = (),
+        *,
+        ids: Sequence[str | int] | None = None,
+        metadata: Columns | None = None,
+        deleted: np.ndarray | None = None,
     ):
-        if len(vectors) != len(texts):
-            raise InputError(f"Expected a text for each vector. Received: {len(vectors)} vectors, {len(texts)} texts")
-        self.vectors, self.texts, self.fingerprint, self.options = vectors, list(texts), fingerprint, dict(options)
-        self.graph, self.added = graph, tuple(added)
-        self._graph_search: GraphSearch | None = None
+        if not isinstance(vectors, StoredVectors):
+            vectors = StoredVectors(vectors)
+        rows = IndexRows(vectors, list(texts), None if ids is None else list(ids), metadata or {}, deleted)
+        self.fingerprint, self.options = fingerprint, dict(options)
+        self._search = RowSearch(rows.stored, graph)
+        self._set(rows, graph, added)
+
+    def _set(self, rows: IndexRows, graph: np.ndarray | None, added: Sequence[str]) -> None:
+        if not self._search.is_of(rows.stored, graph):
+            self._search = RowSearch(rows.stored, graph)
+        self.rows, self.graph, self.added = rows, graph, tuple(added)
+        self._last_filter: tuple[Where, np.ndarray | None] | None = None
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return len(self.rows)
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """The vectors of all rows: float32 (N, H), or int8 (N, H) in other precisions, see `quantise`."""
+        return self.rows.stored.codes
+
+    @property
+    def precision(self) -> str:
+        """How vectors are kept: `float32`, `int8` or `binary`."""
+        return self.rows.stored.precision
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of all rows; "" where one was deleted from an index with a graph."""
+        return self.rows.texts
+
+    @property
+    def ids(self) -> list | None:
+        """The ids of all rows, if there are ids; None where a text was deleted from an index with a graph."""
+        return self.rows.ids
+
+    @property
+    def metadata(self) -> Columns:
+        """The columns of metadata, a value for each row."""
+        return self.rows.metadata
 
     @classmethod
     def build(
@@ -87,134 +137,195 @@ class VectorIndex:
         model: Any,
         texts: Any,
         *,
+        ids: Any = None,
+        metadata: Any = None,
+        precision: str = "float32",
         pooling: str | None = None,
         max_seq_length: int | None = None,
         batch_size: int = 32,
         exact: bool = False,
     ) -> "VectorIndex":
-        """Computes the embeddings of texts; the arguments are those of `sentence_embeddings`.
+        """Computes the embeddings of texts; the arguments not named here are those of `sentence_embeddings`.
 
         If the model has a prompt for documents, it is put before each text. An index of 50,000 texts or more gets a
-        graph for approximate search, unless it is `exact`.
+        graph for approximate search, unless it is `exact` or `binary`.
+
+        Args:
+            ids: a different string or whole number for each text.
+            metadata: column -> a value for each text, for filters.
+            precision: `float32`; `int8`, a quarter of the memory, with the ranges of these texts; or `binary`, signs, a
+                thirty-second of the memory, with int8 on the disk.
 
         Raises:
-            InputError: there are no texts, or one is empty; FAISS is missing where a graph is built; and as
+            InputError: there are no texts, or one is empty; an id occurs twice; metadata have another length or no
+                valid values; int8 or binary has one text only; FAISS is missing where a graph is built; and as
                 `sentence_embeddings`.
         """
-        texts = _checked_texts(texts, "text")
-        gets_graph = _gets_graph(len(texts), exact)
+        texts = checked_texts(texts, "text")
+        check_precision(precision)
+        ids = None if ids is None else checked_ids(ids, len(texts))
+        columns = checked_columns(metadata, len(texts)) if metadata is not None else {}
+        gets_graph = _gets_graph(len(texts), exact, precision)
         options = {"pooling": pooling, "max_seq_length": max_seq_length}
         vectors = _document_vectors(model, texts, batch_size, options)
-        graph = _build_graph(vectors) if gets_graph else None
-        return cls(vectors, texts, model_fingerprint(model), options, graph, [_hash_of(texts)])
+        stored = StoredVectors.of(vectors, precision)
+        graph = _build_graph(stored) if gets_graph else None
+        fingerprint, added = model_fingerprint(model), [_hash_of(texts, ids)]
+        return cls(stored, texts, fingerprint, options, graph, added, ids=ids, metadata=columns)
 
-    def append(self, model: Any, texts: Any, *, batch_size: int = 32, exact: bool = False) -> None:
+    def append(
+        self,
+        model: Any,
+        texts: Any,
+        *,
+        ids: Any = None,
+        metadata: Any = None,
+        batch_size: int = 32,
+        exact: bool = False,
+    ) -> None:
         """Adds texts behind those of the index; save it afterwards with `replace=True`, or to a new folder.
 
         A graph grows with the texts. One is built where the index reaches 50,000 texts. With `exact`, none is kept.
-        After an error, the index is as it was.
+        In an int8 index, the ranges stay those of the first texts. After an error, the index is as it was.
 
         Raises:
-            InputError: the model is another than that of the index; and as `build`.
+            InputError: the model is another than that of the index; ids are missing, needless or there already;
+                metadata have other columns; and as `build`.
         """
-        texts = _checked_texts(texts, "text")
+        texts = checked_texts(texts, "text")
         self.check_model(model)
-        gets_graph = _gets_graph(len(self) + len(texts), exact)
-        added = _document_vectors(model, texts, batch_size, self.options)
-        self._check_dimension(added)
-        vectors = np.concatenate([self.vectors, added])
-        graph = _build_graph(vectors, self.graph, len(self)) if gets_graph else None
-        self.vectors, self.texts, self.graph, self._graph_search = vectors, [*self.texts, *texts], graph, None
-        self.added = (*self.added, _hash_of(texts))
+        ids, columns = self.rows.checked_additions(len(texts), ids, metadata)
+        taken = next((one for one in ids or () if str(one) in self.rows.numbers), None)
+        if taken is not None:
+            raise InputError(f"The index has the id {taken!r:.100} already. Use update, or give another id.")
+        gets_graph = _gets_graph(len(self.texts) + len(texts), exact, self.precision)
+        vectors = self._added_vectors(model, texts, batch_size)
+        rows = self.rows.joined(vectors, texts, ids, columns)
+        graph = _build_graph(rows.stored, self.graph, len(self.texts)) if gets_graph else None
+        self._set(rows, graph, (*self.added, _hash_of(texts, ids)))
 
-    def has_added(self, texts: Any) -> bool:
-        """Returns whether exactly these texts, in this order, were added at once before, by `build` or `append`.
+    def update(self, model: Any, ids: Any, texts: Any, *, metadata: Any = None, batch_size: int = 32) -> None:
+        """Gives the texts with these ids other texts, and other metadata, if given. They move to the end of the index.
+
+        Raises:
+            InputError: the index has no ids, or not one of these; and as `append`.
+        """
+        texts = checked_texts(texts, "text")
+        self.check_model(model)
+        numbers = self.rows.numbers_of(ids, len(texts))
+        ids = [self.rows.ids[number] for number in numbers]  # type: ignore[index]
+        if metadata is None:
+            columns = {name: column[numbers] for name, column in self.metadata.items()}
+        else:
+            ids, columns = self.rows.checked_additions(len(texts), ids, metadata)
+        gets_graph = _gets_graph(len(self), self.graph is None, self.precision)
+        vectors = self._added_vectors(model, texts, batch_size)
+        rows, graph = self._without(numbers)
+        joined = rows.joined(vectors, texts, ids, columns)
+        graph = _build_graph(joined.stored, graph, len(rows.texts)) if gets_graph else None
+        self._set(joined, graph, ())
+
+    def delete(self, ids: Any) -> None:
+        """Removes texts; save the index afterwards.
+
+        An index without a graph is made smaller at once. One with a graph keeps the vectors for the graph, without
+        text, id and metadata, until a fifth of its rows is deleted; then it is made smaller and gets a new graph.
+
+        Raises:
+            InputError: the index has no ids, or not one of these; one is given twice; or no text would be left.
+        """
+        numbers = self.rows.numbers_of(ids)
+        if len(numbers) == len(self):
+            raise InputError("Without these texts the index would be empty. Remove its folder instead.")
+        # The texts may be added again: ids keep them from being added twice.
+        self._set(*self._without(numbers), added=())
+
+    def _without(self, numbers: np.ndarray) -> tuple[IndexRows, np.ndarray | None]:
+        """Returns the rows without some, and their graph."""
+        rows = self.rows.marked(numbers)
+        assert rows.deleted is not None
+        if self.graph is not None and rows.deleted.mean() <= _MOST_DELETED:
+            return rows, self.graph
+        rows = rows.compacted()
+        has_graph = self.graph is not None and _gets_graph(len(rows), False, self.precision)
+        return rows, _build_graph(rows.stored) if has_graph else None
+
+    def has_added(self, texts: Any, ids: Any = None) -> bool:
+        """Returns whether exactly these texts and ids, in this order, were added at once, by `build` or `append`.
 
         A command that was killed after it saved the index asks this when it runs again. Indexes of versions that did
-        not record it answer False.
+        not record it, and those with deletions or updates, answer False.
         """
-        return _hash_of(_checked_texts(texts, "text")) in self.added
+        return _hash_of(checked_texts(texts, "text"), ids) in self.added
 
     def search(
-        self, model: Any, queries: Any, top_k: int = 5, *, batch_size: int = 32, exact: bool = False
+        self,
+        model: Any,
+        queries: Any,
+        top_k: int = 5,
+        *,
+        where: Where | None = None,
+        hybrid: bool = False,
+        batch_size: int = 32,
+        exact: bool = False,
     ) -> list[list[Hit]]:
         """Returns the most similar texts of each query, the best first; the earlier of equally similar texts first.
 
         Approximate where the index has a graph, unless `exact`; see `nearest`.
 
+        Args:
+            hybrid: whether to search the words too (`WordIndex`) and fuse both rankings: the 100 best texts of each,
+                or `top_k` if that is more. Scores are then those of `reciprocal_rank_fusion`. The words are counted
+                in the first such search after the index was loaded or changed.
+            where: which texts may be found: column of the metadata -> its value, where all conditions must hold, or a
+                function that receives a dictionary of all columns, arrays [rows], and returns a mask, bool [rows].
+
         Raises:
             InputError: the model is another than that of the index, or a query is empty; and as `nearest`.
         """
-        queries = _checked_texts(queries, "query")
+        queries = checked_texts(queries, "query")
         self.check_model(model)
-        numbers, scores = self.nearest(
-            search_vectors(model, queries, "query", batch_size=batch_size, **self.options), top_k, exact=exact
-        )
-        return [
-            [Hit(number, self.texts[number], score) for number, score in zip(*found, strict=True)]
-            for found in zip(numbers.tolist(), scores.tolist(), strict=True)
-        ]
+        mask = self._mask(where)
+        vectors = search_vectors(model, queries, "query", batch_size=batch_size, **self.options)
+        numbers, scores = self._search.nearest(vectors, max(top_k, FUSED) if hybrid else top_k, mask, exact)
+        if hybrid:
+            fused = self.rows.words.fused(queries, numbers, top_k, mask)
+            return [[self._hit(*pair) for pair in of_query] for of_query in fused]
+        found = zip(numbers.tolist(), scores.tolist(), strict=True)
+        return [[self._hit(*pair) for pair in zip(*of_query, strict=True)] for of_query in found]
 
-    def nearest(self, vectors: np.ndarray, top_k: int = 5, *, exact: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(
+        self, vectors: np.ndarray, top_k: int = 5, *, where: Where | None = None, exact: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the numbers and products of the nearest texts of each vector, int64 and float32 (Q, top_k).
 
-        Exact, by comparing all vectors part by part, if `exact`, without a graph, or for more than 100 texts. By a
-        graph, about 1 in 200 of the nearest ten is missed; the products are exact. There are fewer columns where the
-        index has fewer texts.
+        Exact, by comparing all vectors part by part, if `exact`, without a graph, for more than 100 texts, or where
+        `where` keeps less than 5 % of them. By a graph, about 1 in 200 of the nearest ten is missed; the products are
+        exact. A binary index compares the signs of all vectors, and the int8 codes of the best 4 * `top_k`. There are
+        fewer columns where fewer texts may be found.
 
         Raises:
-            InputError: the vectors have another dimension, or FAISS is missing where a graph is searched.
+            InputError: the vectors have another dimension, `where` names no column or returns no mask, or FAISS is
+                missing where a graph is searched.
         """
-        if top_k < 1:
-            raise InputError(f"top_k must be 1 or more. Received: {top_k}")
-        vectors = np.asarray(vectors, np.float32)
-        self._check_dimension(vectors)
-        top_k = min(top_k, len(self))
-        by_graph = self.graph is not None and not exact and top_k <= _MOST_BY_GRAPH
-        nearest = self._nearest_by_graph if by_graph else self._nearest
-        parts = [
-            nearest(vectors[first : first + _QUERIES_AT_ONCE], top_k)
-            for first in range(0, len(vectors), _QUERIES_AT_ONCE)
-        ]
-        if not parts:
-            return np.zeros((0, top_k), np.int64), np.zeros((0, top_k), np.float32)
-        numbers, scores = zip(*parts, strict=True)
-        return np.concatenate(numbers), np.concatenate(scores)
+        return self._search.nearest(np.asarray(vectors, np.float32), top_k, self._mask(where), exact)
 
-    def _check_dimension(self, vectors: np.ndarray) -> None:
-        if vectors.ndim != 2 or vectors.shape[1] != self.vectors.shape[1]:
-            raise InputError(
-                f"Expected vectors [number, {self.vectors.shape[1]}]. Received the shape {list(vectors.shape)}"
-            )
+    def _mask(self, where: Where | None) -> np.ndarray | None:
+        """Returns which rows may be found, or None for all. The last condition on columns is remembered."""
+        if where is None or callable(where):
+            return self.rows.mask(where)
+        if self._last_filter is None or self._last_filter[0] != where:
+            self._last_filter = (where, self.rows.mask(where))
+        return self._last_filter[1]
 
-    def _nearest_by_graph(self, vectors: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]:
-        if self._graph_search is None and self.graph is not None:
-            self._graph_search = GraphSearch(self.vectors, self.graph)
-        assert self._graph_search is not None
-        # More than are asked for, because the graph's products are of half precision.
-        candidates = self._graph_search.nearest(vectors, min(2 * top_k + 10, len(self)))
-        numbers = np.sort(candidates, axis=1)  # so the earlier of equal texts comes first
-        scores = np.einsum("qh,qkh->qk", vectors, self.vectors[numbers])
-        _check_products(scores)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
-        cut_off = np.flatnonzero((numbers < 0).any(axis=1))
-        numbers, scores = (np.take_along_axis(array, best, axis=1) for array in (numbers, scores))
-        if len(cut_off):  # parts of the graph may be out of reach
-            numbers[cut_off], scores[cut_off] = self._nearest(vectors[cut_off], top_k)
-        return numbers, scores
+    def _hit(self, number: int, score: float) -> Hit:
+        text, one, metadata = self.rows.values(number)
+        return Hit(number, text, score, one, metadata)
 
-    def _nearest(self, vectors: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]:
-        numbers = np.zeros((len(vectors), 0), np.int64)
-        scores = np.zeros((len(vectors), 0), np.float32)
-        for first in range(0, len(self), _CHUNK):
-            products = vectors @ np.asarray(self.vectors[first : first + _CHUNK]).T
-            _check_products(products)
-            indices = np.stack([_largest(row, top_k) for row in products])
-            numbers = np.concatenate([numbers, indices + first], axis=1)
-            scores = np.concatenate([scores, np.take_along_axis(products, indices, axis=1)], axis=1)
-            best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
-            numbers, scores = (np.take_along_axis(array, best, axis=1) for array in (numbers, scores))
-        return numbers, scores
+    def _added_vectors(self, model: Any, texts: list[str], batch_size: int) -> np.ndarray:
+        vectors = _document_vectors(model, texts, batch_size, self.options)
+        self._search.check_dimension(vectors)
+        return vectors
 
     def check_model(self, model: Any) -> None:
         """Raises `InputError` when a model is not the one that made the index."""
@@ -225,7 +336,7 @@ class VectorIndex:
             )
 
     def save(self, path: str | os.PathLike, *, replace: bool = False) -> None:
-        """Writes a folder: `vectors.npy`, float32 [N, H]; `texts.jsonl`; `index.json`; `graph.npy` if there is one.
+        """Writes a folder, see `index_files.py`: a process that is killed leaves the old or the new index.
 
         Args:
             path: a new or empty folder.
@@ -238,14 +349,7 @@ class VectorIndex:
         if is_replaced:
             check_replaceable_index(path)
         with replacement_folder(path) if is_replaced else atomic_folder(path) as folder:
-            np.save(os.path.join(folder, VECTORS_FILE), self.vectors)
-            if self.graph is not None:
-                np.save(os.path.join(folder, GRAPH_FILE), self.graph)
-            with open(os.path.join(folder, TEXTS_FILE), "w", encoding="utf-8") as file:
-                file.writelines(json.dumps(text, ensure_ascii=False) + "\n" for text in self.texts)
-            facts = {"texts": len(self), "model_sha256": self.fingerprint, **self.options, "added": self.added}
-            with open(os.path.join(folder, FACTS_FILE), "w", encoding="utf-8") as file:
-                file.write(json.dumps(facts, indent=2) + "\n")
+            write_index(folder, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "VectorIndex":
@@ -254,64 +358,24 @@ class VectorIndex:
         Raises:
             InputError: it is no index, it is damaged, or a file is a link out of the folder.
         """
-        path = os.fspath(path)
-        files = [os.path.join(path, name) for name in (FACTS_FILE, TEXTS_FILE, VECTORS_FILE)]
-        missing = [os.path.basename(file) for file in files if not os.path.isfile(file)]
-        if missing:
-            what = f"it has no {', '.join(missing)}" if os.path.isdir(path) else "there is no such folder"
-            raise InputError(f"{path} is not an index: {what}. Build one with VectorIndex.build or search_sentences.")
-        check_links(path)
-        try:
-            facts = read_json_object(files[0])
-            with open(files[1], encoding="utf-8") as file:
-                texts = [checked(parse_json(line, "a line"), str, "each line", TEXTS_FILE) for line in file]
-            vectors = np.lib.format.open_memmap(files[2], mode="r")
-            fingerprint = checked(facts["model_sha256"], str, "model_sha256", FACTS_FILE)
-            pooling = member(facts, "pooling", str, FACTS_FILE)
-            options = {
-                "pooling": _EARLIER_POOLINGS.get(pooling, pooling),
-                "max_seq_length": member(facts, "max_seq_length", int, FACTS_FILE),
-            }
-            is_table = vectors.ndim == 2 and vectors.dtype == np.float32
-            if not is_table or not len(vectors) == len(texts) == facts["texts"]:
-                raise ValueError(f"{len(texts)} texts and vectors {vectors.shape} for {facts['texts']} texts")
-            added = checked(facts.get("added", []), list, "added", FACTS_FILE)
-            graph = _load_graph(os.path.join(path, GRAPH_FILE), len(vectors))
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-            raise InputError(f"The index {path} is damaged: {error}. Build it again.") from None
-        return cls(vectors, texts, fingerprint, options, graph, added)
+        return cls(**read_index(path))
 
 
-def check_replaceable_index(path: str | os.PathLike) -> None:
-    """Checks that `VectorIndex.save` can replace a folder. Raises `InputError`: it has other files than an index."""
-    others = sorted(set(os.listdir(path)) - {VECTORS_FILE, TEXTS_FILE, FACTS_FILE, GRAPH_FILE})
-    if others:
-        raise InputError(f"{os.fspath(path)} has other files than an index: {others[0]}. Save to a new folder.")
-    check_replaceable_folder(path)
-
-
-def _load_graph(path: str, num_vectors: int) -> np.ndarray | None:
-    if not os.path.lexists(path):
-        return None
-    try:
-        if not os.path.isfile(path):
-            raise ValueError("it is not a file")
-        return check_graph(np.lib.format.open_memmap(path, mode="r"), num_vectors)
-    except (OSError, ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{GRAPH_FILE} is no graph of its vectors ({error}); without it, search is exact") from None
-
-
-def _gets_graph(num_texts: int, exact: bool) -> bool:
+def _gets_graph(num_texts: int, exact: bool, precision: str) -> bool:
     """Returns whether an index has a graph, and checks that FAISS is there before the embeddings are computed."""
-    gets_graph = num_texts >= GRAPH_FROM and not exact
+    gets_graph = num_texts >= GRAPH_FROM and not exact and precision != "binary"
     if gets_graph:
         import_faiss()
     return gets_graph
 
 
-def _build_graph(vectors: np.ndarray, graph: np.ndarray | None = None, num_vectors: int = 0) -> np.ndarray:
+def _build_graph(stored: StoredVectors, graph: np.ndarray | None = None, num_vectors: int = 0) -> np.ndarray:
     return build_graph(
-        vectors, graph, num_vectors if graph is not None else 0, seconds_without_progress=_SECONDS_WITHOUT_PROGRESS
+        stored.codes,
+        graph,
+        num_vectors if graph is not None else 0,
+        ranges=stored.ranges,
+        seconds_without_progress=_SECONDS_WITHOUT_PROGRESS,
     )
 
 
@@ -323,50 +387,5 @@ def _document_vectors(model, texts, batch_size: int, options: dict) -> np.ndarra
         return search_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)
 
 
-def _check_products(products: np.ndarray) -> None:
-    if not np.isfinite(products).all():
-        raise InputError("The index, or a query, has vectors that are not finite. Build it again.")
-
-
-def _largest(row: np.ndarray, count: int) -> np.ndarray:
-    """Returns the indices of the largest numbers, in order; equal ones as they come: [3, 9, 9], 2 -> [1, 2]."""
-    candidates = np.arange(len(row))
-    if len(row) > count:
-        candidates = np.flatnonzero(row >= np.partition(row, -count)[-count])
-    return candidates[np.argsort(-row[candidates], kind="stable")[:count]]
-
-
-def model_fingerprint(model) -> str:
-    """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing."""
-    encoder = getattr(model, "encoder", model)
-    knows_pooling = hasattr(model, "embedding_size")
-    if model.vocabulary is None:
-        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
-    config = model.config
-    facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, config.do_lower_case]
-    if knows_pooling:
-        facts += [list(model.pooling), model.sentence_head.get_config()["dense"], model.prompts, model.default_prompt]
-    lora = settings_of(model if knows_pooling else encoder).get("lora")  # layer -> rank and scale
-    facts += [lora] if lora else []
-    digest = hashlib.sha256(json.dumps([*facts, model.vocabulary.sha256]).encode())
-    pooler = {id(weight) for weight in encoder.pooler.weights} if hasattr(encoder, "pooler") else ()
-    for weight in model.weights if knows_pooling else encoder.weights:
-        if id(weight) not in pooler:
-            array = np.ascontiguousarray(np.asarray(weight, np.float32))
-            digest.update(repr(array.shape).encode())
-            digest.update(array.data)
-    return digest.hexdigest()
-
-
-def _hash_of(texts: Sequence[str]) -> str:
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
-
-
-def _checked_texts(texts, what: str) -> list[str]:
-    texts = as_texts(texts, what)
-    if not texts:
-        raise InputError(f"Expected at least one {what}. Received: none")
-    for number, text in enumerate(texts, start=1):
-        if not text.strip():
-            raise InputError(f"{what.capitalize()} {number} is empty. Received: {text!r}")
-    return texts
+def _hash_of(texts: Sequence[str], ids: Sequence | None = None) -> str:
+    return hashlib.sha256(json.dumps(texts if ids is None else [texts, list(ids)]).encode()).hexdigest()

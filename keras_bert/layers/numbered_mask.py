@@ -14,7 +14,7 @@ from keras_bert.layers.blocks import in_blocks
 MASKED = -30000.0
 
 
-def attention_bias(input_mask, dtype="float32", query_mask=None):
+def attention_bias(input_mask, query_mask=None):
     """Returns the bias of the attention scores: 0 where a token may attend, a large negative number elsewhere.
 
     A token attends to the tokens with its own number. Padding attends to all tokens of its row, as in Google's code.
@@ -23,7 +23,6 @@ def attention_bias(input_mask, dtype="float32", query_mask=None):
 
     Args:
         input_mask: int `[B, S]`.
-        dtype: dtype of the result.
         query_mask: int `[B, F]`, the numbers of the tokens that attend; `input_mask` by default.
 
     Returns:
@@ -41,17 +40,16 @@ def attention_bias(input_mask, dtype="float32", query_mask=None):
     if query_mask is None and tensorflow_functions and tensorflow_functions.lengths_may_vary():
         # Without packed rows, the bias of a row's first token is that of all its tokens.
         query_numbers = query_numbers[:, : ops.where(_is_packed(input_mask), ops.shape(input_mask)[1], 1)]
-    return _bias(_may_attend(query_numbers, input_mask), dtype)
+    return _bias(_may_attend(query_numbers, input_mask))
 
 
-def local_attention_bias(input_mask, positions, reach: int, dtype="float32", query_columns=None):
+def local_attention_bias(input_mask, positions, reach: int, query_columns=None):
     """As `attention_bias`, but a token attends only to those at most `reach` positions away. Padding attends to all.
 
     Args:
         input_mask: int `[B, S]`.
         positions: int `[B, S]`, the positions of the tokens in their sequences.
         reach: the largest distance, 1 or more.
-        dtype: dtype of the result.
         query_columns: int `[B, F]`, the columns of the tokens that attend; by default all do.
 
     Returns:
@@ -72,10 +70,10 @@ def local_attention_bias(input_mask, positions, reach: int, dtype="float32", que
         differs = ops.logical_or(_is_packed(input_mask), ops.max(positions) - ops.min(positions) > reach)
         num_rows = ops.where(differs, ops.shape(input_mask)[1], 1)
         query_numbers, query_positions = query_numbers[:, :num_rows], query_positions[:, :num_rows]
-    return _bias(_may_attend_near(query_numbers, input_mask, query_positions, positions, reach), dtype)
+    return _bias(_may_attend_near(query_numbers, input_mask, query_positions, positions, reach))
 
 
-def window_bias(input_mask, positions, reach: int, dtype="float32"):
+def window_bias(input_mask, positions, reach: int):
     """As `local_attention_bias`, for rows in blocks of `reach` tokens. A block attends to its neighbours only.
 
     Positions must count the columns of each sequence. Tokens that may attend to each other then are in the same block
@@ -88,7 +86,7 @@ def window_bias(input_mask, positions, reach: int, dtype="float32"):
     near = [_with_neighbours(blocks) for blocks in (numbers, places)]
     _, num_blocks, _ = ops.shape(numbers)
     flat = [ops.reshape(part, (-1, part.shape[-1])) for part in (numbers, near[0], places, near[1])]
-    bias = _bias(_may_attend_near(*flat, reach), dtype)
+    bias = _bias(_may_attend_near(*flat, reach))
     return ops.reshape(bias, (-1, num_blocks, 1, reach, 3 * reach))
 
 
@@ -185,9 +183,9 @@ def _may_attend_near(query_numbers, key_numbers, query_positions, key_positions,
     return ops.logical_and(_may_attend(query_numbers, key_numbers), is_near)
 
 
-def _bias(allowed, dtype):
+def _bias(allowed):
     """Returns 0 where it is allowed and a large negative number elsewhere: bool `[B, F, S]` -> `[B, 1, F, S]`."""
-    return ops.expand_dims((1.0 - ops.cast(allowed, dtype)) * MASKED, 1)
+    return ops.expand_dims((1.0 - ops.cast(allowed, "float32")) * MASKED, 1)
 
 
 def _is_packed(input_mask):

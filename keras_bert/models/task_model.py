@@ -16,7 +16,6 @@ from keras_bert.models.metrics import RatioOfSums
 from keras_bert.models.task_verbs import TaskVerbs
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tokenization.user_inputs import checked_text
 
 
 class TaskModel(TaskVerbs):
@@ -117,15 +116,6 @@ def example_weights(x, sample_weight):
         values = keras.ops.reshape(keras.ops.cast(values, "float32"), (-1,))
         weights = values if weights is None else weights * values
     return weights
-
-
-def check_labels(labels, fewest: int = 2) -> tuple[str, ...]:
-    """Returns the class names as a tuple. Raises `InputError` for fewer than `fewest` names, or for duplicates."""
-    labels = (labels,) if isinstance(labels, str) else tuple(labels)
-    if len(labels) < fewest or len(set(labels)) < len(labels) or not all(isinstance(label, str) for label in labels):
-        number = "two or more" if fewest > 1 else "one or more"
-        raise InputError(f"labels must be {number} different names. Received: {list(labels)}")
-    return tuple(checked_text(label, f"label {number}") for number, label in enumerate(labels, start=1))
 
 
 def check_doc_stride(doc_stride: int | None) -> int | None:

@@ -1,11 +1,13 @@
 """Writes files and folders that appear completely or not at all: under a temporary name first, then renamed."""
 
 import contextlib
+import ctypes
 import errno
 import os
 import re
 import shutil
 import stat
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO
@@ -61,9 +63,10 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[str]:
 def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
     """Yields a temporary folder that takes the place of the folder `path` when the block ends without an error.
 
-    The old folder, with all that is in it, is removed afterwards. After an error it is unchanged. No system renames a
-    folder over a full one, so there are two renames: a process that is killed between them leaves the old and the new
-    folder complete, both under temporary names, which stay until there is a folder `path` again.
+    The old folder, with all that is in it, is removed afterwards. After an error it is unchanged. Linux exchanges the
+    names of both folders at once, on most disks. Elsewhere there are two renames: a process that is killed between them
+    leaves the old and the new folder complete, both under temporary names, which stay until there is a folder `path`
+    again.
 
     Raises:
         InputError: as `check_replaceable_folder`, or the disk is full.
@@ -75,6 +78,9 @@ def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
         with explain_write_errors(path):
             _sync_tree(temporary)
             shutil.copymode(target, temporary)
+            if _exchange(temporary, target):  # `temporary_folder` removes the old one
+                _sync_folder(os.path.dirname(target))
+                return
             old = _temporary_name(target, _REPLACED)
             os.rename(target, old)
             try:
@@ -295,6 +301,13 @@ def _try_to_write(path: str) -> None:
     finally:  # also when Ctrl-C comes in between
         with contextlib.suppress(OSError):
             os.rmdir(probe)
+
+
+def _exchange(one: str, other: str) -> bool:
+    """Exchanges the names of two folders at once. Returns whether the system and the disk can do that."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+    return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
 
 
 def _opener_like(path: str) -> Callable[[str, int], int]:

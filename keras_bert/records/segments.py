@@ -11,9 +11,7 @@ from keras_bert.records.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.tokenization.tokenizer import TokenTable
 
 
-def pack_segments(
-    segments: Sequence, max_seq_length: int, vocabulary: TokenTable, *, pad_to_max: bool = True
-) -> dict[str, "tf.Tensor"]:  # noqa: F821
+def pack_segments(segments: Sequence, max_seq_length: int, vocabulary: TokenTable) -> dict[str, "tf.Tensor"]:  # noqa: F821
     """Joins one or two segments per row, shortens rows that are too long, and pads the others.
 
     Args:
@@ -22,10 +20,9 @@ def pack_segments(
             is cut at its end until they fit or have equal lengths, and then both in turn, the second one first. It may
             be an int32 scalar in the graph, which is not checked.
         vocabulary: has the ids of [CLS], [SEP] and [PAD], and says how many [SEP] stand between two segments.
-        pad_to_max: whether rows have `max_seq_length` columns. Otherwise they have the length of the longest row.
 
     Returns:
-        dict of `input_ids`, `input_mask`, `segment_ids`, int32 `(rows, columns)`.
+        dict of `input_ids`, `input_mask`, `segment_ids`, int32 `(rows, max_seq_length)`.
 
     Raises:
         ValueError: there are no segments or more than two, or there is no room for [CLS] and [SEP].
@@ -52,8 +49,7 @@ def pack_segments(
         )
     lengths = _truncated_lengths([segment.row_lengths() for segment in segments], tf.cast(room, tf.int64))
     row_lengths = tf.add_n(lengths) + num_special
-    longest = tf.reduce_max(tf.concat([row_lengths, [0]], 0))
-    columns = tf.range(max_seq_length if pad_to_max else longest, dtype=tf.int64)
+    columns = tf.range(max_seq_length, dtype=tf.int64)
     ids = _joined(segments, lengths, columns, separators, vocabulary)
     is_real = columns < row_lengths[:, tf.newaxis]
     is_first = columns < lengths[0][:, tf.newaxis] + 1 + separators[0]

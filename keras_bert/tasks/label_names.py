@@ -10,8 +10,18 @@ from typing import Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_value, plain
+from keras_bert.tokenization.user_inputs import checked_text
 
 _TRUTH_NAMES = {True: ("true", "yes"), False: ("false", "no")}
+
+
+def check_labels(labels, fewest: int = 2) -> tuple[str, ...]:
+    """Returns the class names as a tuple. Raises `InputError` for fewer than `fewest` names, or for duplicates."""
+    labels = (labels,) if isinstance(labels, str) else tuple(labels)
+    if len(labels) < fewest or len(set(labels)) < len(labels) or not all(isinstance(label, str) for label in labels):
+        number = "two or more" if fewest > 1 else "one or more"
+        raise InputError(f"labels must be {number} different names. Received: {list(labels)}")
+    return tuple(checked_text(label, f"label {number}") for number, label in enumerate(labels, start=1))
 
 
 def label_name(value: Any, labels: Sequence[str], place: str, label_type: str = "str") -> str:

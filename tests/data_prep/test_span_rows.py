@@ -224,7 +224,7 @@ def test_classes_of_the_tools_are_labels(write):
         {"text": "b", "label": "good", "answer": "accept"},
         {"text": "c", "label": "good", "answer": "reject"},
         {"text": "d", "options": [{"id": "good"}, {"id": 2}], "accept": [2], "answer": "accept"},
-        label_studio("e", choice),
+        label_studio("e", [*choice, ("choices", {"choices": ["of a span"], "start": 0, "end": 1})]),
     ]
     assert read_labelled_text(write(*rows)).labels == ["good", "good", "2", "good"]
     both = label_studio("f", [("choices", {"choices": ["good", "long"]})])

@@ -49,7 +49,7 @@ def folder(tmp_path_factory):
     config = tiny.config(vocabulary, hidden_size=8, num_hidden_layers=2, max_position_embeddings=128)
     BertEncoder(config).save_pretrained(path / "checkpoint", vocabulary)
     scripts = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-    assert len(scripts) == 7
+    assert len(scripts) == 8
     jobs = [(f"script{number}", script) for number, script in enumerate(scripts)]
     for number, block in enumerate(re.findall(r"```\n\$ cat (.*?)```", PAGE, re.S)):
         content, command = block.split("$ python -m run_scripts.run_classifier ")

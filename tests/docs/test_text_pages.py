@@ -79,6 +79,8 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
         assert from_pretrained(None, "for_sentence_transformers").kind == from_pretrained(None, "my_splade").kind
     elif "save_pretrained" in script:
         assert SentenceEncoder.from_pretrained("for_sentence_transformers").pooling == ("mean",)
+    elif "where=" in script:
+        assert shown.splitlines()[-1].split()[0] == "2"
     elif "VectorIndex" in script:
         assert len(VectorIndex.load("my_index")) == 4
     elif "project" in script:
@@ -91,7 +93,7 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
 
 
 def test_the_pages_have_a_script_for_each_use():
-    assert len(SCRIPTS) == 25
+    assert len(SCRIPTS) == 26
 
 
 @pytest.fixture(scope="module")

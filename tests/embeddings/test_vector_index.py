@@ -12,7 +12,7 @@ from tiny_checkpoints import VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.embeddings import neighbour_graph, vector_index
+from keras_bert.embeddings import exact_search, neighbour_graph, row_search, vector_index
 from keras_bert.embeddings.neighbour_graph import LINKS, MOST_LEVELS, build_graph, check_graph
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex, model_fingerprint
@@ -50,8 +50,8 @@ def test_the_most_similar_texts_come_first_and_equal_ones_in_their_order(encoder
 
 @pytest.mark.parametrize("chunk", [1, 3, 7, 1000])
 def test_nearest_is_exact_whatever_the_parts(chunk, monkeypatch):
-    monkeypatch.setattr(vector_index, "_CHUNK", chunk)
-    monkeypatch.setattr(vector_index, "_QUERIES_AT_ONCE", 4)
+    monkeypatch.setattr(exact_search, "CHUNK", chunk)
+    monkeypatch.setattr(row_search, "_QUERIES_AT_ONCE", 4)
     generator = np.random.default_rng(0)
     vectors = generator.integers(-2, 3, (50, 3)).astype("float32")  # many are equal
     queries = generator.integers(-2, 3, (9, 3)).astype("float32")
@@ -307,7 +307,7 @@ def test_appending_is_refused_and_leaves_the_index_as_it_was(encoder, index, tmp
 def test_an_index_replaces_only_an_index(index, tmp_path, monkeypatch):
     index.save(tmp_path / "index", replace=True)
     index.save(tmp_path / "index", replace=True)
-    monkeypatch.setattr(np, "save", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(np, "save", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         index.save(tmp_path / "index", replace=True)
     assert len(VectorIndex.load(tmp_path / "index")) == 6

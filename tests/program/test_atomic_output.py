@@ -122,6 +122,7 @@ def test_a_folder_that_cannot_be_renamed_is_left_as_it_was(tmp_path, monkeypatch
         rename(source, target)
 
     monkeypatch.setattr(os, "rename", fail_to_publish)
+    monkeypatch.setattr(keras_bert.program.atomic_output, "_exchange", lambda *_: False)  # as on another system
     with pytest.raises(InputError, match="it is in use"), replacement_folder(tmp_path / "model") as folder:
         pathlib.Path(folder, "new").write_text("new")
     assert (os.listdir(tmp_path), os.listdir(tmp_path / "model")) == (["model"], ["old"])
@@ -130,6 +131,15 @@ def test_a_folder_that_cannot_be_renamed_is_left_as_it_was(tmp_path, monkeypatch
 def test_a_folder_is_refused_as_an_output_file(tmp_path):
     with pytest.raises(InputError, match="it is a folder. Give the name of a file"), atomic_file(tmp_path):
         pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems need two renames")
+def test_folders_are_exchanged_at_once(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    monkeypatch.setattr(os, "rename", lambda *_: pytest.fail("between two renames there is no folder"))
+    with replacement_folder(tmp_path / "model") as folder:
+        pathlib.Path(folder, "new").write_text("new")
+    assert (os.listdir(tmp_path), os.listdir(tmp_path / "model")) == (["model"], ["new"])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

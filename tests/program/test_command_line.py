@@ -166,6 +166,16 @@ def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
             "--max_seq_length has no effect with --append: that of the index is used.",
         ),
         (
+            "run_scripts.search_sentences",
+            "--init_checkpoint=c --index_dir=i --input_file=t --id_column=id",
+            "--id_column has no effect without --text_column.",
+        ),
+        (
+            "run_scripts.search_sentences",
+            "--init_checkpoint=c --index_dir=i --where=a=b --delete=x",
+            "--where has no effect without --query or --query_file.",
+        ),
+        (
             "run_scripts.run_classifier",
             "--output_dir=o --do_train --temperature=3",
             "--temperature has no effect without --teacher.",

@@ -28,17 +28,11 @@ def test_one_segment_stands_between_cls_and_sep():
 
 
 def test_two_segments_are_told_apart_by_segment_ids():
-    assert as_lists(pack_segments([ragged([[5, 6, 7], []]), ragged([[8], []])], 7, VOCABULARY, pad_to_max=False)) == {
+    assert as_lists(pack_segments([ragged([[5, 6, 7], []]), ragged([[8], []])], 7, VOCABULARY)) == {
         "input_ids": [[2, 5, 6, 7, 3, 8, 3], [2, 3, 3, 0, 0, 0, 0]],
         "input_mask": [[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0]],
         "segment_ids": [[0, 0, 0, 0, 0, 1, 1], [0, 0, 1, 0, 0, 0, 0]],
     }
-
-
-def test_rows_are_as_wide_as_the_longest_unless_padded_to_the_maximum():
-    segments = [ragged([[5, 6], [7]])]
-    assert pack_segments(segments, 9, VOCABULARY, pad_to_max=False)["input_ids"].shape == (2, 4)
-    assert pack_segments(segments, 9, VOCABULARY)["input_ids"].shape == (2, 9)
 
 
 def google_truncated(first, second, room):
@@ -64,11 +58,10 @@ def test_pairs_are_cut_as_google_cuts_them_token_by_token(max_seq_length):
         assert found["segment_ids"][row] == [0] * (len(first) + 2) + [1] * (len(second) + 1) + padding
 
 
-@pytest.mark.parametrize("pad_to_max", [True, False])
-def test_an_empty_batch_has_no_rows(pad_to_max):
+def test_an_empty_batch_has_no_rows():
     @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)])
     def pack(segment):
-        return pack_segments([segment, segment], 6, VOCABULARY, pad_to_max=pad_to_max)
+        return pack_segments([segment, segment], 6, VOCABULARY)
 
     features = pack(tf.RaggedTensor.from_row_splits(tf.constant([], tf.int32), [0]))
     assert {tensor.shape[0] for tensor in features.values()} == {0}

@@ -177,6 +177,42 @@ def test_a_search_ranks_what_it_finds(files, run_here, eagerly, without_graphs):
     assert len(VectorIndex.load(files / "index")) == 5
     ranked = reranker.rank("fox", ["the fox", "brown the", "quick"], top_k=2)
     assert printed.out.splitlines()[-3:] == ["fox", *(f"  {one.score:.4f}  {one.text}" for one in ranked)]
+    code, printed = run_here(search_sentences, *search, "--query=quick", "--hybrid", "--top_k=1")
+    assert code == 0, printed.err
+    assert printed.out.splitlines()[-1].endswith("quick")
+
+
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")  # but for tf.data
+def test_an_index_of_a_table_has_ids_and_filters_and_changes(files, run_here, eagerly, without_graphs):
+    rows = [("d1", "the fox", "en", 1), ("d2", "brown the", "de", 2), ("d3", "quick", "en", 3), ("d4", "fox", "de", 3)]
+    lines = [json.dumps(dict(zip(("id", "text", "language", "year"), row, strict=True))) + "\n" for row in rows]
+    (files / "rows.jsonl").write_text("".join(lines))
+    (files / "changed.tsv").write_text("id\ttext\nd3\tthe fox\n")
+    search = [f"--init_checkpoint={files / 'bert'}", f"--index_dir={files / 'index'}"]
+    columns = ["--text_column=text", "--id_column=id"]
+    table = [f"--input_file={files / 'rows.jsonl'}", *columns, "--metadata_columns=language,year"]
+    where = ["--query=the fox", "--where=language=en", "--top_k=9"]
+    code, printed = run_here(search_sentences, *search, *table, "--precision=int8", *where)
+    assert code == 0, printed.err
+    assert "index: 4 texts, vectors of 8 numbers" in printed.out
+    assert [line.split()[1:] for line in printed.out.splitlines()[-2:]] == [["d1", "the", "fox"], ["d3", "quick"]]
+    code, printed = run_here(search_sentences, *search, *table, "--append")
+    assert "has the texts of" in printed.out
+    (files / "ids.txt").write_text("d4\n")
+    deleted = ["--delete=d1", f"--delete_file={files / 'ids.txt'}", *where]
+    update = ["--update", f"--input_file={files / 'changed.tsv'}", *columns]
+    code, printed = run_here(search_sentences, *search, *update, *deleted, "--where=year=3")
+    assert code == 0, printed.err
+    assert [line.split()[1:] for line in printed.out.splitlines()[-1:]] == [["d3", "the", "fox"]]
+    assert VectorIndex.load(files / "index").ids == ["d2", "d3"]
+    for wrong, message in [
+        (["--query=a", "--where=year"], "A condition is written column=value. Received: 'year'"),
+        (["--query=a", "--where=year=new"], "The column 'year' has whole numbers. Received: 'new'"),
+        (["--query=a", "--precision=binary"], "has the precision int8. Received: --precision=binary"),
+        (["--delete=d1"], "The index has no text with the id 'd1'"),
+    ]:
+        code, printed = run_here(search_sentences, *search, *wrong)
+        assert (code, message in printed.err) == (1, True), printed.err
 
 
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")  # but for tf.data

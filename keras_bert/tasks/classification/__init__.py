@@ -11,6 +11,7 @@ thresholds.py            thresholds of several labels, and how they are chosen
 loaded.py                what its loaded exports can do beside answering texts
 scores.py                accuracy, F1, Matthews, correlations; the main score of each GLUE task
 task.py                  the task for `fit`, `evaluate` and `predict`
+text_classifier.py       TextClassifier: an estimator of scikit-learn
 few_shot.py              trains on a few texts per label
 zero_shot.py             labels without training, by a model for entailment
 report.py                confusion matrix, scores per label and the worst errors

@@ -1,11 +1,13 @@
-"""What a loaded export of a `SequenceClassifier` can do beside answering texts: probabilities, and other answers."""
+"""What a loaded export of a `SequenceClassifier` can do beside answering texts: probabilities, and other labels."""
 
 from typing import Any
 
 import numpy as np
 
+from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_value
 from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options
+from keras_bert.tasks.classification.zero_shot import TEMPLATE, zero_shot
 
 
 class LoadedSequenceClassifier:
@@ -13,6 +15,7 @@ class LoadedSequenceClassifier:
 
     def __init__(self, folder, engine):
         super().__init__(folder, engine)
+        self._has_logits = getattr(engine, "has_raw_outputs", True)  # those of earlier versions have probabilities
         as_thresholds(self.thresholds, self.labels, name="thresholds")
         self.label_values = tuple(label_value(label, self.label_type) for label in self.labels)
 
@@ -40,3 +43,30 @@ class LoadedSequenceClassifier:
         from keras_bert.tasks.classification.task import predict_proba
 
         return predict_proba(self, x, batch_size=batch_size, verbose=verbose, max_seq_length=max_seq_length)
+
+    def zero_shot(
+        self,
+        texts: Any,
+        labels: Any,
+        hypothesis_template: str = TEMPLATE,
+        multi_label: bool = False,
+        *,
+        batch_size: int | None = None,
+        max_seq_length: int | None = None,
+        verbose: Any = "auto",
+    ) -> list:
+        """Returns the answers of `SequenceClassifier.zero_shot`. A SavedModel must be one for pairs, `text_pairs=True`.
+
+        Args:
+            texts, labels, hypothesis_template, multi_label, batch_size, verbose: as there.
+            max_seq_length: texts are cut, so that rows have this many tokens; None for the length of the export.
+
+        Raises:
+            InputError: as there, or it is a SavedModel for single texts, or one without the signature `raw_outputs`.
+        """
+        if not self._has_logits:
+            raise InputError(
+                "This SavedModel of an earlier version has no logits for zero_shot. Export the model again."
+            )
+        options = {"labels": labels, "hypothesis_template": hypothesis_template, "multi_label": multi_label}
+        return zero_shot(self, texts, batch_size, max_seq_length or self.max_seq_length, verbose, **options)

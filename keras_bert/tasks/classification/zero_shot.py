@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_bert.models.task_model import check_labels
 from keras_bert.program.errors import InputError
 from keras_bert.records.segment_rows import TokenRanges, join_segments
 from keras_bert.tasks.base import ExampleRows
@@ -19,6 +18,7 @@ from keras_bert.tasks.classification.answers import classification_answers, like
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.task import ClassificationTask
 from keras_bert.tasks.fitting import batch_size_of
+from keras_bert.tasks.label_names import check_labels
 from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tokenization.user_inputs import as_list

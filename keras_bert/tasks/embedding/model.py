@@ -198,48 +198,6 @@ class SentenceEncoder(CosineSimilarity, WholeBatchModel):
                 on_progress=progress,
             )
 
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: Any = "auto",
-        callbacks: Any = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        shuffle: bool = True,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_steps: int | None = None,
-        validation_batch_size: int | None = None,
-        validation_freq: Any = 1,
-        *,
-        max_seq_length: int | None = None,
-        seed: int = 12345,
-        skip_missing: bool = False,
-        loss: EmbeddingLoss | str | None = None,
-        **unknown: Any,
-    ) -> Any:
-        """Trains on texts or on features. Arguments that are not listed are those of `TaskModel.fit`.
-
-        Features are `[B, C, S]`. Beside them the dictionary may hold `label_ids`, `[B]`: scores or the numbers of
-        labels, or `[B, C - 1]`: lists of scores; and `text_numbers`, int `[B, C]`, which are equal for equal texts.
-
-        Args:
-            x, y: texts, pairs, triplets, scores and labels as in the description of the class; or features; or
-                `SentenceExamples`; or several data sets, `DataSets`, each with its loss.
-            loss: as for `compile`.
-
-        Raises:
-            InputError: as `TaskModel.fit`, or the loss is unknown.
-        """
-        given = dict(locals())
-        self.choose_loss(given.pop("loss"))
-        return self._fit(given)
-
     @property
     def embedding_loss(self) -> EmbeddingLoss:
         """The loss that the model is trained with."""

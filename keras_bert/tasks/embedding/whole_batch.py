@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_bert.accelerate.backend import on_tensorflow
+from keras import ops
+
+from keras_bert.accelerate.backend import on_tensorflow, tensorflow_functions
 from keras_bert.models.chosen_loss import ChosenLoss
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.prompts import Prompts
@@ -46,6 +48,48 @@ class WholeBatchModel(Prompts, ChosenLoss, TaskModel):
         """
         raise NotImplementedError
 
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+        *,
+        max_seq_length: int | None = None,
+        seed: int = 12345,
+        skip_missing: bool = False,
+        loss: Any = None,
+        **unknown: Any,
+    ) -> Any:
+        """Trains on texts or on features. Arguments that are not listed are those of `TaskModel.fit`.
+
+        Features are those of the class; `label_ids` are the labels that the loss takes.
+
+        Args:
+            x, y: texts and what belongs to them, see the description of the class; or features; or `SentenceExamples`;
+                or, except for a `SparseEncoder`, several data sets, `DataSets`, each with its loss.
+            loss: a loss of the task, or its name. None keeps the loss that was chosen before; without one, the examples
+                select it.
+
+        Raises:
+            InputError: as `TaskModel.fit`, or the loss is unknown.
+        """
+        given = dict(locals())
+        self.choose_loss(given.pop("loss"))
+        return self._fit(given)
+
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         labels = x.get(features.LABEL_IDS) if y is None and isinstance(x, Mapping) else y
         numbers = x.get(features.TEXT_NUMBERS) if isinstance(x, Mapping) else None
@@ -85,3 +129,22 @@ class WholeBatchModel(Prompts, ChosenLoss, TaskModel):
         longest = self.max_seq_length
         if longest is not None and (not isinstance(longest, int) or longest < 3):
             raise InputError(f"max_seq_length must be a whole number from 3. Received: {longest!r}")
+
+
+def first_and_others(rows: Mapping[str, Any], is_used: Any, longest: int) -> tuple[dict, dict]:
+    """Returns the features of the first texts, which are mostly shorter, and those of the others.
+
+    Args:
+        rows: features, each `[B, C, S]`.
+        is_used: int `[B, S]`, above 0 for columns of the first texts that are no padding.
+        longest: the number of columns of first texts where shapes must be known, as under XLA.
+
+    Returns:
+        features `[B, W]`, W being the width of the longest first text, and `[B, C - 1, S]`.
+    """
+    width = longest
+    if tensorflow_functions and tensorflow_functions.lengths_may_vary():
+        columns = ops.arange(ops.shape(is_used)[1], dtype="int32")
+        width = ops.max(ops.where(is_used > 0, columns, 0), initial=0) + 1  # a part of a batch may be empty
+    first = {name: values[:, 0, :width] for name, values in rows.items()}
+    return first, {name: values[:, 1:] for name, values in rows.items()}

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +58,14 @@ class FilledText:
     def __str__(self) -> str:
         shown = [] if self.filled_text is None else [self.filled_text]
         return "\n".join([*shown, self.readable()])
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """Returns a row for each predicted token of each mask, with the number of the mask from 0."""
+        return [
+            {"mask": number, "start": mask.start, **dataclasses.asdict(fill)}
+            for number, mask in enumerate(self.masks)
+            for fill in mask.fills
+        ]
 
     def readable(self, asked: Mapping | None = None) -> str:
         """Returns a line for each mask."""

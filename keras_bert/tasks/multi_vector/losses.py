@@ -5,6 +5,8 @@ vector for each of T tokens. A vector of zeros is no token.
 """
 
 import dataclasses
+import functools
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from keras import ops
@@ -12,6 +14,7 @@ from keras import ops
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
 from keras_bert.tasks.embedding.loss_parts import FAR, check_above_0, weighted_mean
+from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
 
 _EMPTY_DOCUMENT = -1e9  # the score of a document without tokens
 
@@ -24,18 +27,20 @@ class MaxSimLoss:
         learns_from: what the examples must have: `PAIRS` of queries and documents, or also `LISTS` of a teacher's
             scores.
         fewest_texts: the smallest number of texts in an example, the query included.
-        teacher: None: no model computes the scores.
+        teacher: a `CrossEncoder` or `SentenceEncoder` that scores the documents before training, or the folder of one;
+            None if the examples have scores.
     """
 
     learns_from: ClassVar[str] = LISTS
     fewest_texts: ClassVar[int] = 3
-    teacher: ClassVar[None] = None
+    teaches_vectors: ClassVar[bool] = False
+    teacher: Any = dataclasses.field(default=None, kw_only=True)
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         """Raises `InputError` unless a model can learn from the examples."""
-        examples.check_for(type(self).__name__, [self.learns_from], self.fewest_texts, False)
+        examples.check_for(type(self).__name__, [self.learns_from], self.fewest_texts, self.teacher is not None)
         num_documents = len(examples.columns) - 1
-        if self.learns_from == LISTS and len(examples.scores[0]) < num_documents:
+        if examples.scores is not None and len(examples.scores[0]) < num_documents:
             raise InputError(
                 f"{examples.source}: a teacher's scores must be {num_documents} numbers for each query, one for each "
                 f"document. Received: {len(examples.scores[0])}"
@@ -71,6 +76,7 @@ class MaxSimInBatchNegatives(MaxSimLoss):
     """
 
     scale: float = 1.0
+    teacher: None = dataclasses.field(default=None, init=False)
     learns_from = PAIRS
     fewest_texts = 2
 
@@ -98,6 +104,7 @@ class MaxSimDistillation(MaxSimLoss):
     """The softmax of a query's scores must be that of a teacher: Kullback-Leibler divergence, times temperature².
 
     Args:
+        teacher: see `MaxSimLoss`.
         temperature: divides the scores of the model and of the teacher.
 
     Raises:
@@ -122,6 +129,9 @@ class MaxSimDistillation(MaxSimLoss):
 class MaxSimMarginMSE(MaxSimLoss):
     """The first document must lead each other one as in a teacher's scores: squared difference of the leads.
 
+    Args:
+        teacher: see `MaxSimLoss`.
+
     Reference: Hofstätter et al., 2020, arXiv 2010.02666; sentence-transformers `MultiVectorMarginMSELoss`.
     """
 
@@ -130,6 +140,32 @@ class MaxSimMarginMSE(MaxSimLoss):
         labels = ops.cast(labels, scores.dtype)
         leads = (scores[:, :1] - scores[:, 1:]) - (labels[:, :1] - labels[:, 1:])
         return weighted_mean(ops.mean(ops.square(leads), axis=-1), weights)
+
+
+@dataclasses.dataclass(frozen=True)
+class MixedMaxSimLoss(MaxSimLoss):
+    """Computes the loss of the data set that a batch is from; see `MixedRows` for its labels.
+
+    Args:
+        parts: for each data set, its loss, and its number N of documents for a query.
+    """
+
+    parts: Sequence[tuple] = ()
+    fewest_texts = 2
+
+    def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
+        number, labels = number_and_labels(labels)
+
+        def loss_of(loss, num_documents):
+            num_labels = num_documents if loss.learns_from == LISTS else 0
+            if not may_have(documents, num_documents) or not may_have(labels, num_labels):
+                return ops.zeros((), documents.dtype)
+            own = ops.reshape(documents, (-1, num_documents, *ops.shape(documents)[2:]))
+            own_labels = ops.reshape(labels, (-1, num_labels)) if num_labels else None
+            numbers = None if text_numbers is None else ops.reshape(text_numbers, (-1, 1 + num_documents))
+            return loss(queries, own, own_labels, numbers, weights, is_mean)
+
+        return ops.switch(number, [functools.partial(loss_of, *part) for part in self.parts])
 
 
 def as_loss(loss: MaxSimLoss | str | None) -> MaxSimLoss | None:

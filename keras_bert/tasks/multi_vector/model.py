@@ -5,7 +5,6 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.class_names import stored_class
@@ -16,7 +15,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.embedding.examples import PAIRS
 from keras_bert.tasks.embedding.model import naming_the_pooling
-from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
+from keras_bert.tasks.embedding.whole_batch import WholeBatchModel, first_and_others
 from keras_bert.tasks.multi_vector.encoding import QUERY, LateInteraction, checked_expansion
 from keras_bert.tasks.multi_vector.losses import MaxSimInBatchNegatives, MaxSimLoss, as_loss
 
@@ -41,8 +40,9 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
         model.fit((queries, documents, others, ...), teacher_scores)   # MaxSimDistillation
 
     where `teacher_scores` has a list for each query with a score for each of its documents, such as the outputs of a
-    cross-encoder. `compile(optimizer, loss="margin_mse")` selects another loss of `tasks/multi_vector/losses.py`. The
-    loss of a batch is that of all its texts, on one device or several, in one part or several.
+    cross-encoder. `fit(..., loss="margin_mse")` selects another loss of `tasks/multi_vector/losses.py`; some have a
+    teacher, `loss=MaxSimDistillation(teacher=cross_encoder)`. Several data sets are `DataSets`, as for
+    `SentenceEncoder`. The loss of a batch is that of all its texts, on one device or several, in one part or several.
 
     A prompt such as "[Q] " marks queries, "[D] " documents. In `from_pretrained` a mark in brackets must be a token of
     the vocabulary, such as [unused0]; `new_tokens=["[Q]", "[D]"]` adds tokens.
@@ -133,20 +133,13 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
         if len(rows[features.INPUT_IDS].shape) < 3:
             return self._scored_vectors(rows, training)
         # Queries are shorter than documents, so they are rows of their own.
-        width = self._width_of(rows[features.INPUT_MASK][:, 0] + rows[features.SCORE_MASK][:, 0])
-        queries = self._scored_vectors({name: values[:, 0, :width] for name, values in rows.items()}, training)
-        documents = self._scored_vectors({name: values[:, 1:] for name, values in rows.items()}, training)
+        is_used = rows[features.INPUT_MASK][:, 0] + rows[features.SCORE_MASK][:, 0]
+        parts = first_and_others(rows, is_used, self.longest(QUERY))
+        queries, documents = (self._scored_vectors(part, training) for part in parts)
         size, _, length, _ = ops.shape(documents)
         padding = ops.zeros((size, length - ops.shape(queries)[1], self.vector_size), queries.dtype)
         queries = ops.expand_dims(ops.concatenate([queries, padding], axis=1), 1)
         return ops.concatenate([queries, documents], axis=1)
-
-    def _width_of(self, is_used):
-        """Returns the number of columns of queries; `is_used`, int `[B, S]`, is 0 for padding."""
-        if not (tensorflow_functions and tensorflow_functions.lengths_may_vary()):
-            return self.longest(QUERY)
-        columns = ops.arange(ops.shape(is_used)[1], dtype="int32")
-        return ops.max(ops.where(is_used > 0, columns, 0), initial=0) + 1  # a part of a batch may be empty
 
     def _scored_vectors(self, rows, training):
         """Returns the vectors `[..., S, D]` of rows, zeros where none is scored."""

@@ -9,7 +9,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import ExampleRows, TextTask
-from keras_bert.tasks.embedding.examples import SCORES, DataSets, SentenceExamples
+from keras_bert.tasks.embedding.examples import SCORES, DataSets, SentenceExamples, data_sets_of
 from keras_bert.tasks.embedding.task import examples_of_columns
 from keras_bert.tasks.multi_vector.encoding import DOCUMENT, QUERY, rows_of, scored_vectors
 from keras_bert.tasks.prediction import Calls, predict_rows
@@ -20,16 +20,15 @@ class MultiVectorTask(RankingTask):
     """Queries and documents -> scores.
 
     `x` is a tuple of columns of N texts: queries, their documents and, in further columns, other documents. `y` is
-    None, or N lists of a teacher's scores of the documents. The scores are those of `RankingTask`.
+    None, or N lists of a teacher's scores of the documents; or `x` is several data sets. The scores are those of
+    `RankingTask`.
     """
 
     name = "multi_vector"
 
-    def examples(self, x, y=None, sample_weight=None) -> SentenceExamples:
+    def examples(self, x, y=None, sample_weight=None) -> SentenceExamples | DataSets:
         examples = examples_of_columns(x, y, sample_weight)
-        if isinstance(examples, DataSets):
-            raise InputError("A MultiVectorEncoder learns from one data set. Call fit for each.")
-        if len(examples.columns) < 2:
+        if any(len(part.columns) < 2 for part in data_sets_of(examples)):
             raise InputError(
                 f"{examples.source}: queries are compared with documents. Give two columns or more: (queries, "
                 "documents). encode_query and encode_document return vectors."
@@ -41,6 +40,12 @@ class MultiVectorTask(RankingTask):
         from keras_bert.tasks.multi_vector.losses import DEFAULT_LOSSES
 
         return DEFAULT_LOSSES[kind]
+
+    def mixed_loss(self, examples: DataSets) -> Any:
+        from keras_bert.tasks.multi_vector.losses import MixedMaxSimLoss
+
+        pairs = zip(self.losses, examples.parts, strict=True)
+        return MixedMaxSimLoss(parts=tuple((loss, len(part.columns) - 1) for loss, part in pairs))
 
     def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind == SCORES:

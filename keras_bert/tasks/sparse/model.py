@@ -15,7 +15,7 @@ from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
+from keras_bert.tasks.embedding.whole_batch import WholeBatchModel, first_and_others
 from keras_bert.tasks.masked_lm.model import masked_lm_head
 from keras_bert.tasks.recipe import num_batches_of
 from keras_bert.tasks.sparse.encoding import ROLES, SparseEncoding
@@ -39,6 +39,10 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         encoder.fit((queries, documents, others))                    # the same with hard negatives
         encoder.fit((queries, documents, others), teacher_margins)   # margin MSE
         encoder.fit(..., loss=SpladeLoss(document_regularizer_weight=1e-4))
+
+    `teacher_margins` has for each example a number, the teacher's score of the document less that of the other one; a
+    list of these numbers for several others; or a list of the scores of all documents. A `fit` on features needs a
+    known number of updates, for the warm-up of the regularisers.
 
     The loss of a batch is that of all its texts together, on one device or several, see `SentenceEncoder`.
 
@@ -123,14 +127,16 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         shape = ops.shape(inputs[features.INPUT_IDS])
         if len(shape) == 2:
             return self._weights(inputs, training)
-        is_static = self.query_weights is not None
-        rows = {name: inputs[name][:, int(is_static) :] for name in self.feature_names}
-        rows = {name: ops.reshape(values, (-1, shape[-1])) for name, values in rows.items()}
-        found = ops.reshape(self._weights(rows, training), (-1, shape[1] - int(is_static), self.vector_size))
-        if not is_static:
-            return found
-        queries = self.query_weights(inputs[features.INPUT_IDS][:, 0], inputs[features.INPUT_MASK][:, 0])
-        return ops.concatenate([ops.expand_dims(queries, 1), found], axis=1)
+        rows = {name: inputs[name] for name in self.feature_names}
+        # Queries are shorter than documents, so they are rows of their own.
+        queries, documents = first_and_others(rows, rows[features.INPUT_MASK][:, 0], shape[-1])
+        if self.query_weights is not None:
+            of_queries = self.query_weights(queries[features.INPUT_IDS], queries[features.INPUT_MASK])
+        else:
+            of_queries = self._weights(queries, training)
+        documents = {name: ops.reshape(values, (-1, shape[-1])) for name, values in documents.items()}
+        of_documents = ops.reshape(self._weights(documents, training), (-1, shape[1] - 1, self.vector_size))
+        return ops.concatenate([ops.expand_dims(of_queries, 1), of_documents], axis=1)
 
     def _weights(self, inputs, training):
         """Returns the weights of rows `[B, S]`: `[B, V]`."""
@@ -149,52 +155,10 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         assert self.query_weights is not None
         return np.asarray(keras.ops.convert_to_numpy(self.query_weights.weight), np.float32)
 
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: Any = "auto",
-        callbacks: Any = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        shuffle: bool = True,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_steps: int | None = None,
-        validation_batch_size: int | None = None,
-        validation_freq: Any = 1,
-        *,
-        max_seq_length: int | None = None,
-        seed: int = 12345,
-        skip_missing: bool = False,
-        loss: SpladeLoss | str | None = None,
-        **unknown: Any,
-    ) -> Any:
-        """Trains on texts or on features. Arguments that are not listed are those of `TaskModel.fit`.
-
-        Features are `[B, C, S]`. Beside them the dictionary may hold `label_ids`, float `[B, C - 2]`, the margins of a
-        teacher; and `text_numbers`, int `[B, C]`, which are equal for equal texts.
-
-        Args:
-            x: queries, documents and further documents as in the description of the class; or features.
-            y: a teacher's scores: for each example a number, its score of the document less that of the other one; a
-                list of these numbers for several others; or a list of the scores of all documents. None for in-batch
-                negatives.
-            loss: a `SpladeLoss`, or the name of its ranking; None for that of `compile` or of an earlier `fit`, at
-                first `SpladeLoss()`.
-
-        Raises:
-            InputError: as `TaskModel.fit`, the loss is unknown, or its warm-up has no known end.
-        """
-        given = dict(locals())
-        self.choose_loss(given.pop("loss"))
-        if not holds_texts(x):
+    def _fit(self, given: Mapping[str, Any]) -> Any:
+        if not holds_texts(given["x"]):
             self._warm_up = self._updates_of_warm_up(given)
-        return self._fit(given)
+        return super()._fit(given)
 
     @property
     def splade_loss(self) -> SpladeLoss:

@@ -75,6 +75,13 @@ class TagsAnswer:
         ]
         return "\n".join(lines if text is None else [f"  {_marked(text, parts)}", *lines])
 
+    def table_rows(self) -> list[dict[str, Any]]:
+        """Returns a row for each entity, or, if the tags are of another kind, for each word."""
+        if self.entities or not self.tags or set(self.tags) == {"O"}:
+            return [dataclasses.asdict(entity) for entity in self.entities]
+        columns = zip(self.words, self.tags, self.probabilities, strict=True)
+        return [{"word": word, "tag": tag, "probability": probability} for word, tag, probability in columns]
+
     def _tagged_words(self, text: str | None) -> list[EntityAnswer]:
         """Returns the words with their tags as types: the characters of a text, or the numbers of the words."""
         parts, end = [], 0

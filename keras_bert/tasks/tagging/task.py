@@ -1,6 +1,7 @@
 """The task of `TokenClassifier` on texts: a tag for each word, such as named entities or parts of speech."""
 
 import dataclasses
+import itertools
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -89,7 +90,8 @@ class TaggingTask(TextTask):
         if spans is not None:
             if len(spans) != len(texts):
                 raise InputError(f"There are {len(texts)} texts but {len(spans)} lists of spans.")
-            types = {name[2:] for name in self.labels.names if self.labels.scheme and name != tag_schemes.OUTSIDE}
+            names = itertools.compress(self.labels.names, self.labels.is_answer)
+            types = {name[2:] for name in names if self.labels.scheme and name != tag_schemes.OUTSIDE}
             read = []
             for number, (text, its_spans) in enumerate(zip(texts, spans, strict=True), start=1):
                 read.append(annotated_spans.read_spans(its_spans, text, f"Text {number}"))

@@ -6,8 +6,10 @@ import tensorflow as tf
 import tiny
 from tiny_models import made_signatures
 
+from keras_bert import serving
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.answers import LabelAnswer, LabelsAnswer, served_answers
+from keras_bert.tasks.classification.loaded import LoadedSequenceClassifier
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.classification.zero_shot import ZeroShotTask
 from run_scripts import run_classifier
@@ -89,6 +91,36 @@ def test_an_export_answers_as_the_model(shared_data, tmp_path):
     answers = model.zero_shot(TEXTS, LABELS, "It is {}.")
     expected = [[answer.probabilities[label] for label in LABELS] for answer in answers]
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "tolerance"),
+    [
+        ({"format": "onnx"}, 1e-5),
+        pytest.param({"text_pairs": True}, 1e-6, marks=pytest.mark.slow),
+        pytest.param({"format": "litert"}, 1e-5, marks=pytest.mark.slow),
+    ],
+)
+def test_a_loaded_export_answers_as_the_model(options, tolerance, tmp_path):
+    model = model_of(("contradiction", "neutral", "entailment"))
+    model.new_parts.set_trained()
+    loaded = serving.load(model.export_for_serving(tmp_path / "export", max_seq_length=16, **options))
+    for multi_label in (False, True):
+        arguments = {"hypothesis_template": "the film is {}", "multi_label": multi_label, "max_seq_length": 12}
+        expected = model.zero_shot(["the film", "good " * 40], ["good", "the film"], **arguments)
+        found = loaded.zero_shot(["the film", "good " * 40], ["good", "the film"], **arguments)
+        assert [list(answer.probabilities) for answer in found] == [list(answer.probabilities) for answer in expected]
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.probabilities == pytest.approx(theirs.probabilities, abs=tolerance)
+    with pytest.raises(InputError, match="leaves no room for a text in rows of 16 tokens"):
+        loaded.zero_shot(["good"], ["good " * 20])
+
+
+def test_an_export_without_logits_is_refused():
+    loaded = LoadedSequenceClassifier.__new__(LoadedSequenceClassifier)
+    loaded._has_logits = False
+    with pytest.raises(InputError, match="This SavedModel of an earlier version has no logits"):
+        loaded.zero_shot(["good"], ["bad"])
 
 
 def test_only_the_text_is_cut_and_the_cut_is_counted():

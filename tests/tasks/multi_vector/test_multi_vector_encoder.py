@@ -188,6 +188,21 @@ def test_the_examples_select_the_loss_and_the_loss_is_that_of_the_scores(eagerly
     assert not model.encoder.pooler.trainable
 
 
+def test_data_sets_train_with_the_loss_of_each_and_teachers_give_scores(eagerly, plain):
+    model, columns = made(plain), [QUERIES, DOCUMENTS, OTHERS]
+    model.compile(AdamW(0.0))
+    parts = [
+        SentenceExamples([QUERIES, DOCUMENTS]),
+        SentenceExamples(columns, TEACHER, loss="margin_mse"),
+        SentenceExamples(columns, loss=MaxSimDistillation(teacher=model)),
+    ]
+    alone = [model.fit(part, verbose=0).history["loss"][0] for part in parts]
+    assert alone[2] == pytest.approx(0.0, abs=1e-6)  # a model is its own teacher
+    found = model.fit(DataSets(parts, sampler="round_robin"), verbose=0).history["loss"][0]
+    np.testing.assert_allclose(found, np.mean(alone), rtol=1e-5)
+    assert model.fit(parts[1], verbose=0, loss="margin_mse").history["loss"][0] == pytest.approx(alone[1], rel=1e-5)
+
+
 @pytest.mark.parametrize("y", [None, TEACHER])
 def test_parts_of_a_batch_give_the_weights_of_the_whole_batch(y, eagerly, plain):
     weights = []
@@ -348,7 +363,11 @@ def test_a_loaded_export_has_the_methods_of_the_model(options, tolerance, model,
         (lambda model: model.fit((QUERIES, DOCUMENTS, OTHERS), [[1.0]] * 4), "must be 2 numbers for each.*Received: 1"),
         (lambda model: model.fit((QUERIES, DOCUMENTS, OTHERS), [[1.0, "a"]] * 4), "must be 2 numbers.*'a'"),
         (lambda model: model.fit((QUERIES, DOCUMENTS, OTHERS), TEACHER[:3]), "equally long.*4 texts.*3 in scores"),
-        (lambda model: model.fit(DataSets([SentenceExamples([QUERIES, DOCUMENTS])])), "learns from one data set"),
+        (lambda model: model.fit((QUERIES, DOCUMENTS), loss="cosent"), "loss must be a MaxSimLoss or one of: in_batch"),
+        (
+            lambda model: model.fit((QUERIES, DOCUMENTS, OTHERS), loss="distillation"),
+            "MaxSimDistillation learns from lists of scores.*Give the scores of a teacher",
+        ),
         (lambda model: model.compile("adam", loss="cosent"), "loss must be a MaxSimLoss or one of: in_batch_negatives"),
         (lambda model: model.compile("adam", metrics=["mse"]), "MultiVectorEncoder has no metrics in training"),
         (lambda model: model.evaluate((QUERIES, DOCUMENTS)), "a single text per query has no rank"),

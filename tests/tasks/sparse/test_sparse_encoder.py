@@ -117,6 +117,24 @@ def test_vectors_are_rows_of_a_sparse_array_and_do_not_depend_on_the_batch():
     assert model.encode([]).shape == (0, len(VOCABULARY))
 
 
+def test_queries_are_computed_without_the_padding_of_their_documents(monkeypatch):
+    model, widths = encoder(), []
+    weights_of = model._weights
+
+    def noted(rows, training):
+        widths.append(np.shape(rows["input_ids"]))
+        return weights_of(rows, training)
+
+    monkeypatch.setattr(model, "_weights", noted)
+    queries = {name: values * (np.arange(values.shape[1]) < 2) for name, values in ROWS.items()}
+    pairs = {name: np.stack([queries[name], ROWS[name], ROWS[name][::-1]], axis=1) for name in NAMES}
+    found = np.array(model(pairs))
+    size, length = ROWS[NAMES[0]].shape
+    assert widths == [(size, 2), (2 * size, length)]
+    for place, rows in enumerate([queries, ROWS, {name: values[::-1] for name, values in ROWS.items()}]):
+        np.testing.assert_allclose(found[:, place], model(rows), atol=1e-6)
+
+
 def test_a_static_query_has_the_weights_of_its_tokens():
     model = encoder(static_queries=True)
     queries = model.encode_query(["the fox the fox", "quickest", "[CLS]"]).toarray()

@@ -1,0 +1,75 @@
+"""`VectorIndex.search(..., hybrid=True)`: one ranking of those by vectors and by words."""
+
+import numpy as np
+import pytest
+
+from keras_bert.embeddings import vector_index
+from keras_bert.embeddings.vector_index import VectorIndex
+from keras_bert.program.errors import InputError
+
+# By vectors, the texts come in this order for every query.
+TEXTS = ["a red fox", "a dog", "libfoo-1.2", "the red dog"]
+IDS = ["fox", "dog", "lib", "red dog"]
+VECTORS = np.float32([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]])
+
+
+@pytest.fixture(autouse=True)
+def vectors(monkeypatch):
+    monkeypatch.setattr(
+        vector_index, "search_vectors", lambda model, texts, role, **_: np.float32([[1, 0]] * len(texts))
+    )
+    monkeypatch.setattr(vector_index, "model_fingerprint", lambda model: "")
+
+
+def index_of(**options):
+    metadata = {"year": np.array([2023, 2024, 2024, 2023])}
+    return VectorIndex(VECTORS, TEXTS, "", {}, ids=IDS, metadata=metadata, **options)
+
+
+def found(index, query, top_k=4, **options):
+    (hits,) = index.search(None, [query], top_k, hybrid=True, **options)
+    return [hit.id for hit in hits]
+
+
+def test_a_word_that_vectors_blur_brings_its_text_to_the_top():
+    (hits,) = index_of().search(None, ["libfoo"], 2, hybrid=True)
+    assert [(hit.id, hit.text, hit.score) for hit in hits] == [
+        ("lib", "libfoo-1.2", pytest.approx(1 / 63 + 1 / 61)),
+        ("fox", "a red fox", pytest.approx(1 / 61)),
+    ]
+    assert hits[0].metadata == {"year": 2024}
+
+
+def test_without_a_known_word_the_ranking_is_that_of_the_vectors():
+    assert found(index_of(), "unknown") == IDS
+
+
+def test_texts_that_a_filter_leaves_out_or_that_are_deleted_are_not_found_by_words_either():
+    assert found(index_of(), "dog libfoo", where={"year": 2023}) == ["red dog", "fox"]
+    assert found(index_of(), "dog", where=lambda columns: columns["year"] > 2024) == []
+    deleted = VectorIndex(
+        VECTORS,
+        [*TEXTS[:2], "", TEXTS[3]],
+        "",
+        {},
+        ids=["fox", "dog", None, "red dog"],
+        deleted=np.array([False, False, True, False]),
+    )
+    assert found(deleted, "libfoo the") == ["red dog", "fox", "dog"]
+
+
+def test_changes_count_the_words_again(monkeypatch):
+    index = index_of()
+    assert found(index, "cat")[0] == "fox"
+    monkeypatch.setattr(
+        vector_index, "search_vectors", lambda model, texts, role, **_: np.float32([[-1, 0]] * len(texts))
+    )
+    index.update(None, ["lib"], ["a cat"], metadata={"year": [2024]})
+    assert found(index, "cat", 1) == ["lib"]
+    index.delete(["lib"])
+    assert "lib" not in found(index, "cat")
+
+
+def test_top_k_below_1_is_refused():
+    with pytest.raises(InputError, match="top_k must be 1 or more"):
+        found(index_of(), "dog", 0)

@@ -1,0 +1,370 @@
+"""An index with ids and metadata: filters, deletions, updates, and what a kill leaves."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+
+from keras_bert.embeddings import index_files, metadata_columns, row_search, vector_index
+from keras_bert.embeddings.neighbour_graph import build_graph
+from keras_bert.embeddings.vector_index import Hit, VectorIndex
+from keras_bert.program import atomic_output
+from keras_bert.program.errors import InputError
+
+STORED = pathlib.Path(__file__).with_name("index_of_819d83a")
+TEXTS = [f"text {number}" for number in range(12)]
+IDS = [f"d{number}" for number in range(12)]
+METADATA = {
+    "language": ["en", "de", "fr"] * 4,
+    "year": list(range(2000, 2012)),
+    "price": [0.5 * number for number in range(12)],
+    "is_open": [True, False] * 6,
+}
+
+
+def vector_of(text: str) -> np.ndarray:
+    vector = np.random.default_rng(zlib.crc32(text.encode())).normal(size=16)
+    return (vector / np.linalg.norm(vector)).astype("float32")
+
+
+@pytest.fixture(autouse=True)
+def vectors(monkeypatch):
+    monkeypatch.setattr(
+        vector_index, "search_vectors", lambda model, texts, *_, **__: np.stack(list(map(vector_of, texts)))
+    )
+    monkeypatch.setattr(vector_index, "model_fingerprint", lambda model: "")
+
+
+@pytest.fixture
+def from_four(monkeypatch):
+    """Indexes of four or more texts get a graph."""
+    monkeypatch.setattr(vector_index, "GRAPH_FROM", 4)
+
+
+def built(**options) -> VectorIndex:
+    return VectorIndex.build(None, TEXTS, ids=IDS, metadata=METADATA, **options)
+
+
+def ids_of(index: VectorIndex, query: str = "text 3", **options) -> list:
+    return [hit.id for hit in index.search(None, query, 12, **options)[0]]
+
+
+def test_results_carry_ids_and_metadata():
+    [hit] = built().search(None, "text 3", 1)[0]
+    assert hit == Hit(3, "text 3", hit.score, "d3", {"language": "en", "year": 2003, "price": 1.5, "is_open": False})
+    assert type(hit.metadata["is_open"]) is bool
+    [hit] = VectorIndex.build(None, TEXTS).search(None, "text 3", 1)[0]
+    assert hit == Hit(3, "text 3", hit.score)
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "binary"])
+@pytest.mark.parametrize(
+    ("where", "kept"),
+    [
+        ({"language": "de"}, [1, 4, 7, 10]),
+        ({"year": 2004}, [4]),
+        ({"price": 2}, [4]),
+        ({"language": "de", "is_open": True}, [4, 10]),
+        ({"language": "it"}, []),
+        (lambda columns: (columns["year"] >= 2003) & np.isin(columns["language"], ["en", "fr"]), [3, 5, 6, 8, 9, 11]),
+    ],
+)
+def test_a_filter_keeps_the_texts_that_fulfil_it_in_the_order_of_all(where, kept, precision):
+    index = built(precision=precision)
+    of_all = ids_of(index)
+    assert sorted(of_all) == sorted(IDS)
+    expected = [one for one in of_all if int(one[1:]) in kept]
+    assert ids_of(index, where=where) == expected
+    assert [hit.id for hit in index.search(None, "text 3", 1, where=where)[0]] == expected[:1] or precision == "binary"
+
+
+@pytest.fixture(scope="module")
+def large():
+    """3,000 vectors around 50 centres, as those of texts are, with a graph."""
+    generator = np.random.default_rng(0)
+    vectors = generator.normal(size=(50, 16))[generator.integers(50, size=3000)] + 0.4 * generator.normal(
+        size=(3000, 16)
+    )
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype("float32")
+    return vectors, build_graph(vectors), generator.random(3000)
+
+
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.2, 0.06, 0.03])
+def test_a_graph_finds_what_a_filter_keeps(large, share, monkeypatch):
+    vectors, graph, draws = large
+    index = VectorIndex(vectors, ["x"] * 3000, "", {}, graph, metadata={"draw": draws})
+    by_graph = []
+    monkeypatch.setattr(row_search.GraphSearch, "nearest", noting(by_graph, row_search.GraphSearch.nearest))
+    where = {"where": lambda columns: columns["draw"] < share}
+    numbers, scores = index.nearest(vectors[:100] + 0.01, 10, **where)
+    exact, exact_scores = index.nearest(vectors[:100] + 0.01, 10, exact=True, **where)
+    assert (draws[numbers] < share).all()
+    assert np.mean([len({*one} & {*other}) / 10 for one, other in zip(numbers, exact, strict=True)]) >= 0.98
+    assert bool(by_graph) == (share > 0.05), "few are compared exactly"
+    if share < 0.05:
+        np.testing.assert_array_equal(scores, exact_scores)
+
+
+def noting(calls: list, function):
+    def called(*arguments):
+        calls.append(1)
+        return function(*arguments)
+
+    return called
+
+
+def test_deleted_texts_are_gone_at_once_without_a_graph():
+    index = built()
+    index.delete(["d3", "d0"])
+    rest = [number for number in range(12) if number not in (0, 3)]
+    assert (index.ids, index.texts, len(index)) == ([IDS[n] for n in rest], [TEXTS[n] for n in rest], 10)
+    assert index.metadata["year"].tolist() == [2000 + number for number in rest]
+    assert sorted(ids_of(index)) == sorted(index.ids)
+    index.append(None, "text 3", ids=["d3"], metadata={name: column[3:4] for name, column in METADATA.items()})
+    assert ids_of(index)[0] == "d3"
+
+
+def test_a_graph_keeps_deleted_vectors_until_they_are_a_fifth_of_all(from_four, tmp_path):
+    index = built()
+    graph = index.graph
+    index.delete(["d3", "d5"])
+    assert index.graph is graph
+    assert (len(index), len(index.texts), index.texts[3], index.ids[5]) == (10, 12, "", None)
+    assert index.metadata["language"][[3, 5]].tolist() == ["", ""]
+    for one in (index, saved(index, tmp_path)):
+        assert len(one) == 10
+        for options in ({}, {"exact": True}, {"where": {"is_open": False}}):
+            found = ids_of(one, **options)
+            assert "d3" not in found
+            assert len(found) == (4 if "where" in options else 10)
+        one.append(None, "text 3", ids=["d3"], metadata={name: column[3:4] for name, column in METADATA.items()})
+        assert (len(one), ids_of(one)[0]) == (11, "d3")
+        one.delete("d0")
+        assert len(one.texts) == len(one) == 10
+        assert one.graph is not None
+        assert one.rows.deleted is None
+        assert ids_of(one, exact=True) == ids_of(one)
+
+
+@pytest.mark.parametrize("with_graph", [False, True])
+def test_updated_texts_replace_those_with_their_ids(with_graph, from_four):
+    index = built(exact=not with_graph)
+    index.update(None, ["d7", "d2"], ["other", "text 2"])
+    assert len(index) == 12
+    assert ids_of(index, "other")[0] == "d7"
+    assert ids_of(index, "text 7")[0] != "d7"
+    assert sorted(ids_of(index)) == sorted(IDS)
+    assert index.search(None, "other", 1)[0][0].metadata["year"] == 2007
+    index.update(None, "d7", "text 7", metadata={"language": ["it"], "year": [1], "price": [2], "is_open": [True]})
+    assert ids_of(index, where={"language": "it"}) == ["d7"]
+    index.update(None, IDS, TEXTS[::-1])
+    assert ids_of(index, "text 0")[0] == "d11"
+    assert (index.graph is not None) == with_graph
+
+
+def test_whole_numbers_are_ids_too():
+    index = VectorIndex.build(None, TEXTS, ids=np.arange(12))
+    index.delete(["3", 4])
+    assert index.search(None, "text 5", 1)[0][0].id == 5
+    assert 3 not in index.ids
+
+
+def saved(index: VectorIndex, folder: pathlib.Path) -> VectorIndex:
+    index.save(folder / "index", replace=True)
+    return VectorIndex.load(folder / "index")
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "binary"])
+def test_everything_comes_back_from_disk(precision, tmp_path):
+    index = built(precision=precision)
+    loaded = saved(index, tmp_path)
+    assert loaded.precision == precision
+    assert loaded.search(None, TEXTS, 12) == index.search(None, TEXTS, 12)
+    for name, column in loaded.metadata.items():
+        assert column.tolist() == METADATA[name]
+        assert isinstance(column, np.memmap)
+    loaded.append(None, ["new"], ids=["new"], metadata={name: column[:1] for name, column in METADATA.items()})
+    assert ids_of(saved(loaded, tmp_path), "new")[0] == "new"
+
+
+def test_an_index_of_earlier_code_gives_equal_results(tmp_path):
+    index = VectorIndex.load(STORED)
+    assert (index.texts[5], index.options, index.precision) == (
+        "café",
+        {"pooling": "cls", "max_seq_length": 5},
+        "float32",
+    )
+    assert (index.ids, index.metadata, index.added) == (None, {}, ("b" * 64,))
+    expected = [0.99999994, 0.22503823, 0.09865895, 0.09642576, -0.4574806, -0.51025707]  # of commit 819d83a
+    for exact in (False, True):
+        numbers, scores = index.nearest(index.vectors[:1], 6, exact=exact)
+        assert numbers.tolist() == [[0, 4, 3, 2, 5, 1]]
+        np.testing.assert_allclose(scores, [expected], atol=2e-7)
+    index.save(tmp_path / "index")
+    for name in os.listdir(STORED):
+        assert (tmp_path / "index" / name).read_bytes() == (STORED / name).read_bytes()
+    assert sorted(os.listdir(tmp_path / "index")) == sorted(os.listdir(STORED))
+
+
+CHANGES = {
+    "append": lambda index: index.append(
+        None, "new", ids=["new"], metadata={name: column[:1] for name, column in METADATA.items()}
+    ),
+    "delete": lambda index: index.delete(["d3"]),
+    "update": lambda index: index.update(None, "d3", "new"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_an_error_at_any_step_of_writing_leaves_the_old_or_the_new_index(
+    change, exchanges, tmp_path, monkeypatch, from_four
+):
+    index = built()
+    index.save(tmp_path / "index")
+    states = [index.search(None, "text 3", 12)]
+    CHANGES[change](index)
+    states.append(index.search(None, "text 3", 12))
+    assert states[0] != states[1]
+    remaining = [0]
+
+    def interrupted(function):
+        def called(*arguments, **options):
+            remaining[0] -= 1
+            if remaining[0] == 0:
+                raise KeyboardInterrupt
+            return function(*arguments, **options)
+
+        return called
+
+    if not exchanges:  # as on another system
+        monkeypatch.setattr(atomic_output, "_exchange", lambda *_: False)
+    for place, name in [(np, "save"), (index_files, "_write_lines"), (json, "dumps"), (os, "fsync"), (os, "rename")]:
+        monkeypatch.setattr(place, name, interrupted(getattr(place, name)))
+    found, step = None, 0
+    while found != states[1]:
+        step += 1
+        remaining[0] = step
+        try:
+            index.save(tmp_path / "index", replace=True)
+        except KeyboardInterrupt:
+            assert [name for name in os.listdir(tmp_path) if name[0] != "."] == ["index"]
+        remaining[0] = 0
+        found = VectorIndex.load(tmp_path / "index").search(None, "text 3", 12)
+        assert found in states
+    assert step > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_killed_process_leaves_the_old_or_the_new_index(place, tmp_path):
+    built().save(tmp_path / "index")
+    program = f"""
+import os, signal, sys
+from keras_bert.embeddings.vector_index import VectorIndex
+from keras_bert.program import atomic_output
+exchange = atomic_output._exchange
+def killed(*folders):
+    done = exchange(*folders) if {place == "after"} else None
+    os.kill(os.getpid(), signal.SIGKILL)
+atomic_output._exchange = killed
+index = VectorIndex.load(sys.argv[1])
+index.delete(["d3"])
+index.save(sys.argv[1], replace=True)
+"""
+    result = subprocess.run([sys.executable, "-c", program, tmp_path / "index"], capture_output=True)
+    assert result.returncode == -signal.SIGKILL, result.stderr
+    index = VectorIndex.load(tmp_path / "index")
+    assert len(index) == (11 if place == "after" else 12)
+    index.save(tmp_path / "index", replace=True)
+    assert os.listdir(tmp_path) == ["index"], "the next writer removes what the killed one has left"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: VectorIndex.build(None, TEXTS, ids=[*IDS[:11], "d0"]), "The id 'd0' is given twice"),
+        (lambda: VectorIndex.build(None, TEXTS, ids=[*range(11), "0"]), "The id '0' is given twice"),
+        (lambda: VectorIndex.build(None, TEXTS, ids=IDS[1:]), "an id for each of the 12 texts. Received: 11 ids"),
+        (lambda: VectorIndex.build(None, TEXTS, ids=[*IDS[1:], 1.5]), "An id must be a string or a whole number"),
+        (lambda: VectorIndex.build(None, TEXTS, precision="int4"), "one of float32, int8, binary. Received: 'int4'"),
+        (lambda: VectorIndex.build(None, TEXTS[:1], precision="int8"), "ranges of int8 need two texts or more"),
+        (lambda: VectorIndex.build(None, TEXTS, metadata={"a": [1]}), "'a' .* the 12 texts. Received: 1 values"),
+        (lambda: VectorIndex.build(None, TEXTS, metadata=[1]), "metadata must be a dictionary: column -> list"),
+        (lambda: VectorIndex.build(None, TEXTS, metadata={1: TEXTS}), "must be a string. Received: 1"),
+        (lambda: VectorIndex.build(None, TEXTS, metadata={"a": [*TEXTS[1:], 1]}), "'a' .* one kind.*: int, str"),
+        (lambda: VectorIndex.build(None, TEXTS, metadata={"a": [*TEXTS[1:], None]}), "Received: NoneType, str"),
+        (lambda: VectorIndex.build(None, TEXTS, metadata={"a": [1 << 70] * 12}), "'a' .* more than 64 bits"),
+        (lambda: VectorIndex.build(None, TEXTS, metadata={"a": ["x\0"] * 12}), "ends with a zero byte"),
+        (lambda: built().delete("d99"), "The index has no text with the id 'd99'"),
+        (lambda: built().delete(["d1", "d1"]), "The id 'd1' is given twice"),
+        (lambda: built().delete(IDS), "Without these texts the index would be empty"),
+        (lambda: VectorIndex.build(None, TEXTS).delete("d1"), "The texts of the index have no ids"),
+        (lambda: built().update(None, ["d99"], ["x"]), "The index has no text with the id 'd99'"),
+        (lambda: built().update(None, ["d1"], ["x", "y"]), "an id for each of the 2 texts. Received: 1 ids"),
+        (lambda: built().append(None, "x", ids=["d1"], metadata={n: c[:1] for n, c in METADATA.items()}), "already"),
+        (lambda: built().append(None, "x", metadata=METADATA), "have ids, so new ones must be alike. Received: none"),
+        (lambda: VectorIndex.build(None, TEXTS).append(None, "x", ids=["a"]), "have no ids, .* Received: ids"),
+        (lambda: built().append(None, "x", ids=["x"]), "has the columns: language, year.* Received: none"),
+        (
+            lambda: built().update(None, "d1", "x", metadata={**dict.fromkeys(METADATA, [1])}),
+            "'language' .* has strings",
+        ),
+        (lambda: built().search(None, "x", where={"color": 1}), "The metadata has no column 'color'. It has: language"),
+        (lambda: built().search(None, "x", where={"year": "2000"}), "'year' has whole numbers. Received: '2000'"),
+        (lambda: built().search(None, "x", where={"year": True}), "'year' has whole numbers. Received: True"),
+        (lambda: built().search(None, "x", where="year=1"), "where must be a dictionary"),
+        (lambda: built().search(None, "x", where=lambda columns: None), r"a bool array \[12\].* Received: NoneType"),
+        (lambda: built().search(None, "x", where=lambda columns: columns["year"]), r"Received: int64 \[12\]"),
+        (lambda: built().search(None, "x", where=lambda columns: np.ones(3, bool)), r"Received: bool \[3\]"),
+    ],
+)
+def test_what_cannot_be_done_is_said(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_long_strings_are_refused_before_memory_is_taken(monkeypatch):
+    monkeypatch.setattr(metadata_columns, "LARGEST_COLUMN", 400)
+    with pytest.raises(InputError, match="'a' of the metadata takes 480 bytes"):
+        VectorIndex.build(None, TEXTS, metadata={"a": ["x" * 10, *"abcdefghijk"]})
+    index = VectorIndex.build(None, TEXTS, metadata={"a": ["x" * 8] * 12})
+    with pytest.raises(InputError, match="'a' of the metadata takes"):
+        index.append(None, "new", metadata={"a": ["x" * 9]})
+    assert len(index) == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("column_0.npy", np.array(["x"] * 11), r"a column of <U1 \[11\] for 12 texts"),
+        ("column_1.npy", np.zeros(12, np.int32), "a column of int32"),
+        ("column_1.npy", np.array([None] * 12), "Python objects"),
+        ("deleted.npy", np.array([12]), "deleted.npy has no rows of 12 texts"),
+        ("ranges.npy", np.full((2, 16), np.nan, np.float32), "ranges.npy has no ranges of vectors of 16"),
+        ("vectors.npy", np.zeros((12, 16), np.float32), "12 texts and vectors float32"),
+    ],
+)
+def test_damaged_files_are_named(name, array, message, tmp_path):
+    built(precision="int8").save(tmp_path / "index")
+    np.save(tmp_path / "index" / name, array, allow_pickle=True)
+    with pytest.raises(InputError, match=f"index is damaged: .*{message}"):
+        VectorIndex.load(tmp_path / "index")
+
+
+def test_damaged_ids_and_facts_are_named(tmp_path):
+    built().save(tmp_path / "index")
+    for name, content, message in [
+        ("ids.jsonl", '"d1"\n', "ids.jsonl has no 12 ids"),
+        ("ids.jsonl", "1.5\n" * 12, "ids.jsonl has no 12 ids"),
+        ("index.json", '{"precision": "int4"}', "precision must be one of"),
+    ]:
+        (tmp_path / "index" / name).write_text(content)
+        with pytest.raises(InputError, match=message):
+            VectorIndex.load(tmp_path / "index")
