@@ -131,13 +131,13 @@ def _stored_vectors(path: str, facts: dict, num_texts: int) -> StoredVectors:
     if precision == "float32":
         return StoredVectors(codes)
     size = codes.shape[1]
-    ranges = np.array(_mapped(path, RANGES_FILE))
+    ranges = _mapped(path, RANGES_FILE)
     if ranges.dtype != np.float32 or ranges.shape != (2, size) or not np.isfinite(ranges).all():
         raise ValueError(f"{RANGES_FILE} has no ranges of vectors of {size} numbers")
     signs = _mapped(path, SIGNS_FILE) if precision == "binary" else None
     if signs is not None and (signs.dtype != np.int8 or signs.shape != (num_texts, (size + 7) // 8)):
         raise ValueError(f"{SIGNS_FILE} has no signs of vectors of {size} numbers")
-    return StoredVectors(codes, precision, ranges, signs)
+    return StoredVectors(codes, precision, np.array(ranges), signs)
 
 
 def _read_ids(path: str, num_texts: int) -> list:
@@ -150,7 +150,7 @@ def _read_ids(path: str, num_texts: int) -> list:
 def _read_deleted(path: str, num_texts: int) -> np.ndarray | None:
     if not os.path.lexists(os.path.join(path, DELETED_FILE)):
         return None
-    rows = np.array(_mapped(path, DELETED_FILE))
+    rows = _mapped(path, DELETED_FILE)
     if rows.ndim != 1 or rows.dtype != np.int64 or rows.min() < 0 or rows.max() >= num_texts:
         raise ValueError(f"{DELETED_FILE} has no rows of {num_texts} texts")
     deleted = np.zeros(num_texts, bool)

@@ -101,7 +101,7 @@ class VectorIndex:
         if not self._search.is_of(rows.stored, graph):
             self._search = RowSearch(rows.stored, graph)
         self.rows, self.graph, self.added = rows, graph, tuple(added)
-        self._last_filter: tuple[Where, np.ndarray | None] | None = None
+        self._last_filter: tuple[str, np.ndarray | None] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -198,11 +198,9 @@ class VectorIndex:
         taken = next((one for one in ids or () if str(one) in self.rows.numbers), None)
         if taken is not None:
             raise InputError(f"The index has the id {taken!r:.100} already. Use update, or give another id.")
-        gets_graph = _gets_graph(len(self.texts) + len(texts), exact, self.precision)
-        vectors = self._added_vectors(model, texts, batch_size)
-        rows = self.rows.joined(vectors, texts, ids, columns)
-        graph = _build_graph(rows.stored, self.graph, len(self.texts)) if gets_graph else None
-        self._set(rows, graph, (*self.added, _hash_of(texts, ids)))
+        _gets_graph(len(self.texts) + len(texts), exact, self.precision)
+        rows = self.rows.joined(self._added_vectors(model, texts, batch_size), texts, ids, columns)
+        self._set(*self._grown(rows, self.graph, len(texts), exact), (*self.added, _hash_of(texts, ids)))
 
     def update(self, model: Any, ids: Any, texts: Any, *, metadata: Any = None, batch_size: int = 32) -> None:
         """Gives the texts with these ids other texts, and other metadata, if given. They move to the end of the index.
@@ -218,12 +216,10 @@ class VectorIndex:
             columns = {name: column[numbers] for name, column in self.metadata.items()}
         else:
             ids, columns = self.rows.checked_additions(len(texts), ids, metadata)
-        gets_graph = _gets_graph(len(self), self.graph is None, self.precision)
         vectors = self._added_vectors(model, texts, batch_size)
         rows, graph = self._without(numbers)
-        joined = rows.joined(vectors, texts, ids, columns)
-        graph = _build_graph(joined.stored, graph, len(rows.texts)) if gets_graph else None
-        self._set(joined, graph, ())
+        rows = rows.joined(vectors, texts, ids, columns)
+        self._set(*self._grown(rows, graph, len(texts), self.graph is None), ())
 
     def delete(self, ids: Any) -> None:
         """Removes texts; save the index afterwards.
@@ -250,12 +246,21 @@ class VectorIndex:
         has_graph = self.graph is not None and _gets_graph(len(rows), False, self.precision)
         return rows, _build_graph(rows.stored) if has_graph else None
 
+    def _grown(
+        self, rows: IndexRows, graph: np.ndarray | None, num_added: int, exact: bool
+    ) -> tuple[IndexRows, np.ndarray | None]:
+        """Returns the rows, and the graph of all; `graph` is of all but the last ones."""
+        if _gets_graph(len(rows.texts), exact, self.precision):
+            return rows, _build_graph(rows.stored, graph, len(rows.texts) - num_added)
+        return rows.compacted(), None
+
     def has_added(self, texts: Any, ids: Any = None) -> bool:
         """Returns whether exactly these texts and ids, in this order, were added at once, by `build` or `append`.
 
         A command that was killed after it saved the index asks this when it runs again. Indexes of versions that did
         not record it, and those with deletions or updates, answer False.
         """
+        ids = None if ids is None else checked_ids(ids, None)
         return _hash_of(checked_texts(texts, "text"), ids) in self.added
 
     def search(
@@ -311,11 +316,12 @@ class VectorIndex:
         return self._search.nearest(np.asarray(vectors, np.float32), top_k, self._mask(where), exact)
 
     def _mask(self, where: Where | None) -> np.ndarray | None:
-        """Returns which rows may be found, or None for all. The last condition on columns is remembered."""
-        if where is None or callable(where):
+        """Returns which rows may be found, or None for all. It is remembered for the next search of the same kind."""
+        if where is not None and type(where) is not dict:
             return self.rows.mask(where)
-        if self._last_filter is None or self._last_filter[0] != where:
-            self._last_filter = (where, self.rows.mask(where))
+        key = repr(where)
+        if self._last_filter is None or self._last_filter[0] != key:
+            self._last_filter = (key, self.rows.mask(where))
         return self._last_filter[1]
 
     def _hit(self, number: int, score: float) -> Hit:

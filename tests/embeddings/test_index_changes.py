@@ -84,6 +84,15 @@ def test_a_filter_keeps_the_texts_that_fulfil_it_in_the_order_of_all(where, kept
     assert [hit.id for hit in index.search(None, "text 3", 1, where=where)[0]] == expected[:1] or precision == "binary"
 
 
+def test_a_filter_is_computed_again_when_it_or_the_index_has_changed():
+    index, where = built(), {"language": "de"}
+    assert len(ids_of(index, where=where)) == 4
+    where["language"] = "en"
+    assert ids_of(index, where=where)[0][1:] in ("0", "3", "6", "9")
+    index.delete(["d0", "d3"])
+    assert sorted(ids_of(index, where=where)) == ["d6", "d9"]
+
+
 @pytest.fixture(scope="module")
 def large():
     """3,000 vectors around 50 centres, as those of texts are, with a graph."""
@@ -150,6 +159,15 @@ def test_a_graph_keeps_deleted_vectors_until_they_are_a_fifth_of_all(from_four, 
         assert one.graph is not None
         assert one.rows.deleted is None
         assert ids_of(one, exact=True) == ids_of(one)
+
+
+def test_without_its_graph_an_index_has_no_deleted_rows(from_four):
+    index = built()
+    index.delete("d3")
+    index.update(None, "d4", "text 4")
+    assert (len(index), len(index.texts), index.graph is None) == (11, 13, False)
+    index.append(None, "x", ids=["x"], metadata={name: column[:1] for name, column in METADATA.items()}, exact=True)
+    assert (len(index), len(index.texts), index.graph) == (12, 12, None)
 
 
 @pytest.mark.parametrize("with_graph", [False, True])
