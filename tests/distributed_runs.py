@@ -232,7 +232,7 @@ SETTINGS = {
     "regularised": (
         lambda: RegularisedTagger(config(), labels=["a", "b", "c"]),
         lambda: keras.optimizers.SGD(0.05),
-        lambda: tagging_data().skip(STEPS - 4),
+        lambda: tagging_data().skip(STEPS - 4).take(3),
         {},
     ),
     "metrics": (
@@ -291,11 +291,12 @@ def names_for(family: str) -> list[str]:
     return names if config(family=family).type_vocab_size > 1 else names[:2]
 
 
+# Without the last batch, which is smaller: for it, the step would be traced once more.
 for _family in registry.FAMILIES.keys() - {"static", "transfo-xl"}:
     SETTINGS[_family] = (
         lambda family=_family: SequenceClassifier(config(family=family), labels=["a", "b"]),
         lambda: AdamW(schedule()),
-        lambda family=_family: classification_data(names_for(family)),
+        lambda family=_family: classification_data(names_for(family)).take(STEPS - 1),
         {},
     )
 
