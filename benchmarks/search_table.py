@@ -67,11 +67,10 @@ def finish(run: Run, name: str) -> None:
     """Trains and scores a system, as far as that has not been done."""
     system, folder = SYSTEMS[name], run.folder(name)
     if system.train and not (folder / "model").exists():
-        for other in system.needs:
-            if not (run.folder(other) / "model").exists():
-                raise InputError(
-                    f"{name} needs the model of {other} with seed {run.seed}. Give --systems={other} first."
-                )
+        missing = [other for other in system.needs if not (run.folder(other) / "model").exists()]
+        if missing:
+            advice = f"Give --systems={missing[0]},{name}"
+            raise InputError(f"{name} needs the model of {missing[0]}, seed {run.seed}. {advice}")
         _work(TRAIN, name, run)
     if FLAGS.again or not (folder / "scores.json").exists():
         _work(SCORE, name, run)

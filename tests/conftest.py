@@ -127,7 +127,10 @@ def served(tmp_path_factory):
     from tiny_models import SAVED_MODELS, Exports, make_model
 
     models = {name: (make_model(model), options) for name, (model, options) in SAVED_MODELS.items()}
-    return models, Exports(models, tmp_path_factory.mktemp("served"))
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # that of all processes
+    return models, Exports(models, folder / "served")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,9 @@
 """Tiny models of every task and family, with random weights: to be asked, exported, or trained on a batch."""
 
+import contextlib
 import dataclasses
 import functools
+import os
 import pathlib
 
 import keras
@@ -134,11 +136,11 @@ def make_model(name: str, family: str = "bert"):
 
 
 class Exports(dict):
-    """Name -> folder of the SavedModel. A model is exported when its name is first looked up.
+    """Name -> folder of the SavedModel. A model is exported when its name is first looked up in any process.
 
     Args:
         models: name -> (model, options of its export).
-        folder: the folder of the exports.
+        folder: the folder of the exports, which several processes may share.
     """
 
     def __init__(self, models: dict, folder):
@@ -146,8 +148,13 @@ class Exports(dict):
         self._models, self._folder = models, pathlib.Path(folder)
 
     def __missing__(self, name: str) -> str:
-        model, options = self._models[name]
-        self[name] = model.export_for_serving(self._folder / name, **options)
+        if not (self._folder / name).exists():
+            model, options = self._models[name]
+            own = self._folder / f"by process {os.getpid()}" / name
+            model.export_for_serving(own, **options)
+            with contextlib.suppress(OSError):  # another process was faster
+                own.rename(self._folder / name)
+        self[name] = str(self._folder / name / "1")
         return self[name]
 
 

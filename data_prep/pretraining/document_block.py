@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from data_prep.pretraining.document_dealing import Dealing, document_ranges, slices_of
-from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
+from data_prep.tokenized.tokenized_corpus import SentenceArrays, TokenizedCorpus
 from keras_bert.records.masked_positions import concatenated_ranges
 
 # A block is full when it has this many tokens. The value affects the bytes of the records.
@@ -18,32 +18,8 @@ _SLICE_TOKENS = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
-class DocumentBlock:
-    """Some documents of a corpus, copied and concatenated.
-
-    Args:
-        tokens: uint16 or uint32, shape (num_tokens,).
-        sentence_offsets: int64, shape (num_sentences + 1,), starting with 0: sentence i is
-            `tokens[offsets[i] : offsets[i + 1]]`. No sentence is empty.
-        document_offsets: int64, shape (num_documents + 1,), starting with 0: document d has the sentences `offsets[d]`
-            to `offsets[d + 1] - 1`, at least one.
-    """
-
-    tokens: np.ndarray
-    sentence_offsets: np.ndarray
-    document_offsets: np.ndarray
-
-    @property
-    def num_tokens(self) -> int:
-        return len(self.tokens)
-
-    @property
-    def num_sentences(self) -> int:
-        return len(self.sentence_offsets) - 1
-
-    @property
-    def num_documents(self) -> int:
-        return len(self.document_offsets) - 1
+class DocumentBlock(SentenceArrays):
+    """Some documents of a corpus, copied and concatenated; see `SentenceArrays`."""
 
     @classmethod
     def from_lengths(
@@ -53,12 +29,12 @@ class DocumentBlock:
         return cls(tokens, _offsets(sentence_lengths), _offsets(document_lengths))
 
     @classmethod
-    def gather(cls, corpus: "TokenizedCorpus | DocumentBlock", documents: np.ndarray) -> "DocumentBlock":
+    def gather(cls, corpus: SentenceArrays, documents: np.ndarray) -> "DocumentBlock":
         """Copies whole documents, int64 (num_documents,), of a corpus or block, in the given order."""
         return cls.gather_ranges(corpus, document_ranges(corpus.document_offsets, np.asarray(documents, np.int64)))
 
     @classmethod
-    def gather_ranges(cls, corpus: "TokenizedCorpus | DocumentBlock", ranges: np.ndarray) -> "DocumentBlock":
+    def gather_ranges(cls, corpus: SentenceArrays, ranges: np.ndarray) -> "DocumentBlock":
         """Copies ranges of sentences, int64 (num_documents, 2), of a corpus. Each becomes a document."""
         first_sentences, end_sentences = ranges[:, 0], ranges[:, 1]
         num_sentences = end_sentences - first_sentences
@@ -88,7 +64,7 @@ def blocks_of_gathered_shard(shard: DocumentBlock, numbers: np.ndarray) -> Itera
     return _cut_blocks(shard, (document_ranges(shard.document_offsets, part) for part in slices_of(numbers)))
 
 
-def _cut_blocks(corpus: TokenizedCorpus | DocumentBlock, slices: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+def _cut_blocks(corpus: SentenceArrays, slices: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """Cuts documents, given in slices, into blocks. Long documents of a slice come first."""
     waiting, num_waiting, block = [], 0, None
     for documents in slices:
@@ -122,12 +98,12 @@ def count_shard_tokens(corpus: TokenizedCorpus, dealing: Dealing, shard: int) ->
     return sum(int(count_tokens(corpus, ranges).sum()) for ranges in dealing.shard_ranges(corpus, shard))
 
 
-def count_tokens(corpus: TokenizedCorpus | DocumentBlock, ranges: np.ndarray) -> np.ndarray:
+def count_tokens(corpus: SentenceArrays, ranges: np.ndarray) -> np.ndarray:
     """Returns the number of tokens in each range of sentences: int64 (n, 2) -> int64 (n,)."""
     return corpus.sentence_offsets[ranges[:, 1]] - corpus.sentence_offsets[ranges[:, 0]]
 
 
-def _parts(corpus: TokenizedCorpus | DocumentBlock, sentence: int, end: int) -> Iterator[np.ndarray]:
+def _parts(corpus: SentenceArrays, sentence: int, end: int) -> Iterator[np.ndarray]:
     """Yields the blocks of a long document, from its first sentence to its end."""
     while sentence < end:
         full = corpus.sentence_offsets[sentence] + BLOCK_TOKENS

@@ -36,13 +36,40 @@ _OFFSETS_AT_ONCE = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenizedCorpus:
+class SentenceArrays:
+    """Documents of sentences as three arrays.
+
+    Args:
+        tokens: uint16 or uint32, shape (num_tokens,).
+        sentence_offsets: int64, shape (num_sentences + 1,), starting with 0: sentence i is
+            `tokens[offsets[i] : offsets[i + 1]]`. No sentence is empty.
+        document_offsets: int64, shape (num_documents + 1,), starting with 0: document d has the sentences `offsets[d]`
+            to `offsets[d + 1] - 1`, at least one.
+    """
+
+    tokens: np.ndarray
+    sentence_offsets: np.ndarray
+    document_offsets: np.ndarray
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def num_sentences(self) -> int:
+        return len(self.sentence_offsets) - 1
+
+    @property
+    def num_documents(self) -> int:
+        return len(self.document_offsets) - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizedCorpus(SentenceArrays):
     """A tokenised corpus on disk, mapped into memory.
 
     Args:
-        tokens: integers, shape (num_tokens,).
-        sentence_offsets: int64, shape (num_sentences + 1,). No sentence is empty.
-        document_offsets: int64, shape (num_documents + 1,). No document is empty.
+        tokens, sentence_offsets, document_offsets: as in `SentenceArrays`.
         vocabulary: the vocabulary of the ids.
         manifest: the contents of `manifest.json`.
         path: the folder.
@@ -52,9 +79,6 @@ class TokenizedCorpus:
         first_sentence = corpus.tokens[corpus.sentence_offsets[0] : corpus.sentence_offsets[1]]
     """
 
-    tokens: np.ndarray
-    sentence_offsets: np.ndarray
-    document_offsets: np.ndarray
     vocabulary: TokenTable
     manifest: dict[str, Any]
     path: str
@@ -81,18 +105,6 @@ class TokenizedCorpus:
             manifest=manifest,
             path=path,
         )
-
-    @property
-    def num_tokens(self) -> int:
-        return len(self.tokens)
-
-    @property
-    def num_sentences(self) -> int:
-        return len(self.sentence_offsets) - 1
-
-    @property
-    def num_documents(self) -> int:
-        return len(self.document_offsets) - 1
 
     def shard_of_documents(self, num_shards: int, seed: int, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Returns the shard of each document from `start` to `stop`: int64 (stop - start,).

@@ -112,6 +112,7 @@ class Google:
         read: (values, file) -> the values of a config in our form.
         write: config -> the values of a config in their form.
         divided, joined: (variables, number of layers) -> the variables with one variable for each layer; reversed.
+        of_generator: variables -> the names of those of a generator with an encoder of its own, which are not read.
     """
 
     sign: str = ""
@@ -128,6 +129,7 @@ class Google:
     write: Callable[[BertConfig], dict] = lambda config: config.to_dict()
     divided: Callable[[Mapping, int], Mapping] = lambda variables, num_layers: variables
     joined: Callable[[Mapping, int], Mapping] = lambda variables, num_layers: variables
+    of_generator: Callable[[Mapping], Collection[str]] = lambda variables: ()
 
 
 def google_names(config: BertConfig, head: str) -> NameTable:

@@ -1,9 +1,8 @@
-"""Checkpoints of google-research/bert, /albert, /electra and zihangdai/xlnet (TensorFlow 1).
+"""Checkpoints of Google's TensorFlow 1 code: BERT, and the families whose entry has a `Google`.
 
 A folder has a config, `vocab.txt` or `spiece.model`, and `*.ckpt.*`.
 
-Reference: google-research/bert `modeling.py`, `run_pretraining.py`, `run_classifier.py`, `run_squad.py`;
-google-research/albert `modeling.py`; google-research/electra `pretrain/`, `configure_pretraining.py`.
+Reference: google-research/bert `modeling.py`, `run_pretraining.py`, `run_classifier.py`, `run_squad.py`.
 """
 
 import dataclasses
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import AdamSlots, BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.family_formats import google_names
+from keras_bert.checkpoints.family_formats import Google, google_names
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.same_family import check_same_family
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
@@ -30,13 +29,11 @@ CONFIG_FILE = "bert_config.json"
 VOCABULARY_FILE = "vocab.txt"
 PREFIX = "bert_model.ckpt"
 _OUR_KEY = "keras_bert"  # an added key of bert_config.json: Google keeps tasks and labels in code
-# ELECTRA's generator has its own encoder, unless it was trained without a discriminator.
-_GENERATOR, _GENERATOR_HEAD = "generator/", "generator_predictions/"
 _OPTIMIZER = re.compile(
     r".*/(adam_[mv]|Adam(_1)?|lamb_[mv]|AdamWeightDecayOptimizer(_1)?)$|.*(beta[12]_power|loss_scale).*"
 )
 _GLOBAL_STEP = "global_step"
-# Keys of Google's multilingual BERTs and ALBERTs that its code does not read.
+# Keys of Google's multilingual models that its code does not read.
 UNUSED_KEYS = (
     *("directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_type"),
     *("pooler_size_per_head", "gap_size", "net_structure_type", "num_memory_blocks", "down_scale_factor"),
@@ -52,15 +49,15 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
     head = member(ours, "output_weights", str, config_file)
     head = head if head in _alike() else form.CLASSIFIER
     table = google_names(config, head)
-    has_generator = any(name.startswith(_GENERATOR) for name in variables)
-    if config.family.google:
-        variables = config.family.google.divided(variables, config.num_hidden_layers)
-    tensors, slots, ignored, generator = {}, [], [], []
+    google = config.family.google or Google()
+    variables = google.divided(variables, config.num_hidden_layers)
+    generator = google.of_generator(variables)
+    tensors, slots, ignored = {}, [], []
     for name, variable in variables.items():
         found = table.ours(name)
-        if has_generator and name.startswith((_GENERATOR, _GENERATOR_HEAD)):
-            generator.append(name)
-        elif found:
+        if name in generator:
+            continue
+        if found:
             tensors[found[0]] = to_ours(variable, found[1])
         elif _OPTIMIZER.fullmatch(name) or name == _GLOBAL_STEP:
             slots.append(name)
@@ -88,7 +85,7 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
         problem_type=member(ours, "problem_type", str, config_file, "regression" if one_output else "classification"),
         ignored=tuple(
             ignored
-            + ([f"{len(generator)} variables of ELECTRA's generator"] if generator else [])
+            + ([f"{len(generator)} variables of the generator"] if generator else [])
             + ([f"{len(slots)} variables of the optimizer"] if slots else [])
         ),
         says_casing=says_casing,

@@ -100,12 +100,12 @@ def communities(vectors: Any, *, threshold: float = 0.75, min_size: int = 10) ->
     around: list[tuple[int, np.ndarray]] = []
     for first, cosines in _rows_of_cosines(vectors):
         counts = (cosines >= np.float32(threshold)).sum(axis=1)
-        around += [(first + row, largest(cosines[row], counts[row])) for row in np.flatnonzero(counts >= min_size)]
+        around += [(first + int(row), largest(cosines[row], counts[row])) for row in np.flatnonzero(counts >= min_size)]
     is_taken, found = np.zeros(len(vectors), bool), []
     for centre, members in sorted(around, key=lambda group: -len(group[1])):
         members = members[~is_taken[members]]
         if not is_taken[centre] and len(members) >= min_size:
-            found.append([int(centre), *members[members != centre].tolist()])
+            found.append([centre, *members[members != centre].tolist()])
             is_taken[members] = True
     return sorted(found, key=len, reverse=True)
 

@@ -85,6 +85,16 @@ def _to_google(config: BertConfig) -> dict:
     return {**config.to_dict(), "hidden_act": theirs.get(config.hidden_act, config.hidden_act)}
 
 
+def _of_generator(variables: Mapping) -> set[str]:
+    """Returns the names of the generator's variables, unless it was trained without a discriminator.
+
+    Then it has no encoder of its own.
+    """
+    if not any(name.startswith("generator/") for name in variables):
+        return set()
+    return {name for name in variables if name.startswith(("generator/", "generator_predictions/"))}
+
+
 def _sizes_of_shapes(folder: str, variables: Mapping[str, form.StoredTensor]) -> dict:
     """Derives the sizes of an ELECTRA from its shapes. All published ELECTRAs have attention heads of size 64.
 
@@ -147,6 +157,7 @@ FAMILY = Family(
         sizes=_sizes_of_shapes,
         read=_of_google,
         write=_to_google,
+        of_generator=_of_generator,
     ),
     keras_hub=KerasHub(
         "ElectraBackbone",

@@ -1,5 +1,7 @@
 """RoBERTa. Reference: Liu et al., 2019, arXiv 1907.11692; transformers, `models/roberta/`."""
 
+from typing import Any
+
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.family_formats import HuggingFace, KerasHub
 from keras_bert.checkpoints.weight_list import Weight, blocks, embeddings, masked_lm, pooler, projection
@@ -31,6 +33,15 @@ def weights(config: BertConfig) -> list[Weight]:
     ]
 
 
+def heads_of(prefix: str) -> dict[str, Any]:
+    """Returns the arguments of `HuggingFace` about the heads, for a family whose encoder has this prefix."""
+    return {
+        "poolers": {"": (f"{prefix}.pooler.dense",), form.CLASSIFIER: ("classifier.dense",)},
+        "outputs": {form.CLASSIFIER: "classifier.out_proj"},
+        "decoder_bias": "lm_head.decoder.bias",
+    }
+
+
 FAMILY = Family(
     defaults=DEFAULTS,
     sizes={"roberta-base": size(12, 768, 12), "roberta-large": size(24, 1024, 16)},
@@ -41,9 +52,7 @@ FAMILY = Family(
     hugging_face=HuggingFace(
         classes="Roberta",
         prefix="roberta",
-        poolers={"": ("roberta.pooler.dense",), form.CLASSIFIER: ("classifier.dense",)},
-        outputs={form.CLASSIFIER: "classifier.out_proj"},
-        decoder_bias="lm_head.decoder.bias",
+        **heads_of("roberta"),
         defaults={
             "vocab_size": 50265,
             "max_position_embeddings": 512,

@@ -1,7 +1,7 @@
 """`TaskVerbs`: `compile`, `fit`, `evaluate`, `predict` and `explain` of task models, on features and on texts.
 
-Each method shows all its arguments. A model with arguments of its own, such as `predict` of `SpanClassifier`, shows
-them in a method that calls `_fit` or `_predict`.
+Each method shows all its arguments. A model with further arguments shows them in a method that calls `_fit` or
+`_predict`.
 """
 
 import types

@@ -204,12 +204,10 @@ def rows_dataset(
     batches = rows.batches(batch_size, seed if shuffle else None)
     example = rows.batch(np.array([0]))
     per_token = (*rows.tokens, features.INPUT_MASK, features.TARGET_IDS, features.TARGET_MASK)
-    signature = {
-        name: tf.TensorSpec(
-            [None, *(n if rows.has_fixed_shapes and name not in per_token else None for n in shape)], dtype
-        )
-        for name, shape, dtype in ((name, values.shape[1:], values.dtype) for name, values in example.items())
-    }
+    signature = {}
+    for name, values in example.items():
+        shape = [None, *(values.shape[1:] if rows.has_fixed_shapes else [None] * (values.ndim - 1))]
+        signature[name] = tf.TensorSpec([*shape[:-1], None] if name in per_token else shape, values.dtype)
     # AutoGraph has nothing to convert here, and would search for two seconds.
     from_step = tf.autograph.experimental.do_not_convert(
         functools.partial(batches.from_step, start_step, None if repeat else 1)

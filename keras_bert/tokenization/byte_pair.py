@@ -48,6 +48,7 @@ from keras_bert.tokenization.tokenizer import (
     Tokenizer,
     check_special_tokens,
     check_unicode,
+    text_bytes,
 )
 from keras_bert.tokenization.tokenizer_json import SECOND_SEGMENT, SETTINGS_FILE, TOKENIZER_FILE, settings_text
 
@@ -367,15 +368,5 @@ def byte_alphabet() -> tuple[str, ...]:
 
 
 def _as_str(text: str | bytes) -> str:
-    if isinstance(text, bytes):
-        return text.decode("utf-8", "surrogateescape")
-    if not isinstance(text, str):
-        raise InputError(
-            f"A text must be str or bytes. Received: {text!r:.100}. Tokenise several texts one by one: "
-            "[tokenizer.encode(text) for text in texts]."
-        )
-    try:
-        text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise InputError(f"Texts must be valid Unicode strings. Received: {text!r:.100} ({error})") from None
-    return text
+    data = text_bytes(text)
+    return text if isinstance(text, str) else data.decode("utf-8", "surrogateescape")

@@ -34,7 +34,7 @@ from keras_bert.tokenization.sentence_piece_forms import (
     form_of,
 )
 from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, Piece, SentencePieceModel
-from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens
+from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens, text_bytes
 from keras_bert.tokenization.tokenizer_json import (
     SETTINGS_FILE,
     added_tokens_decoder,
@@ -132,7 +132,7 @@ class SentencePieceTokenizer(Tokenizer):
         with named(path):
             form = form_of(None, os.path.basename(path), [piece.text for piece in parsed(data).pieces])
             do_lower_case = bool(form.lower_case) if do_lower_case is None else do_lower_case
-            keep_accents = False if form == XLNET and keep_accents is None else keep_accents
+            keep_accents = False if form.removes_accents and keep_accents is None else keep_accents
             return cls(data, special_tokens or form.special_tokens, do_lower_case, keep_accents, added_tokens, form)
 
     @classmethod
@@ -227,14 +227,14 @@ class SentencePieceTokenizer(Tokenizer):
         return not token.startswith(SPACE_MARK)
 
     def _as_str(self, text: str | bytes) -> str:
-        return _as_bytes(text).decode("utf-8", "surrogateescape")
+        return text_bytes(text).decode("utf-8", "surrogateescape")
 
     def _plain_ids(self, text: str | bytes) -> list[int]:
-        ids = self._processor.encode(_as_bytes(text))
+        ids = self._processor.encode(text_bytes(text))
         return [part for number in ids for part in self.divided.get(number, (number,))]
 
     def _plain_ids_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
-        data = _as_bytes(text)
+        data = text_bytes(text)
         text = data.decode("utf-8", "surrogateescape")
         found = self._processor.encode(data, return_type="offset_mapping")
         characters = range(len(data) + 1) if data.isascii() else _characters(text)
@@ -360,20 +360,6 @@ def _divided_tokens(tokens: Sequence[str], ids: Mapping[str, int], processor) ->
 
 def _spare_name(number: int) -> str:
     return f"<unused_row_{number}>"
-
-
-def _as_bytes(text: str | bytes) -> bytes:
-    if isinstance(text, bytes):
-        return text
-    if not isinstance(text, str):
-        raise InputError(
-            f"A text must be str or bytes. Received: {text!r:.100}. Tokenise several texts one by one: "
-            "[tokenizer.encode(text) for text in texts]."
-        )
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise InputError(f"Texts must be valid Unicode strings. Received: {text!r:.100} ({error})") from None
 
 
 def _characters(text: str) -> list[int]:

@@ -15,12 +15,10 @@ from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer, beyond_model, named, parsed
 from keras_bert.tokenization.sentence_piece_forms import (
-    ALBERT,
     CAMEMBERT,
     DEBERTA,
     MODEL_FILES,
     XLM_ROBERTA,
-    XLNET,
     SentencePieceForm,
     form_of,
 )
@@ -101,12 +99,12 @@ def _of_model_file(folder: str | os.PathLike, file: str, settings: Mapping[str, 
     stated = _vocabulary(values, os.path.join(folder, TOKENIZER_FILE)) if values else []
     if its_class is None and stated:
         form = form_of(its_class, os.path.basename(file), [text for text, _ in stated])
-    # Another class with ALBERT's form, such as BigBird's, changes nothing by default.
-    lower_case = form.lower_case and (form != ALBERT or its_class is None or its_class.startswith(form.tokenizer_class))
+    # Another class with the same form, such as BigBird's with ALBERT's, changes nothing by default.
+    lower_case = form.lower_case and (its_class is None or its_class.startswith(form.tokenizer_class))
     do_lower_case = member(settings, "do_lower_case", bool, path, lower_case) if form.lower_case is not None else False
     keep_accents = True
     if form.prepares:
-        keep_accents = member(settings, "keep_accents", bool, path, not (do_lower_case or form == XLNET))
+        keep_accents = member(settings, "keep_accents", bool, path, not (do_lower_case or form.removes_accents))
         if keep_accents and do_lower_case:
             raise InputError(
                 f"{path} has do_lower_case=True and keep_accents=True. Texts in lower case have no accents here: set "
@@ -149,8 +147,8 @@ def _of_tokenizer_file(folder: str | os.PathLike, file: str, settings: Mapping[s
     if form.appends_mask:
         ids.setdefault(special.mask, len(ids))
     added = read_added_tokens(folder, values, settings, ids)
-    has_segments = special.num_between == 1 and form != XLNET
-    check_row_form(values, special, ids, folder, has_segments=has_segments, last_is_cls=form == XLNET)
+    has_segments = special.num_between == 1 and not form.cls_is_last
+    check_row_form(values, special, ids, folder, has_segments=has_segments, last_is_cls=form.cls_is_last)
     types = {token.content: CONTROL if token.special else USER_DEFINED for token in added}
     pieces = [
         Piece(text, score, UNKNOWN if number == model.get("unk_id") else types.get(text, NORMAL))

@@ -32,6 +32,8 @@ class SentencePieceForm:
         replaced: the pieces at the start of a model file that have no ids, or others.
         first: the tokens with the first ids, which replace them.
         appends_mask: whether the mask follows the pieces of the file, if it is not one of them.
+        removes_accents: whether texts lose their accents by default, those that keep their case too.
+        cls_is_last: whether [CLS] ends a row.
     """
 
     tokenizer_class: str
@@ -42,6 +44,8 @@ class SentencePieceForm:
     replaced: tuple[Piece, ...] = ()
     first: tuple[Piece, ...] = ()
     appends_mask: bool = True
+    removes_accents: bool = False
+    cls_is_last: bool = False
 
     def in_order_of_ids(self, pieces: Sequence[Piece], mask: str) -> tuple[Piece, ...]:
         """Returns the tokens in the order of their ids, from the pieces of a model file and the name of the mask.
@@ -94,7 +98,14 @@ ALBERT = SentencePieceForm(
     "AlbertTokenizer", "spiece.model", ALBERT_SPECIAL_TOKENS, True, prepares=True, appends_mask=False
 )
 XLNET = SentencePieceForm(
-    "XLNetTokenizer", "spiece.model", XLNET_SPECIAL_TOKENS, False, prepares=True, appends_mask=False
+    "XLNetTokenizer",
+    "spiece.model",
+    XLNET_SPECIAL_TOKENS,
+    False,
+    prepares=True,
+    appends_mask=False,
+    removes_accents=True,
+    cls_is_last=True,
 )
 XLM_ROBERTA = SentencePieceForm(
     "XLMRobertaTokenizer",

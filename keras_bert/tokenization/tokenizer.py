@@ -268,6 +268,30 @@ class GraphForm(abc.ABC):
         return self._plain_ids(words)
 
 
+def not_a_text(text: Any) -> InputError:
+    """Returns the error for a text of another type."""
+    return InputError(
+        f"A text must be str or bytes. Received: {text!r:.100}. Tokenise several texts one by one: "
+        "[tokenizer.encode(text) for text in texts]."
+    )
+
+
+def text_bytes(text: str | bytes) -> bytes:
+    """Returns a text in UTF-8. Surrogates must be those that stand for invalid bytes.
+
+    Raises:
+        InputError: it is of another type, or has other surrogates.
+    """
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise not_a_text(text)
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InputError(f"Texts must be valid Unicode strings. Received: {text!r:.100} ({error})") from None
+
+
 def check_unicode(tokens: Sequence[str], name: str) -> None:
     """Raises `InputError` if a token of the vocabulary called `name` has half of a surrogate pair.
 

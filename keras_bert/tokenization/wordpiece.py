@@ -20,11 +20,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.added_tokens import AddedTokenCutter
 from keras_bert.tokenization.text_rules import TextRules
-from keras_bert.tokenization.tokenizer import Tokenizer
+from keras_bert.tokenization.tokenizer import Tokenizer, not_a_text
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Words of a text repeat, so results are cached: at most so many stretches, each with at most so many characters.
@@ -245,10 +244,7 @@ def _as_str(text: str | bytes) -> str:
     if isinstance(text, str):
         return text
     if not isinstance(text, bytes):
-        raise InputError(
-            f"A text must be str or bytes. Received: {text!r:.100}. Tokenise several texts one by one: "
-            "[tokenizer.encode(text) for text in texts]."
-        )
+        raise not_a_text(text)
     return text.decode("utf-8", errors="ignore")
 
 

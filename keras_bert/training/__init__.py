@@ -20,7 +20,6 @@ optimizer_choice.py         selects optimiser, learning rates and weight averagi
 strategies.py               tf.distribute strategies by name, and communication between workers
 seeds.py                    the range of valid random seeds
 run_folder.py               the folder of a run: settings, checkpoints, results
-run_comparison.py           compares two runs
 run_card.py                 the command, data sizes and scores in the model card
 resumable_fit.py            model.fit that continues an interrupted run
 checkpointing.py            saves checkpoints, regularly and after SIGTERM

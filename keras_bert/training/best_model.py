@@ -11,6 +11,7 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object
 from keras_bert.training.evaluations import Evaluations
+from keras_bert.training.optimizer_choice import take_averages
 from keras_bert.training.run_folder import RunFolder, read_arrays, write_arrays
 from keras_bert.training.strategies import is_chief
 
@@ -115,6 +116,30 @@ class BestModel(Evaluations):
     def _write_best(self) -> None:
         with atomic_file(self._best_path) as file:
             file.write((json.dumps({"main_score": self._main_score, **self.best}) + "\n").encode())
+
+
+def finished_model(folder: RunFolder, model_class: type) -> Any:
+    """Returns the model of a finished run."""
+    print(f"{folder.path}: the training is finished")
+    remove_best_weights(folder)  # in case a kill prevented it
+    return model_class.from_pretrained(folder.model_path)
+
+
+def save_trained(trained: Any, model: Any, folder: RunFolder, best: BestModel | None) -> None:
+    """Gives a model the best, averaged or last weights of the run, and saves it.
+
+    Args:
+        trained: the model, or its `Distiller`.
+        model: the model.
+        folder: the folder of the run.
+        best: the callback that has kept the best weights, if there is one.
+    """
+    if best:
+        best.restore()
+    else:
+        take_averages(trained)
+    folder.save_model(model)
+    remove_best_weights(folder)
 
 
 def remove_best_weights(folder: RunFolder) -> None:

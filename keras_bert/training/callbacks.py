@@ -129,9 +129,7 @@ class TrainingLog(StepCallback):
         self._batch_size = batch_size
         self._log_steps = log_steps
         self._trackers = trackers
-        lines = [line for line in read_history(self._path) if line["step"] <= start_step]
-        with atomic_file(self._path) as file:
-            file.writelines((json.dumps(line) + "\n").encode("utf-8") for line in lines)
+        lines_until(self._path, start_step)
 
     def on_train_begin(self, logs=None):
         if self._probe is not None:
@@ -152,8 +150,7 @@ class TrainingLog(StepCallback):
             **{name: float(value) for name, value in logs.items()},
         }
         line = {name: value for name, value in line.items() if math.isfinite(value)}
-        with explain_write_errors(self._path), open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        append_line(self._path, line)
         for tracker in self._trackers:
             tracker.write({name: value for name, value in line.items() if name != "step"}, self.step)
         self.last_line = line
@@ -206,3 +203,17 @@ def read_history(path: str | os.PathLike) -> list[dict]:
         return []
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.endswith("\n")]
+
+
+def lines_until(path: str, step: int) -> list[dict]:
+    """Removes the lines of later steps, which a killed run has left, and returns the others."""
+    lines = [line for line in read_history(path) if line["step"] <= step]
+    with atomic_file(path) as file:
+        file.writelines((json.dumps(line) + "\n").encode("utf-8") for line in lines)
+    return lines
+
+
+def append_line(path: str, line: dict) -> None:
+    """Adds a line to such a file."""
+    with explain_write_errors(path), open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")

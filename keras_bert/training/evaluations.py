@@ -1,15 +1,13 @@
 """Evaluates a model while it trains, and sends the scores to the run's log and trackers."""
 
 import contextlib
-import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from keras_bert.program.atomic_output import atomic_file, explain_write_errors
 from keras_bert.program.errors import InputError
-from keras_bert.training.callbacks import StepCallback, read_history
+from keras_bert.training.callbacks import StepCallback, append_line, lines_until
 from keras_bert.training.run_folder import EVALUATIONS_FILE, RunFolder
 from keras_bert.training.strategies import call_in_chief, is_chief
 from keras_bert.training.trackers import Tracker, evaluation_names
@@ -57,13 +55,7 @@ class Evaluations(StepCallback):
         self._evaluate_steps = evaluate_steps
         self._with_weights = with_weights
         self._path = folder.file(EVALUATIONS_FILE)
-        self.evaluations = call_in_chief(self._earlier_evaluations)
-
-    def _earlier_evaluations(self) -> list[dict]:
-        lines = [line for line in read_history(self._path) if line["step"] <= self.step]
-        with atomic_file(self._path) as file:
-            file.writelines((json.dumps(line) + "\n").encode("utf-8") for line in lines)
-        return lines
+        self.evaluations = call_in_chief(lambda: lines_until(self._path, self.step))
 
     def on_steps(self, previous, logs):
         if not self._is_due(previous, self._evaluate_steps):
@@ -81,8 +73,7 @@ class Evaluations(StepCallback):
         if not is_chief():
             return
         self.before_recording()
-        with explain_write_errors(self._path), open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(self.evaluations[-1]) + "\n")
+        append_line(self._path, self.evaluations[-1])
         for tracker in self.trackers:
             tracker.write(evaluation_names(finite), self.step)
         print(f"step {self.step:,}: {self._main_score} {scores[self._main_score]:.4f}{self.verdict()}", file=sys.stderr)

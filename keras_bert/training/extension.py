@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_bert.optimization import PhasedSchedule, WarmupTrapezoid
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import read_json_object
+from keras_bert.program.json_files import member, read_json_object
 from keras_bert.training.optimizer_choice import OptimizerChoice
 from keras_bert.training.run_folder import EXTENDED_TO, SETTINGS_FILE, RunFolder
 from keras_bert.training.strategies import any_worker, is_chief, wait_for_all
@@ -25,7 +25,7 @@ def ends_of_run(output_dir: str | os.PathLike, num_train_steps: int, extend_to: 
     """
     path = os.path.join(os.fspath(output_dir), SETTINGS_FILE)
     stored = read_json_object(path) if os.path.isfile(path) else {}
-    ends = [num_train_steps, *_stored_ends(stored, path)]
+    ends = [num_train_steps, *member(stored, EXTENDED_TO, list, path, [])]
     if extend_to is None or (len(ends) > 1 and extend_to == ends[-1]):
         return ends
     if not stored:
@@ -48,13 +48,6 @@ def ends_of_run(output_dir: str | os.PathLike, num_train_steps: int, extend_to: 
             "cannot go on from the end. Run the same command without --extend_to first."
         )
     return [*ends, extend_to]
-
-
-def _stored_ends(stored: dict[str, Any], path: str) -> list[int]:
-    ends = stored.get(EXTENDED_TO, [])
-    if not isinstance(ends, list) or not all(isinstance(end, int) for end in ends):
-        raise InputError(f"{path}: {EXTENDED_TO} must be a list of steps. Received: {ends!r}")
-    return ends
 
 
 def extended_schedule(schedule: Any, optimizer: OptimizerChoice, peak: float, ends: Sequence[int]) -> Any:

@@ -21,9 +21,9 @@ from keras_bert.records.token_rows import TokenRows, row_length
 from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.distillation import teacher_logits
 from keras_bert.tasks.fitting import text_task
-from keras_bert.training.best_model import BestModel, remove_best_weights
+from keras_bert.training.best_model import BestModel, finished_model, save_trained
 from keras_bert.training.fine_tuning_options import FineTuningOptions
-from keras_bert.training.optimizer_choice import averaged_weights, take_averages
+from keras_bert.training.optimizer_choice import averaged_weights
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_card import write_facts
 from keras_bert.training.run_folder import RunFolder, exclusive_training
@@ -84,15 +84,11 @@ def fine_tune(
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
     write_facts(folder.path, train_examples=len(train), dev_examples=None if dev is None else len(dev))
     if any_worker(os.path.isdir(folder.model_path)):
-        print(f"{folder.path}: the training is finished")
-        remove_best_weights(folder)  # in case a kill prevented it
-        return model_class.from_pretrained(folder.model_path)
+        return finished_model(folder, model_class)
     if options.distillation and not needs_layers(options.distillation.terms):
         rows = rows.with_labels(**{features.TEACHER_LOGITS: _teacher_logits(folder, model, train, options)})
     rows = task.taught(rows, train, 2 * options.train_batch_size, functools.partial(_kept, folder))
-    _train(model, task, rows, dev, folder, options)
-    folder.save_model(model)
-    remove_best_weights(folder)
+    _train_and_save(model, task, rows, dev, folder, options)
     return model
 
 
@@ -103,7 +99,7 @@ def run_settings(model, task: TextTask, train, dev, start: StartingPoint, option
         "train_examples": _content_hash(train),
         "config": model.config.to_dict(),
         "vocabulary": model.vocabulary.sha256,
-        "init_checkpoint": os.path.abspath(start.init_checkpoint) if start.init_checkpoint else None,
+        **start.settings(),
         "keep_layers": None if start.keep_layers is None else list(start.keep_layers),
         "model": model_arguments,
         "dtype": keras.mixed_precision.dtype_policy().name,
@@ -126,8 +122,8 @@ def _prepare(model, options: FineTuningOptions) -> None:
         print(what_is_trained(model))
 
 
-def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, options: FineTuningOptions) -> None:
-    """Trains a model from the newest checkpoint. Afterwards it has the best, averaged or last weights."""
+def _train_and_save(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, options: FineTuningOptions) -> None:
+    """Trains a model from the newest checkpoint, and saves it with the best, averaged or last weights."""
     trained = model
     if options.distillation:
         with_layers = needs_layers(options.distillation.terms)
@@ -163,10 +159,7 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
             track=options.track,
             evaluations=best,
         )
-    if best:
-        best.restore()
-    else:
-        take_averages(trained)
+    save_trained(trained, model, folder, best)
 
 
 def _best_model(

@@ -18,11 +18,11 @@ from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.training.best_model import BestModel, best_step, remove_best_weights
+from keras_bert.training.best_model import BestModel, best_step, finished_model, save_trained
 from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.extension import ends_of_run, extended_schedule, former_end_of, open_run_folder
 from keras_bert.training.objectives import DEFAULT_OBJECTIVE, pretrainer_class
-from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
+from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_options import PretrainingRunOptions
 from keras_bert.training.pretraining_phase import PretrainingPhase
@@ -90,7 +90,7 @@ def train_pretrainer(
     longer = phases[-1].num_train_steps + ends[-1] - ends[0]
     phases[-1] = dataclasses.replace(phases[-1], num_train_steps=longer)
     if options.keep_best and any_worker(os.path.isdir(folder.model_path)):
-        return _finished_model(folder, model_class)
+        return finished_model(folder, model_class)
     # XLA is possible, since all batches of a phase have one shape. The choice depends on the length of the whole run,
     # so that a resumed run computes the same.
     trained = options.distillation.distiller(model, MaskedLM) if options.distillation else model
@@ -105,26 +105,9 @@ def train_pretrainer(
         **memory,
     )
     best = _train(trained, model, phases, make_datasets, folder, options, former_end=former_end_of(ends))
-    _save_trained(trained, model, folder, best)
-    return model
-
-
-def _finished_model(folder: RunFolder, model_class: type) -> TaskModel:
-    """Returns the best model of a finished run."""
-    print(f"{folder.path}: the training is finished")
-    remove_best_weights(folder)  # in case a kill prevented it
-    return model_class.from_pretrained(folder.model_path)
-
-
-def _save_trained(trained, model: TaskModel, folder: RunFolder, best: BestModel | None) -> None:
-    """Gives the model the best, averaged or last weights of the run, and saves it."""
-    if best:
-        best.restore()
-    else:
-        take_averages(trained)
     write_facts(folder.path, train_records=_num_records(folder), updates=folder.latest_step())
-    folder.save_model(model)
-    remove_best_weights(folder)
+    save_trained(trained, model, folder, best)
+    return model
 
 
 def _num_records(folder: RunFolder) -> int:
@@ -144,7 +127,7 @@ def _settings(
         "run": "pretraining",
         "config": model.config.to_dict(),
         "vocabulary": model.vocabulary.sha256 if model.vocabulary else None,
-        "init_checkpoint": os.path.abspath(start.init_checkpoint) if start.init_checkpoint else None,
+        **start.settings(),
         "dtype": keras.mixed_precision.dtype_policy().name,
         **options.settings(),
     }

@@ -108,25 +108,32 @@ def predict_answers(
     for name, value in questions.model_arguments().items():
         if name != "null_threshold" or questions.null_threshold is not None or model.null_threshold is None:
             setattr(model, name, value)
-    if tune_null_threshold and (model.null_threshold is None or not examples.answers):
-        raise InputError(
-            "To tune the threshold for no answer, the questions must have answers, and the model must be able to give "
-            "none. Train it with --version_2_with_negative, and give a --predict_file with answers."
-        )
+    if tune_null_threshold:
+        _check_can_tune(model, examples)
     sizes = {"n_best_size": questions.n_best_size, "max_answer_length": questions.max_answer_length}
     answered = ask_model(model, examples, max_seq_length, predict_batch_size, **sizes)
     if calibrate:
         answered = _calibrated(answered, folder, sizes)
-    further = {}
-    if tune_null_threshold:
-        answered, further = _tuned(answered, folder)
+    answered, further = _tuned(answered, folder) if tune_null_threshold else (answered, {})
     if examples.answers is not None:
-        write_eval_results(folder, text_task(model).scores(examples, answered.answers), **further)
-        write_errors(folder.file("errors.tsv"), examples, answered.answers)
-        write_reliability(folder.path, answered)
+        _write_scores(folder, examples, answered, further)
     write_answers(folder.path, examples.ids, answered.answers)
     print(f"{folder.file('predictions.json')}: {len(answered.answers)} answers")
     return answered.answers
+
+
+def _write_scores(folder: RunFolder, examples: QuestionExamples, answered: Answered, further: dict) -> None:
+    write_eval_results(folder, text_task(answered.model).scores(examples, answered.answers), **further)
+    write_errors(folder.file("errors.tsv"), examples, answered.answers)
+    write_reliability(folder.path, answered)
+
+
+def _check_can_tune(model: SpanClassifier, examples: QuestionExamples) -> None:
+    if model.null_threshold is None or not examples.answers:
+        raise InputError(
+            "To tune the threshold for no answer, the questions must have answers, and the model must be able to give "
+            "none. Train it with --version_2_with_negative, and give a --predict_file with answers."
+        )
 
 
 def _calibrated(answered: Answered, folder: RunFolder, sizes: dict[str, int]) -> Answered:

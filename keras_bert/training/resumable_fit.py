@@ -68,17 +68,13 @@ def resumable_fit(
         SystemExit: SIGTERM came, which announces that a machine will be taken away. The step is finished and its
             checkpoint saved; the code is `SIGTERM_EXIT_CODE`. For a step that waits for a batch see `ExitWhileWaiting`.
     """
-    if save_checkpoints_steps < 1:
-        raise InputError(f"save_checkpoints_steps must be at least 1. Received: {save_checkpoints_steps}")
+    _check_numbers(save_checkpoints_steps, stuck_input_seconds)
     start_step = folder.restore_checkpoint(model)
-    if stuck_input_seconds <= 0:
-        raise InputError(f"stuck_input_seconds must be above 0. Received: {stuck_input_seconds}")
     if start_step:
         print(f"{folder.path}: going on from step {start_step} of {num_train_steps}")
     if start_step >= num_train_steps:
         return
-    # With several devices, TensorFlow rewrites the dataset, so its batches are not those of a step.
-    probe = InputProbe(source, stuck_input_seconds) if model.distribute_strategy.num_replicas_in_sync == 1 else None
+    probe = _input_probe(model, source, stuck_input_seconds)
     steps = (start_step, num_train_steps)
     trackers = [TRACKERS[name](folder.path, folder.settings) for name in track] if is_chief() else []
     if evaluations:
@@ -108,6 +104,19 @@ def resumable_fit(
             draw_learning_curves(folder.file("learning_curves.png"), {"": folder.path})
         except (InputError, OSError) as error:
             print(f"The learning curves are not drawn. {error}", file=sys.stderr)
+
+
+def _check_numbers(save_checkpoints_steps: int, stuck_input_seconds: float) -> None:
+    if save_checkpoints_steps < 1:
+        raise InputError(f"save_checkpoints_steps must be at least 1. Received: {save_checkpoints_steps}")
+    if stuck_input_seconds <= 0:
+        raise InputError(f"stuck_input_seconds must be above 0. Received: {stuck_input_seconds}")
+
+
+def _input_probe(model, source: str, stuck_input_seconds: float) -> InputProbe | None:
+    """Returns what counts the batches; None with several devices, where TensorFlow divides the batches of a step."""
+    has_one_device = model.distribute_strategy.num_replicas_in_sync == 1
+    return InputProbe(source, stuck_input_seconds) if has_one_device else None
 
 
 def _fit_until_stopped(model, batches, callbacks, folder: RunFolder, listener, probe: InputProbe | None) -> None:

@@ -33,6 +33,10 @@ class StartingPoint:
     keep_layers: Sequence[int] | None = None
     new_tokens: Sequence[str] = ()
 
+    def settings(self) -> dict[str, str | None]:
+        """Returns what the settings of a run say about it."""
+        return {"init_checkpoint": os.path.abspath(self.init_checkpoint) if self.init_checkpoint else None}
+
     def make(self, model_class: type, **arguments):
         """Returns a new model, with the weights of the checkpoint if there is one.
 

@@ -43,14 +43,6 @@ def checkpoint_of(family, *heads, **changes):
     return random_checkpoint(*heads, config=config_of(family, **shape), labels=labels, vocabulary=vocabulary)
 
 
-def hub_names(checkpoint):
-    """What a preset does not hold: a RoBERTa's segment and first rows, and its pooler without a classifier."""
-    has_pooler = checkpoint.config.model_type not in ("roberta", "distilbert") or form.CLASSIFIER in checkpoint.heads
-    return {
-        name: tensor for name, tensor in checkpoint.tensors.items() if has_pooler or not name.startswith(form.POOLER)
-    }
-
-
 @pytest.mark.parametrize("family", SHAPES)
 def test_a_preset_brings_the_checkpoint_back(family, tmp_path):
     heads = () if family == "electra" else (form.CLASSIFIER,)

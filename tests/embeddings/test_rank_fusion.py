@@ -16,9 +16,12 @@ def test_sums_are_those_of_the_paper():
 
 
 def test_among_equal_sums_the_lowest_number_is_first_in_any_order_of_the_rankings():
-    rankings = [[8, 1, 3], [3, 8, 1], [1, 3, 8]]
+    # 8 has the ranks 7, 1 and 2, and 1 has 1, 2 and 7: added up in this order, their sums are not quite equal.
+    rankings = [[1, 12, 13, 14, 15, 16, 8], [8, 1], [22, 8, 23, 24, 25, 26, 1]]
     for given in (rankings, rankings[::-1]):
-        assert [number for number, _ in reciprocal_rank_fusion(given, top_k=3)] == [1, 3, 8]
+        found = reciprocal_rank_fusion(given, top_k=2)
+        assert [number for number, _ in found] == [1, 8]
+        assert found[0][1] == found[1][1]
 
 
 def test_no_ranking_gives_no_documents_and_wrong_numbers_are_refused():

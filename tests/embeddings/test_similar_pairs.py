@@ -59,6 +59,8 @@ def test_the_largest_community_is_taken_first_and_its_members_leave_the_others()
     assert communities(vectors, threshold=threshold, min_size=5) == []
     # With 15 degrees, the group around 20 loses 10 to that around 10, and is then too small.
     assert communities(vectors, threshold=np.cos(np.radians(15)), min_size=3) == [[1, 0, 2]]
+    # A centre that is taken has no group of its own, even if one of its members is left.
+    assert communities(at_angles(0, 10, 20, 35), threshold=np.cos(np.radians(16)), min_size=1) == [[1, 0, 2], [3]]
     assert communities(vectors[:0]) == []
 
 

@@ -3,6 +3,7 @@
 `python tests/encoders/test_family_capabilities.py` prints the table.
 """
 
+import dataclasses
 import functools
 import re
 
@@ -14,9 +15,9 @@ from encoder_contract import inputs_of
 from places import DOCS
 from tiny_families import VOCABULARIES, config
 
-from keras_bert import BertPretrainer, InputError, SequenceClassifier, enable_lora
+from keras_bert import BertPretrainer, InputError, SequenceClassifier, enable_lora, registry
 from keras_bert.models.encoder_base import PACKING, UNPADDING
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoders import encoder_class, make_encoder
 from keras_bert.optimization import AdamW
 
 PAGE = DOCS / "families.md"
@@ -172,15 +173,29 @@ SHORT = {
 }
 
 
+# These are computed as another family.
+ALIKE = {"xlm-roberta": "roberta", "camembert": "roberta"}
+
+
 def cells():
     for name in (name for name, check in CHECKS.items() if check is not checked_elsewhere):
-        for family in FAMILIES:
+        for family in (family for family in FAMILIES if family not in ALIKE):
             yield pytest.param(family, name, marks=[] if (family, name) in SHORT else [pytest.mark.slow])
 
 
 @pytest.mark.parametrize(("family", "name"), list(cells()))
 def test_a_family_can_do_it(family, name, tmp_path, request):
     CHECKS[name](family, tmp_path, request)
+
+
+@pytest.mark.parametrize("family", ALIKE)
+def test_a_family_is_computed_as_another(family):
+    one, other = registry.family(family), registry.family(ALIKE[family])
+    names = {"defaults", "sizes", "tokenizer", "hugging_face", "keras_hub"}
+    fields = [field.name for field in dataclasses.fields(one) if field.name not in names]
+    assert [getattr(one, name) for name in fields] == [getattr(other, name) for name in fields]
+    assert {**one.defaults, "vocab_size": None} == {**other.defaults, "vocab_size": None}
+    assert encoder_class(config(family)) is encoder_class(config(ALIKE[family]))
 
 
 def table() -> list[str]:

@@ -30,7 +30,6 @@ from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
 
 GOLDEN = TESTS / "family_golden"
-FAMILIES = ("roberta", "albert", "distilbert", "electra")
 VOCAB, WIDTH, INNER, LAYERS, POSITIONS, NARROW = 30, 8, 16, 4, 12, 4
 
 

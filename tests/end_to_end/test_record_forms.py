@@ -14,24 +14,8 @@ from keras_bert.config import BertConfig
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.pretraining import PretrainingEvaluation, evaluate_pretrainer
 
-WORDS = [
-    "the",
-    "quick",
-    "brown",
-    "fox",
-    "jumped",
-    "over",
-    "a",
-    "lazy",
-    "dog",
-    "while",
-    "small",
-    "birds",
-    "sang",
-    "in",
-    "old",
-]
-VOCABULARY = tiny.vocabulary(".", *WORDS)
+WORDS = "the quick brown fox jumped over a lazy dog while small birds sang in old"
+VOCABULARY = tiny.vocabulary(".", WORDS)
 CONFIG = tiny.config(VOCABULARY, max_position_embeddings=64)
 XLNET = BertConfig.from_dict({**CONFIG.to_dict(), "model_type": "xlnet"})
 FORMS = {
@@ -52,7 +36,7 @@ def text(tmp_path_factory):
     draw = np.random.default_rng(0)
     folder = tmp_path_factory.mktemp("text")
     documents = [
-        [" ".join(draw.choice(WORDS, draw.integers(3, 13))) + "." for _ in range(draw.integers(3, 9))]
+        [" ".join(draw.choice(WORDS.split(), draw.integers(3, 13))) + "." for _ in range(draw.integers(3, 9))]
         for _ in range(60)
     ]
     (folder / "text.txt").write_text("\n\n".join("\n".join(sentences) for sentences in documents) + "\n")

@@ -5,7 +5,6 @@ import example_records
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny
 
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
@@ -397,9 +396,6 @@ def test_a_batch_size_below_one_is_refused(tmp_path):
     path = write(tmp_path / "a.tfrecord", [1])
     with pytest.raises(InputError, match="batch_size must be 1 or more. Received: 0"):
         pretraining_dataset(path, 0)
-
-
-VOCABULARY = tiny.vocabulary("the quick brown fox")
 
 
 def rows_of_lengths(lengths):

@@ -64,3 +64,10 @@ def test_a_data_set_of_tensorflow_has_all_batches():
     rows = MixedRows((FIRST, SECOND), in_turns=True)
     shapes = [batch["input_ids"].shape[1] for batch in rows_dataset(rows, 2, shuffle=True)]
     assert shapes == [1, 3, 1, 3]
+
+
+def test_only_one_data_set_has_a_known_number_of_texts():
+    # Losses over the texts of an example need it in the graph.
+    assert rows_dataset(SECOND, 2).element_spec["input_ids"].shape.as_list() == [None, 3, None]
+    mixed = rows_dataset(MixedRows((FIRST, SECOND)), 2).element_spec
+    assert [mixed[name].shape.as_list() for name in ("input_ids", "label_ids")] == [[None, None, None], [None, None]]

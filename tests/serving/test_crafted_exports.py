@@ -45,7 +45,6 @@ def node(operation, *inputs, outputs=("output",), **attributes):
 
 
 BODY = helper.make_graph([], "body", [], [])
-TEN = np.array([10], np.int64)
 ROWS = {"rows": np.ones((30_000, 1), np.float32), "columns": np.ones((1, 30_000), np.float32)}
 IDS = {"input_ids": ["batch", "length"]}
 HUGE = {"input_ids": [100_000, 100_000]}

@@ -65,10 +65,6 @@ def model_of(served, name):
     return served[0][name][0]
 
 
-def strings(values):
-    return np.vectorize(bytes.decode, otypes=[object])(values).tolist()
-
-
 # Model -> the inputs of its `serving_default`, the texts of `predict`, and its options.
 ASKED = {
     "single": ({"text": TEXTS}, TEXTS, {}),

@@ -10,7 +10,6 @@ import pytest
 from scipy import sparse
 
 from keras_bert import InputError, answers_frame, registry
-from keras_bert.embeddings.vector_index import Hit
 from keras_bert.tasks.classification.answers import LabelAnswer, LabelsAnswer, ScoreAnswer
 from keras_bert.tasks.masked_lm.answers import Fill, FilledMask, FilledText
 from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer
@@ -50,7 +49,11 @@ ANSWERS = {
     ),
     "written texts": ([WrittenText("a", -1.0, (("a", -1.0),))], "text score alternatives", [0]),
     "ranking": ([RankedText(1, "b", 0.9), RankedText(0, "a", 0.1)], "number text score", [0, 1]),
-    "hits of two queries": ([[Hit(1, "b", 0.9), Hit(0, "a", 0.1)], [Hit(0, "a", 0.5)]], "number text score", [0, 0, 1]),
+    "two rankings": (
+        [[RankedText(1, "b", 0.9), RankedText(0, "a", 0.1)], [RankedText(0, "a", 0.5)]],
+        "number text score",
+        [0, 0, 1],
+    ),
     "tokens": ([TokenWeights(("a",), (5,), (0.5,))], "tokens ids weights", [0]),
     "one answer": (RankedText(1, "b", 0.9), "number text score", [0]),
     "scores of pairs": (np.array([0.5, 0.25], np.float32), "score", [0, 1]),

@@ -4,15 +4,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tiny
 
 from keras_bert.records import features
 from keras_bert.tasks.text_rows import parts_of, text_rows, token_lists, tokenizer_of
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.token_lists import FastForm, PythonForm, TokenLists
-from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"])
+VOCABULARY = tiny.vocabulary("a b c d")
 
 
 def test_parts_cover_all_examples_in_their_order():

@@ -12,25 +12,13 @@ import tensorflow as tf
 from trapped_models import BATCH, ROWS, graph, save, sound_signature, spec, trapped_signatures
 
 import keras_bert.serving
-from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.variables_index import read_index
 from keras_bert.tf_serving.saved_model_check.checking import check, require_servable
 from keras_bert.tf_serving.saved_model_check.served_operations import NEWER_THAN_2_12, NEWER_THAN_2_20, TEXT_SINCE
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.tensors import array_to_tensor_proto
-from keras_bert.tokenization.vocabulary import Vocabulary
 from run_scripts import check_saved_model
-
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "fox", "##es", "jump", "dog", "."])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=16,
-)
 
 
 def found(report):

@@ -12,9 +12,9 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from trapped_models import ROWS, graph, save, sound_signature, spec, trapped_signatures
 
-from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tasks.classification.model import SequenceClassifier
@@ -30,18 +30,10 @@ from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VE
 from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.tensors import tensor_proto_to_array
-from keras_bert.tokenization.vocabulary import Vocabulary
 from run_scripts import make_serving_kit as kit_command
 
-VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "fox", "##es", "jump", "dog", "."])
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=16,
-)
+VOCABULARY = tiny.vocabulary("the fox ##es jump dog .")
+CONFIG = tiny.config(VOCABULARY)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Longformer. Reference: Beltagy et al., 2020, arXiv 2004.05150; transformers, `models/longformer/`."""
 
-from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.family_formats import HuggingFace
 from keras_bert.checkpoints.weight_list import (
     LAYER,
@@ -14,7 +13,7 @@ from keras_bert.checkpoints.weight_list import (
     projection,
 )
 from keras_bert.config import BertConfig
-from keras_bert.encoders.roberta import DEFAULTS, LM_HEAD
+from keras_bert.encoders.roberta import DEFAULTS, LM_HEAD, heads_of
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.registry import BYTE_PAIR, Family, size
 
@@ -48,9 +47,7 @@ FAMILY = Family(
     hugging_face=HuggingFace(
         classes="Longformer",
         prefix="longformer",
-        poolers={"": ("longformer.pooler.dense",), form.CLASSIFIER: ("classifier.dense",)},
-        outputs={form.CLASSIFIER: "classifier.out_proj"},
-        decoder_bias="lm_head.decoder.bias",
+        **heads_of("longformer"),
         defaults={
             "vocab_size": 30522,
             "max_position_embeddings": 512,

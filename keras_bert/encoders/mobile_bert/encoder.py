@@ -5,6 +5,7 @@ from keras_bert.encoders.mobile_bert.bottleneck_block import BottleneckBlock
 from keras_bert.encoders.mobile_bert.config import LAYER_NORM
 from keras_bert.encoders.mobile_bert.trigram_embeddings import TrigramEmbeddings
 from keras_bert.layers.heads import Pooler
+from keras_bert.models.bert_layers import make_block
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import PADDING
 
@@ -50,20 +51,12 @@ class MobileBertEncoder(BertEncoder):
 
     def _new_block(self, name):
         config = self.config
-        return BottleneckBlock(
-            num_heads=config.num_attention_heads,
+        return make_block(
+            *(config, self.dtype_policy, name, BottleneckBlock),
             bottleneck_size=config.intra_bottleneck_size,
-            intermediate_size=config.intermediate_size,
             num_feed_forward=config.num_feedforward_networks,
             shares_bottleneck=config.key_query_shared_bottleneck,
             normalizes=config.normalization_type == LAYER_NORM,
-            activation=config.hidden_act,
-            dropout=config.hidden_dropout_prob,
-            attention_dropout=config.attention_probs_dropout_prob,
-            layer_norm_epsilon=config.layer_norm_eps,
-            initializer_range=config.initializer_range,
-            dtype=self.dtype_policy,
-            name=name,
         )
 
     def _new_pooler(self):

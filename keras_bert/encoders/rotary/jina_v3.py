@@ -1,9 +1,8 @@
 """jina-embeddings-v3, without its adapters. Reference: Sturua et al., 2024, arXiv 2409.10173; transformers,
 `models/jina_embeddings_v3/`."""
 
-from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.weight_list import Weight
-from keras_bert.encoders.roberta import LM_HEAD
+from keras_bert.encoders.roberta import LM_HEAD, heads_of
 from keras_bert.encoders.rotary.config import RotaryConfig
 from keras_bert.encoders.rotary.entries import joined_as_stored, rotary_family, rotary_files
 from keras_bert.encoders.rotary.names import PARTS, rotary_weights
@@ -52,9 +51,7 @@ FAMILY = rotary_family(
     hugging_face=rotary_files(
         "JinaEmbeddingsV3",
         "roberta",
-        poolers={"": ("roberta.pooler.dense",), form.CLASSIFIER: ("classifier.dense",)},
-        outputs={form.CLASSIFIER: "classifier.out_proj"},
-        decoder_bias="lm_head.decoder.bias",
+        **heads_of("roberta"),
         defaults={"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
         refused=dict.fromkeys(("lora_adaptations", "lora_rank"), _ADAPTERS),
         of_weights=joined_as_stored("joined_attention"),

@@ -94,13 +94,17 @@ def make_serving_kit(
             model_bytes=sum(file.stat().st_size for file in pathlib.Path(copy).rglob("*") if file.is_file()),
             request=_sample_request(signatures),
         )
-        for path, text in texts.items():
-            file = pathlib.Path(folder, path)
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(text, "utf-8")
-            if file.suffix == ".sh":
-                file.chmod(0o755)
+        _write_texts(folder, texts)
     return os.fspath(output_dir)
+
+
+def _write_texts(folder: str, texts: Mapping[str, str]) -> None:
+    for path, text in texts.items():
+        file = pathlib.Path(folder, path)
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, "utf-8")
+        if file.suffix == ".sh":
+            file.chmod(0o755)
 
 
 def _folders_in(source: str) -> list[str]:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from keras_bert.training.run_comparison import compare_runs
 from run_scripts import compare_runs as command
+from run_scripts.compare_runs import compare_runs
 
 
 def write_run(folder, losses, scores, **settings):
