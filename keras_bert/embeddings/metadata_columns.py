@@ -84,7 +84,7 @@ def mask_of(where: Where, columns: Columns, num_rows: int) -> np.ndarray:
             raise InputError(
                 f"where must return a mask: a bool array [{num_rows}], a value for each row. Received: {found}"
             )
-        return np.asarray(mask)
+        return np.array(mask)  # a copy, since the function may keep it and change it
     if not isinstance(where, Mapping) or not where:
         raise InputError(f"where must be a dictionary, column -> value, or a function. Received: {where!r:.100}")
     mask = np.ones(num_rows, bool)

@@ -118,6 +118,11 @@ def test_a_graph_finds_what_a_filter_keeps(large, share, monkeypatch):
     assert bool(by_graph) == (share > 0.05), "few are compared exactly"
     if share < 0.05:
         np.testing.assert_array_equal(scores, exact_scores)
+    mask = draws < share
+    for _ in range(2):  # the same array with other values
+        numbers, _ = index.nearest(vectors[:5], 10, where=lambda columns: mask)
+        assert mask[numbers].all()
+        np.logical_not(mask, out=mask)
 
 
 def noting(calls: list, function):
