@@ -1,31 +1,78 @@
 """A hash of all that the vectors of a model depend on."""
 
+import functools
 import hashlib
 import json
+import weakref
+from collections.abc import Callable, Sequence
 
+import keras
 import numpy as np
 
 from keras_bert.models.layer_settings import settings_of
 from keras_bert.program.errors import InputError
 
+# Model -> its facts, the sums of its weights, and the fingerprint that was computed from them.
+_KNOWN: "weakref.WeakKeyDictionary[object, tuple[str, bytes, str]]" = weakref.WeakKeyDictionary()
+
 
 def model_fingerprint(model) -> str:
-    """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing."""
+    """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing.
+
+    The hash of MiniLM's weights takes longer than the vector of a query. So a known model is hashed again only if the sum
+    of the bits of a weight has changed.
+    """
+    facts, weights = _facts(model), _weights(model)
+    sums = _sums_of_bits(weights) if keras.backend.backend() == "tensorflow" else b""
+    known = _KNOWN.get(model)
+    if sums and known is not None and known[:2] == (facts, sums):
+        return known[2]
+    digest = hashlib.sha256(facts.encode())
+    for weight in weights:
+        array = np.ascontiguousarray(np.asarray(weight, np.float32))
+        digest.update(repr(array.shape).encode())
+        digest.update(array.data)
+    _KNOWN[model] = facts, sums, digest.hexdigest()
+    return digest.hexdigest()
+
+
+def _facts(model) -> str:
     encoder = getattr(model, "encoder", model)
-    knows_pooling = hasattr(model, "embedding_size")
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     config = model.config
     facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, config.do_lower_case]
-    if knows_pooling:
+    if _knows_pooling(model):
         facts += [list(model.pooling), model.sentence_head.get_config()["dense"], model.prompts, model.default_prompt]
-    lora = settings_of(model if knows_pooling else encoder).get("lora")  # layer -> rank and scale
+    lora = settings_of(model if _knows_pooling(model) else encoder).get("lora")  # layer -> rank and scale
     facts += [lora] if lora else []
-    digest = hashlib.sha256(json.dumps([*facts, model.vocabulary.sha256]).encode())
+    return json.dumps([*facts, model.vocabulary.sha256])
+
+
+def _weights(model) -> list:
+    encoder = getattr(model, "encoder", model)
     pooler = {id(weight) for weight in encoder.pooler.weights} if hasattr(encoder, "pooler") else ()
-    for weight in model.weights if knows_pooling else encoder.weights:
-        if id(weight) not in pooler:
-            array = np.ascontiguousarray(np.asarray(weight, np.float32))
-            digest.update(repr(array.shape).encode())
-            digest.update(array.data)
-    return digest.hexdigest()
+    return [weight for weight in (model if _knows_pooling(model) else encoder).weights if id(weight) not in pooler]
+
+
+def _knows_pooling(model) -> bool:
+    return hasattr(model, "embedding_size")
+
+
+def _sums_of_bits(weights: Sequence) -> bytes:
+    """Returns the sum of each weight's bits, read as whole numbers. A change of one number always changes it."""
+    return _summing()([weight.value.read_value() for weight in weights]).numpy().tobytes()
+
+
+@functools.cache
+def _summing() -> Callable:
+    import tensorflow as tf
+
+    integers = {1: tf.int8, 2: tf.int16, 4: tf.int32, 8: tf.int64}
+
+    @tf.function(reduce_retracing=True)
+    def sums(tensors):
+        bits = [tf.bitcast(tensor, integers[tensor.dtype.size]) for tensor in tensors]
+        return tf.stack([tf.cast(tf.reduce_sum(one), tf.int64) for one in bits])  # sums may overflow
+
+    return sums

@@ -1,6 +1,7 @@
 """Search over vectors of texts."""
 
 import contextlib
+import hashlib
 import json
 import os
 import sys
@@ -90,6 +91,22 @@ def test_queries_are_embedded_as_the_texts_were(encoder, tmp_path):
     [hit] = index.search(encoder, ["the brown fox the quick"], top_k=1)[0]
     assert hit.number == 2
     assert hit.score == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_known_model_is_hashed_again_only_after_a_change(encoder, monkeypatch):
+    first, weight = model_fingerprint(encoder), encoder.weights[0]
+    value, hashed = np.array(weight.value), []
+    real = hashlib.sha256
+    monkeypatch.setattr(hashlib, "sha256", lambda data: hashed.append(1) or real(data))
+    assert model_fingerprint(encoder) == first
+    assert not hashed
+    changed = value.copy()
+    changed.flat[0] = np.nextafter(changed.flat[0], 9)
+    weight.assign(changed)
+    assert model_fingerprint(encoder) != first
+    weight.assign(value)
+    assert model_fingerprint(encoder) == first
+    assert len(hashed) == 2
 
 
 def test_the_fingerprint_is_of_all_that_vectors_depend_on(encoder, index):
