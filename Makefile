@@ -21,7 +21,7 @@
 #                   a training step of sparse and multi-vector encoders beside sentence-transformers
 # make benchmark DATA=folder
 #                   speed beside Keras on JAX, keras-hub, transformers + torch, and ONNX Runtime, each in an environment of its
-#                   own (.venv-benchmark): tables in docs/results.md. DATA has shared/data's form; without
+#                   own (.venv-benchmark): tables in docs/results_speed.md. DATA has shared/data's form; without
 #                   it the suite of texts fails. BENCHMARK="--suites=forward" and the
 #                   like: flags of benchmarks/speed.py
 # make docs         the documentation site in build/docs: guide, tasks, API reference, results, search

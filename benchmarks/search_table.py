@@ -8,7 +8,7 @@ process scores it in float32, one query at a time, and writes OUTPUT/seed-N/WAY/
 repeated, so an interrupted comparison continues, and two calls with different --systems can work side by side.
 --again scores finished models again, from their stored vectors: for times on a quiet machine.
 
-The last lines are the table of docs/results.md: means over the seeds, with the smallest and the largest score.
+The last lines are the table of docs/results_search.md: means over the seeds, with the smallest and the largest score.
 """
 
 import json

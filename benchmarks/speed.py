@@ -1,4 +1,4 @@
-"""Measures speed side by side with other engines, and writes tables into docs/results.md: `make benchmark`.
+"""Measures speed side by side with other engines, and writes tables into docs/results_speed.md: `make benchmark`.
 
     python -m benchmarks.speed
     python -m benchmarks.speed --suites=forward -- --sizes=minilm --lengths=128 --batch_sizes=16 --turns=9
@@ -8,7 +8,7 @@ and its command replace the text between `<!-- benchmark NAME -->` and `<!-- end
 fails, this is reported and the others run.
 
 A new suite needs three things: a module that prints Markdown to standard output and has the flag --quick (a smoke run),
-and --data=FOLDER if its row says so; a row in `SUITES`; and the two comments in docs/results.md.
+and --data=FOLDER if its row says so; a row in `SUITES`; and the two comments in docs/results_speed.md.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ def define_flags() -> None:
     flags.DEFINE_list("suites", list(SUITES), "Which suites; flags behind `--` are for each of them.")
     flags.DEFINE_string("environments", ".venv-benchmark", "The folder of the engines' environments.")
     flags.DEFINE_string("data", os.environ.get("KERAS_BERT_DATA"), "A folder with GLUE, SQuAD and a vocabulary.")
-    flags.DEFINE_string("results", str(PROJECT / "docs" / "results.md"), "The page that is written; empty: none.")
+    flags.DEFINE_string("results", str(PROJECT / "docs" / "results_speed.md"), "The page that is written; empty: none.")
     flags.DEFINE_boolean("quick", False, "Smoke runs: tiny models, one turn.")
 
 

@@ -19,8 +19,8 @@ _KNOWN: "weakref.WeakKeyDictionary[object, tuple[str, bytes, str]]" = weakref.We
 def model_fingerprint(model) -> str:
     """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing.
 
-    The hash of MiniLM's weights takes longer than the vector of a query. So a known model is hashed again only if the sum
-    of the bits of a weight has changed.
+    The hash of MiniLM's weights takes longer than the vector of a query. So a known model is hashed again only if the
+    sum of the bits of a weight has changed.
     """
     facts, weights = _facts(model), _weights(model)
     sums = _sums_of_bits(weights) if keras.backend.backend() == "tensorflow" else b""

@@ -199,7 +199,7 @@ def test_a_page_without_the_section_is_left_alone(tmp_path, text, message):
 
 
 def test_every_suite_has_its_place_on_the_page_of_results():
-    text = (DOCS / "results.md").read_text("utf-8")
+    text = (DOCS / "results_speed.md").read_text("utf-8")
     for name in speed.SUITES:
         assert text.count(f"<!-- benchmark {name} -->") == 1
 
