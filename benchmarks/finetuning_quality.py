@@ -4,8 +4,8 @@
 
 Every run is a process of its own that writes its predictions into OUTPUT/ours or OUTPUT/transformers. Runs whose file
 exists are not repeated, so an interrupted comparison continues. The same code scores both sides. The last lines are the
-tables of docs/results_quality.md: the scores of each seed, the difference of the means, and the allowed difference: one point,
-or the pooled standard deviation over the seeds if that is more.
+tables of docs/results_quality.md: the scores of each seed, the difference of the means, and the allowed difference: one
+point, or the pooled standard deviation over the seeds if that is more.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Joins requests that wait for the same model into one batch, and gives each its rows of the answer.
 
-Joining raised the rate of SavedModels in TensorFlow (docs/results_serving.md, with an earlier class). ONNX Runtime became
-slower with it, and the streams of OpenVINO were as fast without it.
+Joining raised the rate of SavedModels in TensorFlow (docs/results_serving.md, with an earlier class). ONNX Runtime
+became slower with it, and the streams of OpenVINO were as fast without it.
 """
 
 import asyncio
