@@ -61,8 +61,8 @@ def _layout(path: str, model_class: type, config: BertConfig, arguments: dict) -
     """Returns the `keras_layout` of a folder's model class and constructor arguments."""
     try:
         return keras_layout(model_class, config, arguments)
-    except InputError:
-        raise
+    except InputError as error:
+        raise InputError(f"{os.path.join(path, CONFIG_FILE)}: the {_OUR_KEY!r} entry: {error}") from error
     except Exception as error:  # the arguments come from a file, so the constructor may raise anything
         raise InputError(
             f"{os.path.join(path, CONFIG_FILE)}: no {class_name(model_class)} can be created from its {_OUR_KEY!r} "

@@ -31,7 +31,7 @@ def width_teller(max_length):
     class Model:
         vocabulary = VOCABULARY
         problem_type = "classification"
-        doc_stride = None
+        doc_stride = thresholds = None
         config = BertConfig.from_size("tiny", vocab_size=len(VOCABULARY))
         labels = [str(number) for number in range(max_length + 1)]
         __call__ = staticmethod(call)

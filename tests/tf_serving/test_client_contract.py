@@ -191,11 +191,11 @@ def test_wrong_requests_are_refused_and_the_server_runs_on(place, kind):
         assert client.predict(text=["a"])["label"].shape == (1,)
 
 
-def test_the_script_of_the_readme_prints_an_answer(place, capsys):
-    page = (PROJECT / "README.md").read_text("utf-8")
-    (script,) = [text for text in re.findall(r"```python\n(.*?)```", page, re.S) if "RestClient" in text]
+def test_the_first_script_of_the_page_prints_an_answer(place, capsys):
+    page = (PROJECT / "docs" / "serving_clients.md").read_text("utf-8")
+    script = re.findall(r"```python\n(.*?)```", page, re.S)[0]
     script = script.replace("http://127.0.0.1:8501", place.url).replace('"sentiment"', '"toy"')
-    exec(compile(script, "README.md", "exec"), namespace := {})
+    exec(compile(script, "serving_clients.md", "exec"), namespace := {})
     namespace["client"].close()
     label, probability = capsys.readouterr().out.strip().rsplit(" ", 1)
     assert label in ("animal", "no animal", "short", "long")

@@ -104,7 +104,7 @@ def test_training_ends_when_dev_scores_stay_as_they_are(eagerly, tmp_path):
 
 def test_a_finished_run_is_not_trained_again(eagerly, tmp_path, monkeypatch, capsys):
     first = train(tmp_path / "run", num_train_epochs=0.5)
-    monkeypatch.setattr(fine_tuning, "_train", None)
+    monkeypatch.setattr(fine_tuning, "_train_and_save", None)
     again = train(tmp_path / "run", num_train_epochs=0.5)
     assert "the training is finished" in capsys.readouterr().out
     np.testing.assert_array_equal(weights(first)[0], weights(again)[0])
@@ -128,7 +128,7 @@ def test_frozen_layers_stay_and_lora_is_merged(eagerly, tmp_path, capsys):
 def test_balanced_classes_weight_the_examples(tmp_path, monkeypatch):
     rare = TextExamples(["good film"] * 15 + ["bad film"], labels=["positive"] * 15 + ["negative"])
     found = []
-    monkeypatch.setattr(fine_tuning, "_train", lambda model, task, rows, *others: found.append(rows.labels))
+    monkeypatch.setattr(fine_tuning, "_train_and_save", lambda model, task, rows, *others: found.append(rows.labels))
     train(tmp_path / "balanced", examples=rare, class_weight="balanced")
     train(tmp_path / "given", examples=rare, class_weight={"negative": 3.0})
     np.testing.assert_allclose(found[0]["example_weights"], [16 / 30] * 15 + [8.0], rtol=1e-6)
