@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from keras_bert.accelerate.backend import numpy_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object
@@ -158,4 +159,4 @@ def best_step(folder: RunFolder) -> int | None:
 
 
 def _weights_of(model) -> dict:
-    return {str(number): weight.value.numpy() for number, weight in enumerate(model.weights)}
+    return {str(number): numpy_of(weight) for number, weight in enumerate(model.weights)}
