@@ -169,7 +169,7 @@ class OnnxEncoder:
 
     def _query_key_value(self, layer, hidden: str, tokens: str) -> list[str]:
         graph, layers = self.graph, (layer.query, layer.key, layer.value)
-        if graph.weights != "int8" or tokens != hidden:
+        if not graph.joins_products or tokens != hidden:
             return [dense(graph, part, values) for part, values in zip(layers, (tokens, hidden, hidden), strict=True)]
         # One product of integers instead of three. With floats, ONNX Runtime does this itself.
         joined_kernel = np.concatenate([kernel(part) for part in layers], axis=1)

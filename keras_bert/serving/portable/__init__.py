@@ -7,6 +7,8 @@ litert_model.py         model.tflite, by TensorFlow's converter
 litert_check.py         checks a file from a stranger before its network runs
 litert_engine.py        runs it without TensorFlow
 onnx_model.py           model.onnx, made from the layers
+onnx_calibration.py     the ranges of its 8-bit products, found with texts
+calibration_texts.py    these texts: reads and checks them, and makes rows of tokens
 onnx_check.py           checks a file from a stranger before a runtime gets it
 onnx_engine.py          runs model.onnx without TensorFlow
 saved_model_engine.py   runs SavedModels with TensorFlow, for the same loader

@@ -13,7 +13,7 @@ import dataclasses
 import importlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras_bert
@@ -42,7 +42,7 @@ class Format:
     Attributes:
         file: the name of the file in a folder.
         weights: the values of `weights` beside None (float32).
-        writer: module and function `(model, path, weights=None)` that writes the file.
+        writer: module and function `(model, path, weights=None)` that writes the file; for ONNX, also `calibration`.
         engine: module and class `(path, num_threads=None)` that runs it.
     """
 
@@ -79,6 +79,7 @@ class PortableFolder:
         settings: its constructor arguments, such as `labels`.
         max_seq_length: longer texts are cut to this many tokens.
         weights: "float32", "float16" or "int8".
+        int8: where products of "int8" have their ranges from: "dynamic", each call, or "static", calibration texts.
         config: the `BertConfig`.
         vocabulary: the tokens.
     """
@@ -89,6 +90,7 @@ class PortableFolder:
     settings: Mapping[str, Any]
     max_seq_length: int
     weights: str
+    int8: str
     config: Any
     vocabulary: TokenTable
 
@@ -99,6 +101,7 @@ def write_portable(
     format: str,
     weights: str | None = None,
     *,
+    calibration: Sequence | None = None,
     max_seq_length: int | None = None,
     pooling: str | None = None,
     normalize: bool | None = None,
@@ -111,6 +114,8 @@ def write_portable(
         format: "litert" or "onnx".
         weights: None for float32; "float16", half the size, or "int8", a quarter: matrices have 8 bits, and dense
             layers multiply 8-bit integers.
+        calibration: for "onnx" and "int8", texts or pairs of texts that the ranges of inputs are found with. Such a
+            file is fast in ONNX Runtime and in OpenVINO. None: ranges are computed in every call.
         max_seq_length: longer texts are cut to this many tokens; by default that of the model, or all its positions.
         pooling, normalize: for encoders, see `SignatureOptions`.
 
@@ -121,9 +126,11 @@ def write_portable(
     check_format(format, weights)
     check_output_folder(path)
     # Only now: reading a folder needs neither TensorFlow nor Keras.
+    from keras_bert.serving.portable.calibration_texts import calibration_features, check_calibration
     from keras_bert.serving.portable.portable_models import answer_settings, padded, portable_model, stored_kind
     from keras_bert.serving.portable.tokenizer_vectors import tokenizer_vectors
 
+    check_calibration(format, weights, calibration)
     write = _imported(*FORMATS[format].writer)
     model = portable_model(model, pooling, normalize)
     longest = max_seq_length or getattr(model, "max_seq_length", None) or model.config.max_sequence_length
@@ -131,8 +138,12 @@ def write_portable(
     tokenizer = python_tokenizer(model.vocabulary, model.config.do_lower_case)
     with atomic_folder(path) as folder:
         with padded(model), long_work(f"writing {FORMATS[format].file}"):
-            write(model, os.path.join(folder, FORMATS[format].file), weights)
-        write_description(folder, format, stored_kind(model), answer_settings(model), longest, weights)
+            options = {}
+            if calibration is not None:
+                options["calibration"] = calibration_features(model, tokenizer, calibration, longest)
+            write(model, os.path.join(folder, FORMATS[format].file), weights, **options)
+        int8 = None if calibration is None else "static"
+        write_description(folder, format, stored_kind(model), answer_settings(model), longest, weights, int8)
         model.config.save(os.path.join(folder, CONFIG_FILE))
         save_vocabulary(model.vocabulary, folder)
         _write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(tokenizer))
@@ -140,7 +151,13 @@ def write_portable(
 
 
 def write_description(
-    folder: str, format: str, model: str, settings: Mapping, max_seq_length: int, weights: str | None
+    folder: str,
+    format: str,
+    model: str,
+    settings: Mapping,
+    max_seq_length: int,
+    weights: str | None,
+    int8: str | None = None,
 ) -> None:
     """Writes `export.json` into an existing folder. The arguments are the attributes of `PortableFolder`."""
     description = {
@@ -150,6 +167,7 @@ def write_description(
         "settings": dict(settings),
         "max_seq_length": max_seq_length,
         "weights": weights or "float32",
+        **({} if int8 is None else {"int8": int8}),
         "keras_bert": keras_bert.__version__,
     }
     _write_json(os.path.join(folder, EXPORT_FILE), description)
@@ -202,6 +220,7 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
         checked(values.get("settings"), dict, "settings", export_file),
         longest,
         member(values, "weights", str, export_file, "float32"),
+        member(values, "int8", str, export_file, "dynamic"),
         config,
         vocabulary,
     )

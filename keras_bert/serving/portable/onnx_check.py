@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.stored_numbers import read_varint
-from keras_bert.serving.graph.onnx_operations import OPERATIONS, OPSET, Value, results
+from keras_bert.serving.graph.onnx_operations import OPERATIONS, OPSET, OPSET_OF_COLUMN_SCALES, Value, results
 
 # Fields of the messages that our files have, by number.
 _MODEL = {1: "ir_version", 2: "producer", 3: "version", 5: "model_version", 6: "about", 7: "graph", 8: "opset"}
@@ -54,8 +54,13 @@ def check_onnx(content: bytes, path: str) -> None:
 def _check_model(content: memoryview) -> None:
     model = list(_fields(content, _MODEL, "the file"))
     for name, value in model:
-        if name == "opset" and _message(value) not in ({1: b"", 2: OPSET}, {2: OPSET}):
-            raise _Refused(f"has operations of another kind than ONNX opset {OPSET}, which is not supported")
+        if name == "opset" and _message(value) not in [
+            {**domain, 2: opset} for domain in ({1: b""}, {}) for opset in (OPSET, OPSET_OF_COLUMN_SCALES)
+        ]:
+            raise _Refused(
+                f"has operations of another kind than ONNX opset {OPSET} or {OPSET_OF_COLUMN_SCALES}, which is not "
+                "supported"
+            )
     graph = [field for name, value in model if name == "graph" for field in _fields(value, _GRAPH, "the graph")]
     if not any(name == "outputs" for name, _ in graph):
         raise ValueError("it has no graph")
