@@ -1,5 +1,6 @@
 """Settings of exports that several tasks have, and checks of their values, which may come from a stranger's file."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,11 @@ def are_names(value: Any, fewest: int) -> bool:
 def are_shares(value: Any) -> bool:
     """Returns whether a value is a list of numbers from 0 to 1."""
     return isinstance(value, list) and all(is_number(one) and 0 <= one <= 1 for one in value)
+
+
+def is_hash(value: Any) -> bool:
+    """Returns whether a value is a SHA-256 in hexadecimal digits."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 def is_none_or(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
