@@ -9,22 +9,21 @@ from places import PROJECT
 from tiny_models import make_model
 
 from keras_bert.serving.portable.folder import write_portable
-from run_scripts import embed_sentences, search_sentences
+from run_scripts import embed_sentences, run_classifier, search_sentences
 
 TEXTS = ["the fox", "Größe, 中文", "", "fox " * 60, "of and the"]
-# Runs a command in which these packages cannot be imported: only models need the first two, only training the others.
+# Runs a command in which packages cannot be imported.
 WITHOUT = """
 import importlib, sys
-for name in ("tensorflow", "keras", "h5py", "scipy", "sklearn", "pandas"):
-    sys.modules[name] = None
+sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(",")))
 module, sys.argv = sys.argv[1], sys.argv[1:]
 importlib.import_module(f"run_scripts.{module}").command()
 """
 
 
-def run_without_tensorflow(module: str, *arguments) -> str:
-    """Returns what a command has printed."""
-    command = [sys.executable, "-c", WITHOUT, module, *map(str, arguments)]
+def run_without_tensorflow(module: str, *arguments, also="pandas,scipy,sklearn,") -> str:
+    """Returns what a command has printed; it can import none of the packages `also` either."""
+    command = [sys.executable, "-c", WITHOUT, f"{also}tensorflow,keras,h5py", module, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -79,3 +78,48 @@ def test_an_export_keeps_its_pooling(encoder, tmp_path, run_here):
     code, printed = run_here(embed_sentences, *flags, f"--output_file={tmp_path}/vectors.npy")
     assert code == 1
     assert printed.err.endswith("export has its own pooling. Leave --pooling out.\n")
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    folder = written("several labels", tmp_path_factory.mktemp("classifier"))
+    rows = zip(TEXTS, ["a,b", "c", "", "b", "a"], strict=True)
+    (folder / "texts.tsv").write_text("text\tlabel\n" + "".join("\t".join(row) + "\n" for row in rows), "utf-8")
+    return folder
+
+
+def test_run_classifier_writes_the_predictions_and_scores_of_the_model(classifier, tmp_path, run_here):
+    def flags(model):
+        files = [f"--{kind}_file={classifier}/texts.tsv" for kind in ("dev", "test")]
+        of_labels = "--problem_type=multi_label", "--threshold=0.3", "--max_seq_length=32"
+        run = f"--init_checkpoint={classifier / model}", f"--output_dir={tmp_path / model}"
+        return *files, *of_labels, *run, "--do_eval", "--do_predict"
+
+    run_without_tensorflow("run_classifier", *flags("export"), also="")  # scores of labels need scikit-learn
+    code, printed = run_here(run_classifier, *flags("model"))
+    assert code == 0, printed.err
+    names = sorted(path.name for path in (tmp_path / "model").iterdir())
+    assert {"eval_report", "eval_results.txt", "test_predictions.tsv", "test_results.tsv"} <= {*names}
+    assert sorted(path.name for path in (tmp_path / "export").iterdir()) == names
+    found, expected = (np.loadtxt(tmp_path / model / "test_results.tsv") for model in ("export", "model"))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    found, expected = ((tmp_path / model / "eval_results.txt").read_text() for model in ("export", "model"))
+    assert [line for line in found.splitlines() if "loss" not in line] == [
+        line for line in expected.splitlines() if "loss" not in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--do_train", "--train_file"], "predicts and does not change. Leave --do_train out."),
+        (["--do_predict", "--explain=why.html", "--test_file"], "Leave --explain out."),
+        (["--do_predict", "--few_shot", "--test_file"], "export of a SequenceClassifier. Expected: SentenceClassifier"),
+    ],
+)
+def test_run_classifier_says_what_an_export_cannot_do(flags, expected, classifier, tmp_path, run_here):
+    *flags, file = flags
+    run = f"--init_checkpoint={classifier}/export", f"--output_dir={tmp_path}/run", f"{file}={classifier}/texts.tsv"
+    code, printed = run_here(run_classifier, *flags, *run)
+    assert code == 1
+    assert expected in printed.err.splitlines()[-1]
