@@ -16,8 +16,8 @@ from keras_bert.tasks.progress import text_progress
 class LoadedSentenceEncoder(CosineSimilarity, Prompts):
     """Methods of loaded exports of a `SentenceEncoder`, or of an encoder with the pooling that its export got."""
 
-    def __init__(self, folder, engine):
-        super().__init__(folder, engine)
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
         self.check_prompts()
         if self.fingerprint and folder.weights != "float32":  # an index takes the vectors of one of these only
             self.fingerprint = hashlib.sha256(f"{self.fingerprint} {folder.weights}".encode()).hexdigest()
