@@ -12,7 +12,7 @@ from absl import flags
 
 from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import run_command
-from run_scripts.asked_models import open_model
+from run_scripts.asked_models import define_runtime_flags, open_model
 
 
 def define_flags() -> None:
@@ -31,6 +31,7 @@ def define_flags() -> None:
         lower_bound=3,
     )
     flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
+    define_runtime_flags()
 
 
 def main():

@@ -10,6 +10,7 @@ from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.training.fine_tuning_options import FineTuningOptions
+from run_scripts.asked_models import define_runtime_flags, refuse_runtime_flags
 from run_scripts.distillation_flags import define_keep_layers_flag, layers_to_keep
 from run_scripts.run_flags import define_device_flags, set_precision, strategy_of_flags
 
@@ -44,6 +45,7 @@ def define_fine_tuning_flags() -> None:
     flags.DEFINE_integer("predict_batch_size", 8, "Examples per prediction step.")
     define_option_flags(FineTuningOptions)
     define_device_flags()
+    define_runtime_flags(None)
     define_keep_layers_flag()
     _define_grid_flags()
     flags.mark_flag_as_required("output_dir")
@@ -75,6 +77,8 @@ def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_
             raise InputError(
                 f"{FLAGS.init_checkpoint} is an export, which predicts and does not change. Leave --{given[0]} out."
             )
+    else:
+        refuse_runtime_flags(FLAGS.init_checkpoint, "runtime")
     refuse_flags_without_effect(FLAGS.grid, "without --grid", "grid_batch_sizes", "grid_learning_rates", "grid_epochs")
     refuse_flags_without_effect(FLAGS.lora_rank, "without --lora_rank", "lora_alpha", "lora_parts")
     if (FLAGS.grid or FLAGS.seeds) and not (has_train and has_dev):
@@ -196,7 +200,9 @@ def trained_model_flags() -> dict:
     """Returns the flags of the model for evaluation or prediction, if the run does not train."""
     from keras_bert.tokenization.kinds import load_vocabulary
 
+    runtime = {"runtime": FLAGS.runtime, "precision": FLAGS.precision} if asks_export() else {}
     return {
+        **runtime,
         "init_checkpoint": FLAGS.init_checkpoint,
         "vocabulary": load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None,
         "do_lower_case": FLAGS.do_lower_case,

@@ -20,7 +20,7 @@ from absl import flags
 
 from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from run_scripts.asked_models import open_model
+from run_scripts.asked_models import define_runtime_flags, open_model
 from run_scripts.rerankers import check_reranker_flags, define_reranker_flags, load_reranker
 
 
@@ -59,6 +59,7 @@ def define_flags() -> None:
         lower_bound=3,
     )
     flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
+    define_runtime_flags("model_precision")
 
 
 def main():
@@ -92,7 +93,7 @@ def main():
         check_replaceable_index(index_dir)
 
     pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
-    encoder = open_model("SentenceEncoder", arguments.init_checkpoint, **pooling)
+    encoder = open_model("SentenceEncoder", arguments.init_checkpoint, "model_precision", **pooling)
     options["batch_size"] = arguments.batch_size
     if is_new:
         length, precision = arguments.max_seq_length, arguments.precision or "float32"

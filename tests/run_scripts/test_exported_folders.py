@@ -1,5 +1,6 @@
 """Commands on exported folders: they import neither TensorFlow nor Keras, and write what they write with the model."""
 
+import re
 import subprocess
 import sys
 
@@ -47,7 +48,8 @@ def test_embed_sentences_writes_the_vectors_of_the_model(encoder, tmp_path, run_
     def flags(model):
         return f"--init_checkpoint={encoder / model}", f"--input_file={encoder}/texts.txt", "--prompt=query"
 
-    run_without_tensorflow("embed_sentences", *flags("export"), f"--output_file={tmp_path}/export.npy")
+    runtime = "--runtime=onnxruntime", "--precision=float32"
+    run_without_tensorflow("embed_sentences", *flags("export"), *runtime, f"--output_file={tmp_path}/export.npy")
     code, printed = run_here(embed_sentences, *flags("model"), f"--output_file={tmp_path}/model.npy")
     assert code == 0, printed.err
     np.testing.assert_allclose(np.load(tmp_path / "export.npy"), np.load(tmp_path / "model.npy"), atol=1e-5)
@@ -73,11 +75,25 @@ def test_an_index_refuses_an_export_with_other_weights(encoder, tmp_path, run_he
     assert "made with another model" in printed.err
 
 
-def test_an_export_keeps_its_pooling(encoder, tmp_path, run_here):
-    flags = f"--init_checkpoint={encoder}/export", f"--input_file={encoder}/texts.txt", "--pooling=max"
+@pytest.mark.parametrize(
+    ("model", "flag", "expected"),
+    [
+        (
+            "model",
+            "--runtime=openvino",
+            "--runtime is for exported folders, and .*model is none. Leave it out, or",
+        ),
+        ("model", "--precision=bfloat16", "--precision is for exported folders"),
+        ("export", "--runtime=litert", "litert"),
+        ("export", "--pooling=max", "export has its own pooling. Leave --pooling out."),
+    ],
+)
+def test_flags_without_effect_are_refused(model, flag, expected, encoder, tmp_path, run_here):
+    flags = f"--init_checkpoint={encoder / model}", f"--input_file={encoder}/texts.txt", flag
     code, printed = run_here(embed_sentences, *flags, f"--output_file={tmp_path}/vectors.npy")
     assert code == 1
-    assert printed.err.endswith("export has its own pooling. Leave --pooling out.\n")
+    (line,) = printed.err.splitlines()
+    assert re.search(expected, line), line
 
 
 @pytest.fixture(scope="module")
