@@ -18,9 +18,10 @@ from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.training.best_model import BestModel, best_step, finished_model, save_trained
+from keras_bert.training.best_model import BestModel, finished_model, save_trained
 from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.extension import ends_of_run, extended_schedule, former_end_of, open_run_folder
+from keras_bert.training.finished_runs import best_step
 from keras_bert.training.objectives import DEFAULT_OBJECTIVE, pretrainer_class
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras_bert
+from keras_bert import registry
 from keras_bert.checkpoints.config_and_vocabulary import read_config_and_vocabulary
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError, how_to_install
@@ -117,6 +118,7 @@ def write_portable(
     check_format(format, weights)
     check_output_folder(path)
     # Only now: reading a folder needs neither TensorFlow nor Keras.
+    from keras_bert.embeddings.model_fingerprint import model_fingerprint
     from keras_bert.serving.portable.portable_models import answer_settings, padded, portable_model, stored_kind
     from keras_bert.serving.portable.tokenizer_vectors import tokenizer_vectors
 
@@ -128,7 +130,10 @@ def write_portable(
     with atomic_folder(path) as folder:
         with padded(model), long_work(f"writing {FORMATS[format].file}"):
             write(model, os.path.join(folder, FORMATS[format].file), weights)
-        write_description(folder, format, stored_kind(model), answer_settings(model), longest, weights)
+        settings = answer_settings(model)
+        if "fingerprint" in registry.export_of(model).settings:
+            settings["fingerprint"] = model_fingerprint(model)
+        write_description(folder, format, stored_kind(model), settings, longest, weights)
         model.config.save(os.path.join(folder, CONFIG_FILE))
         save_vocabulary(model.vocabulary, folder)
         _write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(tokenizer))
