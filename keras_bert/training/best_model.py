@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from keras_bert.accelerate.backend import numpy_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.training.evaluations import Evaluations
@@ -149,4 +150,4 @@ def remove_best_weights(folder: RunFolder) -> None:
 
 
 def _weights_of(model) -> dict:
-    return {str(number): weight.value.numpy() for number, weight in enumerate(model.weights)}
+    return {str(number): numpy_of(weight) for number, weight in enumerate(model.weights)}

@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.models.task_model import TaskModel
 from keras_bert.optimization import PhasedSchedule
 from keras_bert.program.errors import InputError
@@ -71,7 +70,6 @@ def train_pretrainer(
     Raises:
         InputError: files, folder, config and vocabulary do not fit together, or another process trains in the folder.
     """
-    require_tensorflow("Pre-training")
     options = options or PretrainingRunOptions()
     phases = options.phases(train_files)
     ends = ends_of_run(output_dir, sum(phase.num_train_steps for phase in phases), options.extend_to)
