@@ -13,6 +13,7 @@ from keras_bert.optimization.lamb import LAMB
 from keras_bert.optimization.muon import Muon
 from keras_bert.optimization.schedules import (
     FOR_ONE_FIT,
+    GrowingBatchSchedule,
     OneFitDecay,
     PhasedSchedule,
     WarmupConstant,
@@ -27,6 +28,7 @@ __all__ = [
     "FOR_ONE_FIT",
     "LAMB",
     "AdamW",
+    "GrowingBatchSchedule",
     "Muon",
     "OneFitDecay",
     "PhasedSchedule",
