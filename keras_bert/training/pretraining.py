@@ -16,11 +16,13 @@ from keras_bert.optimization import PhasedSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
+from keras_bert.records.dynamic_masking import FallingRate
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.best_model import BestModel, best_step, finished_model, save_trained
 from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.extension import ends_of_run, extended_schedule, former_end_of, open_run_folder
+from keras_bert.training.initialization import MEGATRON, check_initialization, scale_output_projections
 from keras_bert.training.objectives import DEFAULT_OBJECTIVE, pretrainer_class
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
@@ -78,10 +80,13 @@ def train_pretrainer(
     schedule = extended_schedule(schedule, options.optimizer, phases[-1].learning_rate, ends)
     keras.utils.set_random_seed(options.seed)
     model_class = pretrainer_class(options.objective)
+    check_initialization(options.initialization, start.init_checkpoint)
     model = start.make(model_class, **options.model_arguments)
+    if options.initialization == MEGATRON:
+        scale_output_projections(model)
     if model.vocabulary is None:
         print("No vocabulary was given. The model folder will have none, so the model takes token ids but no texts.")
-    make_datasets = [_dataset_maker(phase, model, options) for phase in phases]
+    make_datasets = _dataset_makers(phases, model, options)
     # Each dataset is made once now, so that errors of the second phase appear before the first phase.
     datasets = [make_dataset() for make_dataset in make_datasets]
     settings = _settings(model, start, options, phases, datasets)
@@ -172,21 +177,27 @@ def _schedule(phases: Sequence[PretrainingPhase], optimizer: OptimizerChoice):
     return PhasedSchedule(*schedules, phases[0].num_train_steps) if len(phases) > 1 else schedules[0]
 
 
-def _dataset_maker(phase: PretrainingPhase, model: TaskModel, options: PretrainingRunOptions):
-    """Returns `pretraining_dataset` with the arguments of a phase filled in."""
-    return functools.partial(
-        pretraining_dataset,
-        phase.train_files,
-        phase.train_batch_size,
-        max_seq_length=phase.max_seq_length,
-        max_predictions_per_seq=phase.max_predictions_per_seq,
-        seed=options.seed,
-        config=model.config,
-        vocabulary=model.vocabulary,
-        masking=options.masking,
-        default_masking=model.masking,
-        in_streams=options.mem_len > 0,
-    )
+def _dataset_makers(phases: Sequence[PretrainingPhase], model: TaskModel, options: PretrainingRunOptions):
+    """Returns `pretraining_dataset` for each phase, with its arguments filled in."""
+    makers, num_steps, end = [], sum(phase.num_train_steps for phase in phases), options.masked_lm_prob_end
+    for number, phase in enumerate(phases):
+        first_step = sum(before.num_train_steps for before in phases[:number])
+        maker = functools.partial(
+            pretraining_dataset,
+            phase.train_files,
+            phase.train_batch_size,
+            max_seq_length=phase.max_seq_length,
+            max_predictions_per_seq=phase.max_predictions_per_seq,
+            seed=options.seed,
+            config=model.config,
+            vocabulary=model.vocabulary,
+            masking=options.masking,
+            default_masking=model.masking,
+            falling_rate=None if end is None else FallingRate(end, num_steps, first_step),
+            in_streams=options.mem_len > 0,
+        )
+        makers.append(maker)
+    return makers
 
 
 def _train(
