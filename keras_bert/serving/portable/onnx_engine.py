@@ -8,6 +8,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.folder import missing_package
 from keras_bert.serving.portable.onnx_check import check_onnx
+from keras_bert.serving.portable.row_layouts import Layout
 
 _OUTPUT = "output"
 _MASK = "input_mask"
@@ -24,11 +25,14 @@ class OnnxEngine:
 
     Attributes:
         feature_names: the features that the network takes.
+        layout: the rows that it computes fastest.
 
     Raises:
         InputError: onnxruntime is not installed, the file is damaged or too large, or it has something that
             `write_onnx` does not write; see `check_onnx`.
     """
+
+    layout = Layout(rows=8)
 
     def __init__(self, file_path: str | os.PathLike, num_threads: int | None = None):
         try:
