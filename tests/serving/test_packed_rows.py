@@ -13,6 +13,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.onnx_check import check_onnx
 from keras_bert.serving.portable.onnx_model import write_onnx, write_onnx_folder
+from keras_bert.serving.portable.openvino_engine import OpenVinoEngine
 from keras_bert.serving.portable.packed_network import PACKED_FILE, packed_network
 from keras_bert.serving.portable.row_layouts import ArrangedEngine, Layout, fill_rows, pack
 
@@ -156,3 +157,13 @@ def test_padding_on_the_left_cannot_be_packed(folder):
     features = features_of(model, 6)
     with pytest.raises(InputError, match="1 for tokens and 0 for padding, which is on the right"):
         engine.run(features | {"input_mask": np.array([[0, 1, 1, 1, 1, 1]] * 3)})
+
+
+def test_openvino_gets_packed_rows(folder):
+    pytest.importorskip("openvino")
+    engine = OpenVinoEngine(folder / "model.onnx", num_threads=1)
+    model = make_model("classifier")
+    checked = CheckedEngine(engine, model.config, outputs={"": ("batch", len(model.labels))})
+    features = features_of(model, 17, rows=9)
+    assert engine.layout.width == 256
+    np.testing.assert_allclose(checked.run(features), np.asarray(model(features)), rtol=1e-5, atol=1e-5)

@@ -38,19 +38,17 @@ _PORTABLE = "keras_bert.serving.portable"
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """A file format of networks, whose runtime is the extra of `pip install` with its name.
+    """A file format of networks; `runtimes.py` has what runs it.
 
     Attributes:
         file: the name of the file in a folder.
         weights: the values of `weights` beside None (float32).
         writer: module and function `(model, path, weights=None)` that writes the file.
-        engine: module and class `(path, num_threads=None)` that runs it.
     """
 
     file: str
     weights: tuple[str, ...]
     writer: tuple[str, str]
-    engine: tuple[str, str]
 
 
 FORMATS = {
@@ -58,13 +56,11 @@ FORMATS = {
         file="model.tflite",
         weights=("float16", "int8"),
         writer=(f"{_PORTABLE}.litert_model", "write_litert"),
-        engine=(f"{_PORTABLE}.litert_engine", "LiteRTEngine"),
     ),
     "onnx": Format(
         file="model.onnx",
         weights=("float16", "int8"),
         writer=(f"{_PORTABLE}.onnx_model", "write_onnx_folder"),
-        engine=(f"{_PORTABLE}.onnx_engine", "OnnxEngine"),
     ),
 }
 
@@ -125,7 +121,7 @@ def write_portable(
     from keras_bert.serving.portable.portable_models import answer_settings, padded, portable_model, stored_kind
     from keras_bert.serving.portable.tokenizer_vectors import tokenizer_vectors
 
-    write = _imported(*FORMATS[format].writer)
+    write = imported(*FORMATS[format].writer)
     model = portable_model(model, pooling, normalize)
     longest = max_seq_length or getattr(model, "max_seq_length", None) or model.config.max_sequence_length
     model.config.check_sequence_length(longest)
@@ -208,16 +204,18 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
     )
 
 
-def open_engine(folder: PortableFolder, num_threads: int | None = None):
-    """Returns the engine that runs the network of a folder.
+def network_file(folder: PortableFolder) -> str:
+    """Returns the path of the network of a folder.
 
     Raises:
-        InputError: the network is missing, too large or damaged, or its runtime is not installed.
+        InputError: it is missing or too large.
     """
-    format = FORMATS[folder.format]
-    model_file = os.path.join(folder.path, format.file)
-    _check_model_file(model_file)
-    return _imported(*format.engine)(model_file, num_threads)
+    path = os.path.join(folder.path, FORMATS[folder.format].file)
+    if not os.path.isfile(path):
+        raise InputError(f"There is no {path}. Copy the whole folder of the export.")
+    if os.path.getsize(path) > _MOST_MODEL_BYTES:
+        raise InputError(f"{path} has more than {_MOST_MODEL_BYTES:,} bytes, more than its format can hold.")
+    return path
 
 
 def missing_package(format: str, error: ImportError) -> InputError:
@@ -225,17 +223,11 @@ def missing_package(format: str, error: ImportError) -> InputError:
     return InputError(f"The format {format} needs a package that is not installed ({error}). {how_to_install(format)}")
 
 
-def _imported(module: str, name: str):
+def imported(module: str, name: str):
+    """Returns a function or class of a module, which is imported now."""
     return getattr(importlib.import_module(module), name)
 
 
 def _write_json(path: str, values: Mapping) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(json.dumps(values, ensure_ascii=False, indent=1) + "\n")
-
-
-def _check_model_file(path: str) -> None:
-    if not os.path.isfile(path):
-        raise InputError(f"There is no {path}. Copy the whole folder of the export.")
-    if os.path.getsize(path) > _MOST_MODEL_BYTES:
-        raise InputError(f"{path} has more than {_MOST_MODEL_BYTES:,} bytes, more than its format can hold.")

@@ -6,8 +6,9 @@ the memory, and one with a loop never end. This module reads the file itself, be
 Reference: onnx, `onnx/onnx.proto` for the numbers of the fields.
 """
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.stored_numbers import read_varint
@@ -36,22 +37,35 @@ class _Refused(Exception):
     """The file has something that our files do not have."""
 
 
-def check_onnx(content: bytes, path: str) -> None:
-    """Checks the bytes of an ONNX file.
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """What an ONNX file says of its network.
+
+    Attributes:
+        inputs: name -> its axes: numbers, or the names of variable sizes such as "batch".
+        outputs: their names, in order.
+    """
+
+    inputs: Mapping[str, list[int | str]]
+    outputs: tuple[str, ...]
+
+
+def check_onnx(content: bytes, path: str) -> Declared:
+    """Checks the bytes of an ONNX file, and returns its inputs and outputs.
 
     Raises:
         InputError: the file is damaged, has operations or parts that `write_onnx` does not write, takes weights from
             other files, or would take much more memory than its bytes.
     """
     try:
-        _check_model(memoryview(content))
+        return _check_model(memoryview(content))
     except _Refused as error:
         raise InputError(f"{path} {error}. Export the model again, and load only what you trust.") from None
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
         raise InputError(f"{path} is damaged or of another kind: {error!s:.300}. Export the model again.") from None
 
 
-def _check_model(content: memoryview) -> None:
+def _check_model(content: memoryview) -> Declared:
     model = list(_fields(content, MODEL, "the file"))
     for name, value in model:
         if name == "opset" and _message(value) not in ({1: b"", 2: OPSET}, {2: OPSET}):
@@ -64,10 +78,9 @@ def _check_model(content: memoryview) -> None:
         if name == "weights":
             values.update([_weight(part)])
     num_weights = sum(math.prod(value.shape) for value in values.values())
-    for name, part in graph:
-        if name == "inputs":
-            key, shape = _declared(part)
-            values[key] = Value(tuple(_SIZES.get(size, 2) if isinstance(size, str) else size for size in shape))
+    inputs = dict(_declared(part) for name, part in graph if name == "inputs")
+    for key, shape in inputs.items():
+        values[key] = Value(tuple(_SIZES.get(size, 2) if isinstance(size, str) else size for size in shape))
     room, room_for_constants = (growth * num_weights + _FEW_NUMBERS for growth in (_MOST_GROWTH, _MOST_CONSTANT_GROWTH))
     for name, part in graph:
         if name == "nodes":
@@ -79,6 +92,7 @@ def _check_model(content: memoryview) -> None:
                     raise _Refused(f"would grow when it is loaded or run: a result has the shape {list(value.shape)}")
             values |= found
     _check_declared_shapes([part for name, part in graph if name in ("outputs", "values")], values)
+    return Declared(inputs, tuple(_declared(part)[0] for name, part in graph if name == "outputs"))
 
 
 def _check_node(content: memoryview, values: dict[str, Value]) -> dict[str, Value]:

@@ -13,8 +13,8 @@ from keras_bert.tasks.classification.zero_shot import TEMPLATE, zero_shot
 class LoadedSequenceClassifier:
     """Methods of loaded exports of a `SequenceClassifier`."""
 
-    def __init__(self, folder, engine):
-        super().__init__(folder, engine)
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
         self._has_logits = getattr(engine, "has_raw_outputs", True)  # those of earlier versions have probabilities
         as_thresholds(self.thresholds, self.labels, name="thresholds")
         self.label_values = tuple(label_value(label, self.label_type) for label in self.labels)

@@ -15,8 +15,8 @@ from keras_bert.tasks.progress import text_progress
 class LoadedSentenceEncoder(CosineSimilarity, Prompts):
     """Methods of loaded exports of a `SentenceEncoder`, or of an encoder with the pooling that its export got."""
 
-    def __init__(self, folder, engine):
-        super().__init__(folder, engine)
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
         self.check_prompts()
 
     def encode(

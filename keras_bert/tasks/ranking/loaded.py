@@ -12,8 +12,8 @@ class LoadedCrossEncoder(Prompts):
     labels = ("score",)
     problem_type = "regression"
 
-    def __init__(self, folder, engine):
-        super().__init__(folder, engine)
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
         self.check_prompts()
         run = self.engine.run
         # As the Keras model: `[B, 1]` for `[B, S]`, and `[B, C]` for `[B, C, S]`.
