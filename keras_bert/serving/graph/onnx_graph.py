@@ -27,22 +27,34 @@ class OnnxGraph:
     Args:
         weights: how matrices are stored: None (float32), "float16" or "int8". Vectors are float32. Except for products
             of "int8", everything is computed in float32.
+        packed: whether rows should have several sequences, if the model allows it; see `onnx_heads.encoder_of_rows`.
         divisors: name of a dense layer -> float32 `[inputs]`: what its inputs are divided by before they are rounded to
             8 bits. None means the largest value of each row. See `eight_bit_products.input_divisors`.
 
     Attributes:
-        weights: as given.
+        weights, packed: as given.
+        packed_inputs: the inputs that only packed rows have, name -> axes; empty if rows have one sequence.
     """
 
-    def __init__(self, weights: str | None = None, divisors: Mapping[str, np.ndarray | None] | None = None):
+    def __init__(
+        self,
+        weights: str | None = None,
+        divisors: Mapping[str, np.ndarray | None] | None = None,
+        packed: bool = False,
+    ):
         import onnx  # only those who export need it
 
-        self.weights = weights
+        self.weights, self.packed = weights, packed
+        self.packed_inputs: dict[str, Sequence] = {}
         self._helper, self._to_tensor, self._types = onnx.helper, onnx.numpy_helper.from_array, onnx.TensorProto
         self._check = onnx.checker.check_model
         self._nodes, self._initializers, self._shapes = [], {}, []
         self._rounded = {}
         self._divisors = divisors or {}
+
+    def empty(self, packed: bool) -> "OnnxGraph":
+        """Returns an empty graph with the same weights and divisors."""
+        return OnnxGraph(self.weights, self._divisors, packed)
 
     def node(self, operation: str, *inputs: str, num_outputs: int = 1, **attributes):
         """Adds a node. Returns the name of its output, or a list of names if `num_outputs` is not 1."""
@@ -87,6 +99,10 @@ class OnnxGraph:
         numbers, scales = self._eight_bits(name, table, axis=1)
         found = self.to_float(self.node("Gather", numbers, indices))
         return self.node("Mul", found, self.node("Gather", scales, indices))
+
+    def at_columns(self, values: str, columns: str) -> str:
+        """Returns the values at columns of each row: `[B, S, ...]`, int64 `[B, K]` -> `[B, K, ...]`."""
+        return self.node("GatherND", values, self.node("Unsqueeze", columns, axes=[2]), batch_dims=1)
 
     def dense(self, name: str, values: str, kernel: np.ndarray, bias: np.ndarray | None, exact: bool = False) -> str:
         """Returns `values @ kernel + bias`: float32 `[..., inputs]` -> `[..., outputs]`.

@@ -7,6 +7,8 @@ litert_model.py         model.tflite, by TensorFlow's converter
 litert_check.py         checks a file from a stranger before its network runs
 litert_engine.py        runs it without TensorFlow
 onnx_model.py           model.onnx, made from the layers
+packed_network.py       packed.onnx, the same for rows of several sequences, with the weights of model.onnx
+row_layouts.py          arranges rows as a runtime computes them fastest: packed, or in groups of similar length
 onnx_check.py           checks a file from a stranger before a runtime gets it
 onnx_engine.py          runs model.onnx with ONNX Runtime
 openvino_engine.py      runs model.onnx with OpenVINO

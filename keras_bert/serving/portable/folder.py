@@ -1,6 +1,7 @@
 """Writes and reads the folders of portable exports, and the same description among the assets of SavedModels.
 
     model.tflite or model.onnx   the network: features in, outputs of the model out
+    packed.onnx                  the same network for packed rows, without its weights, if the model allows it
     export.json                  format, class of the model, its settings, names of the features, versions
     bert_config.json             the shape of the model, and whether texts are lower-cased
     vocab.txt, ...               the files of the tokenizer
@@ -60,7 +61,7 @@ FORMATS = {
     "onnx": Format(
         file="model.onnx",
         weights=("float16", "int8"),
-        writer=(f"{_PORTABLE}.onnx_model", "write_onnx"),
+        writer=(f"{_PORTABLE}.onnx_model", "write_onnx_folder"),
     ),
 }
 

@@ -15,18 +15,18 @@ from keras_bert.program.stored_numbers import read_varint
 from keras_bert.serving.graph.onnx_operations import OPERATIONS, OPSET, Value, results
 
 # Fields of the messages that our files have, by number.
-_MODEL = {1: "ir_version", 2: "producer", 3: "version", 5: "model_version", 6: "about", 7: "graph", 8: "opset"}
-_GRAPH = {1: "nodes", 2: "name", 5: "weights", 10: "about", 11: "inputs", 12: "outputs", 13: "values"}
+MODEL = {1: "ir_version", 2: "producer", 3: "version", 5: "model_version", 6: "about", 7: "graph", 8: "opset"}
+GRAPH = {1: "nodes", 2: "name", 5: "weights", 10: "about", 11: "inputs", 12: "outputs", 13: "values"}
 _NODE = {1: "inputs", 2: "outputs", 3: "name", 4: "operation", 5: "attributes"}
 _ATTRIBUTE = {1: "name", 3: "number", 8: "numbers", 20: "type"}
 _TENSOR = {1: "shape", 2: "type", 8: "name", 9: "data", 14: "place"}
-_OTHER_FILE = (13, 14)  # fields of a tensor whose numbers are in another file
+OTHER_FILE = (13, 14)  # fields of a tensor whose numbers are in another file
 # Element type of a tensor -> bytes: float32, uint8, int8, int32, int64, bool, float16.
 _BYTES = {1: 4, 2: 1, 3: 1, 6: 4, 7: 8, 9: 1, 10: 2}
 _INT64 = 7
 _NUMBER, _NUMBERS = 2, 7  # types of attributes
 # The sizes of axes with which memory is estimated, by name.
-_SIZES = {"batch": 2, "choices": 3, "length": 5, "predictions": 2}
+_SIZES = {"batch": 2, "choices": 3, "length": 5, "predictions": 2, "sequences": 3, "texts": 6}
 _MOST_AXES, _MOST_KNOWN = 5, 8
 # All results together may have this many numbers for each one of the weights, beside some for tiny models. Those that
 # runtimes compute when they load a file may have fewer: in our files, they are cast and transposed weights.
@@ -66,11 +66,11 @@ def check_onnx(content: bytes, path: str) -> Declared:
 
 
 def _check_model(content: memoryview) -> Declared:
-    model = list(_fields(content, _MODEL, "the file"))
+    model = list(_fields(content, MODEL, "the file"))
     for name, value in model:
         if name == "opset" and _message(value) not in ({1: b"", 2: OPSET}, {2: OPSET}):
             raise _Refused(f"has operations of another kind than ONNX opset {OPSET}, which is not supported")
-    graph = [field for name, value in model if name == "graph" for field in _fields(value, _GRAPH, "the graph")]
+    graph = [field for name, value in model if name == "graph" for field in _fields(value, GRAPH, "the graph")]
     if not any(name == "outputs" for name, _ in graph):
         raise ValueError("it has no graph")
     values: dict[str, Value] = {}
@@ -130,7 +130,7 @@ def _attribute(content: memoryview, operation: str) -> tuple[str, int | list[int
 
 
 def _weight(content: memoryview) -> tuple[str, Value]:
-    if any(field in _OTHER_FILE and value != 0 for field, value in _all_fields(content)):
+    if any(field in OTHER_FILE and value != 0 for field, value in all_fields(content)):
         raise _Refused("takes weights from other files, which is not supported")
     tensor: dict[str, list] = {name: [] for name in _TENSOR.values()}
     for field, value in _fields(content, _TENSOR, "a weight"):
@@ -158,7 +158,7 @@ def _declared(content: memoryview) -> tuple[str, list[int | str]]:
     """Returns the name of a value, and the sizes of its axes: a number, or the name of a variable size."""
     info = _message(content)
     tensor = _message(_message(info[2])[1])
-    axes = [_message(axis) for _, axis in _all_fields(tensor.get(2, memoryview(b"")))]
+    axes = [_message(axis) for _, axis in all_fields(tensor.get(2, memoryview(b"")))]
     shape = [axis[1] if 1 in axis else _text(axis.get(2, b"")) for axis in axes]
     if any(isinstance(size, int) and size >> 31 for size in shape):
         raise ValueError(f"an axis of {_text(info[1]):.100} has an impossible size")
@@ -167,7 +167,7 @@ def _declared(content: memoryview) -> tuple[str, list[int | str]]:
 
 def _message(content: memoryview) -> dict[int, int | memoryview]:
     """Returns number -> value of the fields of a message that has each field once: readers join fields that repeat."""
-    fields = list(_all_fields(content))
+    fields = list(all_fields(content))
     if len(dict(fields)) < len(fields):
         raise ValueError("a field is there twice")
     return dict(fields)
@@ -175,13 +175,13 @@ def _message(content: memoryview) -> dict[int, int | memoryview]:
 
 def _fields(content: memoryview, known: dict[int, str], where: str) -> Iterator[tuple[str, int | memoryview]]:
     """Yields name and value of the fields of a message, and refuses fields that our files do not have."""
-    for number, value in _all_fields(content):
+    for number, value in all_fields(content):
         if number not in known:
             raise _Refused(f"has the field {number} in {where}, which exports of keras_bert do not have")
         yield known[number], value
 
 
-def _all_fields(content: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def all_fields(content: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yields number and value of the fields of a message: a number, or the bytes of everything else."""
     position = 0
     while position < len(content):

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.records.features import POSITION_IDS
 from keras_bert.serving.portable.folder import missing_package
 from keras_bert.serving.portable.onnx_check import Declared, check_onnx
+from keras_bert.serving.portable.packed_network import packed_network
+from keras_bert.serving.portable.row_layouts import Layout
 
 _OUTPUT = "output"
 _MASK = "input_mask"
@@ -25,11 +28,14 @@ class OnnxEngine:
     Attributes:
         feature_names: the features that the network takes.
         input_axes: their axes, see `Declared`.
+        layout: the rows that it computes fastest.
 
     Raises:
         InputError: onnxruntime is not installed, the file is damaged or too large, or it has something that
             `write_onnx` does not write; see `check_onnx`.
     """
+
+    layout = Layout(rows=8)
 
     def __init__(self, file_path: str | os.PathLike, num_threads: int | None = None):
         # Otherwise onnxruntime sends messages about its use to a server.
@@ -74,10 +80,14 @@ class OnnxEngine:
 
 
 def arrays_for(names: Sequence[str], features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the features that an ONNX network takes. Raises `InputError`: `input_mask` is not 0 and 1."""
+    """Returns the features that an ONNX network takes.
+
+    Raises:
+        InputError: `input_mask` has other numbers than 0 and 1, and the network does not take packed rows.
+    """
     given = {name: np.ascontiguousarray(features[name], np.int32) for name in names}
     mask = given.get(_MASK)
-    if mask is not None and mask.size and not 0 <= mask.min() <= mask.max() <= 1:
+    if POSITION_IDS not in names and mask is not None and mask.size and not 0 <= mask.min() <= mask.max() <= 1:
         raise InputError(
             f"{_MASK} of an ONNX model is 1 for tokens and 0 for padding. Received numbers from {mask.min()} to "
             f"{mask.max()}. Put each sequence into a row of its own."
@@ -97,8 +107,8 @@ def cannot_compute(given: Mapping[str, np.ndarray], error: Exception) -> InputEr
     return InputError(f"The network cannot compute these features: {shapes}. {error!s:.300}")
 
 
-def checked_network(file_path: str | os.PathLike) -> tuple[bytes, Declared]:
-    """Returns the bytes of an ONNX file, and its inputs and outputs.
+def checked_network(file_path: str | os.PathLike, packed: bool = False) -> tuple[bytes, Declared]:
+    """Returns the bytes of an ONNX file, and its inputs and outputs; with `packed`, of the form for packed rows if any.
 
     From bytes, a runtime does not know the folder of a file, so it cannot read files in it.
 
@@ -113,4 +123,6 @@ def checked_network(file_path: str | os.PathLike) -> tuple[bytes, Declared]:
         raise InputError(f"{file_path} has {size:,} bytes; an ONNX file has at most {_MOST_BYTES:,}.")
     with open(file_path, "rb") as file:
         content = file.read(_MOST_BYTES)
+    if packed:
+        content = packed_network(file_path, content) or content
     return content, check_onnx(content, file_path)

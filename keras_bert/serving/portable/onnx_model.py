@@ -10,9 +10,10 @@ from keras_bert.records import features
 from keras_bert.serving.graph.eight_bit_products import input_divisors
 from keras_bert.serving.graph.onnx_encoders import check_encoder
 from keras_bert.serving.graph.onnx_graph import OPSET, OnnxGraph
-from keras_bert.serving.graph.onnx_heads import PREDICTIONS
+from keras_bert.serving.graph.onnx_heads import PREDICTIONS, TEXTS
 from keras_bert.serving.graph.onnx_layers import stored_name
 from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.packed_network import PACKED_FILE, move_weights
 
 # A protocol buffer holds at most 2 GiB.
 _MOST_BYTES = (1 << 31) - 1
@@ -34,15 +35,48 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
         InputError: the format cannot hold the model, the package onnx is missing, or the file cannot be written.
     """
     _check(model, weights)
+    _write(_network(model, _graph(model, weights)), file_path, weights)
+
+
+def write_onnx_folder(model, file_path: str | os.PathLike, weights: str | None = None) -> None:
+    """Writes the same file as `write_onnx`, and `packed.onnx` beside it if the model allows packed rows.
+
+    In packed rows, `input_mask` numbers the sequences. The file also takes `position_ids`, and `cls_positions` if it
+    has an output for each sequence; see `row_layouts.PackedBatch`. Its weights are in the other file.
+    """
+    _check(model, weights)
+    graph = _graph(model, weights)
+    network = _network(model, graph)
+    _write(network, file_path, weights)
+    # Only this graph reads the encoder again: the divisors have been computed.
+    packed_graph = graph.empty(packed=True)
+    packed = _network(model, packed_graph)
+    if packed_graph.packed_inputs:
+        move_weights(packed, network, os.path.basename(file_path))
+        _write(packed, os.path.join(os.path.dirname(file_path), PACKED_FILE), weights)
+
+
+def _graph(model, weights: str | None) -> OnnxGraph:
     try:
-        graph = OnnxGraph(weights, _divisors(model) if weights == "int8" else None)
+        return OnnxGraph(weights, _divisors(model) if weights == "int8" else None)
     except ImportError as error:
         raise missing_package("onnx", error) from error
+
+
+def _network(model, graph: OnnxGraph):
+    """Returns the `onnx.ModelProto` of a model."""
+    outputs = registry.imported(registry.task_of(model).onnx)(graph, model)
     inputs = {name: model.feature_axes for name in model.feature_names}
     if features.MASKED_LM_POSITIONS in inputs:
         inputs[features.MASKED_LM_POSITIONS] = (model.feature_axes[0], PREDICTIONS)
-    about = f"A {type(model).__name__} of keras_bert, {model.config.model_type}, {weights or 'float32'}, opset {OPSET}."
-    written = graph.model(inputs, registry.imported(registry.task_of(model).onnx)(graph, model), about)
+    if features.CLS_POSITIONS in graph.packed_inputs:
+        outputs = {name: (value, [TEXTS, *axes[1:]]) for name, (value, axes) in outputs.items()}
+    kind = f"{type(model).__name__} of keras_bert, {model.config.model_type}"
+    about = f"A {kind}, {graph.weights or 'float32'}, opset {OPSET}."
+    return graph.model(inputs | graph.packed_inputs, outputs, about)
+
+
+def _write(written, file_path: str | os.PathLike, weights: str | None) -> None:
     size = written.ByteSize()
     if size > _MOST_BYTES:
         raise InputError(
