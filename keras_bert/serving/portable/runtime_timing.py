@@ -37,14 +37,16 @@ def fastest(engines: Mapping[str, Any], longest: int, callers: int) -> tuple[str
         callers: how many threads call an engine at the same time.
     """
     times = _times(engines, longest, callers)
-    names = sorted(times, key=lambda name: math.prod(times[name].values()))
-    size = list(_SIZES[: len(times[names[0]])])[:2][-1]
-    taken = [f"{times[name][size] * 1000:.2g}" for name in names]
-    texts = "one text" if callers == 1 else f"one text of each of {min(callers, _MOST_CALLERS)} callers,"
-    others = "".join(f", {name} {milliseconds}" for name, milliseconds in zip(names[1:], taken[1:], strict=True))
-    precision = getattr(engines[names[0]], "precision", "float32")
-    tokens = f"of {min(size[1], longest)} tokens" if callers == 1 else f"{min(size[1], longest)} tokens each"
-    return names[0], f"{names[0]} in {precision}: {taken[0]} ms for {texts} {tokens}{others}"
+    first, *others = sorted(times, key=lambda name: math.prod(times[name].values()))
+    sizes = [f"{batch} x {min(length, longest)}" for batch, length in times[first]]
+    callers_text = "" if callers == 1 else f" for each of {min(callers, _MOST_CALLERS)} callers"
+    precision = getattr(engines[first], "precision", "float32")
+    reason = f"{first} in {precision}: {_shown(times[first])} ms for {', '.join(sizes)} tokens{callers_text}"
+    return first, "; ".join([reason, *(f"{name} {_shown(times[name])}" for name in others)])
+
+
+def _shown(times: Mapping[Any, float]) -> str:
+    return ", ".join(f"{1000 * seconds:.3g}" for seconds in times.values())
 
 
 def _times(engines: Mapping[str, Any], longest: int, callers: int) -> dict[str, dict[tuple[int, int], float]]:
