@@ -1,5 +1,6 @@
 """Commands on exported folders: they import neither TensorFlow nor Keras, and write what they write with the model."""
 
+import json
 import re
 import subprocess
 import sys
@@ -9,10 +10,15 @@ import pytest
 from places import PROJECT
 from tiny_models import make_model
 
+from keras_bert.registry import served_answers
 from keras_bert.serving.portable.folder import write_portable
+from keras_bert.serving.portable.served_export import ServedExport
+from keras_bert.tf_serving.server.status import StatusError
+from keras_bert.tf_serving.wire.strings import string_array
 from run_scripts import embed_sentences, run_classifier, search_sentences
 
 TEXTS = ["the fox", "Größe, 中文", "", "fox " * 60, "of and the"]
+FULL_TEXTS = list(filter(None, TEXTS))
 # Runs a command in which packages cannot be imported.
 WITHOUT = """
 import importlib, sys
@@ -139,3 +145,74 @@ def test_run_classifier_says_what_an_export_cannot_do(flags, expected, classifie
     code, printed = run_here(run_classifier, *flags, *run)
     assert code == 1
     assert expected in printed.err.splitlines()[-1]
+
+
+SERVED = """
+import json, sys, time, urllib.request
+sys.modules.update(dict.fromkeys(["tensorflow", "keras", "h5py", "pandas", "scipy", "sklearn"]))
+from keras_bert.serving.portable.served_export import ServedExport
+from keras_bert.tf_serving.server.model_config import model_config_of_argument
+from keras_bert.tf_serving.server.run_server import background_server
+from keras_bert.tf_serving.server.server_options import ServerOptions
+
+configs = [model_config_of_argument(argument) for argument in sys.argv[1:3]]
+with background_server(configs, ServerOptions(port=0, load_export=ServedExport)) as address:
+    def ask(path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        return json.load(urllib.request.urlopen(f"http://127.0.0.1:{address.port}{path}", data))
+
+    while not all(ask("/models")["versions"].values()):
+        time.sleep(0.05)
+    texts = json.loads(sys.argv[3])
+    print(json.dumps([
+        ask("/v1/models/labels:predict", {"instances": texts})["predictions"],
+        [one["embedding"] for one in ask("/v1/embeddings", {"model": "vectors", "input": texts})["data"]],
+        ask("/v1/models/labels/metadata")["metadata"]["signature_def"]["signature_def"],
+        ask("/v1/models/labels")["model_version_status"][0]["state"],
+        ask("/models/labels")["labels"],
+    ]))
+"""
+
+
+def test_the_server_serves_exports_without_tensorflow(encoder, classifier):
+    arguments = f"vectors={encoder}/export", f"labels={classifier}/export", json.dumps(FULL_TEXTS)
+    command = [sys.executable, "-c", SERVED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, timeout=300)
+    assert done.returncode == 0, done.stderr
+    answers, vectors, signatures, state, labels = json.loads(done.stdout)
+    expected = make_model("several labels").predict(FULL_TEXTS, verbose=0)
+    np.testing.assert_allclose(
+        [one["probabilities"] for one in answers], [[*one.probabilities.values()] for one in expected], atol=1e-5
+    )
+    assert answers[0]["labels"] == labels == list(expected[0].probabilities)
+    assert answers[0]["is_given"] == [label in expected[0].labels for label in labels]
+    np.testing.assert_allclose(vectors, make_model("sentence encoder").encode(FULL_TEXTS), atol=1e-5)
+    assert signatures["serving_default"]["outputs"]["probabilities"]["dtype"] == "DT_FLOAT"
+    assert state == "AVAILABLE"
+
+
+@pytest.mark.parametrize(
+    ("name", "outputs"),
+    [("classifier", {"label", "probability", "labels", "probabilities"}), ("cross-encoder", {"score"})],
+)
+def test_an_export_has_the_outputs_of_its_saved_model(name, outputs, tmp_path):
+    model, texts = make_model(name), string_array([text.encode() for text in FULL_TEXTS])
+    write_portable(model, tmp_path / "export", "onnx")
+    served = ServedExport(str(tmp_path / "export"))
+    columns = dict.fromkeys(served.signatures["serving_default"].inputs, texts)
+    found = served.run("serving_default", columns)
+    assert found.keys() == served.signatures["serving_default"].outputs.keys() == outputs
+    answers = served_answers(found, columns)
+    if name == "classifier":
+        assert [one.label for one in answers] == [one.label for one in model.predict(FULL_TEXTS, verbose=0)]
+    else:
+        expected = model.predict((FULL_TEXTS, FULL_TEXTS), verbose=0)
+        np.testing.assert_allclose([one.score for one in answers], expected, atol=1e-5)
+
+
+def test_the_server_refuses_what_it_cannot_serve(classifier, tmp_path):
+    write_portable(make_model("tagger"), tmp_path / "export", "onnx")
+    with pytest.raises(StatusError, match="a TokenClassifier, which the server takes as a SavedModel only"):
+        ServedExport(str(tmp_path / "export"))
+    with pytest.raises(StatusError, match="must be a list of texts"):
+        ServedExport(str(classifier / "export")).run("serving_default", {"text": string_array([])})

@@ -47,6 +47,33 @@ class LoadedSequenceClassifier:
         arguments = {"batch_size": batch_size, "verbose": verbose, "callbacks": callbacks, "top_k": top_k}
         return self._predict(x, {**arguments, "max_seq_length": max_seq_length, "threshold": threshold}, unknown)
 
+    served_inputs = ("text",)
+
+    @property
+    def served_outputs(self) -> dict[str, tuple[str, int]]:
+        """The outputs of `serve`: name -> dtype and number of columns; 0 is one value for each text."""
+        count = len(self.labels)
+        if self.problem_type == "regression":
+            return {"score": ("float", 0)} if count == 1 else {"labels": ("string", count), "scores": ("float", count)}
+        of_labels = {"labels": ("string", count), "probabilities": ("float", count)}
+        if self.problem_type == "multi_label":
+            return {**of_labels, "is_given": ("bool", count)}
+        return {**of_labels, "label": ("string", 0), "probability": ("float", 0)}
+
+    def serve(self, texts: list[str]) -> dict[str, np.ndarray]:
+        """Returns the outputs of `serving_default` of a SavedModel, by name."""
+        answers = self.predict(texts, verbose=0)
+        values = {
+            "score": lambda one: one.score,
+            "scores": lambda one: [*one.scores.values()],
+            "labels": lambda one: self.labels,
+            "probabilities": lambda one: [*one.probabilities.values()],
+            "is_given": lambda one: [label in one.labels for label in one.probabilities],
+            "label": lambda one: str(one.label),
+            "probability": lambda one: one.probability,
+        }
+        return {name: np.array([values[name](one) for one in answers]) for name in self.served_outputs}
+
     def predict_proba(
         self, x: Any, batch_size: int | None = None, verbose: Any = "auto", *, max_seq_length: int | None = None
     ) -> np.ndarray:

@@ -22,6 +22,17 @@ class LoadedSentenceEncoder(CosineSimilarity, Prompts):
         if self.fingerprint and folder.weights != "float32":  # an index takes the vectors of one of these only
             self.fingerprint = hashlib.sha256(f"{self.fingerprint} {folder.weights}".encode()).hexdigest()
 
+    served_inputs = ("text",)
+
+    @property
+    def served_outputs(self) -> dict[str, tuple[str, int]]:
+        """The outputs of `serve`: name -> dtype and number of columns."""
+        return {"embedding": ("float", self.embedding_size)}
+
+    def serve(self, texts: list[str]) -> dict[str, np.ndarray]:
+        """Returns the outputs of `serving_default` of a SavedModel, by name."""
+        return {"embedding": self.encode(texts, on_progress=lambda count: None)}
+
     def encode(
         self,
         texts: Any,
