@@ -18,8 +18,6 @@ from keras_bert.program.errors import InputError
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 needs_jax = pytest.mark.skipif(jax_python() is None, reason="no jax here, and none in KERAS_BERT_JAX_PYTHON")
-    jax_python() is None, reason="jax is not installed, and KERAS_BERT_JAX_PYTHON is not set"
-)
 
 COMMON = """
 import json, sys
