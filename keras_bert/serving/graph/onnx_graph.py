@@ -43,13 +43,15 @@ class OnnxGraph:
     Args:
         weights: how matrices are stored: None (float32), "float16" or "int8". Vectors are float32. Except for products
             of "int8", everything is computed in float32.
+        packed: whether rows should have several sequences, if the model allows it; see `onnx_heads.encoder_of_rows`.
         divisors: name of a dense layer -> float32 `[inputs]`: what its inputs are divided by before they are rounded to
             8 bits. None means the largest value of each row. See `eight_bit_products.input_divisors`.
         ranges: name of a dense layer -> the range of its inputs; see `onnx_calibration.py`. By default the ranges are
             computed in every call.
 
     Attributes:
-        weights: as given.
+        weights, packed: as given.
+        packed_inputs: the inputs that only packed rows have, name -> axes; empty if rows have one sequence.
         opset: the version of the operations.
         joins_products: whether one product for query, key and value is faster than three.
     """
@@ -59,10 +61,12 @@ class OnnxGraph:
         weights: str | None = None,
         divisors: Mapping[str, np.ndarray | None] | None = None,
         ranges: Mapping[str, InputRange] | None = None,
+        packed: bool = False,
     ):
         import onnx  # only those who export need it
 
-        self.weights = weights
+        self.weights, self.packed = weights, packed
+        self.packed_inputs: dict[str, Sequence] = {}
         self.joins_products = weights == "int8" and ranges is None
         self.opset = OPSET if ranges is None else OPSET_OF_COLUMN_SCALES
         self._helper, self._to_tensor, self._types = onnx.helper, onnx.numpy_helper.from_array, onnx.TensorProto
@@ -71,6 +75,10 @@ class OnnxGraph:
         self._rounded = {}
         self._divisors = divisors or {}
         self._ranges = ranges
+
+    def empty(self, packed: bool) -> "OnnxGraph":
+        """Returns an empty graph with the same weights, divisors and ranges."""
+        return OnnxGraph(self.weights, self._divisors, self._ranges, packed)
 
     def node(self, operation: str, *inputs: str, num_outputs: int = 1, **attributes):
         """Adds a node. Returns the name of its output, or a list of names if `num_outputs` is not 1."""
@@ -118,6 +126,10 @@ class OnnxGraph:
         numbers, scales = self._eight_bits(name, table, axis=1)
         found = self.to_float(self.node("Gather", numbers, indices))
         return self.node("Mul", found, self.node("Gather", scales, indices))
+
+    def at_columns(self, values: str, columns: str) -> str:
+        """Returns the values at columns of each row: `[B, S, ...]`, int64 `[B, K]` -> `[B, K, ...]`."""
+        return self.node("GatherND", values, self.node("Unsqueeze", columns, axes=[2]), batch_dims=1)
 
     def dense(self, name: str, values: str, kernel: np.ndarray, bias: np.ndarray | None, exact: bool = False) -> str:
         """Returns `values @ kernel + bias`: float32 `[..., inputs]` -> `[..., outputs]`.

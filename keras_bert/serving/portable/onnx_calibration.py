@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.serving.graph.eight_bit_products import SMALLEST_RANGE, balanced_divisors
 from keras_bert.serving.graph.onnx_graph import InputRange, OnnxGraph
-from keras_bert.serving.graph.onnx_heads import network
+from keras_bert.serving.graph.onnx_heads import inputs_and_outputs
 
 # Of 0.6, 0.7, 0.75, 0.8, 0.85 and 0.95, the exponent of `balanced_divisors` with the most exact vectors.
 _EXPONENT = 0.75
@@ -31,7 +31,7 @@ def input_ranges(model, batches: Sequence[Mapping[str, np.ndarray]]) -> dict[str
     import onnxruntime
 
     graph = _WatchedGraph()
-    inputs, _ = network(graph, model)
+    inputs, _ = inputs_and_outputs(graph, model)
     groups = graph.groups()
     widths = {value: len(graph.kernels[names[0]]) for names, values in groups for value in values}
     outputs = {

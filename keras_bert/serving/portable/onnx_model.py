@@ -12,10 +12,11 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.graph.eight_bit_products import input_divisors
 from keras_bert.serving.graph.onnx_encoders import check_encoder
 from keras_bert.serving.graph.onnx_graph import OnnxGraph
-from keras_bert.serving.graph.onnx_heads import network
+from keras_bert.serving.graph.onnx_heads import inputs_and_outputs
 from keras_bert.serving.graph.onnx_layers import stored_name
 from keras_bert.serving.portable import onnx_calibration
 from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.packed_network import PACKED_FILE, move_weights
 
 # A protocol buffer holds at most 2 GiB.
 _MOST_BYTES = (1 << 31) - 1
@@ -44,15 +45,49 @@ def write_onnx(
         InputError: the format cannot hold the model, the package onnx is missing, or the file cannot be written.
     """
     _check(model, weights)
+    _write(_network(model, _graph(model, weights, calibration)), file_path, weights)
+
+
+def write_onnx_folder(
+    model,
+    file_path: str | os.PathLike,
+    weights: str | None = None,
+    calibration: Sequence[Mapping[str, np.ndarray]] | None = None,
+) -> None:
+    """Writes the same file as `write_onnx`, and `packed.onnx` beside it if the model allows packed rows.
+
+    In packed rows, `input_mask` numbers the sequences. The file also takes `position_ids`, and `cls_positions` if it
+    has an output for each sequence; see `row_layouts.PackedBatch`. Its weights are in the other file.
+    """
+    _check(model, weights)
+    graph = _graph(model, weights, calibration)
+    network = _network(model, graph)
+    _write(network, file_path, weights)
+    # Only this graph reads the encoder again: the divisors have been computed.
+    packed_graph = graph.empty(packed=True)
+    packed = _network(model, packed_graph)
+    if packed_graph.packed_inputs:
+        move_weights(packed, network, os.path.basename(file_path))
+        _write(packed, os.path.join(os.path.dirname(file_path), PACKED_FILE), weights)
+
+
+def _graph(model, weights: str | None, calibration) -> OnnxGraph:
     try:
         if calibration is not None:
-            graph = OnnxGraph(weights, ranges=onnx_calibration.input_ranges(model, calibration))
-        else:
-            graph = OnnxGraph(weights, _divisors(model) if weights == "int8" else None)
+            return OnnxGraph(weights, ranges=onnx_calibration.input_ranges(model, calibration))
+        return OnnxGraph(weights, _divisors(model) if weights == "int8" else None)
     except ImportError as error:
         raise missing_package("onnx", error) from error
+
+
+def _network(model, graph: OnnxGraph):
+    """Returns the `onnx.ModelProto` of a model."""
     kind = f"{type(model).__name__} of keras_bert, {model.config.model_type}"
-    written = graph.model(*network(graph, model), f"A {kind}, {weights or 'float32'}, opset {graph.opset}.")
+    about = f"A {kind}, {graph.weights or 'float32'}, opset {graph.opset}."
+    return graph.model(*inputs_and_outputs(graph, model), about)
+
+
+def _write(written, file_path: str | os.PathLike, weights: str | None) -> None:
     size = written.ByteSize()
     if size > _MOST_BYTES:
         raise InputError(
