@@ -1,7 +1,7 @@
-"""The only place where the core asks whether Keras runs on TensorFlow.
+"""The only place where the core asks on which backend Keras runs.
 
 `kernels`, `text_groups`, `updates` and `tensorflow_functions` are the modules with these names. On other backends they
-are None, and callers use Keras' operations.
+are None, and callers use Keras' operations. `numbered_attention` is None on other backends than JAX.
 """
 
 import contextlib
@@ -57,3 +57,8 @@ if on_tensorflow():
     from keras_bert.accelerate import kernels, tensorflow_functions, text_groups, updates
 else:
     kernels = tensorflow_functions = text_groups = updates = None
+
+if keras.backend.backend() == "jax":
+    from keras_bert.accelerate import numbered_attention
+else:
+    numbered_attention = None

@@ -25,7 +25,7 @@ from keras_bert.tokenization.user_inputs import holds_texts
 if on_tensorflow():
     from keras_bert.models.distributed_model import DistributedModel as _Trained
 else:
-    from keras_bert.models.jax_model import JaxModel as _Trained  # type: ignore[assignment]
+    from keras_bert.models.jax_model import JaxModel as _Trained
 
 
 # `fit` of Keras gives this to `evaluate`.

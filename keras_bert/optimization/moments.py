@@ -1,4 +1,4 @@
-"""The common base of AdamW and LAMB: two moments per variable, BERT's exclusions, clipping by the global norm."""
+"""The common base of all optimisers: two moments per variable, BERT's exclusions, clipping by the global norm."""
 
 import contextlib
 import math

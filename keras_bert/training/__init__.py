@@ -15,6 +15,7 @@ question_answering.py       the additional files of question answering runs
 distillation.py             the teacher of a run and what its student learns from it
 extension.py                goes on with a finished pre-training run
 run_options.py              the options of all runs
+initialization.py           initial weights of a new model, as Megatron-LM has them
 starting_point.py           starts a run from random weights or from a model folder
 optimizer_choice.py         selects optimiser, learning rates and weight averaging
 strategies.py               the devices of a run by name, and communication between workers

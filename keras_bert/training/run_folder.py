@@ -13,7 +13,6 @@ from typing import IO
 
 import numpy as np
 
-from keras_bert.accelerate.backend import numpy_of
 from keras_bert.checkpoints.checkpoint import numpy_dtype
 from keras_bert.program.atomic_output import (
     PARTIAL,
@@ -27,7 +26,6 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.json_files import read_json_object
 from keras_bert.program.printing import recordable
-from keras_bert.training.gradient_norm import is_gradient_norm
 from keras_bert.training.run_card import write_training_section
 from keras_bert.training.run_options import KEEP_CHECKPOINT_MAX
 from keras_bert.training.strategies import (
@@ -348,6 +346,8 @@ def _typed(array: np.ndarray, name: np.ndarray | None) -> np.ndarray:
 
 def _state(model) -> dict:
     """Returns name -> variable for weights, random states, optimiser and metrics, in a fixed order."""
+    from keras_bert.training.gradient_norm import is_gradient_norm  # only now: predictions of exports do without Keras
+
     if not model.optimizer.built:  # otherwise Keras' LossScaleOptimizer would make its variables twice
         model.optimizer.build(model.trainable_variables)
     of_optimizer = [variable for variable in model.optimizer.variables if not is_gradient_norm(variable)]
@@ -365,6 +365,8 @@ def _state(model) -> dict:
 
 def _values(model) -> dict[str, np.ndarray]:
     """Returns copies of the values of `_state`, also while `fit` holds them on JAX."""
+    from keras_bert.accelerate.backend import numpy_of  # only now, as above
+
     state, held = _state(model), getattr(model, "held_values", dict)()
     return {
         name: np.array(held[id(variable)]) if id(variable) in held else numpy_of(variable)

@@ -5,19 +5,17 @@ import functools
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
-import tensorflow as tf
-
-from keras_bert.accelerate.backend import keep_tensorflow_off_gpus, on_tensorflow
 from keras_bert.program.errors import InputError
+
+if TYPE_CHECKING:  # it takes seconds, and predictions of exported folders do without it
+    import tensorflow as tf
 
 STRATEGIES = ("off", "one_device", "mirrored", "multi_worker_mirrored", "tpu")
 ON_JAX = ("off", "data_parallel")
-
-keep_tensorflow_off_gpus()
 
 
 def make_strategy(name: str = "off", tpu: str = "") -> Any:
@@ -37,6 +35,12 @@ def make_strategy(name: str = "off", tpu: str = "") -> Any:
         InputError: there is no such strategy, TF_CONFIG is missing or wrong, no TPU answers, or Keras runs on another
             backend than TensorFlow.
     """
+    import keras
+    import tensorflow as tf
+
+    from keras_bert.accelerate.backend import keep_tensorflow_off_gpus, on_tensorflow
+
+    keep_tensorflow_off_gpus()
     names = STRATEGIES if on_tensorflow() else ON_JAX
     if name not in names:
         raise InputError(
@@ -74,7 +78,9 @@ class _OneDevice:
     scope = staticmethod(contextlib.nullcontext)
 
 
-def _tpu_strategy(address: str) -> tf.distribute.Strategy:
+def _tpu_strategy(address: str) -> "tf.distribute.Strategy":
+    import tensorflow as tf
+
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
         tf.config.experimental_connect_to_cluster(resolver)
@@ -129,7 +135,12 @@ def check_batch_size(batch_size: int, num_parts: int = 1) -> None:
 
 
 def _num_devices() -> int:
+    from keras_bert.accelerate.backend import keep_tensorflow_off_gpus, on_tensorflow
+
+    keep_tensorflow_off_gpus()
     if on_tensorflow():
+        import tensorflow as tf
+
         return tf.distribute.get_strategy().num_replicas_in_sync
     from keras_bert.accelerate import jax_devices
 
@@ -223,11 +234,15 @@ def _raise(failure: InputError | None) -> None:
 
 def _of_all_workers(numbers: list[int]) -> list[int]:
     """Returns the numbers of all workers in their order, those of each worker once per device."""
+    import tensorflow as tf
+
     return _gather_function(tf.distribute.get_strategy())(tf.constant(numbers, tf.int64)).numpy().tolist()
 
 
 @functools.cache
-def _gather_function(strategy: tf.distribute.Strategy):
+def _gather_function(strategy: "tf.distribute.Strategy"):
+    import tensorflow as tf
+
     # Traced once, because `strategy.gather` alone makes a new graph in every call.
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
     def gather(numbers):
@@ -238,6 +253,9 @@ def _gather_function(strategy: tf.distribute.Strategy):
 
 def _workers():
     """Returns the cluster resolver of the current strategy if several processes train together, else None."""
+    tf = sys.modules.get("tensorflow")
+    if tf is None:  # only TensorFlow has strategies
+        return None
     resolver = getattr(tf.distribute.get_strategy(), "cluster_resolver", None)
     if resolver is None or not resolver.task_type:
         return None
