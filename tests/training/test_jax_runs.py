@@ -16,6 +16,7 @@ import tiny
 from test_jax_backend import jax_python
 from tiny_pretraining import VOCABULARY, write_records
 
+from keras_bert.accelerate import backend
 from keras_bert.program.errors import InputError
 from keras_bert.records import datasets
 from keras_bert.records.token_rows import TokenRows
@@ -72,7 +73,7 @@ def test_an_error_of_the_input_reaches_the_step_that_waits_for_the_batch():
     [(True, "data_parallel", ", ".join(strategies.STRATEGIES)), (False, "mirrored", "off, data_parallel")],
 )
 def test_a_strategy_of_the_other_backend_is_refused_in_one_line(monkeypatch, on_tensorflow, name, known):
-    monkeypatch.setattr(strategies, "on_tensorflow", lambda: on_tensorflow)
+    monkeypatch.setattr(backend, "on_tensorflow", lambda: on_tensorflow)
     with pytest.raises(InputError, match=f"^distribution_strategy must be one of {known} where .* Received: '{name}'$"):
         strategies.make_strategy(name)
 
