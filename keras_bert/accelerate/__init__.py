@@ -8,6 +8,7 @@ tensorflow_functions.py   functions that TensorFlow recomputes in the backward p
 text_groups.py            products with a large table, for few texts at a time
 layer_state.py            runs a layer as a function of its weights and dropout seeds
 recomputation.py          gradient checkpointing
+jax_devices.py            divides a batch among devices, on JAX
 traced_functions.py       keeps the traced functions of a model until a part of it changes
 shared_trace.py           traces layers of the same structure only once
 unpadding.py              packs the rows of a batch into fewer rows, and unpacks the outputs
