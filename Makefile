@@ -8,7 +8,7 @@
 #                   speed beside google-research/bert's script, and memory for 100 MB and 2 GB of text (about 10 minutes)
 # make three-seeds  does pre-training help? the quickstart three times, each beside the same model from scratch
 # make families-quality  what is pre-training worth to each family? the quickstart's classifier with each (about 20 minutes)
-# make kill-proofs   kills runs of one and of two processes ten times each, and compares their weights with undisturbed ones
+# make kill-proofs   kills runs of one process, of two, and on JAX ten times each, and compares their weights with undisturbed ones
 # make finetuning-quality OTHER_PYTHON=python MODEL=minilm DATA=data OUTPUT=quality
 #                   the scores of fine-tuning beside transformers + torch, from the same weights (hours; it goes on where
 #                   it was stopped). OTHER_PYTHON has torch and transformers
@@ -121,7 +121,7 @@ three-seeds: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash benchmarks/three_seeds.sh $(OUTPUT)
 
 kill-proofs: install
-	KERAS_BERT_KILLS=10 $(BIN)/python -m pytest tests/training/test_distributed_pretraining.py tests/training/test_resumable_fit.py
+	KERAS_BERT_KILLS=10 $(BIN)/python -m pytest tests/training/test_distributed_pretraining.py tests/training/test_resumable_fit.py tests/training/test_jax_runs.py
 
 finetuning-quality: install
 	$(BIN)/python -m benchmarks.finetuning_quality --other_python=$(OTHER_PYTHON) --model=$(MODEL) --data=$(DATA) --output_dir=$(OUTPUT)

@@ -28,6 +28,9 @@ SERVING = [
 # The graphs of large indexes. They are given to FAISS array by array, in the layout of the version that was tried.
 SEARCH = ["faiss-cpu>=1.15.1,<1.16"]
 
+# Keras' other backend. Its trainer is private code of Keras, so the range has the version that was tried.
+JAX = ["jax>=0.10,<0.11"]
+
 # The runtime of LiteRT exports. The range begins with the first version that was tried.
 LITERT = ["ai-edge-litert>=2.3,<3"]
 # Files from strangers are read in a process with limited memory, whose calls were tried from 21 on.
@@ -107,6 +110,7 @@ setup(
             *SERVING,
             *LITERT,
             *ONNX,
+            *JAX,
             *OPENVINO,
         ],
         # BLEU with a signature, and ROUGE: the versions that were tried.
@@ -117,6 +121,7 @@ setup(
         "serving": SERVING,
         "litert": LITERT,
         "onnx": ONNX,
+        "jax": JAX,
         "openvino": OPENVINO,
         "zstd": ["zstandard>=0.23,<1"],
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.

@@ -90,6 +90,14 @@ class WholeBatchModel(Prompts, ChosenLoss, TaskModel):
         self.choose_loss(given.pop("loss"))
         return self._fit(given)
 
+    def _set_gradient_accumulation(self, steps: int, has_metrics: bool) -> None:
+        super()._set_gradient_accumulation(steps, has_metrics)
+        if steps > 1 and not on_tensorflow():
+            raise InputError(
+                f"{type(self).__name__} compares the texts of a whole batch, so gradient_accumulation_steps needs "
+                f"TensorFlow as the backend of Keras. Received: {steps}. Leave it out, or use KERAS_BACKEND=tensorflow."
+            )
+
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         labels = x.get(features.LABEL_IDS) if y is None and isinstance(x, Mapping) else y
         numbers = x.get(features.TEXT_NUMBERS) if isinstance(x, Mapping) else None
