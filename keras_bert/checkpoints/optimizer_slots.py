@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_bert.checkpoints.checkpoint import AdamSlots, StoredTensor
 from keras_bert.checkpoints.model_weights import model_weights, tensor_of
-from keras_bert.optimization import AdamW
+from keras_bert.optimization import AdamW, Muon
 from keras_bert.program.errors import InputError
 
 
@@ -16,7 +16,7 @@ def adam_slots_of(model) -> AdamSlots:
     """
     optimizer = getattr(model, "optimizer", None)
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # unwraps a LossScaleOptimizer
-    if not isinstance(optimizer, AdamW):
+    if not isinstance(optimizer, AdamW) or isinstance(optimizer, Muon):
         has = "no optimizer" if optimizer is None else type(optimizer).__name__
         raise InputError(
             f"include_optimizer needs a model that keras_bert.optimization.AdamW has trained, and this "

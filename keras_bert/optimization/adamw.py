@@ -134,6 +134,11 @@ class AdamW(MomentOptimizer):
         }
 
 
+def is_in_layer(path: str) -> bool:
+    """Returns whether a variable belongs to a layer of an encoder: "encoder/layer_0/attention/query/kernel" -> True."""
+    return _LAYER.search(path) is not None
+
+
 def rate_multipliers(paths: Sequence[str], layer_decay: float) -> list[float]:
     """Returns the factor of each variable's learning rate: `layer_decay ** (number of layers above it)`.
 

@@ -261,3 +261,44 @@ class PhasedSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def from_config(cls, config):
         schedules = {name: keras.saving.deserialize_keras_object(config[name]) for name in ("first", "second")}
         return cls(**{**config, **schedules})
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class GrowingBatchSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule that counts sequences, and so tokens, instead of updates, while the batch grows.
+
+    The rate of `schedule` is that of the number of sequences seen so far, in batches of the last size:
+
+        schedule(number of sequences / batch_sizes[-1])
+
+    Args:
+        schedule: `keras.optimizers.schedules.LearningRateSchedule` for batches of the last size.
+        batch_sizes: the batch sizes, one after the other.
+        steps_per_size: the number of updates with each batch size but the last.
+    """
+
+    def __init__(self, schedule, batch_sizes, steps_per_size):
+        super().__init__()
+        self.schedule = schedule
+        self.batch_sizes = list(batch_sizes)
+        self.steps_per_size = steps_per_size
+
+    def __call__(self, step):
+        step = ops.cast(step, "float32")
+        *smaller, last = self.batch_sizes
+        full_steps = ops.maximum(step - len(smaller) * self.steps_per_size, 0.0)
+        for number, size in enumerate(smaller):
+            steps = ops.clip(step - number * self.steps_per_size, 0.0, self.steps_per_size)
+            full_steps = full_steps + (size / last) * steps
+        return self.schedule(full_steps)
+
+    def get_config(self):
+        return {
+            "schedule": keras.saving.serialize_keras_object(self.schedule),
+            "batch_sizes": self.batch_sizes,
+            "steps_per_size": self.steps_per_size,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "schedule": keras.saving.deserialize_keras_object(config["schedule"])})

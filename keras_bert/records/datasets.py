@@ -6,11 +6,12 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.accelerate.backend import keep_tensorflow_off_gpus, on_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import detect_compression, iterate_records
@@ -27,6 +28,10 @@ from keras_bert.tokenization.tokenizer import TokenTable
 
 # Records that Python hands to TensorFlow in one call. A call for a single record takes 20 times as long as reading it.
 _RECORDS_AT_ONCE = 256
+# On JAX, rows of this many columns or a multiple, since each shape takes seconds to compile.
+_COLUMNS_ON_JAX = 32
+
+keep_tensorflow_off_gpus()
 
 
 def pretraining_dataset(
@@ -209,12 +214,26 @@ def rows_dataset(
         shape = [None, *(values.shape[1:] if rows.has_fixed_shapes else [None] * (values.ndim - 1))]
         signature[name] = tf.TensorSpec([*shape[:-1], None] if name in per_token else shape, values.dtype)
     # AutoGraph has nothing to convert here, and would search for two seconds.
-    from_step = tf.autograph.experimental.do_not_convert(
-        functools.partial(batches.from_step, start_step, None if repeat else 1)
-    )
+    from_step = functools.partial(batches.from_step, start_step, None if repeat else 1)
+    if not on_tensorflow():
+        from_step = functools.partial(_in_few_widths, from_step, rows)
+    from_step = tf.autograph.experimental.do_not_convert(from_step)
     cardinality = tf.data.INFINITE_CARDINALITY if repeat else max(0, len(batches) - start_step)
     dataset = tf.data.Dataset.from_generator(from_step, output_signature=signature)
     return _prefetched(dataset.apply(tf.data.experimental.assert_cardinality(cardinality)))
+
+
+def _in_few_widths(from_step: Callable, rows: TokenRows | MixedRows) -> Iterator[dict[str, np.ndarray]]:
+    """Pads the rows of batches to a multiple of `_COLUMNS_ON_JAX`, at most to the longest row of all."""
+    longest = max(int(part.lengths.max()) for part in getattr(rows, "parts", [rows]))
+    padding = {features.INPUT_MASK: 0, **dict.fromkeys(rows.tokens, 0), **getattr(rows, "padding", {})}
+    for batch in from_step():
+        width = batch[features.INPUT_MASK].shape[-1]
+        missing = max(0, min(-(-width // _COLUMNS_ON_JAX) * _COLUMNS_ON_JAX, longest) - width)
+        for name, number in padding.items():
+            places = [(0, 0)] * (batch[name].ndim - 1) + [(0, missing)]
+            batch[name] = np.pad(batch[name], places, constant_values=number)
+        yield batch
 
 
 def _prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -110,7 +110,7 @@ def export_for_serving(
     if unknown:
         names = ", ".join(field.name for field in dataclasses.fields(SignatureOptions))
         raise InputError(f"Exports have no option {', '.join(unknown)}. Use one of: {names}")
-    require_tensorflow("Exporting for serving")
+    require_tensorflow("Exporting for serving", " and load the model folder there")
     given: dict[str, Any] = {"max_seq_length": max_seq_length, "text_pairs": text_pairs, "top_k": top_k}
     given |= {"pooling": pooling, "normalize": normalize, "prompt": prompt, "explain": explain}
     given |= {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}

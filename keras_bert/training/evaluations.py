@@ -60,6 +60,7 @@ class Evaluations(StepCallback):
     def on_steps(self, previous, logs):
         if not self._is_due(previous, self._evaluate_steps):
             return
+        self._put_values_back()
         with self._with_weights():
             self._evaluate_and_record()
 

@@ -11,7 +11,7 @@ from typing import Any
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import documented, option
 
-OPTIMIZERS = ("adamw", "lamb")
+OPTIMIZERS = ("adamw", "lamb", "stable_adamw", "muon")
 SCHEDULES = ("linear", "polynomial", "cosine", "trapezoid", "constant")
 
 
@@ -24,7 +24,12 @@ class OptimizerChoice:
         InputError: a value is unknown or out of range, or the schedule does not use it.
     """
 
-    optimizer: str = option("adamw", "AdamW, or LAMB for large batches.", choices=OPTIMIZERS)
+    optimizer: str = option(
+        "adamw",
+        "AdamW; LAMB for large batches; StableAdamW, whose update is clipped for each variable (arXiv 2304.13013); or "
+        "Muon for the matrices of the layers with AdamW for the rest (arXiv 2502.16982).",
+        choices=OPTIMIZERS,
+    )
     learning_rate_schedule: str = option("linear", "How the learning rate decays after the warm-up.", choices=SCHEDULES)
     decay_power: float | None = option(None, "The power of the polynomial (default: 1, which is linear; 0.5 for LAMB).")
     num_decay_steps: int | None = option(None, "The updates in which the trapezoid decays (default: a tenth of all).")
@@ -80,20 +85,23 @@ class OptimizerChoice:
         Args:
             schedule: the learning rate schedule.
             beta_2: decay rate of the average of squared gradients.
-            bias_correction: for `AdamW`; `LAMB` always corrects.
-            layer_decay: for `AdamW`.
+            bias_correction: for `AdamW`; the others always correct.
+            layer_decay: for all but `LAMB`.
 
         Raises:
             InputError: `layer_decay` is given for `LAMB`.
         """
-        from keras_bert.optimization import LAMB, AdamW
+        from keras_bert.optimization import LAMB, AdamW, Muon, StableAdamW
 
         averaging = {"use_ema": True, "ema_momentum": self.ema_momentum} if self.ema_momentum else {}
-        if self.optimizer == "adamw":
-            return AdamW(schedule, beta_2=beta_2, bias_correction=bias_correction, layer_decay=layer_decay, **averaging)
+        if self.optimizer != "lamb":
+            if self.optimizer == "adamw":
+                averaging["bias_correction"] = bias_correction
+            classes = {"adamw": AdamW, "stable_adamw": StableAdamW, "muon": Muon}
+            return classes[self.optimizer](schedule, beta_2=beta_2, layer_decay=layer_decay, **averaging)
         if layer_decay != 1:
             raise InputError(
-                f"layer_decay is for the optimizer adamw: LAMB sets the rate of each layer itself. Received: "
+                f"layer_decay has no place in the optimizer lamb, which sets the rate of each layer itself. Received: "
                 f"{layer_decay}. Leave layer_decay out, or choose adamw."
             )
         return LAMB(schedule, beta_2=beta_2, **averaging)
@@ -112,7 +120,9 @@ def averaged_weights(model) -> Iterator[None]:
     if not optimizer.use_ema:
         yield
         return
-    trained = [variable.value.numpy() for variable in model.trainable_variables]
+    from keras_bert.accelerate.backend import numpy_of
+
+    trained = [numpy_of(variable) for variable in model.trainable_variables]
     take_averages(model)
     try:
         yield

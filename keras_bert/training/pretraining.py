@@ -10,22 +10,22 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.models.task_model import TaskModel
-from keras_bert.optimization import PhasedSchedule
+from keras_bert.optimization import GrowingBatchSchedule, PhasedSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.training.best_model import BestModel, best_step, finished_model, save_trained
+from keras_bert.training.best_model import BestModel, finished_model, save_trained
 from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.extension import ends_of_run, extended_schedule, former_end_of, open_run_folder
+from keras_bert.training.finished_runs import best_step
 from keras_bert.training.objectives import DEFAULT_OBJECTIVE, pretrainer_class
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_options import PretrainingRunOptions
-from keras_bert.training.pretraining_phase import PretrainingPhase
+from keras_bert.training.pretraining_phase import PretrainingPhase, Stage, stages_of
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_card import write_facts
 from keras_bert.training.run_folder import RunFolder, exclusive_training
@@ -70,10 +70,10 @@ def train_pretrainer(
     Raises:
         InputError: files, folder, config and vocabulary do not fit together, or another process trains in the folder.
     """
-    require_tensorflow("Pre-training")
     options = options or PretrainingRunOptions()
     phases = options.phases(train_files)
-    ends = ends_of_run(output_dir, sum(phase.num_train_steps for phase in phases), options.extend_to)
+    stages = stages_of(phases)
+    ends = ends_of_run(output_dir, stages[-1].end, options.extend_to)
     schedule = _schedule(phases, options.optimizer)
     schedule = extended_schedule(schedule, options.optimizer, phases[-1].learning_rate, ends)
     keras.utils.set_random_seed(options.seed)
@@ -87,24 +87,23 @@ def train_pretrainer(
     settings = _settings(model, start, options, phases, datasets)
     folder = open_run_folder(output_dir, settings, options.keep_checkpoint_max, ends)
     # In an extension the records of the last phase go on.
-    longer = phases[-1].num_train_steps + ends[-1] - ends[0]
-    phases[-1] = dataclasses.replace(phases[-1], num_train_steps=longer)
+    stages[-1] = dataclasses.replace(stages[-1], end=ends[-1])
     if options.keep_best and any_worker(os.path.isdir(folder.model_path)):
         return finished_model(folder, model_class)
-    # XLA is possible, since all batches of a phase have one shape. The choice depends on the length of the whole run,
+    # XLA is possible, since all batches of a stage have one shape. The choice depends on the length of the whole run,
     # so that a resumed run computes the same.
     trained = options.distillation.distiller(model, MaskedLM) if options.distillation else model
     memory = {"mem_len": options.mem_len, "num_streams": phases[0].train_batch_size} if options.mem_len else {}
     compile_for_training(
         trained,
         options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=False),
-        with_xla=sum(phase.num_train_steps for phase in phases) >= _MIN_STEPS_FOR_XLA,
+        with_xla=ends[-1] >= _MIN_STEPS_FOR_XLA,
         steps_per_execution=options.steps_per_execution,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
         **memory,
     )
-    best = _train(trained, model, phases, make_datasets, folder, options, former_end=former_end_of(ends))
+    best = _train(trained, model, stages, make_datasets, folder, options, former_end=former_end_of(ends))
     write_facts(folder.path, train_records=_num_records(folder), updates=folder.latest_step())
     save_trained(trained, model, folder, best)
     return model
@@ -138,7 +137,7 @@ def _settings(
 
 
 def _evaluations_maker(trained, model: TaskModel, folder: RunFolder, options: PretrainingRunOptions, former_end: int):
-    """Returns a function that takes the last step of a phase and returns the `Evaluations` for this phase, or None."""
+    """Returns a function that takes the last step of a stage and returns the `Evaluations` for this stage, or None."""
     evaluation = options.keep_best or options.evaluation
     if not evaluation:
         return lambda end: None
@@ -166,10 +165,13 @@ def _schedule(phases: Sequence[PretrainingPhase], optimizer: OptimizerChoice):
     schedules = []
     for number, phase in enumerate(phases, start=1):
         try:
-            schedules.append(optimizer.schedule(phase.learning_rate, phase.num_train_steps, phase.num_warmup_steps))
+            schedule = optimizer.schedule(phase.learning_rate, phase.num_train_steps, phase.num_warmup_steps)
         except InputError as error:
             raise error if len(phases) == 1 else InputError(f"Phase {number}: {error}") from None
-    return PhasedSchedule(*schedules, phases[0].num_train_steps) if len(phases) > 1 else schedules[0]
+        if phase.batch_growth:
+            schedule = GrowingBatchSchedule(schedule, phase.batch_sizes, phase.batch_growth_steps)
+        schedules.append(schedule)
+    return PhasedSchedule(*schedules, stages_of(phases[:1])[-1].end) if len(phases) > 1 else schedules[0]
 
 
 def _dataset_maker(phase: PretrainingPhase, model: TaskModel, options: PretrainingRunOptions):
@@ -177,7 +179,7 @@ def _dataset_maker(phase: PretrainingPhase, model: TaskModel, options: Pretraini
     return functools.partial(
         pretraining_dataset,
         phase.train_files,
-        phase.train_batch_size,
+        batch_size=phase.train_batch_size,
         max_seq_length=phase.max_seq_length,
         max_predictions_per_seq=phase.max_predictions_per_seq,
         seed=options.seed,
@@ -192,51 +194,54 @@ def _dataset_maker(phase: PretrainingPhase, model: TaskModel, options: Pretraini
 def _train(
     trained,
     model: TaskModel,
-    phases: Sequence[PretrainingPhase],
+    stages: Sequence[Stage],
     make_datasets: Sequence[Callable],
     folder: RunFolder,
     options: PretrainingRunOptions,
     *,
     former_end: int,
 ) -> BestModel | None:
-    """Trains a compiled model in one phase after the other, from the newest checkpoint of any phase.
+    """Trains a compiled model in one stage after the other, from the newest checkpoint of any stage.
 
     Args:
         trained: the model, or its `Distiller`.
         model: the model.
+        stages: the stages of the run.
+        make_datasets: makes the batches of each phase.
         former_end: the step at which the run had finished before it was extended, or 0.
 
     Returns:
         The callback that has kept the best weights, or None without `keep_best`.
     """
     make_evaluations = _evaluations_maker(trained, model, folder, options, former_end)
-    end, evaluations = 0, None
-    for number, (phase, make_dataset) in enumerate(zip(phases, make_datasets, strict=True), start=1):
-        start, end = end, end + phase.num_train_steps
-        if number > 1:
-            print(f"phase {number}: steps {start} to {end}")
-            # Shapes differ, so the step is traced again, as in a process that starts in this phase.
+    evaluations = None
+    for stage in stages:
+        make_dataset, index_path = make_datasets[stage.phase], folder.file(_INDEX_FILES[stage.phase])
+        if stage.start:
+            print(f"phase {stage.phase + 1}: steps {stage.start} to {stage.end} with batches of {stage.batch_size}")
+            # Shapes differ, so the step is traced again, as in a process that starts in this stage.
             trained.make_train_function(force=True)
-        evaluations = make_evaluations(end)
-        with naming_damaged_records(phase.train_files, model.config):
+        evaluations = make_evaluations(stage.end)
+        with naming_damaged_records(stage.train_files, model.config):
             resumable_fit(
                 trained,
-                functools.partial(_dataset_at, make_dataset, folder.file(_INDEX_FILES[number - 1]), start),
+                functools.partial(_dataset_at, make_dataset, index_path, stage),
                 folder,
-                num_train_steps=end,
-                batch_size=phase.train_batch_size,
+                num_train_steps=stage.end,
+                batch_size=stage.batch_size,
                 save_checkpoints_steps=options.save_checkpoints_steps,
                 track=options.track,
                 stuck_input_seconds=options.stuck_input_seconds,
-                source=f"the records {phase.train_files}",
+                source=f"the records {stage.train_files}",
                 evaluations=evaluations,
             )
     return evaluations if isinstance(evaluations, BestModel) else None
 
 
-def _dataset_at(make_dataset: Callable, index_path: str, start: int, step: int) -> tf.data.Dataset:
-    """Returns the batches of a phase from step `step` of the run on. The phase begins at step `start`."""
-    return make_dataset(start_step=step - start, index_path=index_path)
+def _dataset_at(make_dataset: Callable, index_path: str, stage: Stage, step: int) -> tf.data.Dataset:
+    """Returns the batches of a stage from step `step` of the run on."""
+    first = stage.first_batch + step - stage.start
+    return make_dataset(batch_size=stage.batch_size, start_step=first, index_path=index_path)
 
 
 def evaluate_pretrainer(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import documented, option, same_option
+from keras_bert.program.option_flags import documented, option, same_option, whole_numbers
 from keras_bert.training.distillation import Distillation
 from keras_bert.training.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from keras_bert.training.pretraining_phase import PretrainingPhase
@@ -41,6 +41,13 @@ class PretrainingRunOptions(RunOptions):
     )
     num_train_steps: int = option(100_000, "The number of updates.")
     num_warmup_steps: int = option(10_000, "The number of updates in which the learning rate rises.")
+    batch_growth: tuple[int, ...] = option(
+        (),
+        "Growing batch sizes to begin with, such as 64,128 before a train_batch_size of 256 (ModernBERT, arXiv "
+        "2412.13663). The run sees as many tokens as without, and the learning rate counts tokens.",
+        read=whole_numbers("batch_growth"),
+    )
+    batch_growth_steps: int = option(0, "The number of updates with each batch size of batch_growth.", lower_bound=0)
     extend_to: int | None = option(
         None,
         "Go on with the finished run in output_dir up to this update. The rest of the command stays the same.",
@@ -105,12 +112,15 @@ class PretrainingRunOptions(RunOptions):
             self.learning_rate,
             self.max_seq_length,
             self.max_predictions_per_seq,
+            tuple(self.batch_growth),
+            self.batch_growth_steps,
         )
         phases = [first, self.second_phase.like(first)] if self.second_phase else [first]
-        if self.mem_len and len({phase.train_batch_size for phase in phases}) > 1:
+        sizes = [size for phase in phases for size in phase.batch_sizes]
+        if self.mem_len and len(set(sizes)) > 1:
             raise InputError("mem_len needs the same train_batch_size in both phases: each row of a batch is a stream.")
-        for phase in phases:
-            check_batch_size(phase.train_batch_size, self.gradient_accumulation_steps)
+        for size in sizes:
+            check_batch_size(size, self.gradient_accumulation_steps)
         return phases
 
     def settings(self) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""A phase of pre-training: its records, which have one length, and its training options."""
+"""A phase of pre-training: its records, which have one length, and its training options; and its stages."""
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +15,12 @@ from keras_bert.program.option_flags import documented, option
 class PretrainingPhase:
     """A phase of pre-training. The paper has two: short sequences first, then long ones (section A.2).
 
-    In the second phase, None stands for the value of the first, see `like`.
+    In the second phase, None stands for the value of the first, see `like`. If the batch grows, the phase still sees
+    `num_train_steps * train_batch_size` sequences, in more updates.
+
+    Attributes:
+        batch_growth: the batch sizes before `train_batch_size`, each larger than the one before.
+        batch_growth_steps: the number of updates with each of them.
 
     Raises:
         InputError: a number is out of range.
@@ -30,12 +37,40 @@ class PretrainingPhase:
     max_predictions_per_seq: int | None = option(
         None, "The number of masked positions in the records, by default read from them; without masks, enough for all."
     )
+    batch_growth: tuple[int, ...] = ()
+    batch_growth_steps: int = 0
 
     def __post_init__(self):
         if self.train_batch_size is not None and self.train_batch_size < 1:
             raise InputError(f"train_batch_size must be at least 1. Received: {self.train_batch_size}")
         if self.num_train_steps < 1:
             raise InputError(f"num_train_steps must be at least 1. Received: {self.num_train_steps}")
+        if bool(self.batch_growth) != (self.batch_growth_steps > 0):
+            raise InputError(
+                "batch_growth, the batch sizes before the last, and batch_growth_steps, at least 1 update with each, "
+                f"need each other. Received: {list(self.batch_growth)} and {self.batch_growth_steps}"
+            )
+        if self.batch_growth:
+            self._check_growth()
+
+    def _check_growth(self) -> None:
+        sizes = [0, *self.batch_growth, self.train_batch_size]
+        if any(size >= larger for size, larger in itertools.pairwise(sizes)):
+            raise InputError(
+                f"batch_growth must be growing batch sizes below train_batch_size={self.train_batch_size}. Received: "
+                f"{', '.join(map(str, self.batch_growth))}"
+            )
+        in_growth, in_all = sum(self.batch_growth) * self.batch_growth_steps, self.num_train_steps * sizes[-1]
+        if in_growth >= in_all:
+            raise InputError(
+                f"The batch grows for {in_growth} sequences, but the run has num_train_steps * train_batch_size = "
+                f"{in_all}. Use fewer batch_growth_steps."
+            )
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """All batch sizes in their order."""
+        return *self.batch_growth, self.train_batch_size
 
     def like(self, first: "PretrainingPhase") -> "PretrainingPhase":
         """Returns this phase with the first one's batch size, learning rate and share of warm-up in place of None."""
@@ -55,6 +90,11 @@ class PretrainingPhase:
         Args:
             max_predictions_per_seq: the number of masks in the rows of the records.
         """
+        growth = {
+            "batch_growth": list(self.batch_growth),
+            "batch_growth_steps": self.batch_growth_steps,
+            "num_updates": stages_of([self])[-1].end,
+        }
         return {
             "train_files": self.train_files if isinstance(self.train_files, str) else list(self.train_files),
             "train_batch_size": self.train_batch_size,
@@ -62,4 +102,41 @@ class PretrainingPhase:
             "num_train_steps": self.num_train_steps,
             "num_warmup_steps": self.num_warmup_steps,
             "max_predictions_per_seq": max_predictions_per_seq,
+            **(growth if self.batch_growth else {}),
         }
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """Successive updates of a run with one batch size on the records of one phase.
+
+    Attributes:
+        phase: the index of the phase.
+        train_files: the records of the phase.
+        batch_size: sequences per update.
+        start, end: the updates of the run before the stage, and at its end.
+        first_batch: the index of its first batch, if all records of the phase came in batches of this size.
+    """
+
+    phase: int
+    train_files: str | Sequence[str]
+    batch_size: int
+    start: int
+    end: int
+    first_batch: int
+
+
+def stages_of(phases: Sequence[PretrainingPhase]) -> list[Stage]:
+    """Returns the stages of a run in their order.
+
+    Where the batch grows, the records go on, except that less than a batch may be skipped.
+    """
+    stages, end = [], 0
+    for number, phase in enumerate(phases):
+        num_sequences = 0
+        for size in phase.batch_sizes:
+            left = phase.num_train_steps * phase.train_batch_size - num_sequences
+            num_steps = phase.batch_growth_steps if size in phase.batch_growth else math.ceil(left / size)
+            stages.append(Stage(number, phase.train_files, size, end, end + num_steps, math.ceil(num_sequences / size)))
+            end, num_sequences = end + num_steps, num_sequences + num_steps * size
+    return stages

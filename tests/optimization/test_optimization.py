@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_bert.checkpoints.checkpoint import numpy_dtype
 from keras_bert.config import BertConfig
-from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
+from keras_bert.optimization import LAMB, AdamW, StableAdamW, WarmupLinearDecay
 from keras_bert.optimization.moments import is_excluded
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
@@ -126,10 +126,10 @@ def test_the_name_of_a_model_excludes_nothing(model_name):
     assert 0 < sum(by_google) < len(by_google)
 
 
-@pytest.mark.parametrize("optimizer_class", [AdamW, LAMB])
+@pytest.mark.parametrize("optimizer_class", [AdamW, LAMB, StableAdamW])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_weights_in_16_bits_are_updated_in_32_and_rounded_once(dtype, optimizer_class):
-    narrow, wide = (optimizer_class(2.0**-4, weight_decay=0.25) for _ in range(2))
+    narrow, wide = (optimizer_class(2.0**-4, weight_decay=0.25, global_clipnorm=1.0) for _ in range(2))
     draw = np.random.default_rng(0)
     weights = draw.normal(size=(40, 50))
     in_16_bits, in_32_bits = keras.Variable(weights, dtype=dtype, name="w"), keras.Variable(weights, name="w")
@@ -290,7 +290,7 @@ def test_with_bias_correction_it_is_the_adamw_of_torch():
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("optimizer", [AdamW, LAMB])
+@pytest.mark.parametrize("optimizer", [AdamW, LAMB, StableAdamW])
 def test_no_tensor_as_large_as_the_weights_is_computed_before_the_gradient(optimizer):
     # Such tensors would stay in memory until then, and take as much memory as all weights.
     made = optimizer(0.1, weight_decay=0.3)

@@ -19,6 +19,8 @@ from training.test_pretraining import RUN, assert_same_weights, train_until_kill
 from keras_bert.optimization import (
     LAMB,
     AdamW,
+    Muon,
+    StableAdamW,
     WarmupConstant,
     WarmupCosineDecay,
     WarmupLinearDecay,
@@ -91,7 +93,7 @@ def test_the_optimizer_is_the_one_that_was_named():
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"optimizer": "sgd"}, "optimizer must be one of adamw, lamb. Received: 'sgd'"),
+        ({"optimizer": "sgd"}, "optimizer must be one of adamw, lamb, stable_adamw, muon. Received: 'sgd'"),
         ({"learning_rate_schedule": "step"}, "learning_rate_schedule must be one of linear, .* Received: 'step'"),
         ({"decay_power": 0.5}, "decay_power is for the learning_rate_schedule polynomial, but it is linear"),
         ({"learning_rate_schedule": "cosine", "num_decay_steps": 3}, "num_decay_steps is for .* trapezoid"),
@@ -104,8 +106,15 @@ def test_invalid_choices_are_refused(choice, message):
         OptimizerChoice(**choice)
 
 
-def test_layer_decay_is_for_adamw():
-    with pytest.raises(InputError, match="layer_decay is for the optimizer adamw.* Received: 0.9"):
+@pytest.mark.parametrize(("name", "expected"), [("stable_adamw", StableAdamW), ("muon", Muon)])
+def test_the_other_optimizers_correct_the_bias_and_take_layer_decay(name, expected):
+    made = OptimizerChoice(optimizer=name).make(0.1, beta_2=0.98, bias_correction=False, layer_decay=0.9)
+    assert type(made) is expected
+    assert (made.beta_2, made.bias_correction, made.layer_decay) == (0.98, True, 0.9)
+
+
+def test_layer_decay_is_not_for_lamb():
+    with pytest.raises(InputError, match="layer_decay has no place in the optimizer lamb.* Received: 0.9"):
         OptimizerChoice(optimizer="lamb").make(0.1, layer_decay=0.9)
 
 
@@ -200,8 +209,9 @@ def test_a_run_ends_with_the_averaged_weights_and_a_kill_changes_nothing(records
 
 
 @pytest.mark.slow
-def test_a_run_in_float16_ends_with_the_same_weights_when_killed(records, tmp_path, monkeypatch, float16):
-    run = {**RUN, "optimizer": OptimizerChoice("lamb", ema_momentum=0.8)}
+@pytest.mark.parametrize("optimizer", ["lamb", "stable_adamw", "muon"])
+def test_a_run_in_float16_ends_with_the_same_weights_when_killed(records, tmp_path, monkeypatch, float16, optimizer):
+    run = {**RUN, "optimizer": OptimizerChoice(optimizer, ema_momentum=0.8)}
     pretrain(tmp_path / "whole", records, **run)
     train_until_killed(monkeypatch, 3, tmp_path / "killed", records, **run)
     pretrain(tmp_path / "killed", records, **run)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import keras_bert
+from keras_bert import registry
 from keras_bert.checkpoints.config_and_vocabulary import read_config_and_vocabulary
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError, how_to_install
@@ -121,6 +122,7 @@ def write_portable(
     check_format(format, weights)
     check_output_folder(path)
     # Only now: reading a folder needs neither TensorFlow nor Keras.
+    from keras_bert.embeddings.model_fingerprint import model_fingerprint
     from keras_bert.serving.portable.portable_models import answer_settings, padded, portable_model, stored_kind
     from keras_bert.serving.portable.tokenizer_vectors import tokenizer_vectors
 
@@ -134,6 +136,8 @@ def write_portable(
             network = os.path.join(folder, FORMATS[format].file)
             write(model, network, weights)
         settings = answer_settings(model)
+        if "fingerprint" in registry.export_of(model).settings:
+            settings["fingerprint"] = model_fingerprint(model)
         write_description(folder, format, stored_kind(model), settings, longest, weights, _size_and_sum(network))
         model.config.save(os.path.join(folder, CONFIG_FILE))
         save_vocabulary(model.vocabulary, folder)

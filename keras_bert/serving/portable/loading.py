@@ -1,6 +1,7 @@
 """`keras_bert.serving.load`: an export in any format -> a model with `predict(texts)`."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from keras_bert import registry
@@ -53,6 +54,28 @@ def load(
             f"{', '.join(known)}"
         )
     return loaded_class(folder.model)(folder, engine, chosen)
+
+
+def load_kind(kinds: Sequence[str], path: str | os.PathLike, **options: Any) -> LoadedModel:
+    """Returns the model of an export, which must be one of these kinds; `options` are those of `load`.
+
+    Raises:
+        InputError: it is of another kind, or as `load`.
+    """
+    model = load(path, **options)
+    if model.kind not in kinds:
+        raise InputError(f"{os.fspath(path)} is the export of a {model.kind}. Expected: {' or '.join(kinds)}.")
+    return model
+
+
+def is_export(path: str | os.PathLike) -> bool:
+    """Returns whether a path is a folder that `load` takes. No file of it is read."""
+    if os.path.isfile(os.path.join(path, EXPORT_FILE)):
+        return True
+    try:
+        return os.path.isfile(os.path.join(find_version_folder(path), "assets", EXPORT_FILE))
+    except InputError:
+        return False
 
 
 def _is_loaded(task: registry.Task) -> bool:

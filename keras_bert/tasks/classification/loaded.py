@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_value
-from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options
+from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options, check_several_labels
 from keras_bert.tasks.classification.zero_shot import TEMPLATE, zero_shot
 
 
@@ -16,8 +16,19 @@ class LoadedSequenceClassifier:
     def __init__(self, folder, engine, runtime):
         super().__init__(folder, engine, runtime)
         self._has_logits = getattr(engine, "has_raw_outputs", True)  # those of earlier versions have probabilities
-        as_thresholds(self.thresholds, self.labels, name="thresholds")
         self.label_values = tuple(label_value(label, self.label_type) for label in self.labels)
+
+    @property
+    def thresholds(self) -> tuple[float, ...] | None:
+        """The threshold of each label, as that of `SequenceClassifier`."""
+        return self._thresholds
+
+    @thresholds.setter
+    def thresholds(self, value: Any) -> None:
+        if value is not None:
+            check_several_labels(self.problem_type, "thresholds")
+            value = as_thresholds(value, self.labels, label_type=self.label_type, name="thresholds")
+        self._thresholds = value
 
     def predict(
         self,

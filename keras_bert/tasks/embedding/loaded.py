@@ -1,5 +1,6 @@
 """What a loaded export of a `SentenceEncoder` can do beside answering texts."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ class LoadedSentenceEncoder(CosineSimilarity, Prompts):
     def __init__(self, folder, engine, runtime):
         super().__init__(folder, engine, runtime)
         self.check_prompts()
+        if self.fingerprint and folder.weights != "float32":  # an index takes the vectors of one of these only
+            self.fingerprint = hashlib.sha256(f"{self.fingerprint} {folder.weights}".encode()).hexdigest()
 
     def encode(
         self,

@@ -1,0 +1,77 @@
+"""StableAdamW equals the algorithm of the paper in NumPy, and an independent implementation."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+from optimization.test_optimization import IS_DECAYED, NAMES, keras_steps, random_problem
+
+from keras_bert.optimization import AdamW, StableAdamW
+
+
+def paper_steps(weights, gradients, rate, *, decay, b1=0.9, b2=0.999, epsilon=1e-6):
+    """Algorithm 2 of arXiv 2304.13013 in float64, with its own recursion of corrected averages."""
+    w = [weight.astype("float64") for weight in weights]
+    v, u = [0.0 * weight for weight in w], [0.0 * weight for weight in w]
+    for t, step_gradients in enumerate(gradients, start=1):
+        hat_1, hat_2 = b1 * (1 - b1 ** (t - 1)) / (1 - b1**t), b2 * (1 - b2 ** (t - 1)) / (1 - b2**t)
+        for i, g in enumerate(step_gradients):
+            v[i] = hat_1 * v[i] + (1 - hat_1) * g
+            u[i] = hat_2 * u[i] + (1 - hat_2) * g * g
+            rms = np.sqrt(np.mean(g * g / np.maximum(u[i], epsilon**2)))
+            step = rate / max(1.0, rms)
+            w[i] = w[i] - step * (v[i] / (np.sqrt(u[i]) + epsilon) + (decay * w[i] if IS_DECAYED[i] else 0.0))
+    return w
+
+
+def jumping_problem(num_steps=20):
+    """Returns weights and gradients that become 100 times as large at step 12."""
+    weights, gradients = random_problem(num_steps=num_steps, gradient_scale=0.1, seed=4)
+    gradients[12] = [100 * gradient for gradient in gradients[12]]
+    return weights, gradients
+
+
+def test_it_is_the_algorithm_of_the_paper():
+    weights, gradients = jumping_problem()
+    found = keras_steps(StableAdamW(0.05, weight_decay=0.3), weights, gradients)
+    for name, left, right in zip(NAMES, found, paper_steps(weights, gradients, 0.05, decay=0.3), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+def test_a_jump_of_the_gradient_makes_a_smaller_step_than_that_of_adamw():
+    weights, gradients = jumping_problem(13)
+    before, after = (keras_steps(StableAdamW(0.1, weight_decay=0.0), weights, gradients[:n]) for n in (12, 13))
+    stable = np.abs(after[0] - before[0]).mean()
+    options = {"weight_decay": 0.0, "global_clipnorm": None}
+    before, after = (keras_steps(AdamW(0.1, **options), weights, gradients[:n]) for n in (12, 13))
+    assert stable < 0.5 * np.abs(after[0] - before[0]).mean()
+
+
+THEIR_STEPS = """
+import json, sys, torch, optimi
+problem = json.load(sys.stdin)
+weights = [torch.nn.Parameter(torch.tensor(w, dtype=torch.float64)) for w in problem["weights"]]
+groups = [{"params": weights[:1], "weight_decay": 0.3}, {"params": weights[1:], "weight_decay": 0.0}]
+optimizer = optimi.StableAdamW(groups, lr=0.05, betas=(0.9, 0.999), eps=1e-6, foreach=False, triton=False)
+for gradients in problem["gradients"]:
+    for weight, gradient in zip(weights, gradients):
+        weight.grad = torch.tensor(gradient, dtype=torch.float64)
+    optimizer.step()
+json.dump([w.tolist() for w in weights], sys.stdout)
+"""
+
+
+def test_it_is_the_stable_adamw_of_torch_optimi():
+    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
+    if not python or subprocess.run([python, "-c", "import optimi"], capture_output=True).returncode:
+        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python that has torch-optimi")
+    weights, gradients = jumping_problem()
+    listed = {"weights": [w.tolist() for w in weights], "gradients": [[g.tolist() for g in step] for step in gradients]}
+    answer = subprocess.run(
+        [python, "-c", THEIR_STEPS], input=json.dumps(listed), capture_output=True, text=True, check=True
+    )
+    found = keras_steps(StableAdamW(0.05, weight_decay=0.3), weights, gradients)
+    for left, right in zip(found, json.loads(answer.stdout), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8)
