@@ -39,6 +39,9 @@ PANDAS = ["pandas>=3.1,<4"]
 # Writing and running ONNX exports. onnxruntime's fusions are undocumented; they were counted on 1.31.
 ONNX = ["onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
 
+# The second runtime of ONNX exports. The range begins with the version that was tried; numbers begin with the year.
+OPENVINO = ["openvino>=2026.4,<2027"]
+
 setup(
     name="keras-bert-pipeline",
     version=VERSION,
@@ -104,6 +107,7 @@ setup(
             *SERVING,
             *LITERT,
             *ONNX,
+            *OPENVINO,
         ],
         # BLEU with a signature, and ROUGE: the versions that were tried.
         "generation": ["sacrebleu>=2.6,<3", "rouge-score>=0.1.2,<0.2"],
@@ -113,6 +117,7 @@ setup(
         "serving": SERVING,
         "litert": LITERT,
         "onnx": ONNX,
+        "openvino": OPENVINO,
         "zstd": ["zstandard>=0.23,<1"],
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
         # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.

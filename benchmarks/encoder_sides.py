@@ -137,20 +137,20 @@ def write_batch(path: str, rows: list[list[int]], segments: list[list[int]]) -> 
 
 
 class RunningSides:
-    """A context manager that starts some of `SIDES`. `left_out` maps the sides that are left out to their reasons."""
+    """A context manager that starts some of `sides`. `left_out` maps the sides that are left out to their reasons."""
 
-    def __init__(self, names, environments: str, dtype: str = "float32"):
-        self.environments, self.dtype = environments, dtype
+    def __init__(self, names, environments: str, dtype: str = "float32", sides: Mapping[str, Side] | None = None):
+        self.environments, self.dtype, self.sides = environments, dtype, sides or SIDES
         self.workers, self.said, self.left_out, self.versions = {}, {}, {}, {}
         self._files = contextlib.ExitStack()
         for name in names:
-            if name not in SIDES:
-                raise InputError(f"There is no side {name!r}. There are: {', '.join(SIDES)}")
+            if name not in self.sides:
+                raise InputError(f"There is no side {name!r}. There are: {', '.join(self.sides)}")
         for name in names:
-            self._try(name, self._start, name)
+            self.attempt(name, self._start, name)
 
     def _start(self, name: str) -> None:
-        side = SIDES[name]
+        side = self.sides[name]
         if self.dtype != "float32" and not side.has_dtypes:
             raise InputError(f"it does not compute in {self.dtype} here")
         python = python_of(side.environment, self.environments)
@@ -178,24 +178,24 @@ class RunningSides:
         """
         if not self.workers:
             raise InputError("No side can be measured. Why each was left out stands above.")
-        if any(SIDES[name].reads_torch_export for name in self.workers):
+        if any(self.sides[name].reads_torch_export for name in self.workers):
             self._export(folder)
         wanted = None
         with np.load(batch) as columns:
             is_token = columns["input_mask"] > 0
         for name in list(self.workers):
-            report = self._try(name, self.ask, name, {"load": folder})
+            report = self.attempt(name, self.ask, name, {"load": folder})
             if report is None:
                 continue
             self.versions[name] = report["side"]
             path = os.path.join(folder, f"{name}.npy")
-            if self._try(name, self.ask, name, {"outputs": [batch], "to": path}) is None:
+            if self.attempt(name, self.ask, name, {"outputs": [batch], "to": path}) is None:
                 continue
             found = np.load(path)[is_token]
             if wanted is None:
                 wanted = found
                 continue
-            self._try(name, _check_difference, found, wanted, name, config, self.dtype)
+            self.attempt(name, _check_difference, found, wanted, name, config, self.dtype)
 
     def _export(self, folder: str) -> None:
         """Lets torch write the model for the sides that read ONNX."""
@@ -210,7 +210,7 @@ class RunningSides:
             if done.returncode:
                 raise InputError(last_line(done.stderr))
         except InputError as error:
-            for name in [name for name in self.workers if SIDES[name].reads_torch_export]:
+            for name in [name for name in self.workers if self.sides[name].reads_torch_export]:
                 self.leave_out(name, f"torch could not export the model: {error}")
 
     def ask(self, name: str, request: dict) -> dict:
@@ -221,7 +221,7 @@ class RunningSides:
             self.said[name].seek(0)
             raise InputError(last_line(self.said[name].read())) from None
 
-    def _try(self, name: str, function, *arguments):
+    def attempt(self, name: str, function, *arguments):
         """Returns the function's result; if it raises `InputError`, leaves the side out and returns None."""
         try:
             return function(*arguments)
@@ -244,7 +244,7 @@ class RunningSides:
 
         Args:
             requests: side -> its requests (`time` of `benchmarks.sides.answering`), which are repeated in a cycle.
-            report_key: `seconds`, the mean of a turn's runs, or `runs`, a list of the seconds of each.
+            report_key: `seconds`, the mean of a turn's runs, `runs`, a list of the seconds of each, or "" for both.
         """
         seconds = {name: [] for name in requests}
         names = [name for name in requests if self._worker_of(name) in self.workers]
@@ -254,9 +254,9 @@ class RunningSides:
                 if worker not in self.workers:
                     continue
                 own = requests[name]
-                report = self._try(worker, self.ask, worker, own[number % len(own)])
+                report = self.attempt(worker, self.ask, worker, own[number % len(own)])
                 if report and number >= 0:
-                    seconds[name].append(report[report_key])
+                    seconds[name].append(report[report_key] if report_key else report)
         return {name: found for name, found in seconds.items() if len(found) == num_turns}
 
     def _worker_of(self, name: str) -> str:

@@ -8,7 +8,7 @@ and its command replace the text between `<!-- benchmark NAME -->` and `<!-- end
 fails, this is reported and the others run.
 
 A new suite needs three things: a module that prints Markdown to standard output and has the flag --quick (a smoke run),
-and --data=FOLDER if its row says so; a row in `SUITES`; and the two comments in docs/results_speed.md.
+and --data=FOLDER and --model=FOLDER if its row says so; a row in `SUITES`; and the two comments in the page.
 """
 
 import dataclasses
@@ -42,6 +42,7 @@ SUITES = {
     "training": Suite("benchmarks.training_speed"),
     "memory": Suite("benchmarks.training_memory"),
     "formats": Suite("benchmarks.format_speed"),
+    "engines": Suite("benchmarks.engine_speed", flags=("environments", "data", "model")),
 }
 
 
@@ -49,6 +50,7 @@ def define_flags() -> None:
     flags.DEFINE_list("suites", list(SUITES), "Which suites; flags behind `--` are for each of them.")
     flags.DEFINE_string("environments", ".venv-benchmark", "The folder of the engines' environments.")
     flags.DEFINE_string("data", os.environ.get("KERAS_BERT_DATA"), "A folder with GLUE, SQuAD and a vocabulary.")
+    flags.DEFINE_string("model", None, "A folder of sentence-transformers, for the suite engines.")
     flags.DEFINE_string("results", str(PROJECT / "docs" / "results_speed.md"), "The page that is written; empty: none.")
     flags.DEFINE_boolean("quick", False, "Smoke runs: tiny models, one turn.")
 
@@ -91,9 +93,10 @@ def run_suite(name: str, command: list[str]) -> list[str] | None:
     if done.returncode:
         return None
     # The command as a reader would type it, without folders of this machine.
-    takes_data = any(part.startswith("--data=") for part in command)
-    own = [part for part in command if not part.startswith(("--data=", "--environments="))]
-    lines = [f"    python {shlex.join(own)}{' --data=DATA' if takes_data else ''}", ""]
+    folders = [part.partition("=")[0] for part in command if part.startswith(("--data=", "--model="))]
+    own = [part for part in command if not part.startswith(("--data=", "--model=", "--environments="))]
+    shown = "".join(f" {flag}={flag[2:].upper()}" for flag in folders)
+    lines = [f"    python {shlex.join(own)}{shown}", ""]
     return lines + done.stdout.rstrip("\n").split("\n")
 
 

@@ -10,6 +10,7 @@ Example:
 from absl import flags
 
 from data_prep.pretraining.record_flags import VOCAB_FILE_HELP, check_casing_flag
+from data_prep.tokenized.document_filters import FILTERS, left_out_lines
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
@@ -38,6 +39,7 @@ def main() -> None:
         FLAGS.input_file,
         "without --input_file",
         *("vocab_file", "do_lower_case", "split_sentences", "language", "text_field", "append", "num_processes"),
+        *FILTERS,
     )
     refuse_flags_without_effect(FLAGS.split_sentences, "without --split_sentences", "language")
     if FLAGS.input_file:
@@ -59,6 +61,8 @@ def main() -> None:
         corpus.verify()
     print(f"documents       {corpus.num_documents:>15,}")
     print(f"sentences       {corpus.num_sentences:>15,}")
+    for line in left_out_lines(corpus.manifest):
+        print(line)
     print(f"tokens          {corpus.num_tokens:>15,}{'   every byte as written' if FLAGS.verify else ''}")
 
 

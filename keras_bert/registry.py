@@ -149,6 +149,7 @@ CONVENIENCES = {
     "compile for one fit": "keras_bert.tasks.recipe",
     "explain": "keras_bert.tasks.explanation.explaining",
     "fit, evaluate and predict on texts": "keras_bert.tasks.fitting",
+    "open exports": "keras_bert.serving.portable.loading",
     "make vectors of texts": "keras_bert.embeddings.text_vectors",
     "read and write Keras' files": "keras_bert.checkpoints.keras_file",
     "read and write checkpoints": "keras_bert.checkpoints.pretrained",

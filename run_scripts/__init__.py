@@ -36,6 +36,7 @@ distillation_flags.py     the teacher and the layers to keep, shared by pre-trai
 fine_tuning_flags.py      flags that the fine-tuning commands share
 embedding_data.py         the data sets of run_embeddings, and the loss of each
 data_file_flags.py        flags for data files, shared by the fine-tuning commands
+asked_models.py           opens the model of a command: a checkpoint, or an exported folder
 rerankers.py              the model that ranks again what a search found
 questions.py              flags and input lines of the commands that ask a model
 documentation_corpus.py   quickstart: writes a text from the documentation of installed packages

@@ -1,5 +1,6 @@
 """Writes one vector for each line of a text file, as a NumPy array `[lines, H]`.
 
+The model is a checkpoint, or a folder of export_model --format=onnx or litert, which starts in a fraction of the time.
 Pooling, prompts and maximum length are those of the folder; other checkpoints get the mean of all tokens. The product
 of two vectors is their similarity.
 
@@ -11,10 +12,13 @@ from absl import flags
 
 from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import run_command
+from run_scripts.asked_models import define_runtime_flags, open_model
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
+    flags.DEFINE_string(
+        "init_checkpoint", None, "A checkpoint of any format with its vocabulary, or an exported folder.", required=True
+    )
     flags.DEFINE_string("input_file", None, "Texts, one per line.", required=True)
     flags.DEFINE_string("output_file", None, "The .npy file to write.", required=True)
     flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
@@ -27,6 +31,7 @@ def define_flags() -> None:
         lower_bound=3,
     )
     flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
+    define_runtime_flags()
 
 
 def main():
@@ -36,10 +41,9 @@ def main():
     check_output_file(arguments.output_file)
 
     from keras_bert.embeddings.vector_files import embed_sentences
-    from keras_bert.tasks.embedding.model import SentenceEncoder
 
     pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
-    encoder = SentenceEncoder.from_pretrained(arguments.init_checkpoint, **pooling)
+    encoder = open_model("SentenceEncoder", arguments.init_checkpoint, **pooling)
     shape = embed_sentences(
         encoder,
         arguments.input_file,

@@ -24,11 +24,12 @@ from absl import flags
 
 from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from run_scripts.asked_models import define_runtime_flags, open_model
 from run_scripts.rerankers import check_reranker_flags, define_reranker_flags, load_reranker
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.")
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint with its vocabulary, or an exported folder.")
     flags.DEFINE_string("sparse_encoder", None, "A checkpoint of a SparseEncoder.")
     flags.DEFINE_string("multi_vector_encoder", None, "A checkpoint of a MultiVectorEncoder.")
     flags.DEFINE_bool("hybrid", False, "Searches the words too, and fuses all rankings.")
@@ -50,6 +51,7 @@ def define_flags() -> None:
         lower_bound=3,
     )
     flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
+    define_runtime_flags()
 
 
 def main():
@@ -58,7 +60,7 @@ def main():
 
     arguments = flags.FLAGS
     index_dir = arguments.index_dir
-    of_vectors = ("index_dir", "exact", "pooling", "max_seq_length")
+    of_vectors = ("index_dir", "exact", "pooling", "max_seq_length", "runtime", "precision")
     refuse_flags_without_effect(arguments.init_checkpoint, "without --init_checkpoint", *of_vectors)
     refuse_flags_without_effect(index_dir, "without --index_dir: all documents are compared", "exact")
     has_model = arguments.init_checkpoint or arguments.sparse_encoder or arguments.multi_vector_encoder
@@ -124,7 +126,6 @@ def _model_and_index(collection):
     """Returns the encoder, and the index of the corpus, read or made."""
     from keras_bert.embeddings.vector_index import VectorIndex
     from keras_bert.program.errors import InputError
-    from keras_bert.tasks.embedding.model import SentenceEncoder
 
     arguments, length = flags.FLAGS, flags.FLAGS.max_seq_length
     index_dir = arguments.index_dir
@@ -135,7 +136,7 @@ def _model_and_index(collection):
             f"{length}. Leave it out, or give another --index_dir."
         )
     pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
-    encoder = SentenceEncoder.from_pretrained(arguments.init_checkpoint, **pooling)
+    encoder = open_model("SentenceEncoder", arguments.init_checkpoint, **pooling)
     if index is None:
         texts = [collection.corpus[name] for name in sorted(collection.corpus)]
         exact = arguments.exact or not index_dir

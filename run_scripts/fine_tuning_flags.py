@@ -10,16 +10,29 @@ from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.training.fine_tuning_options import FineTuningOptions
+from run_scripts.asked_models import define_runtime_flags, refuse_runtime_flags
 from run_scripts.distillation_flags import define_keep_layers_flag, layers_to_keep
 from run_scripts.run_flags import define_device_flags, set_precision, strategy_of_flags
 
 FLAGS = flags.FLAGS
+_NOT_OF_EXPORTS = (
+    "do_train",
+    "calibrate",
+    "tune_thresholds",
+    "tune_null_threshold",
+    "explain",
+    "distribution_strategy",
+)
 
 
 def define_fine_tuning_flags() -> None:
     """Defines the flags of a command that trains, evaluates and predicts."""
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of a run to resume.")
-    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with config and vocabulary.")
+    flags.DEFINE_string(
+        "init_checkpoint",
+        None,
+        "A checkpoint of any format, with config and vocabulary; or an exported folder, to evaluate and predict.",
+    )
     flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
     flags.DEFINE_string(
         "vocab_file", None, "To train from scratch: a vocab.txt, or a folder with vocab.json and merges.txt."
@@ -32,6 +45,7 @@ def define_fine_tuning_flags() -> None:
     flags.DEFINE_integer("predict_batch_size", 8, "Examples per prediction step.")
     define_option_flags(FineTuningOptions)
     define_device_flags()
+    define_runtime_flags(None)
     define_keep_layers_flag()
     _define_grid_flags()
     flags.mark_flag_as_required("output_dir")
@@ -57,6 +71,14 @@ def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_
     Args:
         needed: the flags that give evaluation examples to the command, for error messages.
     """
+    if asks_export():
+        given = [name for name in _NOT_OF_EXPORTS if name in FLAGS and FLAGS[name].present]
+        if given:
+            raise InputError(
+                f"{FLAGS.init_checkpoint} is an export, which predicts and does not change. Leave --{given[0]} out."
+            )
+    else:
+        refuse_runtime_flags(FLAGS.init_checkpoint, "runtime")
     refuse_flags_without_effect(FLAGS.grid, "without --grid", "grid_batch_sizes", "grid_learning_rates", "grid_epochs")
     refuse_flags_without_effect(FLAGS.lora_rank, "without --lora_rank", "lora_alpha", "lora_parts")
     if (FLAGS.grid or FLAGS.seeds) and not (has_train and has_dev):
@@ -72,6 +94,13 @@ def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_
         )
     if (FLAGS.keep_best or FLAGS.early_stopping_patience or FLAGS.eval_steps) and has_train and not has_dev:
         raise InputError(f"--keep_best needs dev examples. Give {needed}.")
+
+
+def asks_export() -> bool:
+    """Returns whether --init_checkpoint is an exported folder, which runs without TensorFlow and Keras."""
+    from keras_bert.serving.portable.loading import is_export
+
+    return FLAGS.init_checkpoint is not None and is_export(FLAGS.init_checkpoint)
 
 
 def train_evaluate_predict(
@@ -93,6 +122,10 @@ def train_evaluate_predict(
         main_score: the score that selects the best run of a grid, without `eval_`.
         predict_in: function of a folder, of the run or of the best run of the grid; None for no prediction.
     """
+    if asks_export():
+        for work in filter(None, (evaluate_in, predict_in)):
+            work(FLAGS.output_dir)
+        return
     from keras_bert.training.strategies import run_in_chief
 
     strategy = strategy_of_flags()
@@ -157,7 +190,8 @@ def fine_tuning_options(**others):
     Args:
         **others: options for which the command has its own flags.
     """
-    set_precision()
+    if not asks_export():
+        set_precision()
     keep_best = FLAGS.keep_best or bool(FLAGS.early_stopping_patience or FLAGS.eval_steps)
     return options_of_flags(FineTuningOptions, keep_best=keep_best, **others)
 
@@ -166,7 +200,9 @@ def trained_model_flags() -> dict:
     """Returns the flags of the model for evaluation or prediction, if the run does not train."""
     from keras_bert.tokenization.kinds import load_vocabulary
 
+    runtime = {"runtime": FLAGS.runtime, "precision": FLAGS.precision} if asks_export() else {}
     return {
+        **runtime,
         "init_checkpoint": FLAGS.init_checkpoint,
         "vocabulary": load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None,
         "do_lower_case": FLAGS.do_lower_case,

@@ -10,7 +10,9 @@ from keras_bert.program.command_line import refuse_flags_without_effect
 def define_reranker_flags(num_candidates: int) -> None:
     """Defines the flags; `num_candidates` is the default of that name."""
     flags.DEFINE_string(
-        "reranker", None, "A checkpoint of a CrossEncoder or MultiVectorEncoder, which ranks again what is found."
+        "reranker",
+        None,
+        "A checkpoint or an export of a CrossEncoder or MultiVectorEncoder, which ranks again what is found.",
     )
     flags.DEFINE_integer("num_candidates", num_candidates, "How many texts it ranks for each query.", lower_bound=1)
 
@@ -24,6 +26,10 @@ def load_reranker() -> Any:
     """Returns the model of --reranker: a `MultiVectorEncoder` if its files say so, else a `CrossEncoder`; or None."""
     if not flags.FLAGS.reranker:
         return None
+    from keras_bert.serving.portable.loading import is_export, load_kind
+
+    if is_export(flags.FLAGS.reranker):
+        return load_kind(["CrossEncoder", "MultiVectorEncoder"], flags.FLAGS.reranker)
     from keras_bert.checkpoints.formats import read_checkpoint
     from keras_bert.checkpoints.pretrained import model_of
     from keras_bert.tasks.multi_vector.model import MultiVectorEncoder

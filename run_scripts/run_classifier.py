@@ -161,14 +161,10 @@ class _Data:
         self.dev = {part: found for part, found in examples.items() if part.startswith("eval")}
         self.test = {part: found for part, found in examples.items() if part.startswith("predict")}
 
-    @property
-    def model_class(self) -> type:
-        from keras_bert.tasks.classification.model import SequenceClassifier
-        from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
-
-        return SentenceClassifier if FLAGS.few_shot else SequenceClassifier
+        self.kind = "SentenceClassifier" if FLAGS.few_shot else "SequenceClassifier"
 
     def train_in(self, output_dir: str, options) -> None:
+        from keras_bert import registry
         from keras_bert.training.few_shot import train_few_shot
         from keras_bert.training.fine_tuning import fine_tune
 
@@ -180,7 +176,7 @@ class _Data:
             return
         fine_tune(
             output_dir,
-            self.model_class,
+            registry.imported(registry.task(self.kind).model),
             self.train,
             self.dev.get("eval"),
             start=starting_point(),
@@ -193,7 +189,7 @@ class _Data:
 
         settings = {"batch_size": FLAGS.eval_batch_size, "thresholds": _thresholds(), **trained_model_flags()}
         settings |= {"calibrate": FLAGS.calibrate, "tune": _tune if FLAGS.tune_thresholds else None}
-        return evaluate_run(output_dir, self.model_class, self.dev, **settings)
+        return evaluate_run(output_dir, self.kind, self.dev, **settings)
 
     def predict_in(self, output_dir: str) -> None:
         from keras_bert.tasks.classification.glue_submission import submission_name, write_submission
@@ -203,7 +199,7 @@ class _Data:
         for part, test in self.test.items():
             answered = predict_run(
                 output_dir,
-                self.model_class,
+                self.kind,
                 test,
                 batch_size=FLAGS.predict_batch_size,
                 name=part.replace("predict", "test"),

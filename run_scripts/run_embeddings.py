@@ -82,27 +82,28 @@ def main() -> None:
     sets = [(own, train), *((data_set, _read(data_set, path)) for path, data_set in further)]
     train = _with_losses(sets) if train else None
 
-    from keras_bert.tasks.embedding.model import SentenceEncoder
+    from keras_bert import registry
     from keras_bert.tasks.embedding.task import MAIN_SCORES
-    from keras_bert.tasks.ranking.model import CrossEncoder
-    from keras_bert.training.fine_tuning import fine_tune
     from keras_bert.training.finished_runs import evaluate_run, predict_run
 
     model = trained_model_flags()
     arguments = {"pooling": FLAGS.pooling} if FLAGS.pooling else {}
-    model_class = CrossEncoder if FLAGS.cross_encoder else SentenceEncoder
+    kind = "CrossEncoder" if FLAGS.cross_encoder else "SentenceEncoder"
     main_score = MAIN_SCORES.get((train or dev or test).kind, "spearman")
     if FLAGS.cross_encoder and main_score == "ndcg@10":
         main_score = "mrr@10"
 
     def train_in(folder, options):
+        from keras_bert.training.fine_tuning import fine_tune
+
+        model_class = registry.imported(registry.task(kind).model)
         fine_tune(folder, model_class, train, dev, start=starting_point(), options=options, model_arguments=arguments)
 
     def evaluate_in(folder):
-        return evaluate_run(folder, model_class, dev, batch_size=FLAGS.eval_batch_size, **model)
+        return evaluate_run(folder, kind, dev, batch_size=FLAGS.eval_batch_size, **model)
 
     def predict_in(folder):
-        predict_run(folder, model_class, test, batch_size=FLAGS.predict_batch_size, **model)
+        predict_run(folder, kind, test, batch_size=FLAGS.predict_batch_size, **model)
 
     train_evaluate_predict(
         fine_tuning_options(),

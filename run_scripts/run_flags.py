@@ -14,9 +14,9 @@ def define_device_flags() -> None:
     flags.DEFINE_enum(
         "distribution_strategy",
         "off",
-        ["off", "one_device", "mirrored", "multi_worker_mirrored", "tpu"],
+        ["off", "one_device", "mirrored", "multi_worker_mirrored", "tpu", "data_parallel"],
         "The devices to train on: TensorFlow's default one, one, all GPUs of the machine, those of all machines in "
-        "TF_CONFIG, or a TPU.",
+        "TF_CONFIG, or a TPU. With KERAS_BACKEND=jax: off (the first device) or data_parallel (all of the machine).",
     )
     flags.DEFINE_string("tpu_name", "", "With --distribution_strategy=tpu: its name or address.")
     define_use_tpu("For a TPU, write --distribution_strategy=tpu.")

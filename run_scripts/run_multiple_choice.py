@@ -78,21 +78,22 @@ def main() -> None:
         )
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
 
-    from keras_bert.tasks.multiple_choice.model import MultipleChoice
-    from keras_bert.training.fine_tuning import fine_tune
     from keras_bert.training.finished_runs import evaluate_run, predict_run
 
     model = trained_model_flags()
 
     def train_in(folder, options):
+        from keras_bert.tasks.multiple_choice.model import MultipleChoice
+        from keras_bert.training.fine_tuning import fine_tune
+
         fine_tune(folder, MultipleChoice, train, dev, start=starting_point(), options=options)
 
     def evaluate_in(folder):
         settings = {"batch_size": FLAGS.eval_batch_size, "calibrate": FLAGS.calibrate}
-        return evaluate_run(folder, MultipleChoice, dev, **settings, **model)
+        return evaluate_run(folder, "MultipleChoice", dev, **settings, **model)
 
     def predict_in(folder):
-        predict_run(folder, MultipleChoice, test, batch_size=FLAGS.predict_batch_size, **model)
+        predict_run(folder, "MultipleChoice", test, batch_size=FLAGS.predict_batch_size, **model)
 
     train_evaluate_predict(
         fine_tuning_options(),

@@ -72,14 +72,15 @@ def main() -> None:
             if examples:
                 _check_tags(examples, labels)
 
-    from keras_bert.tasks.tagging.model import TokenClassifier
     from keras_bert.tasks.tagging.tag_schemes import TagLabels
-    from keras_bert.training.fine_tuning import fine_tune
     from keras_bert.training.finished_runs import evaluate_run, predict_run
 
     model = {**trained_model_flags(), "doc_stride": FLAGS.doc_stride}
 
     def train_in(folder, options):
+        from keras_bert.tasks.tagging.model import TokenClassifier
+        from keras_bert.training.fine_tuning import fine_tune
+
         arguments = {"labels": list(labels)}
         if FLAGS.doc_stride is not None:
             arguments["doc_stride"] = FLAGS.doc_stride
@@ -88,10 +89,10 @@ def main() -> None:
 
     def evaluate_in(folder):
         settings = {"batch_size": FLAGS.eval_batch_size, "calibrate": FLAGS.calibrate}
-        return evaluate_run(folder, TokenClassifier, dev, **settings, **model)
+        return evaluate_run(folder, "TokenClassifier", dev, **settings, **model)
 
     def predict_in(folder):
-        predict_run(folder, TokenClassifier, test, batch_size=FLAGS.predict_batch_size, **model)
+        predict_run(folder, "TokenClassifier", test, batch_size=FLAGS.predict_batch_size, **model)
 
     # Tags that are not of entities have no entity F1.
     main_score = "f1" if labels is None or TagLabels.of(labels, "labels").scheme else "accuracy"

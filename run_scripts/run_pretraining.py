@@ -118,7 +118,9 @@ def main() -> None:
         FLAGS.ngram_distribution != "inverse", "with --ngram_distribution=inverse", "ngram_geometric_p"
     )
     check_distillation_flags()
-    refuse_flags_without_effect(FLAGS.do_train, "without --do_train", "extend_to")
+    refuse_flags_without_effect(
+        FLAGS.do_train, "without --do_train", "extend_to", "masked_lm_prob_end", "initialization"
+    )
     refuse_flags_without_effect(
         FLAGS.objective == "replaced_tokens", "without --objective=replaced_tokens", *_ELECTRA_FLAGS
     )

@@ -60,10 +60,10 @@ def main() -> None:
         fine_tune(folder, TextToText, train, dev, start=starting_point(), options=options, model_arguments=arguments)
 
     def evaluate_in(folder):
-        return evaluate_run(folder, TextToText, dev, batch_size=FLAGS.eval_batch_size, **model)
+        return evaluate_run(folder, "TextToText", dev, batch_size=FLAGS.eval_batch_size, **model)
 
     def predict_in(folder):
-        predict_run(folder, TextToText, test, batch_size=FLAGS.predict_batch_size, answer_options=search, **model)
+        predict_run(folder, "TextToText", test, batch_size=FLAGS.predict_batch_size, answer_options=search, **model)
 
     train_evaluate_predict(
         fine_tuning_options(),

@@ -20,11 +20,14 @@ from absl import flags
 
 from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from run_scripts.asked_models import define_runtime_flags, open_model
 from run_scripts.rerankers import check_reranker_flags, define_reranker_flags, load_reranker
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
+    flags.DEFINE_string(
+        "init_checkpoint", None, "A checkpoint of any format with its vocabulary, or an exported folder.", required=True
+    )
     flags.DEFINE_string("input_file", None, "Texts to search, one per line; empty lines are skipped.")
     flags.DEFINE_string("index_dir", None, "The folder of the index: to write with --input_file, to read without.")
     flags.DEFINE_string("text_column", None, "The column of the texts, where --input_file is a table.")
@@ -56,6 +59,7 @@ def define_flags() -> None:
         lower_bound=3,
     )
     flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
+    define_runtime_flags("model_precision")
 
 
 def main():
@@ -88,10 +92,8 @@ def main():
     if arguments.append or arguments.update or deleted:
         check_replaceable_index(index_dir)
 
-    from keras_bert.tasks.embedding.model import SentenceEncoder
-
     pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
-    encoder = SentenceEncoder.from_pretrained(arguments.init_checkpoint, **pooling)
+    encoder = open_model("SentenceEncoder", arguments.init_checkpoint, "model_precision", **pooling)
     options["batch_size"] = arguments.batch_size
     if is_new:
         length, precision = arguments.max_seq_length, arguments.precision or "float32"

@@ -1,6 +1,8 @@
 """Serves SavedModels like TensorFlow Serving: with its REST API, and a page to try them.
 
-Arguments: folders of versions, each as FOLDER or NAME=FOLDER. The default name is that of the folder.
+Arguments: folders of versions, each as FOLDER or NAME=FOLDER. The default name is that of the folder. A folder of
+export_model --format=onnx or litert is served too, as version 1 and without TensorFlow: sentence encoders,
+cross-encoders, and classifiers of single texts, which must not be empty.
 
 Examples:
   python -m run_scripts.serve saved_models/sentiment
@@ -16,6 +18,7 @@ differences from TensorFlow Serving.
 """
 
 import functools
+import glob
 import os
 
 from absl import flags
@@ -24,6 +27,7 @@ from keras_bert.program.command_line import refuse_flags_without_effect, run_com
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.tf_serving.server.server_options import ServerOptions
+from run_scripts.asked_models import define_runtime_flags, refuse_runtime_flags
 
 
 def define_flags() -> None:
@@ -31,6 +35,7 @@ def define_flags() -> None:
     flags.FLAGS.set_default("num_threads", os.cpu_count() or 1)
     flags.DEFINE_bool("enable_batching", False, "Whether requests of several clients are computed together.")
     flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "The time limit of a request.", lower_bound=1)
+    define_runtime_flags()
 
 
 def main(folders: list[str]) -> None:
@@ -38,6 +43,7 @@ def main(folders: list[str]) -> None:
     if bool(folders) == bool(arguments.model_config_file):
         raise InputError("Give either folders of SavedModels or --model_config_file. See --help.")
     try:
+        from keras_bert.serving.portable.served_export import ServedExport
         from keras_bert.serving.request_joining import RequestJoiner
         from keras_bert.tf_serving.server.model_config import model_config_of_argument, read_model_configs
         from keras_bert.tf_serving.server.run_server import run_server
@@ -58,8 +64,19 @@ def main(folders: list[str]) -> None:
         configs = read_model_configs(arguments.model_config_file)
     join = functools.partial(RequestJoiner, num_at_once=arguments.num_threads) if arguments.enable_batching else None
     timeout_seconds = arguments.rest_api_timeout_in_ms / 1000
-    options = options_of_flags(ServerOptions, join=join, timeout_seconds=timeout_seconds)
+    if not any(map(_has_export, configs)):
+        refuse_runtime_flags(", ".join(config.base_path for config in configs), "runtime", "precision")
+    of_exports = {name: flags.FLAGS[name].value for name in ("runtime", "precision")}
+    load_export = functools.partial(ServedExport, callers=arguments.num_threads, **of_exports)
+    options = options_of_flags(ServerOptions, join=join, timeout_seconds=timeout_seconds, load_export=load_export)
     run_server(configs, options, on_start=_announce)
+
+
+def _has_export(config) -> bool:
+    return any(
+        glob.glob(os.path.join(glob.escape(config.base_path), *name))
+        for name in (["export.json"], ["*", "export.json"])
+    )
 
 
 def _announce(address) -> None:

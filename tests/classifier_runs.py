@@ -15,9 +15,9 @@ def train_classifier(path, train, start: StartingPoint, options: FineTuningOptio
 
 
 def evaluate_classifier(path, dev, **options):
-    return evaluate_run(path, SequenceClassifier, dev, **options)
+    return evaluate_run(path, "SequenceClassifier", dev, **options)
 
 
 def predict_classifier(path, test, **options):
     """Returns the probabilities, float64 (examples, labels)."""
-    return probabilities_of(predict_run(path, SequenceClassifier, test, **options).answers)
+    return probabilities_of(predict_run(path, "SequenceClassifier", test, **options).answers)

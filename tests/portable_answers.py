@@ -1,7 +1,7 @@
 """Questions for loaded exports. Imports neither TensorFlow nor Keras, and as a program shows that answers need neither.
 
-python tests/portable_answers.py reads pickled pairs (name of a model, folder of its export) and writes pickled answers,
-or the text of an error.
+python tests/portable_answers.py reads pickled triples (name of a model, folder of its export, runtime) and writes
+pickled answers, or the text of an error.
 """
 
 import pickle
@@ -102,9 +102,9 @@ def main() -> None:
 
     output, sys.stdout = sys.stdout.buffer, sys.stderr  # ranking prints notes
     while True:
-        name, folder = pickle.load(sys.stdin.buffer)
+        name, folder, runtime = pickle.load(sys.stdin.buffer)
         try:
-            answers = ANSWERS[name](load(folder, num_threads=1))
+            answers = ANSWERS[name](load(folder, runtime, num_threads=1))
         except Exception:
             answers = traceback.format_exc()
         pickle.dump(answers, output)

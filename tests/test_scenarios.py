@@ -31,6 +31,7 @@ from keras_bert.tasks.fitting import text_task
 
 SAVED_MODEL, LITERT, ONNX = "saved_model", "litert", "onnx"
 FORMATS = (SAVED_MODEL, LITERT, ONNX)
+RUNTIMES_OF = {LITERT: ["litert"], ONNX: ["onnxruntime", "openvino"]}
 OTHERS = TEXTS[::-1]
 PAIR = (TEXTS, OTHERS)
 WORDS = [["the", "fox", ",", "dog"], ["a", "dog"], ["fox"]]
@@ -351,12 +352,13 @@ def test_a_command_trains_evaluates_and_predicts(name, tmp_path, run_here, eager
 
 @pytest.fixture(scope="module")
 def other_process():
-    """Function of the name of a model and the folder of its export -> answers of a process without TensorFlow."""
+    """Function of the name of a model, the folder of its export and a runtime -> answers of a process without
+    TensorFlow."""
     program = TESTS / "portable_answers.py"
     with subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
 
-        def answers(name: str, folder):
-            pickle.dump((name, str(folder)), process.stdin)
+        def answers(name: str, folder, runtime: str):
+            pickle.dump((name, str(folder), runtime), process.stdin)
             process.stdin.flush()
             found = pickle.load(process.stdout)
             assert not isinstance(found, str), found
@@ -382,11 +384,13 @@ def test_an_export_answers_as_the_model(format, name, family, other_process, tmp
     options = OPTIONS.get(name, {})
     if format == SAVED_MODEL:
         model.export_for_serving(folder, **options, **({"text_pairs": True} if name == "pairs" else {}))
-        found = ANSWERS[name](load(folder))
+        found = [ANSWERS[name](load(folder))]
     else:
         write_portable(model, folder, format, **options)
-        found = other_process(name, folder)
-    assert_same_answers(found, ANSWERS[name](model))
+        found = [other_process(name, folder, runtime) for runtime in RUNTIMES_OF[format]]
+    expected = ANSWERS[name](model)
+    for answers in found:
+        assert_same_answers(answers, expected)
 
 
 def test_every_model_has_a_row():

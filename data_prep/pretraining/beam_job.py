@@ -12,6 +12,7 @@ from data_prep.pretraining.beam_files import is_remote, source_sizes
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from data_prep.text.corpus import as_patterns
 from data_prep.tokenized.corpus_writer import TextSource, empty_manifest
+from data_prep.tokenized.document_filters import in_effect
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -69,6 +70,11 @@ def describe_job(
     if num_shards is not None and num_shards < 1:
         raise InputError(f"num_shards must be 1 or more. Received: {num_shards}")
     vocabulary, settings = plan.check_arguments(vocab_file, settings, options, compression)
+    if settings.drop_near_duplicates:
+        raise InputError(
+            "drop_near_duplicates compares each document with all before it, so one process must see them in order. "
+            "Use create_pretraining_data instead of Beam, or leave it out."
+        )
     if not input_file:
         raise InputError("Give input_file, the text to read.")
     if not output_dir:
@@ -82,7 +88,7 @@ def describe_job(
     sizes = source_sizes(patterns)
     source = TextSource(patterns, sizes, dataclasses.asdict(settings))
     manifest = {name: value for name, value in empty_manifest(vocabulary, source).items() if name != "parts"}
-    text = {"input_file": patterns, "input_bytes": source.num_bytes, **dataclasses.asdict(settings)}
+    text = {"input_file": patterns, "input_bytes": source.num_bytes, **in_effect(dataclasses.asdict(settings))}
     text["vocabulary_sha256"] = vocabulary.sha256
     return BeamJob(
         input_file=patterns,

@@ -14,6 +14,7 @@ from data_prep.pretraining.document_dealing import Dealing
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from data_prep.text.corpus import TextCheck
 from data_prep.tokenized.corpus_writer import EncodedChunk
+from data_prep.tokenized.document_filters import FILTERS
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.tokenizer import SpecialTokens
 
@@ -24,7 +25,7 @@ ChunkKey = tuple[int, int]
 _CHUNK_BITS = 32
 _COUNTED = (
     *("num_documents", "num_sentences", "num_tokens"),
-    *("num_dropped_documents", "num_dropped_sentences", "num_unknown_tokens"),
+    *("num_dropped_documents", "num_dropped_sentences", "num_unknown_tokens", FILTERS["max_tokens_per_character"]),
 )
 
 
@@ -71,11 +72,11 @@ class CorpusLayout:
 def count_chunk(
     element: tuple[ChunkKey, EncodedChunk], options: PretrainingOptions, special_tokens: SpecialTokens
 ) -> np.ndarray:
-    """Returns the key of a chunk, its documents, the tokens that will be cut, and `_COUNTED`: int64 (1, 9)."""
+    """Returns the key of a chunk, its documents, the tokens that will be cut, and `_COUNTED`: int64 (1, 10)."""
     key, chunk = element
     num_cut = plan.count_cut_tokens(chunk.sentence_lengths, options, special_tokens)
     counts = chunk.counts()
-    numbers = [_number_of_key(*key), chunk.num_documents_read, num_cut, *(counts[name] for name in _COUNTED)]
+    numbers = [_number_of_key(*key), chunk.num_documents_read, num_cut, *(counts.get(name, 0) for name in _COUNTED)]
     return np.array([numbers], np.int64)
 
 
@@ -103,7 +104,7 @@ def plan_shards(counts: np.ndarray, job: BeamJob) -> CorpusLayout:
     """Numbers the documents in the order of the text, and plans the files, with whole documents in each.
 
     Args:
-        counts: a row of `count_chunk` for each chunk: int64 (num_chunks, 9).
+        counts: a row of `count_chunk` for each chunk: int64 (num_chunks, 10).
 
     Raises:
         InputError: there is no text.
@@ -118,7 +119,8 @@ def plan_shards(counts: np.ndarray, job: BeamJob) -> CorpusLayout:
     totals = dict(zip(_COUNTED, counts[:, 3:].sum(axis=0).tolist(), strict=True))
     if not totals["num_tokens"]:
         raise InputError("There is no text in the input: no line has a token. Give text with words.")
-    corpus = CorpusCounts({**job.corpus_manifest, **totals})
+    counted = {name: total for name, total in totals.items() if name in job.corpus_manifest}
+    corpus = CorpusCounts({**job.corpus_manifest, **counted})
     plan.warn_about_unknown_tokens(corpus)
     plan.warn_about_cut_tokens(int(num_cut.sum()), corpus, job.options)
     paths = plan.shard_paths(job.output_dir, job.num_shards, corpus, job.options)

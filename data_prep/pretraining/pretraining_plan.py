@@ -15,6 +15,7 @@ from data_prep.pretraining.permutation_rows import NUM_SPECIAL
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from data_prep.pretraining.record_writer import check_compression
 from data_prep.text.corpus import as_patterns, input_size
+from data_prep.tokenized.document_filters import in_effect
 from data_prep.tokenized.tokenize_text import TextSettings
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.atomic_output import check_output_folder, explain_write_errors
@@ -100,11 +101,11 @@ def describe_text(
     """Returns the properties that identify a text and how it is read."""
     if input_file:
         patterns = as_patterns(input_file)
-        text = {"input_file": patterns, "input_bytes": input_size(patterns), **dataclasses.asdict(settings)}
+        text = {"input_file": patterns, "input_bytes": input_size(patterns), **in_effect(dataclasses.asdict(settings))}
     elif tokenized_corpus is not None and os.path.exists(tokenized_corpus):
         manifest = TokenizedCorpus.open(tokenized_corpus).manifest
         names = ["input_file", "input_bytes", *dataclasses.asdict(settings)]
-        text = {name: manifest[name] for name in names}
+        text = {name: manifest[name] for name in names if name in manifest}
     else:
         raise InputError("Give input_file, the text to read.")
     return {**text, "vocabulary_sha256": vocabulary.sha256}

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from data_prep.pretraining.pretraining_records import PretrainingOptions
+from data_prep.tokenized.document_filters import FILTERS
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
@@ -72,4 +73,6 @@ def check_record_flags() -> None:
         "with --reuse_len",
         *("masked_lm_prob", "short_seq_prob", "whole_word_actions", "replacement_tokens"),
     )
-    refuse_flags_without_effect(FLAGS.input_file, "without --input_file", "split_sentences", "language", "text_field")
+    refuse_flags_without_effect(
+        FLAGS.input_file, "without --input_file", "split_sentences", "language", "text_field", *FILTERS
+    )

@@ -16,6 +16,7 @@ import numpy as np
 from data_prep.pretraining.disk_files import DiskFiles
 from data_prep.pretraining.record_writer import WrittenFile
 from data_prep.pretraining.tfds_metadata import tfds_metadata
+from data_prep.tokenized.document_filters import left_out_lines
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
 from keras_bert.program.printing import recordable
@@ -84,6 +85,7 @@ class PretrainingDataSummary:
             f"documents       {corpus['num_documents']:>15,}",
             f"sentences       {corpus['num_sentences']:>15,}",
             f"tokens          {corpus['num_tokens']:>15,}   {unknown:.2%} of them [UNK]",
+            *left_out_lines(corpus),
             f"examples        {records.num_examples:>15,}   in {len(self.files)} file(s)",
         ]
         if records.num_records < records.num_examples:
@@ -209,8 +211,8 @@ class RecordFolder:
             file.write((json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
 
     def _check_same(self, other: dict[str, Any], which: str, advice: str) -> None:
-        for name, value in self._request.items():
-            if other.get(name) != value:
+        for name in dict.fromkeys([*self._request, *other]):
+            if (value := self._request.get(name)) != other.get(name):
                 place = os.path.dirname(self.manifest_path)
                 raise InputError(f"{place} {which} made with {name}={other.get(name)!r}, not {value!r}. {advice}")
 

@@ -10,17 +10,20 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from data_prep.tokenized.document_filters import FILTERS, in_effect
 from data_prep.tokenized.tokenized_corpus import (
     FORMAT,
     LOCK_NAME,
     MANIFEST_NAME,
     PROGRESS_NAME,
+    SentenceArrays,
     array_sizes,
+    map_arrays,
     read_manifest,
 )
 from keras_bert.program.atomic_output import check_output_folder, explain_write_errors
@@ -41,7 +44,8 @@ class EncodedChunk:
 
     `tokens` (n,), the number of tokens of each sentence, and the number of sentences of each document. No sentence and
     no document is empty: `num_dropped_sentences` and `num_dropped_documents` had no tokens. `num_documents_read`
-    includes dropped documents. The other attributes are those of the `TextChunk`.
+    includes dropped documents. `keys` are the `document_keys` of the documents, if repetitions are left out, and
+    `left_out` counts what filters left out. The other attributes are those of the `TextChunk`.
     """
 
     tokens: np.ndarray
@@ -54,6 +58,27 @@ class EncodedChunk:
     source: str
     source_bytes: int
     is_last: bool
+    keys: np.ndarray | None = None
+    left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def keep(self, is_kept: np.ndarray, count: str, unk_id: int) -> "EncodedChunk":
+        """Returns the chunk with some of its D documents only: bool `(D,)`. `count` is the count of all others."""
+        of_sentences = np.repeat(is_kept, self.document_lengths)
+        tokens = self.tokens[np.repeat(of_sentences, self.sentence_lengths)]
+        return dataclasses.replace(
+            self,
+            tokens=tokens,
+            sentence_lengths=self.sentence_lengths[of_sentences],
+            document_lengths=self.document_lengths[is_kept],
+            num_unknown_tokens=int(np.count_nonzero(tokens == unk_id)),
+            left_out={**self.left_out, count: int(np.count_nonzero(~is_kept))},
+            keys=self.keys if self.keys is None else self.keys[is_kept],
+        )
+
+    def num_tokens(self) -> np.ndarray:
+        """Returns the number of tokens of each document, int64 `(D,)`."""
+        ends = np.cumsum(self.sentence_lengths, dtype=np.int64)[np.cumsum(self.document_lengths) - 1]
+        return np.diff(ends, prepend=0)
 
     def counts(self) -> dict[str, int]:
         """The counts of the chunk."""
@@ -64,6 +89,7 @@ class EncodedChunk:
             "num_dropped_documents": self.num_dropped_documents,
             "num_dropped_sentences": self.num_dropped_sentences,
             "num_unknown_tokens": self.num_unknown_tokens,
+            **self.left_out,
         }
 
 
@@ -125,11 +151,20 @@ class CorpusWriter:
             InputError: no token was added.
         """
         if not self._state["num_tokens"]:
+            if left_out := sum(self._state.get(count, 0) for count in FILTERS.values()):
+                raise InputError(
+                    f"All {left_out} documents of the text are left out. Give other text or a higher "
+                    "max_tokens_per_character."
+                )
             raise InputError("There is no text in the input: no line has a token. Give text with words.")
         self.commit()
         manifest = {name: value for name, value in self._state.items() if name != "progress"}
         write_json(os.path.join(self._path, MANIFEST_NAME), manifest, indent=1)
         os.remove(os.path.join(self._path, PROGRESS_NAME))
+
+    def documents_before(self) -> SentenceArrays | None:
+        """Returns the documents that the corpus had when the writer was opened, or None if it had none."""
+        return map_arrays(self._path, self._state) if self._state["num_tokens"] else None
 
     def close(self) -> None:
         for file in self._files.values():
@@ -219,9 +254,10 @@ def check_same_settings(path: str, manifest: dict[str, Any], vocabulary: TokenTa
     if manifest["vocabulary_sha256"] != vocabulary.sha256:
         raise InputError(f"{path} was tokenised with another vocabulary. Use that one, or name another folder.")
     for name, value in settings.items():
-        if manifest[name] != value:
+        found = manifest.get(name) if name in FILTERS else manifest[name]
+        if (found or value) and found != value:
             raise InputError(
-                f"{path} was made with {name}={manifest[name]!r}, not {value!r}. Use the same, or name another folder."
+                f"{path} was made with {name}={found!r}, not {value!r}. Use the same, or name another folder."
             )
 
 
@@ -231,11 +267,12 @@ def empty_manifest(vocabulary: TokenTable, source: TextSource) -> dict[str, Any]
         "format": FORMAT,
         **dict.fromkeys(("num_documents", "num_sentences", "num_tokens"), 0),
         **dict.fromkeys(("num_dropped_documents", "num_dropped_sentences", "num_unknown_tokens"), 0),
+        **{count: 0 for name, count in FILTERS.items() if source.settings.get(name)},
         "token_dtype": "uint16" if len(vocabulary) <= 2**16 else "uint32",
         "vocabulary_sha256": vocabulary.sha256,
         "input_file": source.recorded_names,
         "input_bytes": source.num_bytes,
-        **source.settings,
+        **in_effect(source.settings),
         "parts": [],
     }
 

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import math
 import os
 from collections.abc import Callable, Sequence
 
@@ -21,6 +22,7 @@ from data_prep.tokenized.corpus_writer import (
     is_unfinished,
     open_corpus_writer,
 )
+from data_prep.tokenized.document_filters import FILTERS, RepeatedDocuments, document_keys
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import documented, option
@@ -47,6 +49,23 @@ class TextSettings:
     split_sentences: bool = option(False, "Lines are paragraphs: split them into sentences.")
     language: str = option("en", "The language whose rules split_sentences follows, as its ISO 639 code.")
     text_field: str = option("text", "The field with the text, in JSON Lines and tensorflow_datasets.")
+    max_tokens_per_character: float | None = option(
+        None,
+        "Leave out documents with more tokens per character, which the vocabulary compresses badly, such as tables and "
+        "markup; 0.3 in Geiping and Goldstein, 2022, arXiv 2212.14034, section 4.4.",
+    )
+    drop_near_duplicates: bool = option(
+        False,
+        "Leave out documents that nearly equal an earlier one: about 75 % or more of their groups of four tokens "
+        "(MinHash as in Penedo et al., 2024, arXiv 2406.17557).",
+    )
+
+    def __post_init__(self):
+        limit = self.max_tokens_per_character
+        if limit is not None and not 0.0 < limit < math.inf:
+            raise InputError(
+                f"max_tokens_per_character must be above 0. Received: {limit}. English texts have 0.2 to 0.3."
+            )
 
     def of(self, vocabulary: TokenTable) -> "TextSettings":
         """Returns the settings that apply to a vocabulary."""
@@ -94,7 +113,7 @@ def tokenize_text(
             writer,
             source,
             path,
-            vocabulary.sha256,
+            vocabulary,
             settings,
             pool or WorkerPool(1),
             show_progress,
@@ -119,7 +138,7 @@ def _add_text(
     writer: CorpusWriter,
     source: TextSource,
     path: str,
-    vocabulary_sha256: str,
+    vocabulary: TokenTable,
     settings: TextSettings,
     pool: WorkerPool,
     show_progress: bool,
@@ -129,6 +148,9 @@ def _add_text(
     if num_processes > 1:
         pool.preload("data_prep.tokenized.tokenizer_preload")
     check = TextCheck(source.input_file)
+    repeated = RepeatedDocuments() if settings.drop_near_duplicates else None
+    if repeated and (before := writer.documents_before()):
+        repeated.remember(before)
     chunks = iter(read_text_chunks(source.input_file, text_field=settings.text_field))
     with tqdm(total=source.num_bytes, desc="tokenising", unit="B", unit_scale=True, disable=not show_progress) as bar:
         for chunk in itertools.islice(chunks, writer.num_chunks):
@@ -136,9 +158,13 @@ def _add_text(
             check.add(chunk.source, 1, chunk.is_last)
             bar.update(chunk.source_bytes)
         bar.initial = bar.n
-        encode = functools.partial(encode_chunk, folder=path, vocabulary_sha256=vocabulary_sha256, settings=settings)
+        encode = functools.partial(encode_chunk, folder=path, vocabulary_sha256=vocabulary.sha256, settings=settings)
         for encoded in pool.map(encode, chunks, num_processes):
             check.add(encoded.source, encoded.num_documents_read, encoded.is_last)
+            if repeated:
+                encoded = encoded.keep(
+                    repeated.is_new(encoded.keys), FILTERS["drop_near_duplicates"], vocabulary.unk_id
+                )
             writer.add(encoded)
             bar.update(encoded.source_bytes)
     check.finish()
@@ -182,7 +208,7 @@ def encode_chunk_with(
     # Sentences without tokens, and documents without sentences, are left out.
     document_of_line = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
     num_sentences = np.bincount(document_of_line[lengths > 0], minlength=len(documents))
-    return EncodedChunk(
+    encoded = EncodedChunk(
         tokens=tokens.astype(np.uint16 if len(vocabulary) <= 2**16 else np.uint32),
         sentence_lengths=lengths[lengths > 0].astype(np.int32),
         document_lengths=num_sentences[num_sentences > 0].astype(np.int32),
@@ -194,6 +220,22 @@ def encode_chunk_with(
         source_bytes=chunk.source_bytes,
         is_last=chunk.is_last,
     )
+    num_characters = np.array([sum(map(len, document)) for document in documents], np.int64)[num_sentences > 0]
+    return _filtered(encoded, num_characters, vocabulary.unk_id, settings)
+
+
+def _filtered(encoded: EncodedChunk, num_characters: np.ndarray, unk_id: int, settings: TextSettings) -> EncodedChunk:
+    """Leaves out documents that the vocabulary compresses badly, and adds the keys of the others if they are needed.
+
+    Args:
+        num_characters: int `(D,)`, of each document.
+    """
+    if limit := settings.max_tokens_per_character:
+        is_kept = encoded.num_tokens() <= limit * num_characters
+        encoded = encoded.keep(is_kept, FILTERS["max_tokens_per_character"], unk_id)
+    if settings.drop_near_duplicates:
+        encoded = dataclasses.replace(encoded, keys=document_keys(encoded.tokens, encoded.num_tokens()))
+    return encoded
 
 
 @functools.lru_cache(maxsize=1)

@@ -97,14 +97,7 @@ class TokenizedCorpus(SentenceArrays):
             raise InputError(
                 f"{path}: its vocabulary was changed after this corpus was tokenised. Make the corpus again."
             )
-        return cls(
-            tokens=_map(path, "tokens.bin", manifest["token_dtype"], manifest["num_tokens"]),
-            sentence_offsets=_map(path, "sentence_offsets.bin", "int64", manifest["num_sentences"] + 1),
-            document_offsets=_map(path, "document_offsets.bin", "int64", manifest["num_documents"] + 1),
-            vocabulary=vocabulary,
-            manifest=manifest,
-            path=path,
-        )
+        return cls(**vars(map_arrays(path, manifest)), vocabulary=vocabulary, manifest=manifest, path=path)
 
     def shard_of_documents(self, num_shards: int, seed: int, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Returns the shard of each document from `start` to `stop`: int64 (stop - start,).
@@ -194,6 +187,15 @@ def read_manifest(path: str) -> dict[str, Any]:
     return manifest
 
 
+def map_arrays(path: str, manifest: dict[str, Any]) -> SentenceArrays:
+    """Maps the arrays of a corpus into memory. Raises `InputError` if a file is missing or too short."""
+    return SentenceArrays(
+        tokens=_map(path, "tokens.bin", manifest["token_dtype"], manifest["num_tokens"]),
+        sentence_offsets=_map(path, "sentence_offsets.bin", "int64", manifest["num_sentences"] + 1),
+        document_offsets=_map(path, "document_offsets.bin", "int64", manifest["num_documents"] + 1),
+    )
+
+
 def _map(path: str, name: str, dtype: str, length: int) -> np.ndarray:
     """Maps the first `length` numbers of a file. Numbers after them belong to an unfinished part."""
     file = os.path.join(path, name)
@@ -207,11 +209,11 @@ def _map(path: str, name: str, dtype: str, length: int) -> np.ndarray:
 
 def shard_of_documents(numbers: np.ndarray, num_shards: int, seed: int) -> np.ndarray:
     """Returns the shards of documents with these numbers: int64 (n,) -> int64 (n,)."""
-    return (_hash(numbers, seed) % np.uint64(num_shards)).astype(np.int64)
+    return (hash_numbers(numbers, seed) % np.uint64(num_shards)).astype(np.int64)
 
 
-def _hash(numbers: np.ndarray, seed: int) -> np.ndarray:
-    """Returns SplitMix64 of each number, in a stream that the seed selects: int64 (n,) -> uint64 (n,)."""
+def hash_numbers(numbers: np.ndarray, seed: int) -> np.ndarray:
+    """Returns SplitMix64 of each number, in a stream that the seed selects: an integer array -> uint64, same shape."""
     value = numbers.astype(np.uint64) + np.uint64(seed % 2**32) * np.uint64(2**32 + 1)
     value = (value + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

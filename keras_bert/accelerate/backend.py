@@ -1,10 +1,15 @@
-"""The only place where the core asks whether Keras runs on TensorFlow.
+"""The only place where the core asks on which backend Keras runs.
 
 `kernels`, `text_groups`, `updates` and `tensorflow_functions` are the modules with these names. On other backends they
-are None, and callers use Keras' operations.
+are None, and callers use Keras' operations. `numbered_attention` is None on other backends than JAX.
 """
 
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
 import keras
+import numpy as np
 
 from keras_bert.program.errors import InputError
 
@@ -14,16 +19,46 @@ def on_tensorflow() -> bool:
     return keras.backend.backend() == "tensorflow"
 
 
-def require_tensorflow(work: str) -> None:
-    """Raises `InputError` if Keras runs on another backend. The message begins with `work`, which needs TensorFlow."""
+def require_tensorflow(work: str, advice: str = "") -> None:
+    """Raises `InputError` if Keras runs on another backend. The message begins with `work` and ends with `advice`."""
     if not on_tensorflow():
         raise InputError(
             f"{work} needs TensorFlow as the backend of Keras, which is {keras.backend.backend()} here. Start Python "
-            "with KERAS_BACKEND=tensorflow."
+            f"with KERAS_BACKEND=tensorflow{advice}."
         )
+
+
+def numpy_of(variable: Any) -> np.ndarray:
+    """Returns the value of a Keras variable as an array of its dtype, which later updates do not change."""
+    return variable.value.numpy() if on_tensorflow() else np.array(variable.value)
+
+
+def compiled(function: Callable) -> Callable:
+    """Returns a function of tensors, compiled by the backend."""
+    if on_tensorflow():
+        import tensorflow as tf
+
+        return tf.function(function, autograph=False, reduce_retracing=False)
+    import jax
+
+    return jax.jit(function)
+
+
+def keep_tensorflow_off_gpus() -> None:
+    """Hides the GPUs from TensorFlow if it only reads the input of another backend: it would take their memory."""
+    if not on_tensorflow():
+        import tensorflow as tf
+
+        with contextlib.suppress(RuntimeError):  # it has started already
+            tf.config.set_visible_devices([], "GPU")
 
 
 if on_tensorflow():
     from keras_bert.accelerate import kernels, tensorflow_functions, text_groups, updates
 else:
     kernels = tensorflow_functions = text_groups = updates = None
+
+if keras.backend.backend() == "jax":
+    from keras_bert.accelerate import numbered_attention
+else:
+    numbered_attention = None

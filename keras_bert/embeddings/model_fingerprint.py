@@ -6,10 +6,8 @@ import json
 import weakref
 from collections.abc import Callable, Sequence
 
-import keras
 import numpy as np
 
-from keras_bert.models.layer_settings import settings_of
 from keras_bert.program.errors import InputError
 
 # Model -> its facts, the sums of its weights, and the fingerprint that was computed from them.
@@ -20,8 +18,15 @@ def model_fingerprint(model) -> str:
     """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing.
 
     The hash of MiniLM's weights takes longer than the vector of a query. So a known model is hashed again only if the
-    sum of the bits of a weight has changed.
+    sum of the bits of a weight has changed. A loaded export has the fingerprint of the model that was exported.
+
+    Raises:
+        InputError: the model has no vocabulary, or is an export that does not have its fingerprint.
     """
+    if hasattr(model, "fingerprint"):
+        return _of_export(model)
+    import keras  # only now: loaded exports do without it
+
     facts, weights = _facts(model), _weights(model)
     sums = _sums_of_bits(weights) if keras.backend.backend() == "tensorflow" else b""
     known = _KNOWN.get(model)
@@ -36,7 +41,18 @@ def model_fingerprint(model) -> str:
     return digest.hexdigest()
 
 
+def _of_export(model) -> str:
+    if model.fingerprint is None:
+        raise InputError(
+            "This export does not say which model it is, which an index must know. Export the model again, with this "
+            "version and --format=litert or onnx."
+        )
+    return model.fingerprint
+
+
 def _facts(model) -> str:
+    from keras_bert.models.layer_settings import settings_of
+
     encoder = getattr(model, "encoder", model)
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")

@@ -3,10 +3,13 @@
 import keras
 from keras import ops
 
+from keras_bert.accelerate.backend import numbered_attention
 from keras_bert.layers import formulas
 from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.choosing import attention_for, formulas_for, layouts_for
 from keras_bert.layers.dropout import Dropout
+from keras_bert.layers.numbered_mask import SequenceNumbers
+from keras_bert.program.errors import InputError
 
 # A value of `return_attention`.
 SCORES = "scores"
@@ -41,7 +44,8 @@ class SelfAttention(BertLayer):
 
     Call arguments:
         hidden: float `[B, S, H]`.
-        attention_bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
+        attention_bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`; or
+            `SequenceNumbers`, if `choosing.reads_numbers` is true.
         training: whether to apply dropout.
         return_attention: whether to return the attention probabilities (before dropout) too; `SCORES` to return a pair
             of the scores before the softmax, without the bias, and the bias instead.
@@ -55,12 +59,16 @@ class SelfAttention(BertLayer):
 
     Raises:
         ValueError: `num_heads` does not divide the width of the inputs.
+        InputError: there are `SequenceNumbers` with dropout in training, with `return_attention` or on another backend
+            than JAX.
 
     Reference: Vaswani et al., 2017, section 3.2.
     """
 
     # Whether the bias has scores for each head, which get a gradient.
     learns_bias = False
+    # Whether it may get `SequenceNumbers` instead of a bias.
+    takes_numbers = True
 
     def __init__(self, num_heads, dropout=0.1, initializer_range=0.02, **kwargs):
         super().__init__(**kwargs)
@@ -98,7 +106,10 @@ class SelfAttention(BertLayer):
         # B = batch, F = query tokens, S = sequence length, H = hidden size, N = number of heads, D = head size
         query_tokens = hidden if query_tokens is None else query_tokens
         # Sizes are taken from the bias, which all layers share. So TensorFlow computes them once, not in each layer.
-        batch_size, _, _, length = ops.shape(attention_bias)
+        if isinstance(attention_bias, SequenceNumbers):
+            batch_size, length = ops.shape(attention_bias.keys)
+        else:
+            batch_size, _, _, length = ops.shape(attention_bias)
         num_queries = length if query_tokens is hidden else ops.shape(query_tokens)[1]
         # Products with weights have two dimensions: CPU kernels fuse their bias, but not that of an einsum.
         flat = ops.reshape(hidden, (-1, self.hidden_size))  # [B * S, H]
@@ -141,6 +152,9 @@ class SelfAttention(BertLayer):
 
     def _attend(self, query, key, value, bias, sizes, training, return_attention):
         """Returns the outputs of the heads `[B, N, F, D]`, and the probabilities or, if not asked for, None."""
+        if isinstance(bias, SequenceNumbers):
+            self._check_fused(training, return_attention)
+            return numbered_attention.attention(query, key, value, *bias), None
         dropout = ()
         if training and self.dropout.rate:
             dropout = formulas_for(training).draw_kept(sizes, self.dropout.rate, self.dropout.seed_generator)
@@ -152,6 +166,18 @@ class SelfAttention(BertLayer):
         if return_attention:
             return formulas.attention(query, key, value, bias, *dropout, return_probabilities=True)
         return attention(query, key, value, bias, *dropout), None
+
+    def _check_fused(self, training, return_attention):
+        """Raises `InputError` for what the fused attention on JAX cannot compute."""
+        if training and self.dropout.rate:
+            problem = f"has no dropout. Received: attention dropout {self.dropout.rate}. Set it to 0"
+        elif return_attention:
+            problem = f"has no probabilities to return. Received: return_attention={return_attention}. Set it to False"
+        elif numbered_attention is None:
+            problem = f"needs Keras on JAX. Received: Keras on {keras.backend.backend()}. Start with KERAS_BACKEND=jax"
+        else:
+            return
+        raise InputError(f"Fused attention {problem}, or give a bias (numbered_mask.attention_bias).")
 
     def _project(self, gathered, sizes, shape, flat_indices, training):
         """Joins the outputs of the heads `[B, N, F, D]` and projects them; see `call` for the result."""

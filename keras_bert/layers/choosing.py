@@ -1,7 +1,7 @@
-"""Chooses the module that computes the formulas: `layers/formulas.py`, or `accelerate/kernels.py` on TensorFlow."""
+"""Chooses what computes the formulas: `layers/formulas.py`, or a faster form of the backend in `accelerate/`."""
 
 from keras_bert.accelerate import backend, fused_attention
-from keras_bert.accelerate.backend import kernels
+from keras_bert.accelerate.backend import kernels, numbered_attention
 from keras_bert.layers import formulas
 
 
@@ -22,3 +22,19 @@ def attention_for(training: bool):
     """Returns the function `attention`. Inference on other backends than TensorFlow uses the fused one."""
     use_fused = not training and not backend.on_tensorflow()
     return fused_attention.attention if use_fused else formulas_for(training).attention
+
+
+def reads_numbers(block, length, training: bool) -> bool:
+    """Returns whether the attention of a block gets `SequenceNumbers` instead of a bias; never on TensorFlow.
+
+    Args:
+        block: a layer of an encoder.
+        length: S, the number of tokens in a row; it chooses only if it is an int.
+        training: whether a backward pass follows.
+    """
+    attention = getattr(block, "attention", None)
+    if not numbered_attention or not getattr(attention, "takes_numbers", False) or not isinstance(length, int):
+        return False
+    if attention.learns_bias or (training and attention.dropout.rate):
+        return False
+    return numbered_attention.is_chosen(length, attention.head_size, attention.compute_dtype, training)

@@ -4,6 +4,8 @@
 same code serves padded batches and packed rows.
 """
 
+from typing import Any, NamedTuple
+
 from keras import ops
 
 from keras_bert.accelerate.backend import tensorflow_functions
@@ -12,6 +14,18 @@ from keras_bert.layers.blocks import in_blocks
 # A score with this added gets a probability of exactly 0. Minus infinity would give NaN if all scores of a row had it,
 # and numbers below -65504 are infinite in float16.
 MASKED = -30000.0
+
+
+class SequenceNumbers(NamedTuple):
+    """Who may attend to whom, instead of the bias that `attention_bias` returns: without a number for every pair.
+
+    Attributes:
+        queries: int `[B, F]`, the numbers of the tokens that attend; None: all do.
+        keys: int `[B, S]`, the numbers of all tokens.
+    """
+
+    queries: Any
+    keys: Any
 
 
 def attention_bias(input_mask, query_mask=None):
@@ -195,15 +209,24 @@ def _is_packed(input_mask):
 
 def _positions_in_packed_rows(input_mask, columns):
     is_token = ops.not_equal(input_mask, 0)
-    # Keras has no running maximum for unknown lengths, so all pairs of columns are compared. Each attention head has as
-    # many scores.
-    earlier = ops.less(ops.expand_dims(columns, 0), ops.expand_dims(columns, 1))
-    last_token = _largest_column(ops.logical_and(earlier, ops.expand_dims(is_token, 1)), columns)
+    last_token = _latest(is_token, columns, ops.less)
     last_number = ops.take_along_axis(input_mask, ops.maximum(last_token, 0), axis=1)
     starts_sequence = is_token & (last_token >= 0) & ops.not_equal(last_number, input_mask)
-    not_later = ops.less_equal(ops.expand_dims(columns, 0), ops.expand_dims(columns, 1))
-    start = _largest_column(ops.logical_and(not_later, ops.expand_dims(starts_sequence, 1)), columns)
-    return columns - ops.maximum(start, 0)
+    return columns - ops.maximum(_latest(starts_sequence, columns, ops.less_equal), 0)
+
+
+def _latest(is_marked, columns, comes_first):
+    """Returns the last marked column that `comes_first`, -1 if there is none: bool `[B, S]` -> int32 `[B, S]`.
+
+    Args:
+        comes_first: `ops.less` or `ops.less_equal`: whether a column itself counts.
+    """
+    if tensorflow_functions:
+        # It has no running maximum for unknown lengths. Each attention head has as many scores as there are pairs.
+        earlier = comes_first(ops.expand_dims(columns, 0), ops.expand_dims(columns, 1))
+        return _largest_column(ops.logical_and(earlier, ops.expand_dims(is_marked, 1)), columns)
+    latest = ops.associative_scan(ops.maximum, ops.where(is_marked, columns, -1), axis=1)
+    return latest if comes_first is ops.less_equal else ops.pad(latest[:, :-1], [[0, 0], [1, 0]], constant_values=-1)
 
 
 def _largest_column(is_candidate, columns):

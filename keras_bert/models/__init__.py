@@ -19,6 +19,7 @@ chosen_loss.py         the choice among the losses of a model that has several
 metrics.py             metrics that are ratios of sums
 class_names.py         registers model classes with Keras, under today's and earlier names
 distributed_model.py   the training step for several devices and for gradient accumulation
+jax_model.py           the training step on Keras' JAX backend
 stream_memory.py       the memory that a batch leaves to the next one
 distiller.py           trains a small model on what a large one computes
 observed_encoder.py    gives the vectors and attention scores of all layers of a task model's encoder

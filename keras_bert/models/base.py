@@ -203,6 +203,7 @@ class BertModel(keras.Model):
         dtype: str | None = None,
         weights: str | None = None,
         compute: str | None = None,
+        calibration: Sequence[str | Sequence[str]] | None = None,
         core_operations: bool = False,
         max_seq_length: int | None = None,
         text_pairs: bool = False,
@@ -226,6 +227,7 @@ class BertModel(keras.Model):
             path: the folder of the versions `1`, `2`, ... of a SavedModel; for the other formats a new or empty folder.
             format: `saved_model`, `litert` or `onnx`.
             dtype, weights, compute: None, or `bfloat16`, `int8` and `int8` for smaller and faster exports.
+            calibration: for ONNX with `int8`: 32 or more texts that show the ranges of values; for OpenVINO.
             core_operations: whether the graph needs no tensorflow-text.
             max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model.
             text_pairs: whether a classifier or an encoder takes two texts.

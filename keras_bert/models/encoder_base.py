@@ -10,8 +10,9 @@ from keras import ops
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.accelerate.block_runner import run_blocks
 from keras_bert.config import BertConfig
+from keras_bert.layers.choosing import reads_numbers
 from keras_bert.layers.gathering import flat_indices_of, vectors_at, vectors_at_flat
-from keras_bert.layers.numbered_mask import attention_bias, position_ids
+from keras_bert.layers.numbered_mask import SequenceNumbers, attention_bias, position_ids
 from keras_bert.layers.text_pooling import pool_tokens
 from keras_bert.models.base import BertModel
 from keras_bert.models.encoders import encoder_class
@@ -191,9 +192,9 @@ class Encoder(BertModel):
             query_columns: int `[B, F]`, the columns of the tokens that attend; by default all do.
             training: whether to apply dropout.
         """
-        if query_columns is None:
-            return (attention_bias(tokens.sequences),)
-        query_mask = ops.take_along_axis(tokens.sequences, query_columns, axis=1)
+        query_mask = None if query_columns is None else ops.take_along_axis(tokens.sequences, query_columns, axis=1)
+        if not self.output_attentions and reads_numbers(self.blocks[0], tokens.sequences.shape[1], training):
+            return (SequenceNumbers(query_mask, tokens.sequences),)
         return (attention_bias(tokens.sequences, query_mask=query_mask),)
 
     def takes_query_columns(self, tokens: Any) -> bool:

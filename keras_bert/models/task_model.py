@@ -116,10 +116,3 @@ def example_weights(x, sample_weight):
         values = keras.ops.reshape(keras.ops.cast(values, "float32"), (-1,))
         weights = values if weights is None else weights * values
     return weights
-
-
-def check_doc_stride(doc_stride: int | None) -> int | None:
-    """Returns `doc_stride`. Raises `InputError` unless it is a whole number from 1, or None."""
-    if doc_stride is not None and (not isinstance(doc_stride, int) or isinstance(doc_stride, bool) or doc_stride < 1):
-        raise InputError(f"doc_stride must be a whole number from 1, or None. Received: {doc_stride!r}")
-    return doc_stride

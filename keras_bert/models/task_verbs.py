@@ -25,9 +25,7 @@ from keras_bert.tokenization.user_inputs import holds_texts
 if on_tensorflow():
     from keras_bert.models.distributed_model import DistributedModel as _Trained
 else:
-
-    class _Trained(keras.Model):  # type: ignore[no-redef]
-        """Trains with Keras' own step. `TaskVerbs` cannot list `keras.Model` itself before `BertModel` as a base."""
+    from keras_bert.models.jax_model import JaxModel as _Trained
 
 
 # `fit` of Keras gives this to `evaluate`.
@@ -113,8 +111,6 @@ class TaskVerbs(_Trained, BertModel):
     def _set_gradient_accumulation(self, steps: int, has_metrics: bool) -> None:
         if not isinstance(steps, int) or steps < 1:
             raise InputError(f"gradient_accumulation_steps must be a whole number from 1. Received: {steps!r}")
-        if steps > 1 and not on_tensorflow():
-            raise InputError("gradient_accumulation_steps works on the TensorFlow backend of Keras only.")
         if steps > 1 and has_metrics:
             raise InputError(
                 "Keras' metrics need all predictions of a batch at once, so they do not work with "

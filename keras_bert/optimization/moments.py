@@ -141,12 +141,13 @@ class MomentOptimizer(keras.optimizers.Optimizer):
 
     def _overwrite_model_variables_with_average_value(self, trainable_variables):
         pairs = list(zip(trainable_variables, self._model_variables_moving_average, strict=True))
-        if all(average is None or average.dtype == variable.dtype for variable, average in pairs):
+        if updates and all(average is None or average.dtype == variable.dtype for variable, average in pairs):
             super()._overwrite_model_variables_with_average_value(trainable_variables)
             return
         for variable, average in pairs:
             if average is not None:
-                variable.assign(ops.cast(average, variable.dtype))
+                # A copy, because steps on JAX delete their inputs: the weight and its average would be one array.
+                variable.assign(ops.copy(ops.cast(average, variable.dtype)))
 
     def get_config(self) -> dict[str, Any]:
         return {

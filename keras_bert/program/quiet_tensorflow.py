@@ -83,7 +83,7 @@ class _QuietLoader(importlib.abc.Loader):
             with _hidden_log_lines(os.environ.get(_LEVEL, "3")):
                 self._loader.exec_module(module)
             return
-        with _hidden_log_lines("3"), _hidden_packages(*_NOT_NEEDED):
+        with _hidden_log_lines("3"), hidden_packages(*_NOT_NEEDED):
             self._loader.exec_module(module)
             # The search for devices prints the last messages.
             module.config.list_physical_devices()
@@ -93,7 +93,7 @@ class _QuietLoader(importlib.abc.Loader):
 
 
 @contextlib.contextmanager
-def _hidden_packages(*names: str) -> Iterator[None]:
+def hidden_packages(*names: str) -> Iterator[None]:
     """Lets imports in the block fail as if these packages were not installed, unless they are already imported."""
     hidden = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))

@@ -6,17 +6,18 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.accelerate.backend import keep_tensorflow_off_gpus, on_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import detect_compression, iterate_records
 from keras_bert.records import features
 from keras_bert.records.checks import check_is_whole, check_length
-from keras_bert.records.dynamic_masking import DynamicMasking
+from keras_bert.records.dynamic_masking import DynamicMasking, FallingRate
 from keras_bert.records.form import RecordForm, read_form
 from keras_bert.records.manifests import check_vocabulary
 from keras_bert.records.mixed_rows import MixedRows
@@ -27,6 +28,10 @@ from keras_bert.tokenization.tokenizer import TokenTable
 
 # Records that Python hands to TensorFlow in one call. A call for a single record takes 20 times as long as reading it.
 _RECORDS_AT_ONCE = 256
+# On JAX, rows of this many columns or a multiple, since each shape takes seconds to compile.
+_COLUMNS_ON_JAX = 32
+
+keep_tensorflow_off_gpus()
 
 
 def pretraining_dataset(
@@ -42,6 +47,7 @@ def pretraining_dataset(
     vocabulary: TokenTable | None = None,
     masking: Mapping[str, object] | None = None,
     default_masking: Mapping[str, object] | None = None,
+    falling_rate: FallingRate | None = None,
     start_step: int = 0,
     shard_index: int = 0,
     num_shards: int = 1,
@@ -72,6 +78,7 @@ def pretraining_dataset(
         masking: options for records without masks, name -> value: `masked_lm_prob`, `do_whole_word_mask`,
             `max_ngram_size` and the other fields of `MaskingOptions`, and `replacement_tokens`.
         default_masking: defaults of these options, without effect for records with masks.
+        falling_rate: for records without masks: how their `masked_lm_prob` falls; by default it stays.
         start_step: the number of batches to skip. With `shuffle` they are neither parsed nor masked, and at most one
             window of records is read for them.
         shard_index, num_shards: the rows of every batch from `shard_index * batch_size // num_shards` up to those of
@@ -107,7 +114,7 @@ def pretraining_dataset(
     _check_files(first_records, form, ranges, config)
 
     defaults = {**(default_masking or {}), "max_predictions_per_seq": max_predictions_per_seq}
-    masks = _dynamic_masking(form, next(iter(first_records)), defaults, vocabulary, masking, seed)
+    masks = _dynamic_masking(form, next(iter(first_records)), defaults, vocabulary, masking, seed, falling_rate)
     rows = _rows_of_shard(batch_size, shard_index, num_shards)
     # The masks of a row depend on those of the whole batch.
     read_rows = (0, batch_size) if masks else rows
@@ -209,12 +216,26 @@ def rows_dataset(
         shape = [None, *(values.shape[1:] if rows.has_fixed_shapes else [None] * (values.ndim - 1))]
         signature[name] = tf.TensorSpec([*shape[:-1], None] if name in per_token else shape, values.dtype)
     # AutoGraph has nothing to convert here, and would search for two seconds.
-    from_step = tf.autograph.experimental.do_not_convert(
-        functools.partial(batches.from_step, start_step, None if repeat else 1)
-    )
+    from_step = functools.partial(batches.from_step, start_step, None if repeat else 1)
+    if not on_tensorflow():
+        from_step = functools.partial(_in_few_widths, from_step, rows)
+    from_step = tf.autograph.experimental.do_not_convert(from_step)
     cardinality = tf.data.INFINITE_CARDINALITY if repeat else max(0, len(batches) - start_step)
     dataset = tf.data.Dataset.from_generator(from_step, output_signature=signature)
     return _prefetched(dataset.apply(tf.data.experimental.assert_cardinality(cardinality)))
+
+
+def _in_few_widths(from_step: Callable, rows: TokenRows | MixedRows) -> Iterator[dict[str, np.ndarray]]:
+    """Pads the rows of batches to a multiple of `_COLUMNS_ON_JAX`, at most to the longest row of all."""
+    longest = max(int(part.lengths.max()) for part in getattr(rows, "parts", [rows]))
+    padding = {features.INPUT_MASK: 0, **dict.fromkeys(rows.tokens, 0), **getattr(rows, "padding", {})}
+    for batch in from_step():
+        width = batch[features.INPUT_MASK].shape[-1]
+        missing = max(0, min(-(-width // _COLUMNS_ON_JAX) * _COLUMNS_ON_JAX, longest) - width)
+        for name, number in padding.items():
+            places = [(0, 0)] * (batch[name].ndim - 1) + [(0, missing)]
+            batch[name] = np.pad(batch[name], places, constant_values=number)
+        yield batch
 
 
 def _prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -272,12 +293,13 @@ def _find_damage(patterns: str | Sequence[str], config: BertConfig | None) -> No
             check_values(record, ranges, f"{path}: record {number}")
 
 
-def _dynamic_masking(form, path, defaults, vocabulary, masking, seed) -> DynamicMasking | None:
+def _dynamic_masking(form, path, defaults, vocabulary, masking, seed, falling_rate) -> DynamicMasking | None:
     """Returns the masking for records without masks, or None for records with masks."""
     if form.max_predictions_per_seq:
-        if masking:
+        given = [*sorted(masking or ()), *(["masked_lm_prob_end"] if falling_rate else [])]
+        if given:
             raise InputError(
-                f"{path}: its records have masks, so {', '.join(sorted(masking))} would have no effect. Leave it out, "
+                f"{path}: its records have masks, so {', '.join(given)} would have no effect. Leave it out, "
                 "or write records without masks (create_pretraining_data --dynamic_masking)."
             )
         return None
@@ -286,7 +308,7 @@ def _dynamic_masking(form, path, defaults, vocabulary, masking, seed) -> Dynamic
             f"{path}: its records have no masks. To mask them while they are read, give the vocabulary that they were "
             "made with (--vocab_file)."
         )
-    return DynamicMasking(form, vocabulary, {**defaults, **(masking or {})}, seed)
+    return DynamicMasking(form, vocabulary, {**defaults, **(masking or {})}, seed, falling_rate)
 
 
 def _shuffled_batches(

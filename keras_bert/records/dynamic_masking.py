@@ -25,6 +25,27 @@ _MASKED = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class FallingRate:
+    """A share of masked tokens that falls linearly over a run, from `masked_lm_prob` to `end`.
+
+    Args:
+        end: the share at the end of the run, above 0.
+        num_steps: the number of updates of the run. Later updates have the share `end`.
+        first_step: the number of updates before the first batch of the dataset.
+
+    Reference: Yang et al., 2023, arXiv 2208.10806, section 4.1 (masking ratio decay).
+    """
+
+    end: float
+    num_steps: int
+    first_step: int = 0
+
+    def at(self, start: float, number: int) -> float:
+        """Returns the share of batch `number` of the dataset, if the run starts with the share `start`."""
+        return self.end + (start - self.end) * max(0.0, 1.0 - (self.first_step + number) / self.num_steps)
+
+
 class DynamicMasking:
     """Masks batches with the code of `create_pretraining_data`, so masks have the same distribution.
 
@@ -41,12 +62,20 @@ class DynamicMasking:
             `MaskingVocabulary.of`). The default of `max_predictions_per_seq` is large enough for all sequences
             of a row.
         seed: any integer.
+        falling_rate: how `masked_lm_prob` falls; None: it stays.
 
     Raises:
-        InputError: an option is unknown or out of range.
+        InputError: an option is unknown or out of range, or the rate would rise.
     """
 
-    def __init__(self, form: RecordForm, vocabulary: TokenTable, options: Mapping[str, object], seed: int):
+    def __init__(
+        self,
+        form: RecordForm,
+        vocabulary: TokenTable,
+        options: Mapping[str, object],
+        seed: int,
+        falling_rate: FallingRate | None = None,
+    ):
         options = dict(options)
         replacement_tokens = options.pop("replacement_tokens", "text")
         self.options = _masking_options(options, form)
@@ -54,6 +83,13 @@ class DynamicMasking:
         self._is_special = np.zeros(len(vocabulary), bool)
         self._is_special[[vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]] = True
         self._seed = seed % 2**64
+        self._falling_rate = falling_rate
+        highest = self.options.masked_lm_prob
+        if falling_rate and not 0.0 < falling_rate.end <= highest:
+            raise InputError(
+                f"masked_lm_prob_end must be above 0 and at most masked_lm_prob, {highest}, from which the rate falls. "
+                f"Received: {falling_rate.end}"
+            )
 
     def apply(self, batches: tf.data.Dataset, start_step: int = 0) -> tf.data.Dataset:
         """Masks a dataset of parsed records.
@@ -86,7 +122,11 @@ class DynamicMasking:
             )
         is_text = (input_mask > 0) & ~self._is_special[input_ids]
         rng = np.random.Generator(np.random.PCG64([self._seed, int(number)]))
-        masked = mask_batch(input_ids, is_text, input_mask, self.options, self._vocabulary, rng)
+        options = self.options
+        if self._falling_rate:
+            share = self._falling_rate.at(options.masked_lm_prob, int(number))
+            options = dataclasses.replace(options, masked_lm_prob=share)
+        masked = mask_batch(input_ids, is_text, input_mask, options, self._vocabulary, rng)
         return [masked[name] for name in _MASKED]
 
 

@@ -8,8 +8,8 @@ request_joining.py   joins requests of several clients into one batch
 """
 
 
-def load(path, num_threads: int | None = None):
+def load(path, runtime: str = "auto", precision: str = "float32", num_threads: int | None = None, callers: int = 1):
     """Returns the model of an export, with `predict(texts)`; see `keras_bert.serving.portable.loading.load`."""
     from keras_bert.serving.portable import loading
 
-    return loading.load(path, num_threads)
+    return loading.load(path, runtime, precision, num_threads, callers)

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -21,6 +22,7 @@ from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.examples import of_examples
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.tokenize import tokenize_signature
+from keras_bert.serving.portable.calibration_texts import check_calibration
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, check_format, write_description, write_portable
 from keras_bert.serving.portable.portable_models import (
     answer_settings,
@@ -46,6 +48,7 @@ def export_for_serving(
     dtype: str | None = None,
     weights: str | None = None,
     compute: str | None = None,
+    calibration: Sequence[str | Sequence[str]] | None = None,
     core_operations: bool = False,
     max_seq_length: int | None = None,
     text_pairs: bool = False,
@@ -83,6 +86,9 @@ def export_for_serving(
         compute: `int8` stores matrices with 8 bits too, and multiplies 8-bit integers in the dense layers of the
             encoder. It needs TensorFlow Serving 2.20 or newer on x86, and is fast if the processor has VNNI or AMX; see
             `eight_bit_products`.
+        calibration: for ONNX with `int8`: 32 or more texts, or pairs of texts, like those that the model will get. The
+            ranges in which products round their inputs are found with them. So the file is fast in OpenVINO too, and
+            an answer does not depend on the other texts of its batch.
         core_operations: whether the graph uses core TensorFlow operations only. Then neither the export nor the server
             needs tensorflow-text. The answers are the same; texts are tokenised more slowly. Not for SentencePiece.
         max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model. Give the
@@ -110,14 +116,15 @@ def export_for_serving(
     if unknown:
         names = ", ".join(field.name for field in dataclasses.fields(SignatureOptions))
         raise InputError(f"Exports have no option {', '.join(unknown)}. Use one of: {names}")
-    require_tensorflow("Exporting for serving")
+    require_tensorflow("Exporting for serving", " and load the model folder there")
     given: dict[str, Any] = {"max_seq_length": max_seq_length, "text_pairs": text_pairs, "top_k": top_k}
     given |= {"pooling": pooling, "normalize": normalize, "prompt": prompt, "explain": explain}
     given |= {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
     options = SignatureOptions(**given, num_answers=num_answers, zero_shot=zero_shot)
     with long_work(f"exporting to {os.fspath(path)}"):
+        check_calibration(format, weights, calibration)
         if format != SAVED_MODEL:
-            return _export_portable(model, path, format, dtype, weights, compute, core_operations, options)
+            return _export_portable(model, path, format, dtype, weights, compute, calibration, core_operations, options)
         return _export_saved_model(model, path, dtype, weights, compute, core_operations, options)
 
 
@@ -161,7 +168,7 @@ def all_signatures(model, tokenizer: GraphForm, options: SignatureOptions) -> di
 
 
 def _export_portable(
-    model, path, format: str, dtype, weights, compute, core_operations, options: SignatureOptions
+    model, path, format: str, dtype, weights, compute, calibration, core_operations, options: SignatureOptions
 ) -> str:
     check_format(format, weights)
     if core_operations:
@@ -178,7 +185,8 @@ def _export_portable(
             f"Exports for {format} have no option {', '.join(unknown)}. Use one of: {', '.join(known)}; predict of the "
             "loaded export takes pairs, top_k and prompts as the model does."
         )
-    return write_portable(model, path, format, weights, **{name: getattr(options, name) for name in known})
+    given = {name: getattr(options, name) for name in known}
+    return write_portable(model, path, format, weights, calibration=calibration, **given)
 
 
 @contextlib.contextmanager

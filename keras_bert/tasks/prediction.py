@@ -98,10 +98,11 @@ def run_batches(
 ) -> Iterator[tuple[np.ndarray, Any]]:
     """Yields the numbers of the examples of each batch, int (B,), and the result of `forward` for their features.
 
-    The rows of a batch have similar length. The longest rows come first.
+    The rows of a batch have similar length. The longest rows come first. A loaded export may take more examples at
+    once than `batch_size`: it computes few of them at a time.
     """
     calls = calls or Calls(None, None, "predict")
-    batches = RowBatches(rows, batch_size)
+    batches = RowBatches(rows, max(batch_size, getattr(forward, "examples_at_once", 1)))
     calls.begin()
     for number, examples in enumerate(batches.order()):
         calls.batch_begin(number)
@@ -136,7 +137,12 @@ def forward_function(model, num_axes: int = 2, key: Hashable = "outputs", choose
     names = model.feature_names
     choose = choose or (lambda outputs, features: outputs)
     if hasattr(model, "engine"):
-        return lambda batch: choose(model.engine.run({name: batch[name] for name in names}), batch)
+
+        def run(batch):
+            return choose(model.engine.run({name: batch[name] for name in names}), batch)
+
+        run.examples_at_once = model.engine.examples_at_once
+        return run
     # Only now, because it takes seconds.
     from keras_bert.accelerate.backend import on_tensorflow
 

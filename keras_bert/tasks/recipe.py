@@ -47,8 +47,9 @@ def compile_for_texts(model, num_batches: int, epochs: int, initial_epoch: int =
     """
     if not model.compiled or model.is_compiled_for_one_fit:
         with model.distribute_strategy.scope() if on_tensorflow() else contextlib.nullcontext():
-            model.compile(optimizer=recipe_optimizer(num_batches, epochs, initial_epoch, callbacks), jit_compile=False)
-    model.jit_compile = False
+            model.compile(optimizer=recipe_optimizer(num_batches, epochs, initial_epoch, callbacks))
+    if on_tensorflow():  # elsewhere, without compiling, each operation would run by itself
+        model.jit_compile = False
 
 
 def compile_for_features(model, arguments: Mapping[str, Any]) -> None:

@@ -1,8 +1,10 @@
 """Settings of exports that several tasks have, and checks of their values, which may come from a stranger's file."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+from keras_bert.program.errors import InputError
 from keras_bert.registry import Setting
 
 _LARGEST = 2**31 - 1
@@ -29,9 +31,21 @@ def are_shares(value: Any) -> bool:
     return isinstance(value, list) and all(is_number(one) and 0 <= one <= 1 for one in value)
 
 
+def is_hash(value: Any) -> bool:
+    """Returns whether a value is a SHA-256 in hexadecimal digits."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
 def is_none_or(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """Returns a check that also allows None."""
     return lambda value: value is None or check(value)
+
+
+def check_doc_stride(doc_stride: int | None) -> int | None:
+    """Returns `doc_stride`. Raises `InputError` unless it is a whole number from 1, or None."""
+    if doc_stride is not None and (not isinstance(doc_stride, int) or isinstance(doc_stride, bool) or doc_stride < 1):
+        raise InputError(f"doc_stride must be a whole number from 1, or None. Received: {doc_stride!r}")
+    return doc_stride
 
 
 def labels(fewest: int, default: list | None = None) -> Setting:

@@ -15,9 +15,10 @@ question_answering.py       the additional files of question answering runs
 distillation.py             the teacher of a run and what its student learns from it
 extension.py                goes on with a finished pre-training run
 run_options.py              the options of all runs
+initialization.py           initial weights of a new model, as Megatron-LM has them
 starting_point.py           starts a run from random weights or from a model folder
 optimizer_choice.py         selects optimiser, learning rates and weight averaging
-strategies.py               tf.distribute strategies by name, and communication between workers
+strategies.py               the devices of a run by name, and communication between workers
 seeds.py                    the range of valid random seeds
 run_folder.py               the folder of a run: settings, checkpoints, results
 run_card.py                 the command, data sizes and scores in the model card
@@ -31,6 +32,7 @@ callbacks.py                progress line and log
 trackers.py                 sends the log to TensorBoard, Weights & Biases, MLflow or Trackio
 learning_curves.py          draws losses and scores of runs
 input_probe.py              measures how long a step waits for its input
+host_batches.py             the same on JAX, where a thread reads batches ahead
 gradient_norm.py            the gradient norm before clipping
 throughput.py               counts the model's operations and measures the peak of the device
 non_finite.py               stops at a loss that is not a number, and saves the batch

@@ -7,16 +7,16 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from keras_bert.accelerate.backend import numpy_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import member, read_json_object
 from keras_bert.training.evaluations import Evaluations
+from keras_bert.training.finished_runs import BEST_FILE
 from keras_bert.training.optimizer_choice import take_averages
 from keras_bert.training.run_folder import RunFolder, read_arrays, write_arrays
 from keras_bert.training.strategies import is_chief
 
 _WEIGHTS_FILE = "best_weights.npz"
-_BEST_FILE = "best.json"
 
 
 class BestModel(Evaluations):
@@ -60,7 +60,7 @@ class BestModel(Evaluations):
         self._less_is_better = less_is_better
         self._patience = patience
         self._after_step = after_step
-        self._best_path = folder.file(_BEST_FILE)
+        self._best_path = folder.file(BEST_FILE)
         self._weights_path = folder.file(_WEIGHTS_FILE)
 
     @property
@@ -149,13 +149,5 @@ def remove_best_weights(folder: RunFolder) -> None:
         os.remove(path)
 
 
-def best_step(folder: RunFolder) -> int | None:
-    """Returns the step of the best weights of a finished run, or None if it did not evaluate while training."""
-    path = folder.file(_BEST_FILE)
-    if not os.path.isfile(path):
-        return None
-    return member(read_json_object(path), "step", int, path)
-
-
 def _weights_of(model) -> dict:
-    return {str(number): weight.value.numpy() for number, weight in enumerate(model.weights)}
+    return {str(number): numpy_of(weight) for number, weight in enumerate(model.weights)}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import keras
 
+from keras_bert.accelerate.backend import numpy_of
 from keras_bert.program.errors import InputError
 from keras_bert.training.callbacks import StepCallback
 from keras_bert.training.input_probe import InputProbe
@@ -59,7 +60,7 @@ class ContinueMetrics(keras.callbacks.Callback):
 
     def __init__(self, model):
         super().__init__()
-        self._values = [variable.value.numpy() for variable in model.metrics_variables]
+        self._values = [numpy_of(variable) for variable in model.metrics_variables]
 
     def on_epoch_begin(self, epoch, logs=None):
         for variable, value in zip(self.model.metrics_variables, self._values, strict=True):

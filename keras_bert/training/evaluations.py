@@ -65,6 +65,7 @@ class Evaluations(StepCallback):
         """Evaluates the model, unless that has been done at this step."""
         if self.evaluations and self.evaluations[-1]["step"] == self.step:
             return
+        self._put_values_back()
         with self._with_weights():
             self._evaluate_and_record()
 

@@ -10,7 +10,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.models.distiller import needs_layers
 from keras_bert.models.trainable_parts import enable_lora, freeze, what_is_trained
 from keras_bert.program.atomic_output import atomic_file
@@ -63,7 +62,6 @@ def fine_tune(
     Raises:
         InputError: examples, folder and model do not fit together, or another process trains in the folder.
     """
-    require_tensorflow("A training run")
     options = options or FineTuningOptions()
     if options.keep_best and dev is None:
         raise InputError("keep_best needs dev examples to evaluate on. Give some, or leave keep_best out.")

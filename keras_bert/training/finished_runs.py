@@ -4,41 +4,58 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from keras_bert.models.task_model import check_doc_stride
+from keras_bert import registry
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import member, read_json_object
 from keras_bert.records.token_rows import row_length
 from keras_bert.tasks.base import Answered, TextTask
 from keras_bert.tasks.calibration import Calibration, calibrate_on_outputs, write_reliability
 from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.settings import check_doc_stride
 from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.training.best_model import best_step
 from keras_bert.training.run_folder import RunFolder
-from keras_bert.training.starting_point import StartingPoint, trained_model
+
+# What `BestModel` writes about the best weights of a run.
+BEST_FILE = "best.json"
 
 
 def load_trained_model(
     output_dir: str | os.PathLike,
-    model_class: type,
+    kind: str,
     *,
     init_checkpoint: str | os.PathLike | None = None,
     vocabulary: TokenTable | None = None,
     do_lower_case: bool | None = None,
     doc_stride: int | None = None,
     thresholds: Any = None,
+    **runtime: Any,
 ):
     """Returns the model of a finished run.
 
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
-        model_class: the task model that the run has trained.
-        init_checkpoint: a checkpoint of such a model in any format, for when `output_dir` has no model.
+        kind: the kind of model that the run has trained, a key of `registry.TASKS`.
+        init_checkpoint: a checkpoint of such a model in any format, for when `output_dir` has no model; or an exported
+            folder, which is taken in any case. An export is run without TensorFlow and Keras.
         vocabulary, do_lower_case: for this checkpoint, see `StartingPoint`.
         doc_stride, thresholds: for models that have them: replace those of the model. None keeps them.
+        **runtime: how an export computes, the options of `keras_bert.serving.load`.
 
     Raises:
         InputError: there is no such model, `doc_stride` is below 1, or thresholds do not fit the model.
     """
-    start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
-    model = trained_model(model_class, RunFolder(output_dir), start)
+    exports, folder = registry.convenience("open exports"), RunFolder(output_dir)
+    if init_checkpoint is not None and exports.is_export(init_checkpoint):
+        if vocabulary is not None or do_lower_case is not None:
+            raise InputError(
+                f"The export {os.fspath(init_checkpoint)} has its own vocabulary and casing. Give neither."
+            )
+        model = exports.load_kind([kind], init_checkpoint, **runtime)
+    else:
+        from keras_bert.training.starting_point import StartingPoint, trained_model
+
+        start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
+        model = trained_model(registry.imported(registry.task(kind).model), folder, start)
     if doc_stride is not None:
         model.doc_stride = check_doc_stride(doc_stride)
     if thresholds is not None:
@@ -82,7 +99,7 @@ def ask_model(
 
 def evaluate_run(
     output_dir: str | os.PathLike,
-    model_class: type,
+    kind: str,
     dev: Any | Mapping[str, Any],
     *,
     max_seq_length: int | None = None,
@@ -96,7 +113,7 @@ def evaluate_run(
     If the answers have probabilities, the report says how often they are right: see `write_reliability`.
 
     Args:
-        output_dir, model_class, **model: the arguments of `load_trained_model`.
+        output_dir, kind, **model: the arguments of `load_trained_model`.
         dev: examples with labels that the model knows, or several sets of them by name: `eval`, whose results come
             first, and for example `eval_mismatched`.
         max_seq_length, batch_size: see `ask_model`.
@@ -111,7 +128,7 @@ def evaluate_run(
     Raises:
         InputError: there is no such model, it does not know a label, or the examples determine no temperature.
     """
-    loaded = load_trained_model(output_dir, model_class, **model)
+    loaded = load_trained_model(output_dir, kind, **model)
     task, folder = text_task(loaded), RunFolder(output_dir)
     sets = dict(dev) if isinstance(dev, Mapping) else {"eval": dev}
     first, *others = sorted(sets, key=lambda name: name != "eval")
@@ -160,7 +177,7 @@ def calibrate_answered(answered: Answered, folder: RunFolder) -> Calibration:
 
 def predict_run(
     output_dir: str | os.PathLike,
-    model_class: type,
+    kind: str,
     test: Any,
     *,
     max_seq_length: int | None = None,
@@ -175,7 +192,7 @@ def predict_run(
     If the examples have labels that the task can score, it writes the scores to `NAME_results.txt`.
 
     Args:
-        output_dir, model_class, **model: the arguments of `load_trained_model`.
+        output_dir, kind, **model: the arguments of `load_trained_model`.
         test: examples; labels are not needed.
         max_seq_length, batch_size: see `ask_model`.
         name: prefix of the file names.
@@ -188,7 +205,7 @@ def predict_run(
     Raises:
         InputError: there is no such model.
     """
-    loaded = load_trained_model(output_dir, model_class, **model)
+    loaded = load_trained_model(output_dir, kind, **model)
     task, folder = make_task(loaded), RunFolder(output_dir)
     answered = ask_model(loaded, test, max_seq_length, batch_size, False, make_task, **(answer_options or {}))
     task.write_predictions(folder.path, answered, name)
@@ -197,6 +214,14 @@ def predict_run(
         results = {f"{name}_{score}": value for score, value in scores.items()}
         print(folder.write_results(results, f"{name}_results.txt"), end="")
     return answered
+
+
+def best_step(folder: RunFolder) -> int | None:
+    """Returns the step of the best weights of a finished run, or None if it did not evaluate while training."""
+    path = folder.file(BEST_FILE)
+    if not os.path.isfile(path):
+        return None
+    return member(read_json_object(path), "step", int, path)
 
 
 def write_eval_results(folder: RunFolder, scores: Mapping[str, float], **further: Any) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 import keras
 
-from keras_bert.accelerate import updates
+from keras_bert.accelerate.backend import numpy_of, on_tensorflow, updates
+
+_NAME = "gradient_norm"
 
 
 class GradientNorm:
@@ -12,10 +14,13 @@ class GradientNorm:
     traced, in the scope of the model's strategy.
     """
 
-    def __init__(self):
-        self._norm = keras.Variable(
-            0.0, trainable=False, dtype="float32", aggregation="only_first_replica", name="gradient_norm"
-        )
+    def __init__(self, optimizer: keras.optimizers.Optimizer):
+        if on_tensorflow():
+            self._norm = keras.Variable(
+                0.0, trainable=False, dtype="float32", aggregation="only_first_replica", name=_NAME
+            )
+        else:  # other backends keep only what is assigned to the optimiser's own variables
+            self._norm = optimizer.add_variable((), dtype="float32", name=_NAME)
 
     @classmethod
     def of(cls, optimizer: keras.optimizers.Optimizer) -> "GradientNorm":
@@ -23,7 +28,7 @@ class GradientNorm:
         inner = getattr(optimizer, "inner_optimizer", optimizer)  # inside a LossScaleOptimizer
         norm = getattr(inner._clip_gradients, "gradient_norm", None)
         if norm is None:
-            norm = cls()
+            norm = cls(inner)
             inner._clip_gradients = norm._measured(inner._clip_gradients)
         return norm
 
@@ -31,11 +36,23 @@ class GradientNorm:
         """Returns a function that stores the norm and then clips."""
 
         def measure_and_clip(gradients):
-            self._norm.assign(keras.ops.cast(updates.global_norm(gradients), "float32"))
+            self._norm.assign(keras.ops.cast(_global_norm(gradients), "float32"))
             return clip(gradients)
 
         measure_and_clip.gradient_norm = self
         return measure_and_clip
 
     def __float__(self) -> float:
-        return float(self._norm.value.numpy())
+        return float(numpy_of(self._norm))
+
+
+def is_gradient_norm(variable: keras.Variable) -> bool:
+    """Returns whether a variable of an optimiser is its gradient norm, which no later update depends on."""
+    return variable.name == _NAME
+
+
+def _global_norm(gradients):
+    if updates:
+        return updates.global_norm(gradients)
+    squares = [keras.ops.sum(keras.ops.square(keras.ops.cast(one, "float32"))) for one in gradients if one is not None]
+    return keras.ops.sqrt(sum(squares))

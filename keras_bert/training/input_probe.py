@@ -9,9 +9,6 @@ import tensorflow as tf
 
 from keras_bert.records import features
 
-# The totals over all batches, in this order.
-_SUMS = ("batches", "wait_seconds", "tokens", "attended_pairs", "predictions")
-
 
 class InputProbe:
     """Counts the batches and tokens of a dataset and the time spent waiting for them. Reports a batch that does not
@@ -26,13 +23,16 @@ class InputProbe:
         stuck_seconds: the wait in seconds after which it reports.
     """
 
+    # The totals over all batches, in this order.
+    SUMS = ("batches", "wait_seconds", "tokens", "attended_pairs", "predictions")
+
     def __init__(self, source: str, stuck_seconds: float = 300.0):
         self._source = source
         self._stuck_seconds = stuck_seconds
         self._now = _clock()
         with tf.device("/cpu:0"):
             self._num_requested = tf.Variable(0.0, trainable=False, dtype=tf.float64)
-            self._sums = tf.Variable([0.0] * len(_SUMS), trainable=False, dtype=tf.float64)
+            self._sums = tf.Variable([0.0] * len(self.SUMS), trainable=False, dtype=tf.float64)
 
     def measure(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
         """Returns the same batches and counts them. Do not prefetch after this dataset: the wait would be hidden."""
@@ -49,7 +49,7 @@ class InputProbe:
         `batches`; `wait_seconds`; `tokens` without padding; `attended_pairs`: each token times the columns of its row;
         `predictions`: masked tokens, or all of a stream.
         """
-        return dict(zip(_SUMS, self._sums.numpy().tolist(), strict=True))
+        return dict(zip(self.SUMS, self._sums.numpy().tolist(), strict=True))
 
     def pending_batch(self) -> int | None:
         """Returns the number, counted from 1, of the batch that training waits for, or None if it does not wait."""
@@ -91,14 +91,14 @@ class InputProbe:
             return tf.nest.map_structure(tf.identity, batch)
 
     def _report_waits(self) -> None:
-        last, waited, interval = 0.0, 0.0, min(1.0, self._stuck_seconds / 4)
+        last, waited, interval = None, 0.0, min(1.0, self._stuck_seconds / 4)
         while not self._is_done.wait(interval):
-            num_requested, num_received = float(self._num_requested.numpy()), self.sums()["batches"]
-            waited = waited + interval if num_requested > num_received and num_requested == last else 0.0
-            last = num_requested
+            number = self.pending_batch()
+            waited = waited + interval if number is not None and number == last else 0.0
+            last = number
             if waited >= self._stuck_seconds:
                 print(
-                    f"\nNo batch for {waited:.0f} seconds: training waits for batch {int(num_requested)} since its "
+                    f"\nNo batch for {waited:.0f} seconds: training waits for batch {number} since its "
                     f"start, from {self._source}. It goes on waiting.",
                     file=sys.stderr,
                     flush=True,

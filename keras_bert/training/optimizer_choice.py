@@ -120,7 +120,9 @@ def averaged_weights(model) -> Iterator[None]:
     if not optimizer.use_ema:
         yield
         return
-    trained = [variable.value.numpy() for variable in model.trainable_variables]
+    from keras_bert.accelerate.backend import numpy_of
+
+    trained = [numpy_of(variable) for variable in model.trainable_variables]
     take_averages(model)
     try:
         yield

@@ -10,17 +10,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.models.task_model import TaskModel
 from keras_bert.optimization import GrowingBatchSchedule, PhasedSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
+from keras_bert.records.dynamic_masking import FallingRate
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.training.best_model import BestModel, best_step, finished_model, save_trained
+from keras_bert.training.best_model import BestModel, finished_model, save_trained
 from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.extension import ends_of_run, extended_schedule, former_end_of, open_run_folder
+from keras_bert.training.finished_runs import best_step
+from keras_bert.training.initialization import MEGATRON, check_initialization, scale_output_projections
 from keras_bert.training.objectives import DEFAULT_OBJECTIVE, pretrainer_class
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
@@ -71,7 +73,6 @@ def train_pretrainer(
     Raises:
         InputError: files, folder, config and vocabulary do not fit together, or another process trains in the folder.
     """
-    require_tensorflow("Pre-training")
     options = options or PretrainingRunOptions()
     phases = options.phases(train_files)
     stages = stages_of(phases)
@@ -80,12 +81,16 @@ def train_pretrainer(
     schedule = extended_schedule(schedule, options.optimizer, phases[-1].learning_rate, ends)
     keras.utils.set_random_seed(options.seed)
     model_class = pretrainer_class(options.objective)
+    check_initialization(options.initialization, start.init_checkpoint)
     model = start.make(model_class, **options.model_arguments)
+    if options.initialization == MEGATRON:
+        scale_output_projections(model)
     if model.vocabulary is None:
         print("No vocabulary was given. The model folder will have none, so the model takes token ids but no texts.")
-    make_datasets = [_dataset_maker(phase, model, options) for phase in phases]
-    # Each dataset is made once now, so that errors of the second phase appear before the first phase.
-    datasets = [make_dataset() for make_dataset in make_datasets]
+    make_datasets = _dataset_makers(stages, phases, model, options)
+    # Each phase's dataset is made once now, so that errors of the second phase appear before the first phase.
+    first_makers = {stage.phase: make for stage, make in zip(reversed(stages), reversed(make_datasets), strict=True)}
+    datasets = [first_makers[number]() for number in range(len(phases))]
     settings = _settings(model, start, options, phases, datasets)
     folder = open_run_folder(output_dir, settings, options.keep_checkpoint_max, ends)
     # In an extension the records of the last phase go on.
@@ -181,21 +186,30 @@ def _schedule(phases: Sequence[PretrainingPhase], optimizer: OptimizerChoice):
     return PhasedSchedule(*schedules, stages_of(phases[:1])[-1].end) if len(phases) > 1 else schedules[0]
 
 
-def _dataset_maker(phase: PretrainingPhase, model: TaskModel, options: PretrainingRunOptions):
-    """Returns `pretraining_dataset` with the arguments of a phase filled in."""
-    return functools.partial(
-        pretraining_dataset,
-        phase.train_files,
-        batch_size=phase.train_batch_size,
-        max_seq_length=phase.max_seq_length,
-        max_predictions_per_seq=phase.max_predictions_per_seq,
-        seed=options.seed,
-        config=model.config,
-        vocabulary=model.vocabulary,
-        masking=options.masking,
-        default_masking=model.masking,
-        in_streams=options.mem_len > 0,
-    )
+def _dataset_makers(
+    stages: Sequence[Stage], phases: Sequence[PretrainingPhase], model: TaskModel, options: PretrainingRunOptions
+):
+    """Returns `pretraining_dataset` for each stage, with its arguments filled in."""
+    makers, end = [], options.masked_lm_prob_end
+    for stage in stages:
+        # The update of batch b of the dataset is `stage.start - stage.first_batch + b`.
+        rate = None if end is None else FallingRate(end, stages[-1].end, stage.start - stage.first_batch)
+        maker = functools.partial(
+            pretraining_dataset,
+            stage.train_files,
+            stage.batch_size,
+            max_seq_length=phases[stage.phase].max_seq_length,
+            max_predictions_per_seq=phases[stage.phase].max_predictions_per_seq,
+            seed=options.seed,
+            config=model.config,
+            vocabulary=model.vocabulary,
+            masking=options.masking,
+            default_masking=model.masking,
+            falling_rate=rate,
+            in_streams=options.mem_len > 0,
+        )
+        makers.append(maker)
+    return makers
 
 
 def _train(
@@ -214,7 +228,7 @@ def _train(
         trained: the model, or its `Distiller`.
         model: the model.
         stages: the stages of the run.
-        make_datasets: makes the batches of each phase.
+        make_datasets: makes the batches of each stage.
         make_evaluations: the result of `_evaluations_maker`.
         budget: ends the run, if there is one.
 
@@ -222,8 +236,8 @@ def _train(
         The callback that has kept the best weights, or None without `keep_best`.
     """
     evaluations = None
-    for stage in stages:
-        make_dataset, index_path = make_datasets[stage.phase], folder.file(_INDEX_FILES[stage.phase])
+    for stage, make_dataset in zip(stages, make_datasets, strict=True):
+        index_path = folder.file(_INDEX_FILES[stage.phase])
         evaluations = make_evaluations(stage.end)
         if budget:
             budget.start_at(folder.restore_checkpoint(trained), evaluations)
@@ -253,7 +267,7 @@ def _train(
 def _dataset_at(make_dataset: Callable, index_path: str, stage: Stage, step: int) -> tf.data.Dataset:
     """Returns the batches of a stage from step `step` of the run on."""
     first = stage.first_batch + step - stage.start
-    return make_dataset(batch_size=stage.batch_size, start_step=first, index_path=index_path)
+    return make_dataset(start_step=first, index_path=index_path)
 
 
 def evaluate_pretrainer(

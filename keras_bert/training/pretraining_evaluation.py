@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.accelerate.backend import numpy_of
 from keras_bert.models.task_model import TaskModel
 from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
@@ -84,7 +85,7 @@ class PretrainingEvaluation:
             model: the model.
             dataset: the result of `dataset`.
         """
-        values_before = [variable.value.numpy() for variable in model.metrics_variables]
+        values_before = [numpy_of(variable) for variable in model.metrics_variables]
         with naming_damaged_records(self.eval_files, model.config):
             results = model.evaluate(dataset, return_dict=True, verbose=0)
         for variable, value in zip(model.metrics_variables, values_before, strict=True):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import documented, option, same_option, whole_numbers
 from keras_bert.training.distillation import Distillation
+from keras_bert.training.initialization import MEGATRON, USUAL
 from keras_bert.training.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.run_options import RunOptions
@@ -72,6 +73,18 @@ class PretrainingRunOptions(RunOptions):
         "XLNet, above 0: the tokens of the rows before that a row attends to, on records with --num_streams equal to "
         "--train_batch_size.",
         lower_bound=0,
+    )
+    masked_lm_prob_end: float | None = option(
+        None,
+        "Records without masks: the share of masked tokens falls linearly from masked_lm_prob to this one over the run "
+        "(Yang et al., 2023, arXiv 2208.10806).",
+    )
+    initialization: str = option(
+        USUAL,
+        "How a new model begins: bert, all kernels with initializer_range, or megatron, the output projections of "
+        "attention and feed-forward parts with initializer_range / sqrt(2 * layers) (Shoeybi et al., 2019, arXiv "
+        "1909.08053, section 3).",
+        choices=(USUAL, MEGATRON),
     )
     stuck_input_seconds: float = option(300.0, "Report what the run waits for when a batch takes longer than this.")
     masking: Mapping[str, object] | None = None
@@ -154,6 +167,10 @@ class PretrainingRunOptions(RunOptions):
             "masking": dict(self.masking) if self.masking else None,
             **self.optimizer.settings(),
         }
+        if self.masked_lm_prob_end is not None:
+            settings["masked_lm_prob_end"] = self.masked_lm_prob_end
+        if self.initialization != USUAL:
+            settings["initialization"] = self.initialization
         if self.objective != DEFAULT_OBJECTIVE:
             settings |= {"objective": self.objective, "model_arguments": dict(self.model_arguments)}
         if self.mem_len:

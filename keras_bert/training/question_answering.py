@@ -2,8 +2,8 @@
 
 import dataclasses
 import os
+from typing import TYPE_CHECKING, Any
 
-from keras_bert.checkpoints.model_folder import set_model_arguments
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.calibration import write_reliability
@@ -11,26 +11,27 @@ from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.answer_locations import check_training_questions
 from keras_bert.tasks.question_answering.answers import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
-from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.question_answering.options import QuestionAnsweringOptions
 from keras_bert.tasks.question_answering.predictions import write_answers, write_errors
 from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.training.fine_tuning import fine_tune
 from keras_bert.training.fine_tuning_options import FineTuningOptions
 from keras_bert.training.finished_runs import ask_model, calibrate_answered, load_trained_model, write_eval_results
 from keras_bert.training.run_folder import RunFolder
-from keras_bert.training.starting_point import StartingPoint
+
+if TYPE_CHECKING:  # these take seconds, and answers of exported folders do without them
+    from keras_bert.tasks.question_answering.model import SpanClassifier
+    from keras_bert.training.starting_point import StartingPoint
 
 
 def train_question_answering(
     output_dir: str | os.PathLike,
     train: QuestionExamples,
-    start: StartingPoint,
+    start: "StartingPoint",
     options: FineTuningOptions | None = None,
     questions: QuestionAnsweringOptions | None = None,
     *,
     dev: QuestionExamples | None = None,
-) -> SpanClassifier:
+) -> "SpanClassifier":
     """Trains a model that answers questions, as google-research/bert `run_squad.py` does; see `fine_tune`.
 
     An epoch is a pass over all windows. Google's script counts epochs by questions, and so leaves out some windows.
@@ -47,6 +48,9 @@ def train_question_answering(
     Raises:
         InputError: see `check_training_questions` and `fine_tune`.
     """
+    from keras_bert.tasks.question_answering.model import SpanClassifier
+    from keras_bert.training.fine_tuning import fine_tune
+
     questions = questions or QuestionAnsweringOptions()
     check_training_questions(train, questions.version_2_with_negative)
     return fine_tune(
@@ -72,6 +76,7 @@ def predict_answers(
     do_lower_case: bool | None = None,
     max_seq_length: int | None = None,
     predict_batch_size: int = 8,
+    **runtime: Any,
 ) -> list[FoundAnswer]:
     """Answers questions and writes `predictions.json` and `nbest_predictions.json`; see docs/question_answering.md.
 
@@ -89,6 +94,7 @@ def predict_answers(
         init_checkpoint, vocabulary, do_lower_case: see `StartingPoint`; for when `output_dir` has no model.
         max_seq_length: see `FineTuningOptions`.
         predict_batch_size: number of windows that are computed together.
+        **runtime: how an exported folder as `init_checkpoint` computes, see `load_trained_model`.
 
     Returns:
         The answers in the order of the examples.
@@ -100,10 +106,11 @@ def predict_answers(
     folder = RunFolder(output_dir)
     model = load_trained_model(
         output_dir,
-        SpanClassifier,
+        "SpanClassifier",
         init_checkpoint=init_checkpoint,
         vocabulary=vocabulary,
         do_lower_case=do_lower_case,
+        **runtime,
     )
     for name, value in questions.model_arguments().items():
         if name != "null_threshold" or questions.null_threshold is not None or model.null_threshold is None:
@@ -128,7 +135,7 @@ def _write_scores(folder: RunFolder, examples: QuestionExamples, answered: Answe
     write_reliability(folder.path, answered)
 
 
-def _check_can_tune(model: SpanClassifier, examples: QuestionExamples) -> None:
+def _check_can_tune(model: Any, examples: QuestionExamples) -> None:
     if model.null_threshold is None or not examples.answers:
         raise InputError(
             "To tune the threshold for no answer, the questions must have answers, and the model must be able to give "
@@ -150,6 +157,8 @@ def _tuned(answered: Answered, folder: RunFolder) -> tuple[Answered, dict[str, f
     answered.model.null_threshold = threshold
     answers = [answer.with_threshold(threshold) for answer in answered.answers]
     if os.path.isdir(folder.model_path):
+        from keras_bert.checkpoints.model_folder import set_model_arguments
+
         set_model_arguments(folder.model_path, null_threshold=threshold)
         print(f"{folder.model_path}: a question now has no answer if the odds for none are above {threshold:.6g}")
     else:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import keras
 import tensorflow as tf
 
+from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.program.errors import InputError
 from keras_bert.training.callbacks import ProgressLine, TrainingLog
 from keras_bert.training.checkpointing import (
@@ -20,6 +21,7 @@ from keras_bert.training.checkpointing import (
 )
 from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.gradient_norm import GradientNorm
+from keras_bert.training.host_batches import HostProbe
 from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.learning_curves import draw_learning_curves
 from keras_bert.training.non_finite import StopWhenNotFinite
@@ -94,11 +96,12 @@ def resumable_fit(
         *extra_callbacks,
     ]
     # The end of the dataset ends the run. Keras would round steps_per_epoch up to a multiple of steps_per_execution.
-    remaining = make_dataset(start_step).take(num_train_steps - start_step)
+    num_steps = num_train_steps - start_step
+    batches = _measured(model, make_dataset(start_step).take(num_steps), probe, num_steps)
     with contextlib.ExitStack() as stack:
         for tracker in trackers:
             stack.callback(tracker.close)
-        _fit_until_stopped(model, remaining, callbacks, folder, listener, probe)
+        _fit_until_stopped(model, batches, callbacks, folder, listener, probe)
     if is_chief():
         try:
             draw_learning_curves(folder.file("learning_curves.png"), {"": folder.path})
@@ -115,6 +118,8 @@ def _check_numbers(save_checkpoints_steps: int, stuck_input_seconds: float) -> N
 
 def _input_probe(model, source: str, stuck_input_seconds: float) -> InputProbe | None:
     """Returns what counts the batches; None with several devices, where TensorFlow divides the batches of a step."""
+    if not on_tensorflow():
+        return HostProbe(source, stuck_input_seconds)
     has_one_device = model.distribute_strategy.num_replicas_in_sync == 1
     return InputProbe(source, stuck_input_seconds) if has_one_device else None
 
@@ -123,7 +128,7 @@ def _fit_until_stopped(model, batches, callbacks, folder: RunFolder, listener, p
     """Trains on all batches. After Ctrl-C or SIGTERM it prints the step from which the same command will continue."""
     try:
         with listener, probe or contextlib.nullcontext():
-            model.fit(_measured(model, batches, probe), callbacks=callbacks, shuffle=False, verbose=0)
+            model.fit(batches, callbacks=callbacks, shuffle=False, verbose=0)
     except KeyboardInterrupt:
         print(f"\nStopped. The same command goes on from step {folder.latest_step()}.")
         raise
@@ -132,10 +137,12 @@ def _fit_until_stopped(model, batches, callbacks, folder: RunFolder, listener, p
         raise SystemExit(SIGTERM_EXIT_CODE)
 
 
-def _measured(model, batches, probe: InputProbe | None):
+def _measured(model, batches, probe: InputProbe | None, num_batches: int):
     """Returns the same batches, counted by the probe when a step takes them."""
     if probe is None:
         return batches
+    if isinstance(probe, HostProbe):
+        return probe.measure(batches, num_batches)
     # Without this option, a strategy with one device prefetches, and the probe would count batches before their step.
     options = tf.distribute.InputOptions(experimental_per_replica_buffer_size=0)
     return model.distribute_strategy.experimental_distribute_dataset(probe.measure(batches), options)
@@ -143,7 +150,7 @@ def _measured(model, batches, probe: InputProbe | None):
 
 def _training_log(model, folder: RunFolder, steps: tuple[int, int], batch_size: int, trackers: list[Tracker], probe):
     log_steps = max(1, min(_MAX_LOG_STEPS, steps[1] // _MIN_LOG_LINES))
-    with model.distribute_strategy.scope():
+    with model.distribute_strategy.scope() if on_tensorflow() else contextlib.nullcontext():
         norm = GradientNorm.of(model.optimizer)
     return TrainingLog(folder, *steps, batch_size, log_steps, trackers, norm, probe)
 
@@ -170,7 +177,7 @@ def compile_for_training(
     Args:
         model: the task model.
         optimizer: the optimiser.
-        with_xla: whether XLA compiles the step, which takes seconds for every shape of batch.
+        with_xla: whether XLA compiles the step, which takes seconds for every shape of batch. It always does on JAX.
         steps_per_execution: number of updates between two returns to Python.
         gradient_accumulation_steps: the number of parts in which each batch is computed.
         gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
@@ -186,6 +193,7 @@ def compile_for_training(
         steps_per_execution=steps_per_execution,
         gradient_accumulation_steps=gradient_accumulation_steps,
         gradient_checkpointing=gradient_checkpointing,
-        jit_compile=with_xla,
+        # On JAX, False would run each operation of the step by itself.
+        jit_compile=with_xla if on_tensorflow() else "auto",
         **arguments,
     )

@@ -145,7 +145,12 @@ class RunFolder:
         if step == self._newest_step:
             return True
         # All workers read the values, since this adds up the metrics of all. One worker writes them.
-        arrays = {name: variable.value.numpy() for name, variable in _state(model).items()}
+        try:
+            arrays = _values(model)
+        except RuntimeError:  # JAX: the next step has deleted arrays
+            if is_unchanged():
+                raise
+            return False
         if not is_unchanged():
             return False
         failure = None
@@ -341,9 +346,12 @@ def _typed(array: np.ndarray, name: np.ndarray | None) -> np.ndarray:
 
 def _state(model) -> dict:
     """Returns name -> variable for weights, random states, optimiser and metrics, in a fixed order."""
+    from keras_bert.training.gradient_norm import is_gradient_norm  # only now: predictions of exports do without Keras
+
     if not model.optimizer.built:  # otherwise Keras' LossScaleOptimizer would make its variables twice
         model.optimizer.build(model.trainable_variables)
-    variables = {"model": model.variables, "optimizer": model.optimizer.variables, "metrics": model.metrics_variables}
+    of_optimizer = [variable for variable in model.optimizer.variables if not is_gradient_norm(variable)]
+    variables = {"model": model.variables, "optimizer": of_optimizer, "metrics": model.metrics_variables}
     memory = getattr(model, "stream_memory", None)
     if memory is not None:
         variables["memory"] = memory.variables
@@ -352,6 +360,17 @@ def _state(model) -> dict:
         f"{owner}/{number:05d}": variable
         for owner, members in variables.items()
         for number, variable in enumerate(members)
+    }
+
+
+def _values(model) -> dict[str, np.ndarray]:
+    """Returns copies of the values of `_state`, also while `fit` holds them on JAX."""
+    from keras_bert.accelerate.backend import numpy_of  # only now, as above
+
+    state, held = _state(model), getattr(model, "held_values", dict)()
+    return {
+        name: np.array(held[id(variable)]) if id(variable) in held else numpy_of(variable)
+        for name, variable in state.items()
     }
 
 

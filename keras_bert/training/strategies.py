@@ -1,21 +1,24 @@
-"""Makes tf.distribute strategies by name, and lets the processes that train together communicate."""
+"""Makes tf.distribute strategies, or data parallelism on JAX, by name, and lets the processes of a run communicate."""
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
-from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.program.errors import InputError
 
+if TYPE_CHECKING:  # it takes seconds, and predictions of exported folders do without it
+    import tensorflow as tf
+
 STRATEGIES = ("off", "one_device", "mirrored", "multi_worker_mirrored", "tpu")
+ON_JAX = ("off", "data_parallel")
 
 
-def make_strategy(name: str = "off", tpu: str = "") -> tf.distribute.Strategy:
+def make_strategy(name: str = "off", tpu: str = "") -> Any:
     """Returns the strategy that `--distribution_strategy` names. `off` is TensorFlow's default strategy.
 
     Start a run in its scope, `with make_strategy(...).scope():`, because model and optimiser must be made there.
@@ -32,9 +35,20 @@ def make_strategy(name: str = "off", tpu: str = "") -> tf.distribute.Strategy:
         InputError: there is no such strategy, TF_CONFIG is missing or wrong, no TPU answers, or Keras runs on another
             backend than TensorFlow.
     """
-    require_tensorflow("A run that trains, evaluates or predicts in a folder")
-    if name not in STRATEGIES:
-        raise InputError(f"distribution_strategy must be one of {', '.join(STRATEGIES)}. Received: {name!r}")
+    import keras
+    import tensorflow as tf
+
+    from keras_bert.accelerate.backend import keep_tensorflow_off_gpus, on_tensorflow
+
+    keep_tensorflow_off_gpus()
+    names = STRATEGIES if on_tensorflow() else ON_JAX
+    if name not in names:
+        raise InputError(
+            f"distribution_strategy must be one of {', '.join(names)} where Keras runs on {keras.backend.backend()} "
+            f"(KERAS_BACKEND). Received: {name!r}"
+        )
+    if not on_tensorflow():
+        return _jax_strategy(name)
     if name == "off":
         return tf.distribute.get_strategy()
     if name == "one_device":
@@ -48,7 +62,25 @@ def make_strategy(name: str = "off", tpu: str = "") -> tf.distribute.Strategy:
     return _tpu_strategy(tpu)
 
 
-def _tpu_strategy(address: str) -> tf.distribute.Strategy:
+def _jax_strategy(name: str) -> Any:
+    import jax
+
+    from keras_bert.accelerate.jax_devices import DataParallel
+
+    if jax.process_count() > 1:
+        raise InputError("Training in several processes needs TensorFlow: start Python with KERAS_BACKEND=tensorflow.")
+    return DataParallel() if name == "data_parallel" else _OneDevice()
+
+
+class _OneDevice:
+    """JAX's first device, in the form of a strategy."""
+
+    scope = staticmethod(contextlib.nullcontext)
+
+
+def _tpu_strategy(address: str) -> "tf.distribute.Strategy":
+    import tensorflow as tf
+
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
         tf.config.experimental_connect_to_cluster(resolver)
@@ -94,12 +126,25 @@ def is_chief() -> bool:
 
 def check_batch_size(batch_size: int, num_parts: int = 1) -> None:
     """Raises `InputError` if a batch cannot be divided evenly among the devices of the current strategy."""
-    num_devices = tf.distribute.get_strategy().num_replicas_in_sync
+    num_devices = _num_devices()
     if batch_size % (num_devices * num_parts):
         raise InputError(
             f"A batch of {batch_size} cannot be divided evenly among {num_devices} device(s), {num_parts} part(s) "
             f"each. Use a multiple of {num_devices * num_parts}: a batch counts the examples of all devices together."
         )
+
+
+def _num_devices() -> int:
+    from keras_bert.accelerate.backend import keep_tensorflow_off_gpus, on_tensorflow
+
+    keep_tensorflow_off_gpus()
+    if on_tensorflow():
+        import tensorflow as tf
+
+        return tf.distribute.get_strategy().num_replicas_in_sync
+    from keras_bert.accelerate import jax_devices
+
+    return jax_devices.num_devices()
 
 
 def check_workers_agree(settings: Mapping) -> None:
@@ -164,7 +209,7 @@ def call_in_chief(function: Callable[[], Any]) -> Any:
     return message["value"]
 
 
-def run_in_chief(strategy: tf.distribute.Strategy, function: Callable[[], Any]) -> None:
+def run_in_chief(strategy: Any, function: Callable[[], Any]) -> None:
     """Calls `function` in the chief of a strategy, outside its scope and on one device. The others wait for it.
 
     Raises:
@@ -189,11 +234,15 @@ def _raise(failure: InputError | None) -> None:
 
 def _of_all_workers(numbers: list[int]) -> list[int]:
     """Returns the numbers of all workers in their order, those of each worker once per device."""
+    import tensorflow as tf
+
     return _gather_function(tf.distribute.get_strategy())(tf.constant(numbers, tf.int64)).numpy().tolist()
 
 
 @functools.cache
-def _gather_function(strategy: tf.distribute.Strategy):
+def _gather_function(strategy: "tf.distribute.Strategy"):
+    import tensorflow as tf
+
     # Traced once, because `strategy.gather` alone makes a new graph in every call.
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
     def gather(numbers):
@@ -204,6 +253,9 @@ def _gather_function(strategy: tf.distribute.Strategy):
 
 def _workers():
     """Returns the cluster resolver of the current strategy if several processes train together, else None."""
+    tf = sys.modules.get("tensorflow")
+    if tf is None:  # only TensorFlow has strategies
+        return None
     resolver = getattr(tf.distribute.get_strategy(), "cluster_resolver", None)
     if resolver is None or not resolver.task_type:
         return None

@@ -5,7 +5,8 @@ import re
 import time
 
 import keras
-import tensorflow as tf
+
+from keras_bert.accelerate.backend import compiled
 
 _LAYER_KERNEL = re.compile(r"(?:^|/)layer_\d+/.*kernel$")
 _PEAK_SECONDS = 0.1
@@ -44,13 +45,10 @@ def measured_peak(dtype: str) -> float:
     """Returns the operations per second of products of large square matrices. Measures for 0.1 to 0.2 seconds."""
     size, peak, spent = 512, 0.0, 0.0
 
-    @tf.function(autograph=False, reduce_retracing=False)
-    def multiply(matrix):
-        return tf.reduce_sum(tf.matmul(matrix, matrix)[0])
-
+    multiply = compiled(lambda matrix: keras.ops.sum(keras.ops.matmul(matrix, matrix)[0]))
     while spent < _PEAK_SECONDS and size <= 8192:
-        matrix = tf.ones([size, size], dtype)
-        multiply(matrix).numpy()
+        matrix = keras.ops.ones([size, size], dtype)
+        _timed(multiply, matrix)
         seconds = min(_timed(multiply, matrix) for _ in range(3))
         spent += 4 * seconds
         peak = max(peak, 2 * size**3 / seconds)
@@ -60,5 +58,5 @@ def measured_peak(dtype: str) -> float:
 
 def _timed(function, argument) -> float:
     start = time.perf_counter()
-    function(argument).numpy()
+    keras.ops.convert_to_numpy(function(argument))
     return time.perf_counter() - start

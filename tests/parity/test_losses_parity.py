@@ -94,6 +94,8 @@ RANKING = [
     (ListNet(), "ListNetLoss", {}, "relevances"),
     (RankNet(), "RankNetLoss", {}, "relevances"),
     (RankNet(sigma=2.0), "RankNetLoss", {"sigma": 2.0}, "teacher_5"),
+    (RankNet(k=1), "RankNetLoss", {"k": 1}, "teacher_5"),
+    (LambdaLoss(k=2), "LambdaLoss", {"weighting_scheme": "NDCGLoss2PPScheme", "k": 2}, "relevances"),
     *(
         (LambdaLoss(weighting_scheme=a), "LambdaLoss", {"weighting_scheme": b}, "relevances")
         for a, b in SCHEMES.items()

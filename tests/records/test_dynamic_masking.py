@@ -12,6 +12,7 @@ from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
+from keras_bert.records.dynamic_masking import FallingRate
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Half of the tokens continue a word.
@@ -212,9 +213,23 @@ def test_the_number_of_masks_can_be_limited(records):
     assert max(batch["masked_lm_weights"].sum(axis=1).max() for batch in found) == 2
 
 
+def test_the_share_of_masks_falls_linearly_from_batch_to_batch_and_then_stays(records):
+    falling = {"masking": {"masked_lm_prob": 0.4}, "falling_rate": FallingRate(0.1, num_steps=10, first_step=2)}
+    found = batches(records, 12, **falling)
+    for number, batch in enumerate(found):
+        share = FallingRate(0.1, 10, 2).at(0.4, number)
+        assert share == pytest.approx(0.4 - 0.3 * min(1, (number + 2) / 10))
+        expected = np.maximum(1, np.rint(share * batch["input_mask"].sum(axis=1)))
+        np.testing.assert_array_equal(batch["masked_lm_weights"].sum(axis=1), expected)
+        assert batch["masked_lm_ids"].shape == (20, 13)  # as many as the highest rate needs
+    assert_same(found[7:], batches(records, 5, start_step=7, **falling))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"falling_rate": FallingRate(0.2, 9)}, "at most masked_lm_prob, 0.15, from which the rate falls. Received: 0"),
+        ({"falling_rate": FallingRate(0.0, 9)}, "masked_lm_prob_end must be above 0"),
         ({"vocabulary": None}, r"a\.tfrecord: its records have no masks. .* \(--vocab_file\)"),
         ({"masking": {"masked_lm_prob": 0.0}}, "masked_lm_prob must be above 0"),
         ({"masking": {"mask_rate": 0.3}}, "Masking has no option mask_rate. Use one of: masked_lm_prob, "),
@@ -236,6 +251,8 @@ def test_options_are_refused_for_records_with_masks(tmp_path):
         InputError, match=r"a\.tfrecord: its records have masks, so masked_lm_prob would have no effect"
     ):
         pretraining_dataset(str(tmp_path), 1, vocabulary=VOCABULARY, masking={"masked_lm_prob": 0.2})
+    with pytest.raises(InputError, match="its records have masks, so masked_lm_prob_end would have no effect"):
+        pretraining_dataset(str(tmp_path), 1, vocabulary=VOCABULARY, falling_rate=FallingRate(0.1, 9))
     pretraining_dataset(str(tmp_path), 1, vocabulary=VOCABULARY, masking={})
 
 

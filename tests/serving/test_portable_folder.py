@@ -226,6 +226,11 @@ def test_damaged_folders_are_refused(copied, tmp_path):
         load(copied, num_threads=0)
     network = copied / "model.tflite"
     content = network.read_bytes()
+    for other in (content[:1000], content[:-1] + b"?", content[:5000] + b"?" + content[5001:]):
+        network.write_bytes(other)
+        with pytest.raises(InputError, match="model.tflite is not the file that was exported: export.json has another"):
+            load(copied)
+    changed(copied, network=None)  # as exports of earlier versions, and of strangers
     network.write_bytes(content[:1000])
     with pytest.raises(InputError, match="model.tflite is damaged or of another kind"):
         load(copied)

@@ -127,7 +127,7 @@ def test_evaluation_writes_googles_file(records, finished, capsys):
 @pytest.mark.slow
 def test_a_run_that_makes_its_masks_ends_with_the_same_weights_when_killed(tmp_path, monkeypatch):
     path = write_records(tmp_path / "train.tfrecord", masked=False)
-    run = {**RUN, "masking": {"masked_lm_prob": 0.3}}
+    run = {**RUN, "masking": {"masked_lm_prob": 0.3}, "masked_lm_prob_end": 0.1}
     train_until_killed(monkeypatch, 6, tmp_path / "killed", path, **run)
     pretrain(tmp_path / "killed", path, **run)
     pretrain(tmp_path / "whole", path, **run)

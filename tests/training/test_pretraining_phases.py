@@ -2,6 +2,7 @@
 
 import json
 import os
+import types
 
 import keras
 import loaded_commands
@@ -16,7 +17,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.training import pretraining
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.optimizer_choice import OptimizerChoice
-from keras_bert.training.pretraining_phase import PretrainingPhase
+from keras_bert.training.pretraining_options import PretrainingRunOptions
+from keras_bert.training.pretraining_phase import PretrainingPhase, stages_of
 from keras_bert.training.resumable_fit import resumable_fit
 
 LONG = 14
@@ -128,6 +130,15 @@ def test_the_second_phase_takes_missing_options_from_the_first():
     assert PretrainingPhase("long", 100).like(first) == PretrainingPhase("long", 100, 10, 32, 1e-4)
     said = PretrainingPhase("long", 100, 0, 8, 5e-5, 512, 80)
     assert said.like(first) == said
+
+
+def test_the_share_of_masks_falls_over_both_phases():
+    model = types.SimpleNamespace(config=CONFIG, vocabulary=VOCABULARY, masking={})
+    options = PretrainingRunOptions(masked_lm_prob_end=0.1, masking={"masked_lm_prob": 0.3})
+    phases = [PretrainingPhase("short", 900, 0, 8), PretrainingPhase("long", 100, 0, 8)]
+    makers = pretraining._dataset_makers(stages_of(phases), phases, model, options)
+    rates = [maker.keywords["falling_rate"] for maker in makers]
+    assert [rate.at(0.3, 50) for rate in rates] == pytest.approx([0.3 - 0.2 * 50 / 1000, 0.3 - 0.2 * 950 / 1000])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
-from keras_bert.training import strategies
 from keras_bert.training.strategies import (
     call_in_chief,
     check_batch_size,
@@ -117,7 +116,7 @@ class FakeTpu:
 
 
 def test_a_tpu_that_does_not_answer_is_named(monkeypatch):
-    monkeypatch.setattr(strategies.tf.distribute.cluster_resolver, "TPUClusterResolver", FakeTpu)
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", FakeTpu)
     with pytest.raises(
         InputError, match="No TPU answers at node-1 .Could not lookup TPU metadata from name 'node-1'.*--tpu_name"
     ):
@@ -131,7 +130,7 @@ def test_the_tpu_that_answers_is_connected_and_started(monkeypatch):
         def __init__(self, tpu):
             calls.append(("resolve", tpu))
 
-    monkeypatch.setattr(strategies.tf.distribute.cluster_resolver, "TPUClusterResolver", Resolver)
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", Resolver)
     monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", lambda resolver: calls.append("connect"))
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", lambda resolver: calls.append("start"))
     monkeypatch.setattr(tf.distribute, "TPUStrategy", lambda resolver: (calls.append("strategy"), resolver)[1])

@@ -13,14 +13,22 @@ _MASKED = -30000.0
 class OnnxEncoder:
     """Adds a `BertEncoder` to a graph. Other encoders override methods that begin with an underscore.
 
-    Each row has one sequence: `input_mask` is 0 or 1.
+    Each row has one sequence: `input_mask` is 0 or 1. With the input `position_ids`, rows are packed: the mask numbers
+    their sequences. With `cls_positions` beside it, methods that return one vector for a row return one for each
+    sequence.
 
     Args:
         graph: the graph.
         encoder: the encoder.
-        inputs: feature name -> the value of it, int32 `[B, S]`.
+        inputs: feature name -> the value of it, int32 `[B, S]`; `cls_positions` is `[B, K]`.
         rows: the name of the axis of B.
+
+    Attributes:
+        is_packed: whether rows are packed.
     """
+
+    # Whether the bias of the attention depends on the token that attends.
+    _bias_of_queries = False
 
     def __init__(self, graph: OnnxGraph, encoder, inputs: dict[str, str], rows: str = "batch"):
         self.graph = graph
@@ -28,6 +36,12 @@ class OnnxEncoder:
         self.encoder = encoder
         self.config = encoder.config
         self.inputs = inputs
+        self.is_packed = features.POSITION_IDS in inputs
+        self._select = None
+
+    def can_pack(self) -> bool:
+        """Returns whether rows may be packed. Subclasses say so themselves: their methods may look at columns."""
+        return type(self) is OnnxEncoder
 
     def sequence_output(self) -> str:
         """Returns the vectors of all tokens, `[B, S, H]`."""
@@ -36,14 +50,14 @@ class OnnxEncoder:
     def vectors_at(self, columns: str | None = None) -> tuple[str, str | None]:
         """Returns the vectors of the first tokens, `[B, 1, H]`, and of selected columns, `[B, P, H]` or None.
 
-        The last block runs for these only.
+        The last block runs for these only. Packed rows have no selected columns, and K first tokens: `[B, K, H]`.
 
         Args:
             columns: int64 `[B, P]`.
         """
         graph = self.graph
         if columns is None:
-            return self._run(self.first, 1), None
+            return (self._run(self.first_tokens, "sequences") if self.is_packed else self._run(self.first, 1)), None
         selected = graph.node("Concat", graph.node("Sub", *[self.first(columns)] * 2), columns, axis=1)
         indices = graph.node("Unsqueeze", selected, axes=[2])
         vectors = self._run(lambda hidden: graph.node("GatherND", hidden, indices, batch_dims=1), "selected")
@@ -56,7 +70,17 @@ class OnnxEncoder:
 
     def pooled(self, tokens: str) -> str:
         """Returns the output of the pooler `[B, H]` for the vectors of all tokens of the rows, `[B, S, H]`."""
-        return self._pooler(self.graph.node("Squeeze", self.first(tokens), axes=[1]))
+        return self._pooler(self.vectors_of_sequences(tokens if self.is_packed else self.first(tokens)))
+
+    def vectors_of_sequences(self, first: str) -> str:
+        """Returns a vector for each sequence: `[B, 1, H]` -> `[B, H]`; of packed rows, `[B, K, H]` -> `[B * K, H]`."""
+        if self.is_packed:
+            return self.graph.node("Reshape", first, self.graph.integers(-1, self.config.hidden_size))
+        return self.graph.node("Squeeze", first, axes=[1])
+
+    def first_tokens(self, values: str) -> str:
+        """Returns the values of the first token of each sequence of packed rows: `[B, S, ...]` -> `[B, K, ...]`."""
+        return self.graph.at_columns(values, self.graph.to_int64(self.inputs[features.CLS_POSITIONS]))
 
     def token_features(self, tokens: str) -> str:
         """Returns what the last layer of a task on tokens reads, `[B, S, H]`; see `Encoder.token_features`."""
@@ -72,6 +96,7 @@ class OnnxEncoder:
             select: function of the last block's inputs that returns those of the tokens that it runs for; None: all.
             num_selected: the number of selected tokens of a row, or its name.
         """
+        self._select = select
         hidden, bias = self._embeddings(), self._attention_bias()
         blocks = self.encoder.blocks_in_order()
         for number, block in enumerate(blocks, start=1):
@@ -112,7 +137,10 @@ class OnnxEncoder:
         return columns
 
     def _positions(self) -> str:
-        """Returns the rows of the table of positions, `[S]`; `[B, S]` if padding is not counted."""
+        """Returns the rows of the table of positions, `[S]`; `[B, S]` if padding is not counted, or rows are packed."""
+        if self.is_packed:
+            positions, offset = self.graph.to_int64(self.inputs[features.POSITION_IDS]), self.config.position_offset
+            return self.graph.node("Add", positions, self.graph.integers(offset)) if offset else positions
         graph, mask, columns = self.graph, self.inputs[features.INPUT_MASK], self._columns()
         if not self.config.position_offset:
             return columns
@@ -123,10 +151,25 @@ class OnnxEncoder:
         return graph.node("Add", counted, graph.integers(self.config.position_offset - 1))  # that row is of padding
 
     def _attention_bias(self) -> str:
-        """Returns 0 for tokens and a large negative number for padding, `[B, 1, 1, S]`."""
+        """Returns 0 for tokens and a large negative number for padding, `[B, 1, 1, S]`.
+
+        In packed rows it is 0 for tokens of the same sequence, `[B, 1, S, S]`. ONNX Runtime does not fuse that form.
+        """
         graph = self.graph
+        if self.is_packed:
+            return self._bias(graph.node("Unsqueeze", self._same_sequence(), axes=[1]))
         mask = graph.node("Unsqueeze", graph.node("Unsqueeze", self.inputs[features.INPUT_MASK], axes=[1]), axes=[2])
         return self._bias(graph.to_float(mask))
+
+    def _same_sequence(self) -> str:
+        """Returns whether two tokens of a packed row are in the same sequence, float32 `[B, S, S]`."""
+        graph, mask = self.graph, self.inputs[features.INPUT_MASK]
+        return graph.to_float(graph.node("Equal", *(graph.node("Unsqueeze", mask, axes=[axis]) for axis in (2, 1))))
+
+    def _bias_at(self, bias: str, select) -> str:
+        """Returns the bias of the tokens that attend in the last block: `[B, N, S, S]` -> `[B, N, F, S]`."""
+        graph, order = self.graph, [0, 2, 1, 3]
+        return graph.node("Transpose", select(graph.node("Transpose", bias, perm=order)), perm=order)
 
     def _bias(self, allowed: str) -> str:
         """Returns 0 where `allowed` is 1, and a large negative number where it is 0."""
@@ -145,10 +188,12 @@ class OnnxEncoder:
 
     def _attention(self, layer, hidden: str, tokens: str, bias: str) -> str:
         """Returns the outputs of all heads, `[B, F, H]`."""
-        graph = self.graph
+        graph, order = self.graph, [0, 2, 1, 3]
+        if tokens != hidden and (self._bias_of_queries or self.is_packed):  # the last block runs for selected tokens
+            bias = self._bias_at(bias, self._select)
         query, key, value = self._query_key_value(layer, hidden, tokens)
         key = graph.node("Transpose", self._split(layer, key), perm=[0, 2, 3, 1])
-        query, value = (graph.node("Transpose", self._split(layer, part), perm=[0, 2, 1, 3]) for part in (query, value))
+        query, value = (graph.node("Transpose", self._split(layer, part), perm=order) for part in (query, value))
         return self._attend(layer, query, key, value, bias)
 
     def _split(self, layer, values: str) -> str:
@@ -169,7 +214,7 @@ class OnnxEncoder:
 
     def _query_key_value(self, layer, hidden: str, tokens: str) -> list[str]:
         graph, layers = self.graph, (layer.query, layer.key, layer.value)
-        if graph.weights != "int8" or tokens != hidden:
+        if not graph.joins_products or tokens != hidden:
             return [dense(graph, part, values) for part, values in zip(layers, (tokens, hidden, hidden), strict=True)]
         # One product of integers instead of three. With floats, ONNX Runtime does this itself.
         joined_kernel = np.concatenate([kernel(part) for part in layers], axis=1)

@@ -14,11 +14,17 @@ _END = np.iinfo(np.int64).max
 class OnnxDebertaEncoder(OnnxEncoder):
     """Adds a `DebertaEncoder` to a graph; see `OnnxEncoder`."""
 
+    def can_pack(self):
+        # A convolution looks at neighbouring columns, which may be of another sequence.
+        return not any(block.kernel_size for block in self.encoder.blocks_in_order())
+
     def _run(self, select=None, num_selected=None):
         graph, layer = self.graph, self.encoder.distances
-        self._select = select
         mask = self.inputs[features.INPUT_MASK]
-        self._is_token = graph.to_float(graph.node("Unsqueeze", mask, axes=[2]))  # [B, S, 1]
+        self._is_token = graph.node("Unsqueeze", mask, axes=[2])  # [B, S, 1]
+        if self.is_packed:
+            self._is_token = graph.node("Min", graph.to_int64(self._is_token), graph.integers(1))
+        self._is_token = graph.to_float(self._is_token)
         shape = graph.node("Shape", mask)
         self._num_rows, self._length = (graph.node("Gather", shape, graph.integers(axis)) for axis in (0, 1))  # [1]
         columns = self._columns()

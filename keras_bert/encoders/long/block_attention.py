@@ -39,6 +39,8 @@ class BlockSelfAttention(SelfAttention):
         training, flat_indices: as in `SelfAttention`. `query_tokens` and `return_attention` need full attention.
     """
 
+    takes_numbers = False
+
     def call(
         self, hidden, attention_bias, training=False, return_attention=False, query_tokens=None, flat_indices=None
     ):

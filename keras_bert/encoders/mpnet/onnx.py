@@ -10,9 +10,10 @@ from keras_bert.serving.graph.onnx_layers import array, stored_name
 class OnnxMPNetEncoder(OnnxEncoder):
     """Adds an `MPNetEncoder` to a graph; see `OnnxEncoder`."""
 
-    def _run(self, select=None, num_selected=None):
-        self._select = select
-        return super()._run(select, num_selected)
+    _bias_of_queries = True
+
+    def can_pack(self):
+        return True  # within a sequence, columns are as far apart as positions
 
     def _attention_bias(self):
         """Returns the bias of padding and of distances, `[B, N, S, S]`."""
@@ -27,9 +28,3 @@ class OnnxMPNetEncoder(OnnxEncoder):
         biases = graph.node("Gather", graph.weight(stored_name(layer.table), of_distances), rows)
         biases = graph.node("Unsqueeze", graph.node("Transpose", biases, perm=[2, 0, 1]), axes=[0])
         return graph.node("Add", super()._attention_bias(), biases)
-
-    def _attention(self, layer, hidden, tokens, bias):
-        if tokens != hidden:  # the last block runs for selected tokens
-            graph, order = self.graph, [0, 2, 1, 3]
-            bias = graph.node("Transpose", self._select(graph.node("Transpose", bias, perm=order)), perm=order)
-        return super()._attention(layer, hidden, tokens, bias)

@@ -10,6 +10,7 @@ from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.blocks import block_attention, neighbouring_blocks
 from keras_bert.layers.choosing import formulas_for, layouts_for
 from keras_bert.layers.layer_norm import RMSNorm
+from keras_bert.layers.numbered_mask import SequenceNumbers
 from keras_bert.layers.transformer_block import TransformerBlock
 
 
@@ -79,7 +80,7 @@ class RotaryAttention(SelfAttention):
     Call arguments:
         hidden: float `[B, S, H]`.
         attention_bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask`; `[B, C, 1, b, 3 b]` for blocks of b
-            tokens that attend to their neighbours, see `numbered_mask.window_bias`; or a `LocalBias`.
+            tokens that attend to their neighbours, see `numbered_mask.window_bias`; a `LocalBias`; `SequenceNumbers`.
         cosines, sines: float `[B, 1, S, D / 2]`, see `rotary_angles`.
         training: whether to apply dropout.
         return_attention: whether to return the attention probabilities (before dropout) too.
@@ -191,7 +192,8 @@ class RotaryAttention(SelfAttention):
         if isinstance(bias, LocalBias):
             found = ops.cond(bias.is_long, lambda: in_windows(bias.windows), lambda: in_rows(bias.rows)[0])
             return found, None
-        return (in_windows(bias), None) if len(bias.shape) == 5 else in_rows(bias)
+        is_windows = not isinstance(bias, SequenceNumbers) and len(bias.shape) == 5
+        return (in_windows(bias), None) if is_windows else in_rows(bias)
 
     def _attend_windows(self, query, key, value, bias, sizes, training):
         batch_size, num_heads, length, _ = sizes

@@ -148,7 +148,7 @@ class RotaryEncoder(Encoder):
         """Returns the bias of the attention scores, and the cosines and sines of the positions, of a kind of layers."""
         angles = rotary_angles(tokens.positions, self.rotary_frequencies(kind))
         if kind == GLOBAL:
-            return *super().block_inputs(tokens, kind, query_columns), *angles
+            return *super().block_inputs(tokens, kind, query_columns, training), *angles
         return self._local_bias(tokens, query_columns), *angles
 
     def _local_bias(self, tokens, query_columns):

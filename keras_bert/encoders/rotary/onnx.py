@@ -7,10 +7,14 @@ from keras_bert.encoders.rotary.config import AFTER, AROUND, CLS, GLOBAL, LATE
 from keras_bert.layers.layer_norm import RMSNorm
 from keras_bert.records import features
 from keras_bert.serving.graph.onnx_layers import array, dense, kernel, layer_norm, stored_name, table
+from keras_bert.serving.graph.onnx_sequences import PackedSequences
 
 
 class OnnxRotaryEncoder(OnnxEncoder):
     """Adds a `RotaryEncoder` to a graph; see `OnnxEncoder`."""
+
+    def can_pack(self):
+        return True
 
     def pooled_at(self, columns=None):
         if self.config.classifier_pooling == CLS:
@@ -29,6 +33,8 @@ class OnnxRotaryEncoder(OnnxEncoder):
     def _means(self, vectors):
         """Returns the mean of each row: `[B, S, H]` -> `[B, H]`."""
         graph = self.graph
+        if self.is_packed:
+            return PackedSequences(graph).mean(vectors)
         mask = graph.node("Unsqueeze", graph.to_float(self.inputs[features.INPUT_MASK]), axes=[2])
         total = graph.node("ReduceSum", graph.node("Mul", vectors, mask), axes=[1], keepdims=0)
         count = graph.node("Max", graph.node("ReduceSum", mask, axes=[1], keepdims=0), graph.number(1))
@@ -76,7 +82,9 @@ class OnnxRotaryEncoder(OnnxEncoder):
     def _positions(self):
         """Returns the position of each token, float32 `[B, S, 1]`."""
         graph = self.graph
-        positions = graph.node("Expand", self._columns(), graph.node("Shape", self.inputs[features.INPUT_MASK]))
+        positions = self.inputs.get(features.POSITION_IDS)
+        if positions is None:
+            positions = graph.node("Expand", self._columns(), graph.node("Shape", self.inputs[features.INPUT_MASK]))
         return graph.node("Unsqueeze", graph.to_float(positions), axes=[2])
 
     def _attention_inputs(self, kind, positions, select):
@@ -87,6 +95,8 @@ class OnnxRotaryEncoder(OnnxEncoder):
             select: function `[B, S, ...]` -> `[B, F, ...]`.
         """
         bias = self._attention_bias() if kind == GLOBAL else self._local_bias(positions, select)
+        if self.is_packed and kind == GLOBAL and select is not _all:
+            bias = self._bias_at(bias, select)
         keys = self._angles(kind, positions)
         return bias, keys if select is _all else self._angles(kind, select(positions)), keys
 
@@ -99,7 +109,8 @@ class OnnxRotaryEncoder(OnnxEncoder):
         # 1 where a token, which is no padding, attends to one that is too far away
         is_hidden = graph.node("Mul", graph.to_float(is_far), select(mask))
         is_seen = graph.node("Sub", graph.number(1), is_hidden)
-        allowed = graph.node("Mul", is_seen, graph.node("Transpose", mask, perm=[0, 2, 1]))
+        is_token = select(self._same_sequence()) if self.is_packed else graph.node("Transpose", mask, perm=[0, 2, 1])
+        allowed = graph.node("Mul", is_seen, is_token)
         return self._bias(graph.node("Unsqueeze", allowed, axes=[1]))
 
     def _angles(self, kind, positions):

@@ -12,6 +12,7 @@ canonical_graph.py      makes repeated exports of a model byte-identical
 onnx_graph.py           the operations and formulas of ONNX graphs
 onnx_layers.py          Keras layers as ONNX operations
 onnx_heads.py           what the tasks share of their ONNX operations
+onnx_sequences.py       pools the tokens of sequences, of which a row may have several
 onnx_encoders.py        finds the class that writes an encoder
 onnx_operations.py      the operations that these graphs have, and the shapes of their results
 """

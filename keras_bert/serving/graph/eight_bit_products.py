@@ -167,16 +167,17 @@ def input_divisors(encoder) -> list[tuple]:
     return [*divided, *((layer, None) for part in parts for layer in part[1::2])]
 
 
-def balanced_divisors(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+def balanced_divisors(largest: np.ndarray, kernel: np.ndarray, exponent: float = _EXPONENT) -> np.ndarray:
     """Returns divisors that leave both the inputs and the kernel of a layer their precision.
 
     In every text, a few inputs of a layer are many times larger than the others, which would then get few integers.
     Large divisors would take the precision from the kernel instead. From SmoothQuant (Xiao et al., 2023, section 4),
-    with the exponent that had the smallest error.
+    whose exponent is by default the one that had the smallest error where ranges are computed in each call.
 
     Args:
         largest: float `[inputs]`, the largest absolute value of each input.
         kernel: float `[inputs, outputs]`.
+        exponent: from 0 to 1: the larger, the more equal the inputs become.
 
     Returns:
         float32 `[inputs]`, positive. Their median is 1.
@@ -185,7 +186,7 @@ def balanced_divisors(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
         np.maximum(sizes, _SMALLEST_PART * np.median(sizes) or 1)
         for sizes in (largest, np.abs(kernel).max(axis=1, initial=0))
     )
-    divisors = of_inputs**_EXPONENT / of_kernel ** (1 - _EXPONENT)
+    divisors = of_inputs**exponent / of_kernel ** (1 - exponent)
     return (divisors / np.median(divisors)).astype(np.float32)
 
 

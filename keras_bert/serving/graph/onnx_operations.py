@@ -3,7 +3,7 @@
 `OnnxGraph` writes these operations only, and `check_onnx` allows no others. The shapes show how much memory a file from
 a stranger takes before a runtime gets it.
 
-Reference: onnx, `docs/Operators.md`, opset 12.
+Reference: onnx, `docs/Operators.md`, opset 12, and opset 13 for files with static ranges of 8 bits.
 """
 
 import math
@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-OPSET = 12
+# ONNX Runtime knows attention up to opset 12. Opset 13 has scales for each column.
+OPSET, OPSET_OF_COLUMN_SCALES = 12, 13
+# From opset 13 on, these attributes are inputs.
+MOVED_TO_INPUTS = {"ReduceSum": "axes", "Split": "split", "Squeeze": "axes", "Unsqueeze": "axes"}
 Shape = tuple[int, ...]
 
 
@@ -37,6 +40,9 @@ def results(operation: str, attributes: Mapping, inputs: list[Value]) -> list[tu
         KeyError: the operation is not in `OPERATIONS`, or an attribute is missing.
         ValueError, IndexError, TypeError: inputs or attributes have impossible shapes or numbers.
     """
+    if operation in MOVED_TO_INPUTS and len(inputs) == 2:
+        *inputs, moved = inputs
+        attributes = {**attributes, MOVED_TO_INPUTS[operation]: moved.numbers}
     found = OPERATIONS[operation](attributes, *inputs)
     if operation in ("Split", "DynamicQuantizeLinear"):
         return [(shape, None) for shape in found]
@@ -119,6 +125,12 @@ def _quantized(attributes, value) -> list[Shape]:
     return [value.shape, (), ()]
 
 
+def _rescaled(attributes, value, scale, *zero_points) -> Shape:
+    if scale.shape not in ((), (value.shape[attributes["axis"]],) if attributes else ()):
+        raise ValueError(f"scales {scale.shape} of {value.shape}")
+    return value.shape
+
+
 def _range(inputs) -> slice:
     (start,), (end,) = inputs[1].numbers, inputs[2].numbers
     return slice(start, end)
@@ -174,11 +186,13 @@ OPERATIONS: dict[str, Callable] = {
     **dict.fromkeys(("MatMul", "MatMulInteger"), _product),
     **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceSum"), _reduced),
     "Concat": _joined,
+    "DequantizeLinear": _rescaled,
     "DynamicQuantizeLinear": _quantized,
     "Expand": _expanded,
     "Gather": _rows,
     "GatherND": _rows_of_batch,
     "Gemm": _product_with_rows,
+    "QuantizeLinear": _rescaled,
     "Range": _counted,
     "Reshape": _reshaped,
     "Shape": lambda attributes, value: (len(value.shape),),

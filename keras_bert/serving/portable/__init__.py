@@ -7,11 +7,19 @@ litert_model.py         model.tflite, by TensorFlow's converter
 litert_check.py         checks a file from a stranger before its network runs
 litert_engine.py        runs it without TensorFlow
 onnx_model.py           model.onnx, made from the layers
+onnx_calibration.py     the ranges of its 8-bit products, found with texts
+calibration_texts.py    these texts: reads and checks them, and makes rows of tokens
+packed_network.py       packed.onnx, the same for rows of several sequences, with the weights of model.onnx
+row_layouts.py          arranges rows as a runtime computes them fastest: packed, or in groups of similar length
 onnx_check.py           checks a file from a stranger before a runtime gets it
-onnx_engine.py          runs model.onnx without TensorFlow
+onnx_engine.py          runs model.onnx with ONNX Runtime
+openvino_engine.py      runs model.onnx with OpenVINO
 saved_model_engine.py   runs SavedModels with TensorFlow, for the same loader
 outputs_of_answers.py   the outputs of SavedModels of earlier versions, from their answers
+runtimes.py             which runtimes can run a folder here, and which one is taken
+runtime_timing.py       times runtimes on a folder, and keeps the result
 loading.py              keras_bert.serving.load: predict(texts) of every export
+served_export.py        an exported folder on the development server
 loaded_models.py        the models that it returns: the tasks' code on an engine
 checked_engine.py       checks the features before an engine gets them
 """

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.serving.portable.row_layouts import ArrangedEngine
 
 _TRIED_LENGTH = 3
 
@@ -14,7 +15,7 @@ class CheckedEngine:
     """An engine of a portable format, for one model.
 
     Args:
-        engine: has `feature_names` and `run(features)`.
+        engine: has `feature_names` and `run(features)`; and `layout`, if its rows are arranged, see `row_layouts.py`.
         config: the `BertConfig`.
         num_axes: the number of axes of the network's features: 2, or 3 for multiple choice. More leading axes, such as
             those of several texts per example, are joined to one and restored in the outputs.
@@ -23,10 +24,14 @@ class CheckedEngine:
 
     Attributes:
         feature_names: the features that `run` takes.
+        examples_at_once: the number of examples that one call should have, to be fast.
     """
 
     def __init__(self, engine, config, num_axes: int = 2, outputs: Mapping[str, Sequence] | None = None):
+        if outputs is not None and hasattr(engine, "layout"):
+            engine = ArrangedEngine(engine, outputs)
         self._engine = engine
+        self.examples_at_once = getattr(engine, "examples_at_once", 1)
         self._config = config
         self._num_axes = num_axes
         self._outputs = outputs

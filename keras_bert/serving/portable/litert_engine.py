@@ -9,6 +9,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.folder import missing_package
 from keras_bert.serving.portable.litert_check import check_litert
+from keras_bert.serving.portable.row_layouts import Layout
 
 _OUTPUT = "output"
 # More threads than this do not help small models on short texts.
@@ -25,11 +26,14 @@ class LiteRTEngine:
 
     Attributes:
         feature_names: the features that the network takes.
+        layout: the rows that it computes fastest.
 
     Raises:
         InputError: ai-edge-litert is not installed, or the file is damaged or no LiteRT file of ours; see
             `check_litert`.
     """
+
+    layout = Layout(rows=4)
 
     def __init__(self, file_path: str | os.PathLike, num_threads: int | None = None):
         try:

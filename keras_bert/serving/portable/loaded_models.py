@@ -12,6 +12,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, PortableFolder
+from keras_bert.serving.portable.runtimes import Runtime
 from keras_bert.tasks import fitting
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.token_lists import PythonForm
@@ -24,9 +25,11 @@ class LoadedModel:
     Args:
         folder: the content of the export, without its network.
         engine: runs its network.
+        runtime: which runtime that is.
 
     Attributes:
         engine: `engine.run(features)` returns the outputs of the network.
+        runtime: the `Runtime` that computes them, with its precision and the reason why it was taken.
         signatures: of a SavedModel, its signatures: `signatures["serving_default"](text=["a text"])` returns arrays by
             name, as a server does. Empty for other formats.
         kind, config, vocabulary: as of a Keras model.
@@ -36,10 +39,11 @@ class LoadedModel:
         InputError: a setting in `export.json` is not valid.
     """
 
-    def __init__(self, folder: PortableFolder, engine):
+    def __init__(self, folder: PortableFolder, engine, runtime: Runtime):
         self.kind, task = folder.model, registry.task(folder.model)
         if task.onnx is None and folder.format != SAVED_MODEL:
             raise InputError(f"{folder.path}/{EXPORT_FILE}: the format of a {self.kind} is {SAVED_MODEL} only.")
+        self.runtime = runtime
         self.config, self.vocabulary = folder.config, folder.vocabulary
         self.tokenizer = PythonForm(python_tokenizer(self.vocabulary, self.config.do_lower_case))
         self.max_seq_length = folder.max_seq_length

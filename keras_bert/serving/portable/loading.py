@@ -1,64 +1,105 @@
 """`keras_bert.serving.load`: an export in any format -> a model with `predict(texts)`."""
 
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from keras_bert import registry
 from keras_bert.program.errors import InputError
-from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, open_engine, read_portable
+from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, PortableFolder, read_portable
 from keras_bert.serving.portable.loaded_models import LoadedModel, loaded_class
+from keras_bert.serving.portable.runtimes import AUTO, Runtime, Wanted, check_runtime, open_engine
 from keras_bert.tf_serving.versions import find_version_folder
 
 
-def load(path: str | os.PathLike, num_threads: int | None = None) -> LoadedModel:
+def load(
+    path: str | os.PathLike,
+    runtime: str = AUTO,
+    precision: str = "float32",
+    num_threads: int | None = None,
+    callers: int = 1,
+) -> LoadedModel:
     """Returns the model of an export; `predict(texts)` answers like the Keras model that was exported.
 
-    LiteRT and ONNX exports are run without TensorFlow and Keras: with NumPy, the tokenizer in Python, and the format's
-    runtime.
+    LiteRT and ONNX exports are run without TensorFlow and Keras: with NumPy, the tokenizer in Python, and a runtime.
+    `model.runtime` says which one, and why.
 
         model = keras_bert.serving.load("exports/sentiment")
         model.predict(["a wonderful film"])[0].label
 
     Args:
         path: the folder of an export; of a SavedModel also the folder of its versions, of which the highest is loaded.
+        runtime: "tensorflow" for SavedModels, "onnxruntime" or "openvino" for `--format=onnx`, "litert" for
+            `--format=litert`. "auto" takes the fastest that is installed. If there are two, they are timed once for
+            each export, and the result is kept in the user's cache folder.
+        precision: "float32" gives the answers of the exported model to 1e-5. "bfloat16" is faster on processors that
+            have it, in OpenVINO; numbers of vectors differ by about 1e-3. "auto" takes the faster one.
         num_threads: threads for one batch; None for the default of the runtime.
+        callers: how many threads will call `predict` at the same time. With more than one, OpenVINO computes several
+            batches side by side. Threads may share the model in any case.
 
     Raises:
-        InputError: there is no export, its files are damaged, its format or model is unknown, or the package of its
-            runtime is not installed.
+        InputError: there is no export, its files are damaged, its format or model is unknown, an argument is not
+            valid, the runtime or the processor does not have the precision, or the package of the runtime is not
+            installed.
     """
-    if num_threads is not None and (not isinstance(num_threads, int) or num_threads < 1):
-        raise InputError(f"num_threads must be a whole number from 1, or None. Received: {num_threads!r}")
+    wanted = Wanted(runtime, precision, num_threads, callers)
     if not os.path.isdir(path):
         raise InputError(f"There is no folder {os.fspath(path)}. Give the folder of an export.")
-    folder, engine = _opened(os.fspath(path), num_threads)
+    folder, engine, chosen = _opened(os.fspath(path), wanted)
     known = [kind for kind in registry.TASKS if _is_loaded(registry.task(kind))]
     if folder.model not in known:
         raise InputError(
             f"{os.path.join(folder.path, EXPORT_FILE)}: unknown model {folder.model!r:.50}. This version loads: "
             f"{', '.join(known)}"
         )
-    return loaded_class(folder.model)(folder, engine)
+    return loaded_class(folder.model)(folder, engine, chosen)
+
+
+def load_kind(kinds: Sequence[str], path: str | os.PathLike, **options: Any) -> LoadedModel:
+    """Returns the model of an export, which must be one of these kinds; `options` are those of `load`.
+
+    Raises:
+        InputError: it is of another kind, or as `load`.
+    """
+    model = load(path, **options)
+    if model.kind not in kinds:
+        raise InputError(f"{os.fspath(path)} is the export of a {model.kind}. Expected: {' or '.join(kinds)}.")
+    return model
+
+
+def is_export(path: str | os.PathLike) -> bool:
+    """Returns whether a path is a folder that `load` takes. No file of it is read."""
+    if os.path.isfile(os.path.join(path, EXPORT_FILE)):
+        return True
+    try:
+        return os.path.isfile(os.path.join(find_version_folder(path), "assets", EXPORT_FILE))
+    except InputError:
+        return False
 
 
 def _is_loaded(task: registry.Task) -> bool:
     return task.export is not None and task.export.stored_as is None
 
 
-def _opened(path: str, num_threads: int | None):
-    """Returns the description of an export and its engine."""
+def _opened(path: str, wanted: Wanted) -> tuple[PortableFolder, Any, Runtime]:
+    """Returns the description of an export, its engine and its runtime."""
     if os.path.isfile(os.path.join(path, EXPORT_FILE)):
         folder = read_portable(path)
         if folder.format != SAVED_MODEL:
-            return folder, open_engine(folder, num_threads)
+            check_runtime(folder, wanted)
+            return folder, *open_engine(folder, wanted)
     try:
         version = find_version_folder(path)
     except InputError as error:
         raise InputError(
             f"{path} is no export: it has neither {EXPORT_FILE} (LiteRT, ONNX) nor a SavedModel. {error}"
         ) from error
-    if num_threads is not None:
+    if wanted.num_threads is not None:
         raise InputError("num_threads is for LiteRT and ONNX. For a SavedModel call tf.config.threading.")
+    folder = read_portable(os.path.join(version, "assets"))
+    check_runtime(folder, wanted)
     from keras_bert.serving.portable.saved_model_engine import SavedModelEngine
 
-    folder = read_portable(os.path.join(version, "assets"))
-    return folder, SavedModelEngine(version, folder.vocabulary)
+    runtime = Runtime("tensorflow", folder.weights, None, "tensorflow is the only runtime of SavedModels")
+    return folder, SavedModelEngine(version, folder.vocabulary), runtime

@@ -6,26 +6,27 @@ the memory, and one with a loop never end. This module reads the file itself, be
 Reference: onnx, `onnx/onnx.proto` for the numbers of the fields.
 """
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.stored_numbers import read_varint
-from keras_bert.serving.graph.onnx_operations import OPERATIONS, OPSET, Value, results
+from keras_bert.serving.graph.onnx_operations import OPERATIONS, OPSET, OPSET_OF_COLUMN_SCALES, Value, results
 
 # Fields of the messages that our files have, by number.
-_MODEL = {1: "ir_version", 2: "producer", 3: "version", 5: "model_version", 6: "about", 7: "graph", 8: "opset"}
-_GRAPH = {1: "nodes", 2: "name", 5: "weights", 10: "about", 11: "inputs", 12: "outputs", 13: "values"}
+MODEL = {1: "ir_version", 2: "producer", 3: "version", 5: "model_version", 6: "about", 7: "graph", 8: "opset"}
+GRAPH = {1: "nodes", 2: "name", 5: "weights", 10: "about", 11: "inputs", 12: "outputs", 13: "values"}
 _NODE = {1: "inputs", 2: "outputs", 3: "name", 4: "operation", 5: "attributes"}
 _ATTRIBUTE = {1: "name", 3: "number", 8: "numbers", 20: "type"}
 _TENSOR = {1: "shape", 2: "type", 8: "name", 9: "data", 14: "place"}
-_OTHER_FILE = (13, 14)  # fields of a tensor whose numbers are in another file
+OTHER_FILE = (13, 14)  # fields of a tensor whose numbers are in another file
 # Element type of a tensor -> bytes: float32, uint8, int8, int32, int64, bool, float16.
 _BYTES = {1: 4, 2: 1, 3: 1, 6: 4, 7: 8, 9: 1, 10: 2}
 _INT64 = 7
 _NUMBER, _NUMBERS = 2, 7  # types of attributes
 # The sizes of axes with which memory is estimated, by name.
-_SIZES = {"batch": 2, "choices": 3, "length": 5, "predictions": 2}
+_SIZES = {"batch": 2, "choices": 3, "length": 5, "predictions": 2, "sequences": 3, "texts": 6}
 _MOST_AXES, _MOST_KNOWN = 5, 8
 # All results together may have this many numbers for each one of the weights, beside some for tiny models. Those that
 # runtimes compute when they load a file may have fewer: in our files, they are cast and transposed weights.
@@ -36,27 +37,45 @@ class _Refused(Exception):
     """The file has something that our files do not have."""
 
 
-def check_onnx(content: bytes, path: str) -> None:
-    """Checks the bytes of an ONNX file.
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """What an ONNX file says of its network.
+
+    Attributes:
+        inputs: name -> its axes: numbers, or the names of variable sizes such as "batch".
+        outputs: their names, in order.
+    """
+
+    inputs: Mapping[str, list[int | str]]
+    outputs: tuple[str, ...]
+
+
+def check_onnx(content: bytes, path: str) -> Declared:
+    """Checks the bytes of an ONNX file, and returns its inputs and outputs.
 
     Raises:
         InputError: the file is damaged, has operations or parts that `write_onnx` does not write, takes weights from
             other files, or would take much more memory than its bytes.
     """
     try:
-        _check_model(memoryview(content))
+        return _check_model(memoryview(content))
     except _Refused as error:
         raise InputError(f"{path} {error}. Export the model again, and load only what you trust.") from None
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
         raise InputError(f"{path} is damaged or of another kind: {error!s:.300}. Export the model again.") from None
 
 
-def _check_model(content: memoryview) -> None:
-    model = list(_fields(content, _MODEL, "the file"))
+def _check_model(content: memoryview) -> Declared:
+    model = list(_fields(content, MODEL, "the file"))
     for name, value in model:
-        if name == "opset" and _message(value) not in ({1: b"", 2: OPSET}, {2: OPSET}):
-            raise _Refused(f"has operations of another kind than ONNX opset {OPSET}, which is not supported")
-    graph = [field for name, value in model if name == "graph" for field in _fields(value, _GRAPH, "the graph")]
+        if name == "opset" and _message(value) not in [
+            {**domain, 2: opset} for domain in ({1: b""}, {}) for opset in (OPSET, OPSET_OF_COLUMN_SCALES)
+        ]:
+            raise _Refused(
+                f"has operations of another kind than ONNX opset {OPSET} or {OPSET_OF_COLUMN_SCALES}, which is not "
+                "supported"
+            )
+    graph = [field for name, value in model if name == "graph" for field in _fields(value, GRAPH, "the graph")]
     if not any(name == "outputs" for name, _ in graph):
         raise ValueError("it has no graph")
     values: dict[str, Value] = {}
@@ -64,10 +83,9 @@ def _check_model(content: memoryview) -> None:
         if name == "weights":
             values.update([_weight(part)])
     num_weights = sum(math.prod(value.shape) for value in values.values())
-    for name, part in graph:
-        if name == "inputs":
-            key, shape = _declared(part)
-            values[key] = Value(tuple(_SIZES.get(size, 2) if isinstance(size, str) else size for size in shape))
+    inputs = dict(_declared(part) for name, part in graph if name == "inputs")
+    for key, shape in inputs.items():
+        values[key] = Value(tuple(_SIZES.get(size, 2) if isinstance(size, str) else size for size in shape))
     room, room_for_constants = (growth * num_weights + _FEW_NUMBERS for growth in (_MOST_GROWTH, _MOST_CONSTANT_GROWTH))
     for name, part in graph:
         if name == "nodes":
@@ -79,6 +97,7 @@ def _check_model(content: memoryview) -> None:
                     raise _Refused(f"would grow when it is loaded or run: a result has the shape {list(value.shape)}")
             values |= found
     _check_declared_shapes([part for name, part in graph if name in ("outputs", "values")], values)
+    return Declared(inputs, tuple(_declared(part)[0] for name, part in graph if name == "outputs"))
 
 
 def _check_node(content: memoryview, values: dict[str, Value]) -> dict[str, Value]:
@@ -116,7 +135,7 @@ def _attribute(content: memoryview, operation: str) -> tuple[str, int | list[int
 
 
 def _weight(content: memoryview) -> tuple[str, Value]:
-    if any(field in _OTHER_FILE and value != 0 for field, value in _all_fields(content)):
+    if any(field in OTHER_FILE and value != 0 for field, value in all_fields(content)):
         raise _Refused("takes weights from other files, which is not supported")
     tensor: dict[str, list] = {name: [] for name in _TENSOR.values()}
     for field, value in _fields(content, _TENSOR, "a weight"):
@@ -144,7 +163,7 @@ def _declared(content: memoryview) -> tuple[str, list[int | str]]:
     """Returns the name of a value, and the sizes of its axes: a number, or the name of a variable size."""
     info = _message(content)
     tensor = _message(_message(info[2])[1])
-    axes = [_message(axis) for _, axis in _all_fields(tensor.get(2, memoryview(b"")))]
+    axes = [_message(axis) for _, axis in all_fields(tensor.get(2, memoryview(b"")))]
     shape = [axis[1] if 1 in axis else _text(axis.get(2, b"")) for axis in axes]
     if any(isinstance(size, int) and size >> 31 for size in shape):
         raise ValueError(f"an axis of {_text(info[1]):.100} has an impossible size")
@@ -153,7 +172,7 @@ def _declared(content: memoryview) -> tuple[str, list[int | str]]:
 
 def _message(content: memoryview) -> dict[int, int | memoryview]:
     """Returns number -> value of the fields of a message that has each field once: readers join fields that repeat."""
-    fields = list(_all_fields(content))
+    fields = list(all_fields(content))
     if len(dict(fields)) < len(fields):
         raise ValueError("a field is there twice")
     return dict(fields)
@@ -161,13 +180,13 @@ def _message(content: memoryview) -> dict[int, int | memoryview]:
 
 def _fields(content: memoryview, known: dict[int, str], where: str) -> Iterator[tuple[str, int | memoryview]]:
     """Yields name and value of the fields of a message, and refuses fields that our files do not have."""
-    for number, value in _all_fields(content):
+    for number, value in all_fields(content):
         if number not in known:
             raise _Refused(f"has the field {number} in {where}, which exports of keras_bert do not have")
         yield known[number], value
 
 
-def _all_fields(content: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def all_fields(content: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yields number and value of the fields of a message: a number, or the bytes of everything else."""
     position = 0
     while position < len(content):

@@ -1,24 +1,33 @@
 """Writes a model as an ONNX file with operations of the standard only."""
 
 import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from keras_bert import registry
 from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.records import features
 from keras_bert.serving.graph.eight_bit_products import input_divisors
 from keras_bert.serving.graph.onnx_encoders import check_encoder
-from keras_bert.serving.graph.onnx_graph import OPSET, OnnxGraph
-from keras_bert.serving.graph.onnx_heads import PREDICTIONS
+from keras_bert.serving.graph.onnx_graph import OnnxGraph
+from keras_bert.serving.graph.onnx_heads import inputs_and_outputs
 from keras_bert.serving.graph.onnx_layers import stored_name
+from keras_bert.serving.portable import onnx_calibration
 from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.packed_network import PACKED_FILE, move_weights
 
 # A protocol buffer holds at most 2 GiB.
 _MOST_BYTES = (1 << 31) - 1
 
 
-def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) -> None:
+def write_onnx(
+    model,
+    file_path: str | os.PathLike,
+    weights: str | None = None,
+    calibration: Sequence[Mapping[str, np.ndarray]] | None = None,
+) -> None:
     """Writes a model for ONNX Runtime and other runtimes: features in, the outputs of the Keras model out.
 
     Axes of batch and length are variable. Rows have one sequence each: `input_mask` is 0 or 1. The computation is
@@ -29,20 +38,56 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
         file_path: the `.onnx` file. It is written atomically.
         weights: None for float32; "float16": matrices are stored with 16 bits; "int8": matrices are stored with 8 bits
             and a scale for each column, or row of a table, and products of the encoder multiply 8-bit integers.
+        calibration: features with which the ranges of "int8" are found, see `onnx_calibration.py`. None: they are
+            computed in every call, which is slow in OpenVINO.
 
     Raises:
         InputError: the format cannot hold the model, the package onnx is missing, or the file cannot be written.
     """
     _check(model, weights)
+    _write(_network(model, _graph(model, weights, calibration)), file_path, weights)
+
+
+def write_onnx_folder(
+    model,
+    file_path: str | os.PathLike,
+    weights: str | None = None,
+    calibration: Sequence[Mapping[str, np.ndarray]] | None = None,
+) -> None:
+    """Writes the same file as `write_onnx`, and `packed.onnx` beside it if the model allows packed rows.
+
+    In packed rows, `input_mask` numbers the sequences. The file also takes `position_ids`, and `cls_positions` if it
+    has an output for each sequence; see `row_layouts.PackedBatch`. Its weights are in the other file.
+    """
+    _check(model, weights)
+    graph = _graph(model, weights, calibration)
+    network = _network(model, graph)
+    _write(network, file_path, weights)
+    # Only this graph reads the encoder again: the divisors have been computed.
+    packed_graph = graph.empty(packed=True)
+    packed = _network(model, packed_graph)
+    if packed_graph.packed_inputs:
+        move_weights(packed, network, os.path.basename(file_path))
+        _write(packed, os.path.join(os.path.dirname(file_path), PACKED_FILE), weights)
+
+
+def _graph(model, weights: str | None, calibration) -> OnnxGraph:
     try:
-        graph = OnnxGraph(weights, _divisors(model) if weights == "int8" else None)
+        if calibration is not None:
+            return OnnxGraph(weights, ranges=onnx_calibration.input_ranges(model, calibration))
+        return OnnxGraph(weights, _divisors(model) if weights == "int8" else None)
     except ImportError as error:
         raise missing_package("onnx", error) from error
-    inputs = {name: model.feature_axes for name in model.feature_names}
-    if features.MASKED_LM_POSITIONS in inputs:
-        inputs[features.MASKED_LM_POSITIONS] = (model.feature_axes[0], PREDICTIONS)
-    about = f"A {type(model).__name__} of keras_bert, {model.config.model_type}, {weights or 'float32'}, opset {OPSET}."
-    written = graph.model(inputs, registry.imported(registry.task_of(model).onnx)(graph, model), about)
+
+
+def _network(model, graph: OnnxGraph):
+    """Returns the `onnx.ModelProto` of a model."""
+    kind = f"{type(model).__name__} of keras_bert, {model.config.model_type}"
+    about = f"A {kind}, {graph.weights or 'float32'}, opset {graph.opset}."
+    return graph.model(*inputs_and_outputs(graph, model), about)
+
+
+def _write(written, file_path: str | os.PathLike, weights: str | None) -> None:
     size = written.ByteSize()
     if size > _MOST_BYTES:
         raise InputError(

@@ -6,18 +6,29 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_value
-from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options
+from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options, check_several_labels
 from keras_bert.tasks.classification.zero_shot import TEMPLATE, zero_shot
 
 
 class LoadedSequenceClassifier:
     """Methods of loaded exports of a `SequenceClassifier`."""
 
-    def __init__(self, folder, engine):
-        super().__init__(folder, engine)
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
         self._has_logits = getattr(engine, "has_raw_outputs", True)  # those of earlier versions have probabilities
-        as_thresholds(self.thresholds, self.labels, name="thresholds")
         self.label_values = tuple(label_value(label, self.label_type) for label in self.labels)
+
+    @property
+    def thresholds(self) -> tuple[float, ...] | None:
+        """The threshold of each label, as that of `SequenceClassifier`."""
+        return self._thresholds
+
+    @thresholds.setter
+    def thresholds(self, value: Any) -> None:
+        if value is not None:
+            check_several_labels(self.problem_type, "thresholds")
+            value = as_thresholds(value, self.labels, label_type=self.label_type, name="thresholds")
+        self._thresholds = value
 
     def predict(
         self,
@@ -35,6 +46,33 @@ class LoadedSequenceClassifier:
         check_answer_options(self, top_k, threshold)
         arguments = {"batch_size": batch_size, "verbose": verbose, "callbacks": callbacks, "top_k": top_k}
         return self._predict(x, {**arguments, "max_seq_length": max_seq_length, "threshold": threshold}, unknown)
+
+    served_inputs = ("text",)
+
+    @property
+    def served_outputs(self) -> dict[str, tuple[str, int]]:
+        """The outputs of `serve`: name -> dtype and number of columns; 0 is one value for each text."""
+        count = len(self.labels)
+        if self.problem_type == "regression":
+            return {"score": ("float", 0)} if count == 1 else {"labels": ("string", count), "scores": ("float", count)}
+        of_labels = {"labels": ("string", count), "probabilities": ("float", count)}
+        if self.problem_type == "multi_label":
+            return {**of_labels, "is_given": ("bool", count)}
+        return {**of_labels, "label": ("string", 0), "probability": ("float", 0)}
+
+    def serve(self, texts: list[str]) -> dict[str, np.ndarray]:
+        """Returns the outputs of `serving_default` of a SavedModel, by name."""
+        answers = self.predict(texts, verbose=0)
+        values = {
+            "score": lambda one: one.score,
+            "scores": lambda one: [*one.scores.values()],
+            "labels": lambda one: self.labels,
+            "probabilities": lambda one: [*one.probabilities.values()],
+            "is_given": lambda one: [label in one.labels for label in one.probabilities],
+            "label": lambda one: str(one.label),
+            "probability": lambda one: one.probability,
+        }
+        return {name: np.array([values[name](one) for one in answers]) for name in self.served_outputs}
 
     def predict_proba(
         self, x: Any, batch_size: int | None = None, verbose: Any = "auto", *, max_seq_length: int | None = None

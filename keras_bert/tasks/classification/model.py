@@ -21,7 +21,7 @@ from keras_bert.models.losses import (
     cross_entropy_term,
     squared_error_term,
 )
-from keras_bert.models.task_model import check_doc_stride, example_weights
+from keras_bert.models.task_model import example_weights
 from keras_bert.models.verb_options import check_options
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import Label, label_strings, label_value
@@ -34,6 +34,7 @@ from keras_bert.tasks.classification.thresholds import (
     divided,
 )
 from keras_bert.tasks.label_names import check_labels
+from keras_bert.tasks.settings import check_doc_stride
 
 PROBLEM_TYPES = ("classification", "multi_label", "regression")
 # Two labels that nobody has named, as transformers names them.

@@ -1,13 +1,12 @@
 """Classifiers as ONNX operations; see `Task.onnx` in `registry.py`."""
 
-from keras_bert.serving.graph.onnx_encoders import onnx_encoder
-from keras_bert.serving.graph.onnx_heads import BATCH, OUTPUT, inputs_of
+from keras_bert.serving.graph.onnx_heads import BATCH, OUTPUT, encoder_of_rows
 from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.tasks.embedding.onnx import text_vectors
 
 
 def classifier(graph, model):
-    encoder = onnx_encoder(graph, model.encoder, inputs_of(model))
+    encoder = encoder_of_rows(graph, model)
     logits = dense(graph, model.classifier, encoder.pooled_at()[0], exact=True)
     return {OUTPUT: (logits, [BATCH, len(model.labels)])}
 

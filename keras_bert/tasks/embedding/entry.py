@@ -3,7 +3,7 @@
 import dataclasses
 
 from keras_bert.registry import Export, Setting, Task
-from keras_bert.tasks.settings import DOC_STRIDE, PROMPTS, are_names, is_count, prompt_of
+from keras_bert.tasks.settings import DOC_STRIDE, PROMPTS, are_names, is_count, is_hash, is_none_or, prompt_of
 
 SENTENCE_ENCODER = Task(
     model="keras_bert.tasks.embedding.model.SentenceEncoder",
@@ -18,6 +18,7 @@ SENTENCE_ENCODER = Task(
             "normalize": Setting(True, lambda value: isinstance(value, bool)),
             "embedding_size": Setting(None, is_count),
             "doc_stride": DOC_STRIDE,
+            "fingerprint": Setting(None, is_none_or(is_hash)),
             **PROMPTS,
         },
         derived=lambda model: {"embedding_size": model.embedding_size},

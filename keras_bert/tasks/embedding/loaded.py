@@ -1,5 +1,6 @@
 """What a loaded export of a `SentenceEncoder` can do beside answering texts."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +16,22 @@ from keras_bert.tasks.progress import text_progress
 class LoadedSentenceEncoder(CosineSimilarity, Prompts):
     """Methods of loaded exports of a `SentenceEncoder`, or of an encoder with the pooling that its export got."""
 
-    def __init__(self, folder, engine):
-        super().__init__(folder, engine)
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
         self.check_prompts()
+        if self.fingerprint and folder.weights != "float32":  # an index takes the vectors of one of these only
+            self.fingerprint = hashlib.sha256(f"{self.fingerprint} {folder.weights}".encode()).hexdigest()
+
+    served_inputs = ("text",)
+
+    @property
+    def served_outputs(self) -> dict[str, tuple[str, int]]:
+        """The outputs of `serve`: name -> dtype and number of columns."""
+        return {"embedding": ("float", self.embedding_size)}
+
+    def serve(self, texts: list[str]) -> dict[str, np.ndarray]:
+        """Returns the outputs of `serving_default` of a SavedModel, by name."""
+        return {"embedding": self.encode(texts, on_progress=lambda count: None)}
 
     def encode(
         self,

@@ -11,7 +11,6 @@ from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
-from keras_bert.models.task_model import check_doc_stride
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES
@@ -20,6 +19,7 @@ from keras_bert.tasks.embedding.options import check_encode_options
 from keras_bert.tasks.embedding.similarity import CosineSimilarity
 from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
 from keras_bert.tasks.progress import text_progress
+from keras_bert.tasks.settings import check_doc_stride
 
 
 @stored_class

@@ -113,8 +113,7 @@ class SentenceTask(TextTask):
         return dataclasses.replace(rows, parts=tuple(found)) if is_mixed else found[0]
 
     def outputs(self, rows: Any, batch_size: int = 32, verbose="auto", calls: Calls | None = None) -> Any:
-        if isinstance(rows, MixedRows):
-            raise InputError("Several data sets are for training. Evaluate and predict them one by one.")
+        check_one_data_set(rows)
         return super().outputs(rows, batch_size, verbose, calls)
 
 
@@ -171,9 +170,9 @@ class EmbeddingTask(SentenceTask):
         if examples.scores is not None:
             return {features.LABEL_IDS: np.asarray(examples.scores, np.float32)}
         if examples.labels is not None:
-            return {features.LABEL_IDS: _numbers_of([examples.labels])[:, 0]}
+            return {features.LABEL_IDS: numbers_of([examples.labels])[:, 0]}
         # Equal texts are no negatives of each other.
-        return {features.TEXT_NUMBERS: _numbers_of(examples.columns)} if examples.kind == PAIRS else {}
+        return {features.TEXT_NUMBERS: numbers_of(examples.columns)} if examples.kind == PAIRS else {}
 
     def _prefixes(self, examples: SentenceExamples) -> list[str]:
         """Returns the prompt of each column: in pairs, anchors are queries and the other texts are documents."""
@@ -245,6 +244,12 @@ def examples_of_columns(x, y=None, sample_weight=None) -> SentenceExamples | Dat
     )
 
 
+def check_one_data_set(rows: Any) -> None:
+    """Raises `InputError` if rows that are to be predicted are those of several data sets."""
+    if isinstance(rows, MixedRows):
+        raise InputError("Several data sets are for training. Evaluate and predict them one by one.")
+
+
 def forget_traces(model) -> None:
     """Lets the next `fit` trace its step anew.
 
@@ -254,10 +259,10 @@ def forget_traces(model) -> None:
     model.train_function = model.test_function = None
 
 
-def _numbers_of(columns: Sequence[Sequence]) -> np.ndarray:
+def numbers_of(columns: Sequence[Sequence]) -> np.ndarray:
     """Returns a number for each value, int32 `[N, C]`; equal values have equal numbers.
 
-    >>> _numbers_of([["a", "b"], ["b", "c"]]).tolist()
+    >>> numbers_of([["a", "b"], ["b", "c"]]).tolist()
     [[0, 1], [1, 2]]
     """
     numbers: dict = {}

@@ -79,7 +79,7 @@ class WholeBatchModel(Prompts, ChosenLoss, TaskModel):
 
         Args:
             x, y: texts and what belongs to them, see the description of the class; or features; or `SentenceExamples`;
-                or, except for a `SparseEncoder`, several data sets, `DataSets`, each with its loss.
+                or several data sets, `DataSets`, each with its loss.
             loss: a loss of the task, or its name. None keeps the loss that was chosen before; without one, the examples
                 select it.
 

@@ -9,8 +9,8 @@ from keras_bert.program.errors import InputError
 class LoadedMaskedLM:
     """Methods of loaded exports of a `MaskedLM`, or of the masked-LM part of a `BertPretrainer`."""
 
-    def __init__(self, folder, engine):
-        super().__init__(folder, engine)
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
         # SavedModels of earlier versions answer with the probabilities of their `top_k` tokens only.
         self._has_all_tokens = getattr(engine, "has_raw_outputs", True)
 

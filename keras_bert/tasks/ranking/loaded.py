@@ -1,5 +1,7 @@
 """What a loaded export of a `CrossEncoder` can do beside answering texts."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from keras_bert.models.prompts import Prompts
@@ -12,12 +14,19 @@ class LoadedCrossEncoder(Prompts):
     labels = ("score",)
     problem_type = "regression"
 
-    def __init__(self, folder, engine):
-        super().__init__(folder, engine)
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
         self.check_prompts()
         run = self.engine.run
         # As the Keras model: `[B, 1]` for `[B, S]`, and `[B, C]` for `[B, C, S]`.
         self.engine.run = lambda given: _without_last_axis(run(given), np.ndim(given[features.INPUT_IDS]))
+
+    served_inputs = ("text", "text_b")
+    served_outputs: ClassVar = {"score": ("float", 0)}
+
+    def serve(self, texts: list[str], second_texts: list[str]) -> dict[str, np.ndarray]:
+        """Returns the outputs of `serving_default` of a SavedModel, by name."""
+        return {"score": self.predict((texts, second_texts), verbose=0)}
 
     def rank(
         self, query: str, texts, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None

@@ -177,9 +177,11 @@ class LambdaLoss(ListNet):
         teacher: as for `RankingMarginMSE`.
         weighting_scheme: `ndcg_loss2pp`, `ndcg_loss2`, `lambda_rank`, `ndcg_loss1` or `none`.
         sigma: multiplies the differences.
+        k: only pairs count of which one text is among the k highest scores, and the best DCG is that of k texts; None
+            for all.
 
     Raises:
-        InputError: the scheme is unknown, or `sigma` is not above 0.
+        InputError: the scheme is unknown, `sigma` is not above 0, or `k` is below 1.
 
     Reference: Wang et al., 2018, "The LambdaLoss Framework for Ranking Metric Optimization"; sentence-transformers
     `LambdaLoss`.
@@ -187,9 +189,12 @@ class LambdaLoss(ListNet):
 
     weighting_scheme: str = "ndcg_loss2pp"
     sigma: float = 1.0
+    k: int | None = None
 
     def __post_init__(self):
         check_above_0(sigma=self.sigma)
+        if self.k is not None and (not isinstance(self.k, int) or self.k < 1):
+            raise InputError(f"k must be a whole number from 1, or None for all texts. Received: {self.k!r:.100}")
         if self.weighting_scheme not in _SCHEMES:
             raise InputError(
                 f"weighting_scheme must be one of {', '.join(_SCHEMES)}. Received: {self.weighting_scheme!r:.100}"
@@ -199,20 +204,23 @@ class LambdaLoss(ListNet):
         labels = ops.cast(labels, scores.dtype)
         discounts = ops.log2(2.0 + ops.arange(scores.shape[-1], dtype=scores.dtype))
         best_gains = 2.0 ** ops.flip(ops.sort(ops.relu(labels), axis=-1), axis=-1) - 1
-        best = ops.maximum(ops.sum(best_gains / discounts, axis=-1, keepdims=True), 1e-10)
-        num_pairs = ops.sum(ops.cast(self._counts(labels), scores.dtype), axis=(1, 2))  # the same in every order
+        best = ops.maximum(ops.sum((best_gains / discounts)[:, : self.k], axis=-1, keepdims=True), 1e-10)
         order = ops.argsort(-scores, axis=-1)
         scores, labels = (ops.take_along_axis(values, order, axis=-1) for values in (scores, labels))
         gains = (2.0 ** ops.relu(labels) - 1) / best
         pairs = ops.log_sigmoid(self.sigma * (scores[:, :, None] - scores[:, None, :]))
         pairs *= _SCHEMES[self.weighting_scheme](gains, discounts)
-        losses = -ops.sum(ops.where(self._counts(labels), pairs, 0.0), axis=(1, 2)) / math.log(2)
-        return _mean_term(losses, num_pairs, weights)
+        counts = self._counts(labels)
+        losses = -ops.sum(ops.where(counts, pairs, 0.0), axis=(1, 2)) / math.log(2)
+        return _mean_term(losses, ops.sum(ops.cast(counts, scores.dtype), axis=(1, 2)), weights)
 
     def _counts(self, labels):
-        """Returns which pairs of texts count, bool `[B, T, T]`."""
+        """Returns which pairs of texts count, bool `[B, T, T]`, from labels in the order of the scores."""
         counts = labels[:, :, None] > labels[:, None, :]
-        return ops.ones_like(counts) if self.weighting_scheme == "ndcg_loss1" else counts
+        if self.weighting_scheme == "ndcg_loss1":
+            counts = ops.ones_like(counts)
+        is_top = ops.arange(labels.shape[-1]) < (self.k or labels.shape[-1])
+        return ops.logical_and(counts, ops.logical_or(is_top[:, None], is_top))
 
 
 @dataclasses.dataclass(frozen=True)

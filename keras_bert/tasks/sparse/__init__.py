@@ -4,7 +4,6 @@ entry.py        what checkpoints and exports must know of the task
 model.py        SparseEncoder: the encoder with its masked-LM head and a pooling of all logits
 losses.py       ranking losses with FLOPS regularisers
 encoding.py     texts -> CSR arrays, tokens of vectors, similarity
-examples.py     queries with documents, and a teacher's scores
 answers.py      tokens and weights, from the outputs of a server
 task.py         the task for `SparseEncoder`
 signatures.py   the signatures of its SavedModels

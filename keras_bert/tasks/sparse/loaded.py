@@ -8,8 +8,8 @@ from keras_bert.tasks.sparse.encoding import SparseEncoding
 class LoadedSparseEncoder(SparseEncoding):
     """Methods of loaded exports of a `SparseEncoder`."""
 
-    def __init__(self, folder, engine):
-        super().__init__(folder, engine)
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
         self.check_prompts()
         self._static_weights: np.ndarray | None = None
 

@@ -1,13 +1,18 @@
 """The losses of `SparseEncoder`: a ranking loss, and regularisers that make its vectors sparse."""
 
 import dataclasses
+import functools
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from keras import ops
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.examples import LISTS, PAIRS, DataSets, SentenceExamples
 from keras_bert.tasks.embedding.loss_parts import FAR, cross_entropy, equal_texts, weighted_mean
+from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
+from keras_bert.tasks.embedding.teacher_losses import margin_errors
 
 IN_BATCH_NEGATIVES, MARGIN_MSE = "in_batch_negatives", "margin_mse"
 
@@ -33,9 +38,11 @@ class SpladeLoss:
             for all.
         scale: the factor of the products in the softmax.
         warmup_ratio: from 0, for full weights at once, to 1.
+        teacher: for `margin_mse`, a `CrossEncoder` or `SentenceEncoder` that scores the documents before training, or
+            the folder of one; None if the examples have scores.
 
     Raises:
-        InputError: the ranking is unknown, or a number is out of range.
+        InputError: the ranking is unknown, a number is out of range, or in-batch negatives have a teacher.
 
     Reference: Formal et al., 2021, arXiv 2109.10086; Paria et al., 2020, arXiv 2004.05665 (FLOPS); Hofstätter et al.,
     2020, arXiv 2010.02666 (margin MSE); sentence-transformers `SpladeLoss`, `SparseMultipleNegativesRankingLoss`,
@@ -49,8 +56,12 @@ class SpladeLoss:
     query_regularizer_threshold: int | None = None
     scale: float = 1.0
     warmup_ratio: float = 1 / 3
+    teacher: Any = None
+    teaches_vectors: ClassVar[bool] = False
 
     def __post_init__(self):
+        if self.teacher is not None and self.ranking == IN_BATCH_NEGATIVES:
+            raise InputError(f"A teacher is for {MARGIN_MSE}. Received: the ranking {IN_BATCH_NEGATIVES}")
         if self.ranking not in (None, IN_BATCH_NEGATIVES, MARGIN_MSE):
             raise InputError(
                 f"ranking must be {IN_BATCH_NEGATIVES}, {MARGIN_MSE} or None. Received: {self.ranking!r:.100}"
@@ -68,10 +79,14 @@ class SpladeLoss:
         if not (_is_number(self.warmup_ratio) and self.warmup_ratio <= 1):
             raise InputError(f"warmup_ratio must be from 0 to 1. Received: {self.warmup_ratio!r:.100}")
 
-    @property
-    def needs_teacher(self) -> bool:
-        """Whether the loss needs a teacher's scores."""
-        return self.ranking == MARGIN_MSE
+    def check(self, examples: SentenceExamples, model: Any) -> None:
+        """Raises `InputError` unless a model can learn from the examples."""
+        if self.ranking == MARGIN_MSE or self.teacher is not None:
+            examples.check_for(MARGIN_MSE, [LISTS], 3, self.teacher is not None)
+            return
+        examples.check_for(IN_BATCH_NEGATIVES, [PAIRS, LISTS], 2, has_teacher=False)
+        if examples.kind == PAIRS and len(set(examples.columns[0])) < 2:
+            raise InputError(f"{examples.source}: in-batch negatives need two different queries or more. Received: one")
 
     def __call__(
         self,
@@ -86,16 +101,28 @@ class SpladeLoss:
 
         Args:
             vectors: float `[B, C, V]`: a query, its document, and others.
-            teacher: float `[B, C - 2]`, the margins of the teacher; None for in-batch negatives.
+            teacher: float `[B, C - 1]`, the teacher's scores of the documents, or `[B, C - 2]`, by how much that of the
+                first exceeds those of the others; None for in-batch negatives.
             text_numbers: int `[B, C]`; equal texts have equal numbers. None: all texts differ.
             weights: float `[B]`, the weights of the examples; None for 1.
             share: the share of the full weights of the regularisers, from 0 to 1.
             static_queries: whether only documents are regularised.
+
+        Raises:
+            InputError: a query has too few documents, or the teacher's scores are missing.
         """
+        if self.ranking == MARGIN_MSE and teacher is None:
+            raise InputError(f"{MARGIN_MSE} learns from a teacher's scores. Received: none. Give them as y.")
+        is_taught = teacher is not None and self.ranking != IN_BATCH_NEGATIVES
+        if len(vectors.shape) != 3 or not 2 + is_taught <= (vectors.shape[1] or 3):
+            raise InputError(
+                "A SparseEncoder learns from a query and a document, with a teacher's margins from two documents or "
+                f"more. Received features of the shape {tuple(vectors.shape[:-1])}"
+            )
         queries, documents = vectors[:, 0], ops.swapaxes(vectors[:, 1:], 0, 1)  # [B, V], [C - 1, B, V]
-        is_taught = teacher is not None if self.ranking is None else self.needs_teacher
         if is_taught:
-            losses = _margin_losses(queries, documents, ops.cast(teacher, vectors.dtype))
+            scores = ops.transpose(ops.sum(ops.expand_dims(queries, 0) * documents, axis=2))  # [B, C - 1]
+            losses = margin_errors(scores, ops.reshape(teacher, (ops.shape(scores)[0], -1)))
         else:
             losses = self._in_batch_losses(queries, documents, text_numbers)
         loss = weighted_mean(losses, weights)
@@ -137,11 +164,52 @@ def flops(vectors: Any, threshold: int | None = None, weights: Any = None) -> An
     return ops.sum(ops.square(mean))
 
 
-def _margin_losses(queries, documents, teacher):
-    """Returns the squared errors of the margins, averaged over the documents of each example: `[B]`."""
-    scores = ops.sum(ops.expand_dims(queries, 0) * documents, axis=2)  # [C - 1, B]
-    margins = ops.transpose(scores[:1] - scores[1:])  # [B, C - 2]
-    return ops.mean(ops.square(margins - teacher), axis=1)
+@dataclasses.dataclass(frozen=True)
+class MixedSpladeLoss:
+    """Computes the loss of the data set that a batch is from; see `MixedRows` for its labels.
+
+    Args:
+        parts: for each data set, its loss, the number C of texts in its examples, and that of a teacher's scores.
+
+    Raises:
+        InputError: the regularisers of the losses warm up during different parts of the updates.
+    """
+
+    parts: Sequence[tuple]
+
+    def __post_init__(self):
+        ratios = sorted({loss.warmup_ratio for loss, *_ in self.parts})
+        if len(ratios) > 1:
+            raise InputError(f"All losses of a training must have one warmup_ratio. Received: {ratios}")
+
+    @classmethod
+    def of(cls, losses: Sequence[SpladeLoss], examples: DataSets) -> "MixedSpladeLoss":
+        pairs = zip(losses, examples.parts, strict=True)
+        return cls(tuple((loss, len(part.columns), _num_scores(loss, part)) for loss, part in pairs))
+
+    @property
+    def warmup_ratio(self) -> float:
+        return self.parts[0][0].warmup_ratio
+
+    def __call__(self, vectors, teacher=None, text_numbers=None, weights=None, share=1.0, static_queries=False):
+        number, labels = number_and_labels(teacher)
+
+        def loss_of(loss, num_texts, num_scores):
+            if not may_have(vectors, num_texts) or not may_have(labels, num_scores):
+                return ops.zeros((), vectors.dtype)
+            own = ops.reshape(vectors, (-1, num_texts, vectors.shape[-1]))
+            scores = ops.reshape(labels, (-1, num_scores)) if num_scores else None
+            numbers = None if text_numbers is None else ops.reshape(text_numbers, (-1, num_texts))
+            return loss(own, scores, numbers, weights, share, static_queries)
+
+        return ops.switch(number, [functools.partial(loss_of, *part) for part in self.parts])
+
+
+def _num_scores(loss: SpladeLoss, examples: SentenceExamples) -> int:
+    """Returns how many scores of a teacher an example has."""
+    if examples.scores is not None:
+        return len(examples.scores[0])
+    return 0 if loss.teacher is None else len(examples.columns) - 1
 
 
 def as_splade_loss(loss: SpladeLoss | str | None) -> SpladeLoss | None:

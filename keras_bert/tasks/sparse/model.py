@@ -19,7 +19,7 @@ from keras_bert.tasks.embedding.whole_batch import WholeBatchModel, first_and_ot
 from keras_bert.tasks.masked_lm.model import masked_lm_head
 from keras_bert.tasks.recipe import num_batches_of
 from keras_bert.tasks.sparse.encoding import ROLES, SparseEncoding
-from keras_bert.tasks.sparse.losses import SpladeLoss, as_splade_loss
+from keras_bert.tasks.sparse.losses import MixedSpladeLoss, SpladeLoss, as_splade_loss
 from keras_bert.tokenization.user_inputs import holds_texts
 
 
@@ -41,8 +41,10 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         encoder.fit(..., loss=SpladeLoss(document_regularizer_weight=1e-4))
 
     `teacher_margins` has for each example a number, the teacher's score of the document less that of the other one; a
-    list of these numbers for several others; or a list of the scores of all documents. A `fit` on features needs a
-    known number of updates, for the warm-up of the regularisers.
+    list of these numbers for several others; or a list of the scores of all documents. A teacher can compute them:
+    `loss=SpladeLoss("margin_mse", teacher=cross_encoder)`. Several data sets are `DataSets`, each with its loss.
+
+    A `fit` on features needs a known number of updates, for the warm-up of the regularisers.
 
     The loss of a batch is that of all its texts together, on one device or several, see `SentenceEncoder`.
 
@@ -161,9 +163,9 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         return super()._fit(given)
 
     @property
-    def splade_loss(self) -> SpladeLoss:
+    def splade_loss(self) -> SpladeLoss | MixedSpladeLoss:
         """The loss that the model is trained with."""
-        return self.loss_choice or SpladeLoss()
+        return self.loss_choice or self._loss_of_examples or SpladeLoss()
 
     def _updates_of_warm_up(self, arguments: Mapping[str, Any]) -> tuple[int, int] | None:
         """Returns the number of the optimizer's first update in this `fit`, and how many updates the warm-up takes."""
@@ -193,19 +195,8 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
 
     def loss_term(self, vectors: Any, labels: Any, text_numbers: Any, weights: Any) -> LossTerm:
         """Returns the loss of a whole batch; the arguments are those of `SpladeLoss.__call__`."""
-        loss = self.splade_loss
-        fewest = 2 if labels is None else 3
-        if len(vectors.shape) != 3 or (vectors.shape[1] is not None and vectors.shape[1] < fewest):
-            raise InputError(
-                "A SparseEncoder learns from a query and a document, with a teacher's margins from two documents or "
-                f"more. Received features of the shape {tuple(vectors.shape[:-1])}"
-            )
-        if loss.needs_teacher and labels is None:
-            raise InputError("margin_mse learns from a teacher's scores. Received: none. Give them as y.")
-        if labels is not None:
-            labels = ops.reshape(labels, (-1, ops.shape(vectors)[1] - 2))
         share = self._regularizer_share()
-        value = loss(vectors, labels, text_numbers, weights, share, static_queries=self.static_queries)
+        value = self.splade_loss(vectors, labels, text_numbers, weights, share, static_queries=self.static_queries)
         count = ops.cast(ops.shape(vectors)[0], vectors.dtype)
         total = count if weights is None else ops.cast(ops.sum(weights), vectors.dtype)
         return LossTerm("embedding_loss", value * total, count)

@@ -8,13 +8,11 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import ExampleRows
-from keras_bert.tasks.embedding.examples import TEXTS
+from keras_bert.tasks.embedding.examples import LABELS, SCORES, TEXTS, DataSets, SentenceExamples
 from keras_bert.tasks.embedding.scores import scores_of_pairs
-from keras_bert.tasks.embedding.task import EmbeddingTask, forget_traces
+from keras_bert.tasks.embedding.task import EmbeddingTask, check_one_data_set, numbers_of
 from keras_bert.tasks.prediction import Calls
 from keras_bert.tasks.sparse.encoding import num_active, rows_of_columns, vectors_of_rows
-from keras_bert.tasks.sparse.examples import SparseExamples
-from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 _QUERIES_AT_ONCE = 256
 
@@ -23,40 +21,45 @@ class SparseTask(EmbeddingTask):
     """Texts -> sparse vectors.
 
     `x` is N texts, or a tuple of two or more columns of N texts: queries, documents and others. `y` is None, or a
-    teacher's scores, see `SparseExamples.with_scores`. The scores are those of retrieval, and the mean numbers of
-    tokens with a weight: `query_active_dims` and `document_active_dims`.
+    teacher's scores of the documents or their margins, see `SentenceExamples`; or `x` is several data sets. The scores
+    are those of retrieval, and the mean numbers of tokens with a weight: `query_active_dims` and
+    `document_active_dims`.
     """
 
     name = "sparse"
     main_score = "ndcg@10"
     scores_texts = False
 
-    def examples(self, x, y=None, sample_weight=None) -> SparseExamples:
-        columns = x if isinstance(x, tuple) else (x,)
-        advice = " Queries and documents are given as columns: (queries, documents)."
-        columns = [as_texts(column, f"text of column {number}", advice) for number, column in enumerate(columns, 1)]
-        scores = None if y is None else as_list(y, "the teacher's scores")
-        return SparseExamples.with_scores(columns, scores, weights=sample_weight)
+    def default_loss(self, kind: str) -> Any:
+        # Only now, because it takes seconds, and predictions of loaded exports do without it.
+        from keras_bert.tasks.sparse.losses import SpladeLoss
 
-    def before_training(self, examples: SparseExamples) -> None:
-        """Checks that the model can learn from the examples."""
-        if examples.kind == TEXTS:
+        return SpladeLoss()
+
+    def mixed_loss(self, examples: DataSets) -> Any:
+        from keras_bert.tasks.sparse.losses import MixedSpladeLoss
+
+        return MixedSpladeLoss.of(self.losses, examples)
+
+    def check_kind(self, examples: SentenceExamples) -> None:
+        if examples.kind in (TEXTS, LABELS):
             raise InputError(
                 f"{examples.source}: there is nothing to learn from single texts. Give (queries, documents), or "
                 "(queries, documents, others) with a teacher's scores."
             )
-        if self.model.splade_loss.needs_teacher and examples.margins is None:
-            raise InputError(f"{examples.source}: margin_mse learns from a teacher's scores. Give them as y.")
-        if len(set(examples.columns[0])) < 2 and examples.margins is None:
-            raise InputError(f"{examples.source}: in-batch negatives need two different queries or more. Received: one")
-        forget_traces(self.model)
+        if examples.kind == SCORES:
+            raise InputError(
+                f"{examples.source}: a teacher's scores belong to a query and two documents or more. Received: one "
+                "document. Give (queries, documents, others)."
+            )
 
-    def _labels(self, examples: SparseExamples) -> dict[str, np.ndarray]:
-        margins = {} if examples.margins is None else {features.LABEL_IDS: np.asarray(examples.margins, np.float32)}
-        return super()._labels(examples) | margins
+    def _labels(self, examples: SentenceExamples) -> dict[str, np.ndarray]:
+        # In-batch negatives may ignore a teacher's scores.
+        return super()._labels(examples) | {features.TEXT_NUMBERS: numbers_of(examples.columns)}
 
     def outputs(self, rows: TokenRows, batch_size: int = 32, verbose="auto", calls: Calls | None = None) -> tuple:
         """Returns the vectors of each column of texts, CSR arrays `[N, V]`; see `vectors_of_rows`."""
+        check_one_data_set(rows)
         found = []
         for number, column in enumerate(rows_of_columns(rows)):
             is_query = number == 0 if rows.rows_per_example > 1 else self.model.default_route == "query"
@@ -64,12 +67,12 @@ class SparseTask(EmbeddingTask):
             found.append(vectors_of_rows(self.model, column, is_static, self.model.max_active_dims, batch_size, calls))
         return tuple(found)
 
-    def answers(self, examples: SparseExamples, example_rows: ExampleRows, outputs: tuple) -> Any:
+    def answers(self, examples: SentenceExamples, example_rows: ExampleRows, outputs: tuple) -> Any:
         """Returns the vectors, a CSR array `[N, V]`, or for C columns a tuple of C of them."""
         return outputs if len(outputs) > 1 else outputs[0]
 
-    def scores(self, examples: SparseExamples, answers: Any, is_worst: bool = False) -> dict[str, float]:
-        if examples.kind == TEXTS:
+    def scores(self, examples: SentenceExamples, answers: Any, is_worst: bool = False) -> dict[str, float]:
+        if len(examples.columns) == 1:
             raise InputError(f"{examples.source}: single texts have no scores. Give (queries, documents).")
         queries, *documents = answers
 

@@ -13,10 +13,11 @@ from keras_bert.models.calibrated_model import CalibratedModel
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
-from keras_bert.models.task_model import check_doc_stride, example_weights
+from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.label_names import check_labels
+from keras_bert.tasks.settings import check_doc_stride
 
 
 @stored_class

@@ -35,16 +35,22 @@ class TensorSpec:
 
 
 class ServedSignature:
-    """A signature of a model: its inputs, outputs, and default values of inputs."""
+    """A signature of a model: its inputs, outputs, and default values of inputs.
 
-    def __init__(self, name: str, definition):
-        import tensorflow as tf
+    Attributes:
+        definition: the message `SignatureDef` that describes it.
+    """
 
-        self.name = name
-        self.definition = definition  # the tensorflow.SignatureDef of the file
-        self.inputs = {key: _spec(definition.inputs[key]) for key in sorted(definition.inputs)}
-        self.outputs = {key: _spec(definition.outputs[key]) for key in sorted(definition.outputs)}
-        self.defaults = {key: tf.make_ndarray(value) for key, value in definition.defaults.items()}
+    def __init__(
+        self,
+        name: str,
+        definition,
+        inputs: Mapping[str, TensorSpec],
+        outputs: Mapping[str, TensorSpec],
+        defaults: Mapping[str, np.ndarray],
+    ):
+        self.name, self.definition = name, definition
+        self.inputs, self.outputs, self.defaults = inputs, outputs, defaults
 
     @property
     def can_be_joined(self) -> bool:
@@ -106,7 +112,7 @@ class ServedModel:
             with _without_deprecation_notices():
                 definition = tf.compat.v1.saved_model.load(self._session, _TAGS, folder)
             self.signatures = {
-                name: ServedSignature(name, signature)
+                name: _signature(name, signature)
                 for name, signature in sorted(definition.signature_def.items())
                 if not name.startswith("__saved_model")
             }
@@ -169,6 +175,17 @@ def _status_error(error) -> StatusError:
 
 def _array(value) -> np.ndarray:
     return np.array(value, object) if isinstance(value, bytes) else np.asarray(value)
+
+
+def _signature(name: str, definition) -> ServedSignature:
+    """Returns a signature of a file."""
+    import tensorflow as tf
+
+    inputs, outputs = (
+        {key: _spec(infos[key]) for key in sorted(infos)} for infos in (definition.inputs, definition.outputs)
+    )
+    defaults = {key: tf.make_ndarray(value) for key, value in definition.defaults.items()}
+    return ServedSignature(name, definition, inputs, outputs, defaults)
 
 
 def _spec(info) -> TensorSpec:

@@ -8,6 +8,9 @@ from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.text_files import read_text_message
 
+# The file that an exported folder of another format than SavedModel has.
+EXPORT_FILE = "export.json"
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
@@ -15,7 +18,7 @@ class ModelConfig:
 
     Attributes:
         name: the name in requests.
-        base_path: the folder of its versions.
+        base_path: the folder of its versions; or an exported folder, which is version 1.
         num_latest: the number of highest versions that are served.
         specific: if not empty, these versions are served instead.
         all_versions: whether every version is served.

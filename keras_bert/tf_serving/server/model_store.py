@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from keras_bert.tf_serving.server.loaded_model import ServedModel
-from keras_bert.tf_serving.server.model_config import ModelConfig
+from keras_bert.tf_serving.server.model_config import EXPORT_FILE, ModelConfig
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 
 logger = logging.getLogger(__name__)
@@ -227,8 +227,8 @@ class ModelStore:
         except OSError as error:
             self._complain(config.name, f"Could not find base path {config.base_path}: {error.strerror}")
             return None
-        found = {}
-        for name in names:
+        found = {1: config.base_path} if EXPORT_FILE in names else {}
+        for name in names if not found else ():
             if name.isascii() and name.isdigit() and int(name) < _MAX_VERSION:
                 found[int(name)] = os.path.join(config.base_path, name)
         if found:

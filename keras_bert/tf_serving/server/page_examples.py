@@ -28,8 +28,9 @@ def about_model(model: ServedModel) -> dict[str, list]:
 
 
 def _labels(folder: str) -> list[str]:
+    paths = [os.path.join(folder, name) for name in (_EXPORT_FILE, os.path.basename(_EXPORT_FILE))]
     with contextlib.suppress(InputError):
-        settings = read_json_object(os.path.join(folder, _EXPORT_FILE)).get("settings")
+        settings = read_json_object(next(filter(os.path.isfile, paths), paths[0])).get("settings")
         labels = settings.get("labels") if isinstance(settings, dict) else None
         if isinstance(labels, list):
             return [str(label)[:_LONGEST_TEXT] for label in labels[:_MOST_LABELS]]

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import logging
+import os
 import queue
 import signal
 import socket
@@ -16,7 +18,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.loading import load_text_operations
 from keras_bert.tf_serving.server.http_protocol import ImpatientProtocol, LoopbackHosts, RestServer, is_loopback
 from keras_bert.tf_serving.server.inference import Inference
-from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
+from keras_bert.tf_serving.server.loaded_model import ServedModel
+from keras_bert.tf_serving.server.model_config import EXPORT_FILE, ModelConfig, read_model_configs
 from keras_bert.tf_serving.server.model_store import ModelStore
 from keras_bert.tf_serving.server.rest_app import RestApp
 from keras_bert.tf_serving.server.server_options import ServerOptions
@@ -24,6 +27,7 @@ from keras_bert.tf_serving.server.status import StatusError
 from keras_bert.tf_serving.server.warm_up import load_and_warm_up
 
 logger = logging.getLogger(__name__)
+_loading_operations = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,12 +118,10 @@ async def _serve(
     """Serves until `stop` is set, then answers the requests in progress."""
     store = ModelStore(
         configs,
-        load=load_and_warm_up,
+        load=functools.partial(_load, options),
         retry_seconds=options.load_retry_seconds,
         allow_labels_for_unavailable=options.allow_labels_for_unavailable,
     )
-    # Models need the operations of the tokenizer, so they are registered before any thread loads a model.
-    await asyncio.to_thread(load_text_operations)
     inference = Inference(store, options)
     listener = _listen(options.host, options.port)
     watchers = [asyncio.ensure_future(work) for work in _watchers(store, options)]
@@ -135,6 +137,15 @@ async def _serve(
     await inference.wait_until_idle(options.shutdown_seconds)
     await store.unload_all()
     inference.close()
+
+
+def _load(options: ServerOptions, folder: str) -> ServedModel:
+    """Returns the model of a version: a SavedModel, or an exported folder, which needs no TensorFlow."""
+    if options.load_export is not None and os.path.isfile(os.path.join(folder, EXPORT_FILE)):
+        return options.load_export(folder)
+    with _loading_operations:  # models need the operations of the tokenizer
+        load_text_operations()
+    return load_and_warm_up(folder)
 
 
 def _rest_config(inference: Inference, options: ServerOptions) -> uvicorn.Config:

@@ -14,6 +14,9 @@ class ServerOptions:
     Attributes:
         join: makes what joins the requests of a signature, such as `keras_bert.serving.request_joining.RequestJoiner`,
             from its function that computes; None computes each request separately.
+        load_export: function of an exported folder, one with `export.json`, that returns a model with the interface of
+            `ServedModel`, such as `keras_bert.serving.portable.served_export.ServedExport`; None serves SavedModels
+            only.
         timeout_seconds: the time limit of a request.
     """
 
@@ -36,6 +39,7 @@ class ServerOptions:
         60, "Seconds before a failed version is tried again with unchanged files.", lower_bound=0
     )
     join: Callable | None = None
+    load_export: Callable | None = None
     num_threads: int = option(2, "Requests, or batches, computed at once.", lower_bound=1)
     max_requests: int = option(1000, "Requests in progress at once; more are refused.", lower_bound=1)
     max_rows: int = option(10_000, "The largest number of rows in a request.", lower_bound=1)

@@ -36,14 +36,14 @@ def list_net():
     return -np.mean(np.sum(softmax(LABELS) * np.log(softmax(SCORES)), axis=1))
 
 
-def mean_of_pairs(weight):
-    """The mean over pairs of texts, the first more relevant, of a weight and the loss of the difference."""
+def mean_of_pairs(weight, k=4):
+    """The mean over pairs of texts, the first more relevant and one of the first k, of a weight and the pair's loss."""
     found = []
     for scores, labels in zip(SCORES, LABELS, strict=True):
         ranks = np.argsort(np.argsort(-scores)) + 1
-        ideal = np.sum((2 ** np.sort(labels)[::-1] - 1) / np.log2(np.arange(2, 6)))
+        ideal = np.sum(((2 ** np.sort(labels)[::-1] - 1) / np.log2(np.arange(2, 6)))[:k])
         for one, other in itertools.permutations(range(4), 2):
-            if labels[one] > labels[other]:
+            if labels[one] > labels[other] and min(ranks[one], ranks[other]) <= k:
                 gain = (2 ** labels[one] - 2 ** labels[other]) / ideal
                 loss = np.log2(1 + np.exp(scores[other] - scores[one]))
                 found.append(weight(gain, ranks[one], ranks[other]) * loss)
@@ -67,6 +67,8 @@ FORMULAS = {
     "list_net": (ListNet(), list_net),
     "rank_net": (RankNet(), lambda: mean_of_pairs(lambda *_: 1.0)),
     "lambda_rank": (LambdaLoss(weighting_scheme="lambda_rank"), lambda: mean_of_pairs(lambda_rank)),
+    "lambda_rank_of_2": (LambdaLoss(weighting_scheme="lambda_rank", k=2), lambda: mean_of_pairs(lambda_rank, k=2)),
+    "rank_net_of_1": (RankNet(k=1), lambda: mean_of_pairs(lambda *_: 1.0, k=1)),
     "lambda_loss": (LambdaLoss(), lambda: mean_of_pairs(lambda *pair: 10 * ndcg_loss2(*pair) + lambda_rank(*pair))),
 }
 
@@ -168,3 +170,5 @@ def test_every_loss_of_the_table_has_its_name():
         LambdaLoss(weighting_scheme="ndcg")
     with pytest.raises(InputError, match="sigma must be above 0"):
         RankNet(sigma=0)
+    with pytest.raises(InputError, match="k must be a whole number from 1, or None for all texts. Received: 0"):
+        LambdaLoss(k=0)

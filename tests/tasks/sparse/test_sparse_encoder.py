@@ -20,6 +20,8 @@ from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers import vocabulary_pooling
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.examples import DataSets, SentenceExamples
+from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.sparse.losses import SpladeLoss
@@ -29,6 +31,7 @@ pytestmark = pytest.mark.usefixtures("without_graphs")
 
 TEXTS = ["the quick fox", "the brown fox", "quick", "brown the fox quickest"]
 OTHERS = ["quick the fox", "fox brown", "quickest", "the fox"]
+TEACHER = [[3.0, 1.0], [2.0, 1.0], [1.0, 3.0], [0.0, 0.5]]
 NAMES = ("input_ids", "input_mask", "segment_ids")
 ROWS = {name: FEATURES[name] for name in NAMES}
 # Without dropout, and with weights so large that texts differ.
@@ -206,8 +209,17 @@ def test_similarity_is_the_product_of_vectors():
         (lambda model: model.evaluate(TEXTS), "single texts have no scores"),
         (lambda model: model.fit(TEXTS), "nothing to learn from single texts"),
         (lambda model: model.fit((["fox"] * 2, OTHERS[:2])), "two different queries or more"),
-        (lambda model: model.fit((TEXTS, OTHERS), loss="margin_mse"), "margin_mse learns from a teacher's scores"),
+        (lambda model: model.fit((TEXTS, OTHERS), loss="margin_mse"), "margin_mse learns from lists of scores, with 3"),
         (lambda model: model.fit((TEXTS, OTHERS), [1.0] * 4), "belong to a query and two documents or more"),
+        (lambda model: model.fit((TEXTS, OTHERS, OTHERS), [1.0]), "4 texts in column 1, 1 in scores"),
+        (lambda model: model.fit((TEXTS, OTHERS, OTHERS), [[1.0] * 3] * 4), "must be 2 numbers, .* or 1 margins"),
+        (lambda model: model.fit((TEXTS, OTHERS, OTHERS), [1.0, 1, 1, np.nan]), "1 of 4 rows have no value"),
+        (lambda model: model.fit(TEXTS, [0, 1, 0, 1]), "nothing to learn from single texts"),
+        (lambda model: model.evaluate(DataSets(data_sets())), "Several data sets are for training"),
+        (
+            lambda model: model.fit(DataSets(data_sets(warmup_ratio=1.0))),
+            "must have one warmup_ratio. Received: .0, 1.0",
+        ),
         (lambda model: model.fit((TEXTS, OTHERS), loss="cosent"), "ranking must be in_batch_negatives, margin_mse"),
         (lambda model: model.fit(ROWS), "learns from a query and a document"),
         (lambda model: model.export_for_serving("x", top_k=11), "top_k must be between 1 and the vocabulary's 10. Rec"),
@@ -263,9 +275,39 @@ def test_the_weights_of_regularisers_rise_quadratically():
 def test_a_model_learns_the_margins_of_a_teacher(eagerly, static_queries):
     model = encoder(static_queries=static_queries)
     model.compile(AdamW(0.02), jit_compile=False)
-    teacher = [[3.0, 1.0], [2.0, 1.0], [1.0, 3.0], [0.0, 0.5]]
-    losses = model.fit((TEXTS, OTHERS, OTHERS[::-1]), teacher, epochs=12, verbose=0).history["loss"]
+    losses = model.fit((TEXTS, OTHERS, OTHERS[::-1]), TEACHER, epochs=12, verbose=0).history["loss"]
     assert losses[-1] < 0.6 * losses[0]
+
+
+def data_sets(warmup_ratio=0):
+    return [
+        SentenceExamples([TEXTS, OTHERS], loss=SpladeLoss(warmup_ratio=0)),
+        SentenceExamples([TEXTS, OTHERS, OTHERS[::-1]], TEACHER, loss=SpladeLoss(warmup_ratio=warmup_ratio)),
+        SentenceExamples(
+            [TEXTS, OTHERS, OTHERS[::-1]], loss=SpladeLoss("margin_mse", warmup_ratio=0, teacher=teacher())
+        ),
+    ]
+
+
+def teacher():
+    keras.utils.set_random_seed(3)
+    model = SentenceEncoder(SHARP)
+    model.vocabulary = VOCABULARY
+    return model
+
+
+def test_each_data_set_has_its_loss_and_a_teacher_computes_scores():
+    model, parts = encoder(), data_sets()
+    model.compile(AdamW(0.0), run_eagerly=True)
+    alone = [model.fit(part, verbose=0).history["loss"][0] for part in parts]
+    vectors = teacher().predict(tuple(parts[2].columns), verbose=0)
+    scores = (vectors[:, :1] * vectors[:, 1:]).sum(axis=-1).tolist()
+    by_hand = model.fit(tuple(parts[2].columns), scores, verbose=0, loss=SpladeLoss("margin_mse", warmup_ratio=0))
+    assert alone[2] == pytest.approx(by_hand.history["loss"][0], rel=1e-5)
+    assert len(set(np.round(alone, 4))) == 3
+    model.loss_choice = None
+    found = model.fit(DataSets(parts, sampler="round_robin"), verbose=0).history["loss"][0]
+    np.testing.assert_allclose(found, np.mean(alone), rtol=1e-5)
 
 
 def test_regularisers_make_vectors_sparse(eagerly):

@@ -8,7 +8,6 @@ import tensorflow as tf
 from places import TESTS
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.sparse.examples import SparseExamples
 from keras_bert.tasks.sparse.losses import SpladeLoss, as_splade_loss
 
 # Recorded with sentence-transformers in float64 (parity/sentence_transformers_sparse.py).
@@ -28,8 +27,7 @@ def loss_and_gradient(loss, vectors, **others):
 def test_a_loss_and_its_gradient_are_those_of_sentence_transformers(name):
     texts, teacher, arguments = GOLDEN["cases"][name]
     if teacher is not None:
-        columns = [[f"text {n}"] * len(teacher) for n in range(texts)]
-        teacher = np.array(SparseExamples.with_scores(columns, teacher).margins)
+        teacher = np.array(teacher)
     loss = SpladeLoss(**{"query_regularizer_weight": 0.0, **arguments})
     value, gradient = loss_and_gradient(loss, VECTORS[:, :texts], teacher=teacher)
     expected = GOLDEN["losses"][name]
@@ -75,6 +73,7 @@ def test_static_queries_are_not_regularised():
         ({"document_regularizer_threshold": -1}, "document_regularizer_threshold must be a whole number from 0"),
         ({"ranking": "cosent"}, "ranking must be in_batch_negatives, margin_mse or None. Received: 'cosent'"),
         ({"scale": 0}, "scale must be above 0. Received: 0"),
+        ({"ranking": "in_batch_negatives", "teacher": "folder"}, "A teacher is for margin_mse"),
         ({"warmup_ratio": 1.5}, "warmup_ratio must be from 0 to 1. Received: 1.5"),
     ],
 )
@@ -89,17 +88,3 @@ def test_a_loss_is_named_or_refused():
         InputError, match="loss must be a SpladeLoss, 'in_batch_negatives' or 'margin_mse'. Received: 3"
     ):
         as_splade_loss(3)
-
-
-@pytest.mark.parametrize(
-    ("columns", "scores", "message"),
-    [
-        (2, [1.0, 2.0], "belong to a query and two documents or more. Received: 2 columns"),
-        (3, [1.0], "there must be a teacher's score for each example. Received: 2 examples, 1 scores"),
-        (3, [1.0, float("nan")], "the teacher's scores of example 2 must be 1 margins or 2 scores.*Received: nan"),
-        (4, [[1.0, 2.0], [1.0]], r"the teacher's scores of example 2 must be 2 margins or 3 scores.*Received: \[1.0\]"),
-    ],
-)
-def test_a_teachers_scores_of_another_length_are_refused(columns, scores, message):
-    with pytest.raises(InputError, match=message):
-        SparseExamples.with_scores([["a", "b"]] * columns, scores)

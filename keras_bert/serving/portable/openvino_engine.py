@@ -1,0 +1,129 @@
+"""Runs an ONNX file with OpenVINO: features in, outputs of the model out. Needs the package openvino, no TensorFlow."""
+
+import os
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from keras_bert.program.errors import InputError, how_to_install
+from keras_bert.program.quiet_tensorflow import hidden_packages
+from keras_bert.program.user_cache import cache_folder, remove_oldest
+from keras_bert.records.features import POSITION_IDS
+from keras_bert.serving.portable.onnx_engine import arrays_for, cannot_compute, checked_network, named_outputs
+from keras_bert.serving.portable.row_layouts import Layout
+
+_DEVICE = "CPU"
+PACKED, SORTED = Layout(rows=1, width=256), Layout(rows=8)
+# OpenVINO's names. float16 is left out: it took three times as long as float32 where it was measured.
+_PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
+# Compiled networks are as large as their files.
+_MOST_CACHED_BYTES = 2 << 30
+
+
+class OpenVinoEngine:
+    """A network of `write_onnx`. Threads may share it; each that computes has a request of its own.
+
+    Compiled networks are kept in the user's cache folder, if there is one.
+
+    Args:
+        file_path: the `.onnx` file. It must contain its weights: other files are not read.
+        num_threads: threads of all calls together; by default one for each core of the processor.
+        precision: "float32"; "bfloat16", for processors that have it; or "auto": bfloat16 on those, else float32.
+        callers: how many threads call `run` at the same time. One gets all threads for its batch. With more, several
+            batches are computed side by side.
+
+    Attributes:
+        feature_names: the features that the network takes.
+        layout: the rows that it computes fastest: packed ones, if the folder has a network for them.
+        input_axes: their axes, see `Declared`.
+        precision: "float32" or "bfloat16".
+
+    Raises:
+        InputError: openvino is not installed, the processor has no bfloat16, or the file is damaged or has something
+            that `write_onnx` does not write; see `check_onnx`.
+    """
+
+    def __init__(
+        self,
+        file_path: str | os.PathLike,
+        num_threads: int | None = None,
+        precision: str = "float32",
+        callers: int = 1,
+    ):
+        core = _imported().Core()
+        self.precision = _checked_precision(core, precision)
+        # Without the hint, OpenVINO computes in bfloat16 on processors that have it.
+        options: dict[str, Any] = {"INFERENCE_PRECISION_HINT": _PRECISIONS[self.precision]}
+        options["PERFORMANCE_HINT"] = "LATENCY" if callers == 1 else "THROUGHPUT"
+        if callers > 1:
+            options["PERFORMANCE_HINT_NUM_REQUESTS"] = callers
+        if num_threads is not None:
+            options["INFERENCE_NUM_THREADS"] = num_threads
+        content, declared = checked_network(file_path, packed=True)
+        self.input_axes, self._outputs = declared.inputs, declared.outputs
+        self.feature_names = tuple(declared.inputs)
+        self.layout = PACKED if POSITION_IDS in declared.inputs else SORTED
+        try:
+            self._compiled = _compiled(core, content, options)
+        except Exception as error:  # a damaged file can raise nearly anything
+            raise InputError(
+                f"{os.fspath(file_path)} is damaged or of another kind: {error!s:.300}. Export the model again."
+            ) from error
+        self._idle_requests: deque = deque()
+
+    def run(self, features: Mapping[str, np.ndarray]):
+        """Returns the outputs of the model for a batch, as `OnnxEngine.run`.
+
+        Raises:
+            InputError: `input_mask` has other numbers than 0 and 1, or OpenVINO refuses the features.
+        """
+        given = arrays_for(self.feature_names, features)
+        try:
+            request = self._idle_requests.pop()
+        except IndexError:
+            request = self._compiled.create_infer_request()
+        try:
+            # The outputs are copied, so the next call of the request does not change them.
+            found = request.infer(given, share_inputs=True)
+        except RuntimeError as error:
+            raise cannot_compute(given, error) from error
+        self._idle_requests.append(request)
+        return named_outputs(self._outputs, found.values())
+
+
+def _imported():
+    """Returns the package openvino, imported without its converter: that sends a message to a server when imported."""
+    try:
+        with hidden_packages("openvino.tools.ovc"):
+            import openvino
+    except ImportError as error:
+        raise InputError(
+            f"The runtime openvino needs a package that is not installed ({error}). {how_to_install('openvino')}"
+        ) from error
+    return openvino
+
+
+def _checked_precision(core, precision: str) -> str:
+    capabilities = core.get_property(_DEVICE, "OPTIMIZATION_CAPABILITIES")
+    has_bfloat16 = "BF16" in capabilities
+    if precision == "bfloat16" and not has_bfloat16:
+        raise InputError(
+            f"This processor has no bfloat16; OpenVINO lists {', '.join(capabilities)}. Use precision='float32' or "
+            "'auto'."
+        )
+    return ("bfloat16" if has_bfloat16 else "float32") if precision == "auto" else precision
+
+
+def _compiled(core, content: bytes, options: Mapping[str, Any]):
+    """Returns the compiled network, with the cache if that works."""
+    network, folder = core.read_model(content), cache_folder("openvino")
+    if folder is None:
+        return core.compile_model(network, _DEVICE, dict(options))
+    try:
+        compiled = core.compile_model(network, _DEVICE, {**options, "CACHE_DIR": folder})
+    except Exception:  # such as a full disk
+        return core.compile_model(network, _DEVICE, dict(options))
+    remove_oldest(folder, _MOST_CACHED_BYTES)
+    return compiled

@@ -1,0 +1,181 @@
+"""The runtimes of exports: which can run a folder on this machine, and which one is taken."""
+
+import dataclasses
+import importlib.util
+import warnings
+from typing import Any
+
+from keras_bert.program.errors import InputError
+from keras_bert.serving.portable.folder import SAVED_MODEL, PortableFolder, imported, network_file
+from keras_bert.serving.portable.runtime_timing import choice_key, fastest, keep_choice, kept_choice
+
+AUTO = "auto"
+PRECISIONS = ("float32", "bfloat16", AUTO)
+_PORTABLE = "keras_bert.serving.portable"
+_SLOW_IN_OPENVINO = "openvino takes twice the time of float32 for int8 files that have no calibration"
+
+
+@dataclasses.dataclass(frozen=True)
+class Runtime:
+    """What computes the answers of a loaded export.
+
+    Attributes:
+        name: a key of `RUNTIMES`.
+        precision: "float32" or "bfloat16"; "int8" for exports with 8-bit weights.
+        threads: threads for one batch; None for the runtime's own choice.
+        reason: a sentence that says why this runtime was taken.
+    """
+
+    name: str
+    precision: str
+    threads: int | None
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """What can run exports of one format.
+
+    Attributes:
+        format: a key of `FORMATS`, or "saved_model".
+        package: the Python package of the runtime.
+        extra: the extra of setup.py that installs it.
+        engine: module and class `(path, num_threads)` that runs a file of the format.
+    """
+
+    format: str
+    package: str
+    extra: str = ""
+    engine: tuple[str, str] = ("", "")
+
+    def is_installed(self) -> bool:
+        found = importlib.util.find_spec(self.package)
+        return found is not None and found.origin is not None  # a mere folder has no origin
+
+
+RUNTIMES = {
+    "tensorflow": _Kind(SAVED_MODEL, "tensorflow"),
+    "onnxruntime": _Kind("onnx", "onnxruntime", "onnx", (f"{_PORTABLE}.onnx_engine", "OnnxEngine")),
+    "openvino": _Kind("onnx", "openvino", "openvino", (f"{_PORTABLE}.openvino_engine", "OpenVinoEngine")),
+    "litert": _Kind("litert", "ai_edge_litert", "litert", (f"{_PORTABLE}.litert_engine", "LiteRTEngine")),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """The arguments of `keras_bert.serving.load` about runtimes.
+
+    Raises:
+        InputError: a name is unknown, or a number is not a whole number from 1.
+    """
+
+    runtime: str = AUTO
+    precision: str = "float32"
+    num_threads: int | None = None
+    callers: int = 1
+
+    def __post_init__(self):
+        for name, known in (("runtime", (AUTO, *RUNTIMES)), ("precision", PRECISIONS)):
+            value = getattr(self, name)
+            if value not in known:
+                raise InputError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}. Received: {value!r:.50}")
+        if self.num_threads is not None and not _is_count(self.num_threads):
+            raise InputError(f"num_threads must be a whole number from 1, or None. Received: {self.num_threads!r}")
+        if not _is_count(self.callers):
+            raise InputError(f"callers must be a whole number from 1. Received: {self.callers!r}")
+
+
+def open_engine(folder: PortableFolder, wanted: Wanted) -> tuple[Any, Runtime]:
+    """Returns the engine that runs the network of a LiteRT or ONNX folder, and the choice of the runtime.
+
+    Of several runtimes, the fastest is found by a short test of the network, whose result is kept for this user.
+
+    Raises:
+        InputError: the network is missing, too large or damaged; or no runtime that can run it as wanted is installed.
+    """
+    path = network_file(folder)
+    names, reason = _candidates(folder, wanted)
+    if len(names) == 1:
+        name, engine = names[0], _opened(names[0], path, wanted)
+    else:
+        key = choice_key(path, [RUNTIMES[name].package for name in names], dataclasses.astuple(wanted))
+        kept = kept_choice(key, names)
+        if kept is not None:
+            name, reason = kept
+            engine = _opened(name, path, wanted)
+        else:
+            engines = _all_opened(names, path, wanted)
+            name, reason = fastest(engines, folder.max_seq_length, wanted.callers)
+            keep_choice(key, name, reason)
+            engine = engines[name]
+    if name == "openvino" and _is_slow_in_openvino(folder):
+        warnings.warn(
+            f"{folder.path}: {_SLOW_IN_OPENVINO}. Use runtime='onnxruntime', or export with calibration.", stacklevel=5
+        )
+    precision = "int8" if folder.weights == "int8" else getattr(engine, "precision", "float32")
+    return engine, Runtime(name, precision, wanted.num_threads, reason)
+
+
+def check_runtime(folder: PortableFolder, wanted: Wanted) -> None:
+    """Raises `InputError` if the runtime is for another format, or does not have the precision."""
+    of_format = _runtimes_of(folder)
+    if wanted.runtime not in (AUTO, *of_format):
+        format = RUNTIMES[wanted.runtime].format
+        raise InputError(
+            f"{folder.path} is an export for {' or '.join(of_format)}. Received: runtime={wanted.runtime!r}. For that, "
+            f"export the model again: python -m run_scripts.export_model --format={format}"
+        )
+    can = folder.weights == "bfloat16" or "openvino" in (of_format if wanted.runtime == AUTO else (wanted.runtime,))
+    if wanted.precision == "bfloat16" and not can:
+        advice = "--dtype=bfloat16" if folder.format == SAVED_MODEL else "--format=onnx and use runtime='openvino'"
+        raise InputError(
+            f"{wanted.runtime if wanted.runtime != AUTO else of_format[0]} has no bfloat16 for {folder.path}. Use "
+            f"precision='float32', or export the model with {advice}."
+        )
+
+
+def _is_slow_in_openvino(folder: PortableFolder) -> bool:
+    return folder.weights == "int8" and folder.int8 != "static"
+
+
+def _runtimes_of(folder: PortableFolder) -> list[str]:
+    return [name for name, kind in RUNTIMES.items() if kind.format == folder.format]
+
+
+def _candidates(folder: PortableFolder, wanted: Wanted) -> tuple[list[str], str]:
+    """Returns the runtimes of which the fastest is taken, and the reason if it is one."""
+    if wanted.runtime != AUTO:
+        return [wanted.runtime], f"{wanted.runtime} was asked for"
+    of_format = _runtimes_of(folder)
+    if wanted.precision == "bfloat16":
+        return ["openvino"], "openvino is the only runtime that computes such exports in bfloat16"
+    installed = [name for name in of_format if RUNTIMES[name].is_installed()]
+    if _is_slow_in_openvino(folder) and {"onnxruntime", "openvino"} <= {*installed}:
+        return ["onnxruntime"], f"onnxruntime: {_SLOW_IN_OPENVINO}"
+    if len(installed) > 1:
+        return installed, ""
+    names = installed or of_format[:1]  # the engine says how to install its package
+    only = "only installed" if len(of_format) > 1 else "only"
+    return names, f"{names[0]} is the {only} runtime of exports with --format={folder.format}"
+
+
+def _all_opened(names: list[str], path: str, wanted: Wanted) -> dict[str, Any]:
+    """Returns the engines that open the file. Raises the error of the first if none does."""
+    engines, errors = {}, []
+    for name in names:
+        try:
+            engines[name] = _opened(name, path, wanted)
+        except InputError as error:
+            errors.append(error)
+    if not engines:
+        raise errors[0]
+    return engines
+
+
+def _opened(name: str, path: str, wanted: Wanted) -> Any:
+    options = {"precision": wanted.precision, "callers": wanted.callers} if name == "openvino" else {}
+    return imported(*RUNTIMES[name].engine)(path, wanted.num_threads, **options)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

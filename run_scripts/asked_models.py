@@ -1,0 +1,56 @@
+"""Opens the model that a command asks: a checkpoint with Keras, or an exported folder without Keras and TensorFlow."""
+
+from typing import Any
+
+from absl import flags
+
+from keras_bert.program.errors import InputError
+
+RUNTIMES = ("auto", "onnxruntime", "openvino", "litert", "tensorflow")
+
+
+def define_runtime_flags(precision_flag: str | None = "precision") -> None:
+    """Defines --runtime, and the flag of the precision under a name; None if another flag has it."""
+    flags.DEFINE_enum(
+        "runtime", "auto", RUNTIMES, "What computes an exported folder; auto takes the fastest that is installed."
+    )
+    if precision_flag:
+        flags.DEFINE_enum(
+            precision_flag,
+            "float32",
+            ["float32", "bfloat16", "auto"],
+            "The precision in which an exported folder is computed; auto takes the faster one.",
+        )
+
+
+def open_model(kind: str, path: str, precision_flag: str = "precision", **arguments: Any) -> Any:
+    """Returns the model at `path`, which computes as the flags of `define_runtime_flags` say.
+
+    Args:
+        kind: the kind of model, a key of `registry.TASKS`.
+        path: an exported folder, or a checkpoint of any format.
+        precision_flag: as for `define_runtime_flags`.
+        **arguments: constructor arguments of the Keras model. Exports have their own.
+
+    Raises:
+        InputError: there is no such model, or flags have no effect on it.
+    """
+    from keras_bert import registry
+    from keras_bert.serving.portable.loading import is_export, load_kind
+
+    if not is_export(path):
+        refuse_runtime_flags(path, "runtime", precision_flag)
+        return registry.imported(registry.task(kind).model).from_pretrained(path, **arguments)
+    if arguments:
+        raise InputError(f"The export {path} has its own {', '.join(arguments)}. Leave --{next(iter(arguments))} out.")
+    return load_kind([kind], path, runtime=flags.FLAGS.runtime, precision=flags.FLAGS[precision_flag].value)
+
+
+def refuse_runtime_flags(path: str | None, *names: str) -> None:
+    """Raises `InputError` if one of these flags is given, for a model that is no export."""
+    given = next((name for name in names if flags.FLAGS[name].present), None)
+    if given:
+        raise InputError(
+            f"--{given} is for exported folders, and {path or 'the model of the run'} is none. Leave it out, or export "
+            f"the model first: export_model --model_dir={path or 'FOLDER'} --output_dir=exports/x --format=onnx"
+        )

@@ -1,0 +1,218 @@
+"""Commands on exported folders: they import neither TensorFlow nor Keras, and write what they write with the model."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from places import PROJECT
+from tiny_models import make_model
+
+from keras_bert.registry import served_answers
+from keras_bert.serving.portable.folder import write_portable
+from keras_bert.serving.portable.served_export import ServedExport
+from keras_bert.tf_serving.server.status import StatusError
+from keras_bert.tf_serving.wire.strings import string_array
+from run_scripts import embed_sentences, run_classifier, search_sentences
+
+TEXTS = ["the fox", "Größe, 中文", "", "fox " * 60, "of and the"]
+FULL_TEXTS = list(filter(None, TEXTS))
+# Runs a command in which packages cannot be imported.
+WITHOUT = """
+import importlib, sys
+sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(",")))
+module, sys.argv = sys.argv[1], sys.argv[1:]
+importlib.import_module(f"run_scripts.{module}").command()
+"""
+
+
+def run_without_tensorflow(module: str, *arguments, also="pandas,scipy,sklearn,") -> str:
+    """Returns what a command has printed; it can import none of the packages `also` either."""
+    command = [sys.executable, "-c", WITHOUT, f"{also}tensorflow,keras,h5py", module, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def written(name: str, folder):
+    """Returns a folder with a tiny model of this name in `model`, its ONNX export in `export`, and texts."""
+    model = make_model(name)
+    model.save_pretrained(folder / "model")
+    write_portable(model, folder / "export", "onnx")
+    (folder / "texts.txt").write_text("\n".join(TEXTS) + "\n", "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return written("sentence encoder", tmp_path_factory.mktemp("encoder"))
+
+
+def test_embed_sentences_writes_the_vectors_of_the_model(encoder, tmp_path, run_here):
+    def flags(model):
+        return f"--init_checkpoint={encoder / model}", f"--input_file={encoder}/texts.txt", "--prompt=query"
+
+    runtime = "--runtime=onnxruntime", "--precision=float32"
+    run_without_tensorflow("embed_sentences", *flags("export"), *runtime, f"--output_file={tmp_path}/export.npy")
+    code, printed = run_here(embed_sentences, *flags("model"), f"--output_file={tmp_path}/model.npy")
+    assert code == 0, printed.err
+    np.testing.assert_allclose(np.load(tmp_path / "export.npy"), np.load(tmp_path / "model.npy"), atol=1e-5)
+
+
+def test_search_sentences_takes_the_index_of_the_model(encoder, tmp_path, run_here):
+    index = f"--index_dir={tmp_path}/index"
+    code, printed = run_here(
+        search_sentences, f"--init_checkpoint={encoder}/model", f"--input_file={encoder}/texts.txt", index
+    )
+    assert code == 0, printed.err
+    asked = index, "--query=the fox", "--query=of"
+    code, printed = run_here(search_sentences, f"--init_checkpoint={encoder}/model", *asked)
+    assert run_without_tensorflow("search_sentences", f"--init_checkpoint={encoder}/export", *asked) == printed.out
+
+
+def test_an_index_refuses_an_export_with_other_weights(encoder, tmp_path, run_here):
+    write_portable(make_model("sentence encoder"), tmp_path / "int8", "onnx", "int8")
+    asked = f"--input_file={encoder}/texts.txt", f"--index_dir={tmp_path}/index"
+    assert run_here(search_sentences, f"--init_checkpoint={tmp_path}/int8", *asked)[0] == 0
+    code, printed = run_here(search_sentences, f"--init_checkpoint={encoder}/export", *asked[1:], "--query=fox")
+    assert code == 1
+    assert "made with another model" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("model", "flag", "expected"),
+    [
+        (
+            "model",
+            "--runtime=openvino",
+            "--runtime is for exported folders, and .*model is none. Leave it out, or",
+        ),
+        ("model", "--precision=bfloat16", "--precision is for exported folders"),
+        ("export", "--runtime=litert", "litert"),
+        ("export", "--pooling=max", "export has its own pooling. Leave --pooling out."),
+    ],
+)
+def test_flags_without_effect_are_refused(model, flag, expected, encoder, tmp_path, run_here):
+    flags = f"--init_checkpoint={encoder / model}", f"--input_file={encoder}/texts.txt", flag
+    code, printed = run_here(embed_sentences, *flags, f"--output_file={tmp_path}/vectors.npy")
+    assert code == 1
+    (line,) = printed.err.splitlines()
+    assert re.search(expected, line), line
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    folder = written("several labels", tmp_path_factory.mktemp("classifier"))
+    rows = zip(TEXTS, ["a,b", "c", "", "b", "a"], strict=True)
+    (folder / "texts.tsv").write_text("text\tlabel\n" + "".join("\t".join(row) + "\n" for row in rows), "utf-8")
+    return folder
+
+
+def test_run_classifier_writes_the_predictions_and_scores_of_the_model(classifier, tmp_path, run_here):
+    def flags(model):
+        files = [f"--{kind}_file={classifier}/texts.tsv" for kind in ("dev", "test")]
+        of_labels = "--problem_type=multi_label", "--threshold=0.3", "--max_seq_length=32"
+        run = f"--init_checkpoint={classifier / model}", f"--output_dir={tmp_path / model}"
+        return *files, *of_labels, *run, "--do_eval", "--do_predict"
+
+    run_without_tensorflow("run_classifier", *flags("export"), also="")  # scores of labels need scikit-learn
+    code, printed = run_here(run_classifier, *flags("model"))
+    assert code == 0, printed.err
+    names = sorted(path.name for path in (tmp_path / "model").iterdir())
+    assert {"eval_report", "eval_results.txt", "test_predictions.tsv", "test_results.tsv"} <= {*names}
+    assert sorted(path.name for path in (tmp_path / "export").iterdir()) == names
+    found, expected = (np.loadtxt(tmp_path / model / "test_results.tsv") for model in ("export", "model"))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    found, expected = ((tmp_path / model / "eval_results.txt").read_text() for model in ("export", "model"))
+    assert [line for line in found.splitlines() if "loss" not in line] == [
+        line for line in expected.splitlines() if "loss" not in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--do_train", "--train_file"], "predicts and does not change. Leave --do_train out."),
+        (["--do_predict", "--explain=why.html", "--test_file"], "Leave --explain out."),
+        (["--do_predict", "--few_shot", "--test_file"], "export of a SequenceClassifier. Expected: SentenceClassifier"),
+    ],
+)
+def test_run_classifier_says_what_an_export_cannot_do(flags, expected, classifier, tmp_path, run_here):
+    *flags, file = flags
+    run = f"--init_checkpoint={classifier}/export", f"--output_dir={tmp_path}/run", f"{file}={classifier}/texts.tsv"
+    code, printed = run_here(run_classifier, *flags, *run)
+    assert code == 1
+    assert expected in printed.err.splitlines()[-1]
+
+
+SERVED = """
+import json, sys, time, urllib.request
+sys.modules.update(dict.fromkeys(["tensorflow", "keras", "h5py", "pandas", "scipy", "sklearn"]))
+from keras_bert.serving.portable.served_export import ServedExport
+from keras_bert.tf_serving.server.model_config import model_config_of_argument
+from keras_bert.tf_serving.server.run_server import background_server
+from keras_bert.tf_serving.server.server_options import ServerOptions
+
+configs = [model_config_of_argument(argument) for argument in sys.argv[1:3]]
+with background_server(configs, ServerOptions(port=0, load_export=ServedExport)) as address:
+    def ask(path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        return json.load(urllib.request.urlopen(f"http://127.0.0.1:{address.port}{path}", data))
+
+    while not all(ask("/models")["versions"].values()):
+        time.sleep(0.05)
+    texts = json.loads(sys.argv[3])
+    print(json.dumps([
+        ask("/v1/models/labels:predict", {"instances": texts})["predictions"],
+        [one["embedding"] for one in ask("/v1/embeddings", {"model": "vectors", "input": texts})["data"]],
+        ask("/v1/models/labels/metadata")["metadata"]["signature_def"]["signature_def"],
+        ask("/v1/models/labels")["model_version_status"][0]["state"],
+        ask("/models/labels")["labels"],
+    ]))
+"""
+
+
+def test_the_server_serves_exports_without_tensorflow(encoder, classifier):
+    arguments = f"vectors={encoder}/export", f"labels={classifier}/export", json.dumps(FULL_TEXTS)
+    command = [sys.executable, "-c", SERVED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, timeout=300)
+    assert done.returncode == 0, done.stderr
+    answers, vectors, signatures, state, labels = json.loads(done.stdout)
+    expected = make_model("several labels").predict(FULL_TEXTS, verbose=0)
+    np.testing.assert_allclose(
+        [one["probabilities"] for one in answers], [[*one.probabilities.values()] for one in expected], atol=1e-5
+    )
+    assert answers[0]["labels"] == labels == list(expected[0].probabilities)
+    assert answers[0]["is_given"] == [label in expected[0].labels for label in labels]
+    np.testing.assert_allclose(vectors, make_model("sentence encoder").encode(FULL_TEXTS), atol=1e-5)
+    assert signatures["serving_default"]["outputs"]["probabilities"]["dtype"] == "DT_FLOAT"
+    assert state == "AVAILABLE"
+
+
+@pytest.mark.parametrize(
+    ("name", "outputs"),
+    [("classifier", {"label", "probability", "labels", "probabilities"}), ("cross-encoder", {"score"})],
+)
+def test_an_export_has_the_outputs_of_its_saved_model(name, outputs, tmp_path):
+    model, texts = make_model(name), string_array([text.encode() for text in FULL_TEXTS])
+    write_portable(model, tmp_path / "export", "onnx")
+    served = ServedExport(str(tmp_path / "export"))
+    columns = dict.fromkeys(served.signatures["serving_default"].inputs, texts)
+    found = served.run("serving_default", columns)
+    assert found.keys() == served.signatures["serving_default"].outputs.keys() == outputs
+    answers = served_answers(found, columns)
+    if name == "classifier":
+        assert [one.label for one in answers] == [one.label for one in model.predict(FULL_TEXTS, verbose=0)]
+    else:
+        expected = model.predict((FULL_TEXTS, FULL_TEXTS), verbose=0)
+        np.testing.assert_allclose([one.score for one in answers], expected, atol=1e-5)
+
+
+def test_the_server_refuses_what_it_cannot_serve(classifier, tmp_path):
+    write_portable(make_model("tagger"), tmp_path / "export", "onnx")
+    with pytest.raises(StatusError, match="a TokenClassifier, which the server takes as a SavedModel only"):
+        ServedExport(str(tmp_path / "export"))
+    with pytest.raises(StatusError, match="must be a list of texts"):
+        ServedExport(str(classifier / "export")).run("serving_default", {"text": string_array([])})

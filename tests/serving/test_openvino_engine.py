@@ -1,0 +1,119 @@
+"""`OpenVinoEngine` gives the numbers of `OnnxEngine`, alone and in threads, and sends nothing."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import onnx
+import pytest
+from serving.test_onnx_exports import assert_computes_like, features_of
+from slow_parameters import slow_except
+from tiny_models import make_model
+
+from keras_bert.program.errors import InputError
+from keras_bert.serving.portable import openvino_engine
+from keras_bert.serving.portable.onnx_engine import OnnxEngine
+from keras_bert.serving.portable.onnx_model import write_onnx
+from keras_bert.serving.portable.openvino_engine import OpenVinoEngine
+
+
+@pytest.fixture(scope="module")
+def encoder_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("openvino") / "model.onnx"
+    write_onnx(make_model("encoder"), path)
+    return path
+
+
+@pytest.mark.parametrize("name", slow_except(["span", "choice"], ["span", "choice", "masked words", "tagger"]))
+def test_it_computes_what_keras_computes(name, tmp_path):
+    model = make_model(name)
+    write_onnx(model, tmp_path / "model.onnx")
+    engine = OpenVinoEngine(tmp_path / "model.onnx", num_threads=1)
+    assert engine.precision == "float32"
+    for length in (2, 7, model.config.max_sequence_length):
+        assert_computes_like(engine, model, features_of(model, length))
+
+
+@pytest.mark.parametrize("callers", [1, 4])
+def test_threads_share_an_engine(callers, encoder_file):
+    engine, other = OpenVinoEngine(encoder_file, callers=callers), OnnxEngine(encoder_file, num_threads=1)
+    batches = [features_of(make_model("encoder"), 2 + number % 7, seed=number) for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(engine.run, batches))
+    for outputs, batch in zip(found, batches, strict=True):
+        for name, values in other.run(batch).items():
+            np.testing.assert_allclose(outputs[name], values, atol=1e-5)
+
+
+def test_bfloat16_is_refused_or_left_out_where_the_processor_lacks_it(encoder_file):
+    class Core:
+        capabilities = ["FP32", "INT8"]
+
+        def get_property(self, device, name):
+            assert (device, name) == ("CPU", "OPTIMIZATION_CAPABILITIES")
+            return self.capabilities
+
+    core = Core()
+    assert openvino_engine._checked_precision(core, "auto") == "float32"
+    with pytest.raises(InputError, match="This processor has no bfloat16; OpenVINO lists FP32, INT8. Use precision="):
+        openvino_engine._checked_precision(core, "bfloat16")
+    core.capabilities = ["BF16", "FP32"]
+    assert openvino_engine._checked_precision(core, "auto") == "bfloat16"
+    assert openvino_engine._checked_precision(core, "float32") == "float32"
+
+
+def test_files_and_features_that_it_cannot_compute_are_refused(encoder_file, tmp_path):
+    path = tmp_path / "damaged.onnx"
+    path.write_bytes(encoder_file.read_bytes()[:-1000])
+    with pytest.raises(InputError, match=r"damaged.onnx is damaged or of another kind"):
+        OpenVinoEngine(path)
+    model = onnx.load(encoder_file)
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match="damaged.onnx takes weights from other files, which is not supported"):
+        OpenVinoEngine(path)
+    engine, features = OpenVinoEngine(encoder_file), features_of(make_model("encoder"), 8)
+    with pytest.raises(InputError, match="input_mask of an ONNX model is 1 for tokens .* Received numbers from 2 to 2"):
+        engine.run(features | {"input_mask": features["input_mask"] * 0 + 2})
+    with pytest.raises(InputError, match=r"cannot compute these features: input_ids \(3, 8\), input_mask \(3, 7\)"):
+        engine.run(features | {"input_mask": features["input_mask"][:, :7]})
+
+
+def test_compiled_networks_are_cached_and_a_damaged_cache_is_not_an_error(encoder_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    expected = OpenVinoEngine(encoder_file).run(features_of(make_model("encoder"), 8))
+    folder = tmp_path / "keras_bert" / "openvino"
+    (blob,) = folder.iterdir()
+    os.chmod(blob, 0o600)
+    blob.write_bytes(blob.read_bytes()[:1000])
+    for _ in range(2):
+        found = OpenVinoEngine(encoder_file).run(features_of(make_model("encoder"), 8))
+        np.testing.assert_array_equal(found["sequence_output"], expected["sequence_output"])
+    monkeypatch.setattr(openvino_engine, "_MOST_CACHED_BYTES", 0)
+    OpenVinoEngine(encoder_file)
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("engine", ["onnx_engine.OnnxEngine", "openvino_engine.OpenVinoEngine"])
+def test_an_engine_imports_no_tensorflow_and_sends_nothing(engine, encoder_file, tmp_path):
+    module, name = engine.split(".")
+    program = (
+        "import socket, sys\n"
+        "def refuse(*arguments): print('looks up', arguments)\n"
+        "socket.getaddrinfo = socket.socket.connect = refuse\n"
+        f"from keras_bert.serving.portable.{module} import {name} as Engine\n"
+        f"Engine({str(encoder_file)!r}, num_threads=1)\n"
+        "unwanted = ('keras', 'tensorflow', 'onnx', 'openvino_telemetry')\n"
+        "print([name for name in sys.modules if name.split('.')[0] in unwanted])\n"
+    )
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop("ORT_DISABLE_TELEMETRY", None)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.stdout == "[]\n", done.stderr
+    # Both packages keep the number of the user there before they send it.
+    assert {entry.name for entry in tmp_path.rglob("*") if entry.is_dir()} <= {"cache", "keras_bert", "openvino"}
