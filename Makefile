@@ -20,8 +20,8 @@
 # make search-training-speed OTHER_PYTHON=python MODEL=masked-lm DATA=summaries
 #                   a training step of sparse and multi-vector encoders beside sentence-transformers
 # make benchmark DATA=folder
-#                   speed beside Keras on JAX, keras-hub, transformers + torch, and ONNX Runtime, each in an environment of its
-#                   own (.venv-benchmark): tables in docs/results_speed.md. DATA has shared/data's form; without
+#                   speed beside Keras on JAX, keras-hub, transformers + torch, ONNX Runtime, and sentence-transformers on
+#                   torch, OpenVINO and ONNX Runtime, each in an environment of its own (.venv-benchmark): tables in docs/results_speed.md. DATA has shared/data's form; without
 #                   it the suite of texts fails. BENCHMARK="--suites=forward" and the
 #                   like: flags of benchmarks/speed.py
 # make docs         the documentation site in build/docs: guide, tasks, API reference, results, search
@@ -36,11 +36,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 BEAM_VENV := .venv-beam
 BENCHMARK_VENV := .venv-benchmark
-ENGINES := jax keras_hub torch onnx
+ENGINES := jax keras_hub torch onnx sentence_transformers sentence_transformers_onnx
 PACKAGES_jax := jax keras absl-py
 PACKAGES_keras_hub := keras-hub safetensors tensorflow tensorflow-text
 PACKAGES_torch := torch transformers onnx onnxscript
 PACKAGES_onnx := onnxruntime onnx
+# These need older versions of transformers than the others, and the last one an older sentence-transformers.
+PACKAGES_sentence_transformers := sentence-transformers==6.2.0 optimum-intel==2.2.0 openvino==2026.4.1
+PACKAGES_sentence_transformers_onnx := sentence-transformers==5.7.0 transformers==4.57.6 optimum-onnx==0.1.0 onnxruntime==1.32.0
+BENCHMARK_CONSTRAINTS := --constraint constraints.txt --constraint constraints-benchmark.txt
 TESTS ?= tests
 OUTPUT ?= quickstart
 
@@ -137,7 +141,7 @@ release-check:
 
 $(BENCHMARK_VENV)/%/installed: constraints.txt constraints-benchmark.txt $(VENV)/installed
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --constraint constraints-benchmark.txt $(PACKAGES_$*)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $(if $(filter sentence_%,$*),,$(BENCHMARK_CONSTRAINTS)) $(PACKAGES_$*)
 	@touch $@
 
 # An engine that cannot be installed is left out, and the tables say so.

@@ -12,6 +12,7 @@ class ScriptedMaskedLM:
     The rest of the probability is spread evenly over all tokens. `rows_seen` collects the rows of all calls.
     """
 
+    examples_at_once = 1
     feature_names = ("input_ids", "input_mask", "masked_lm_positions")
 
     def __init__(self, words, say, max_positions=16):

@@ -102,7 +102,10 @@ def run_batches(
     once than `batch_size`: it computes few of them at a time.
     """
     calls = calls or Calls(None, None, "predict")
-    batches = RowBatches(rows, max(batch_size, getattr(forward, "examples_at_once", 1)))
+    batches = RowBatches(rows, batch_size)
+    at_once = getattr(forward, "examples_at_once", 1)
+    if at_once > batch_size:
+        batches = RowBatches(rows, at_once)
     calls.begin()
     for number, examples in enumerate(batches.order()):
         calls.batch_begin(number)

@@ -26,6 +26,7 @@ resumable_fit.py            model.fit that continues an interrupted run
 checkpointing.py            saves checkpoints, regularly and after SIGTERM
 evaluations.py              evaluates while training
 best_model.py               keeps the best weights; early stopping
+time_budget.py              ends a run after a number of hours, with the learning rate at its end
 grid.py                     runs with different settings, and their comparison
 callbacks.py                progress line and log
 trackers.py                 sends the log to TensorBoard, Weights & Biases, MLflow or Trackio

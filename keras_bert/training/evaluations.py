@@ -58,7 +58,12 @@ class Evaluations(StepCallback):
         self.evaluations = call_in_chief(lambda: lines_until(self._path, self.step))
 
     def on_steps(self, previous, logs):
-        if not self._is_due(previous, self._evaluate_steps):
+        if self._is_due(previous, self._evaluate_steps):
+            self.evaluate_once()
+
+    def evaluate_once(self) -> None:
+        """Evaluates the model, unless that has been done at this step."""
+        if self.evaluations and self.evaluations[-1]["step"] == self.step:
             return
         self._put_values_back()
         with self._with_weights():

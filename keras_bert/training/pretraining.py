@@ -33,6 +33,7 @@ from keras_bert.training.run_card import write_facts
 from keras_bert.training.run_folder import RunFolder, exclusive_training
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
 from keras_bert.training.strategies import any_worker
+from keras_bert.training.time_budget import TimeBudget
 
 # Compiling a step takes as long as some dozens of steps.
 _MIN_STEPS_FOR_XLA = 200
@@ -102,14 +103,19 @@ def train_pretrainer(
     memory = {"mem_len": options.mem_len, "num_streams": phases[0].train_batch_size} if options.mem_len else {}
     compile_for_training(
         trained,
-        options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=False),
+        options.optimizer.make(
+            0.0 if options.max_train_hours else schedule, beta_2=options.adam_beta_2, bias_correction=False
+        ),
         with_xla=ends[-1] >= _MIN_STEPS_FOR_XLA,
         steps_per_execution=options.steps_per_execution,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
         **memory,
     )
-    best = _train(trained, model, stages, make_datasets, folder, options, former_end=former_end_of(ends))
+    hours = options.max_train_hours
+    budget = TimeBudget(folder, trained, schedule, ends[-1], hours) if hours else None
+    make_evaluations = _evaluations_maker(trained, model, folder, options, former_end_of(ends))
+    best = _train(trained, model, stages, make_datasets, folder, options, make_evaluations, budget)
     write_facts(folder.path, train_records=_num_records(folder), updates=folder.latest_step())
     save_trained(trained, model, folder, best)
     return model
@@ -213,8 +219,8 @@ def _train(
     make_datasets: Sequence[Callable],
     folder: RunFolder,
     options: PretrainingRunOptions,
-    *,
-    former_end: int,
+    make_evaluations: Callable[[int], Evaluations | None],
+    budget: TimeBudget | None,
 ) -> BestModel | None:
     """Trains a compiled model in one stage after the other, from the newest checkpoint of any stage.
 
@@ -223,20 +229,24 @@ def _train(
         model: the model.
         stages: the stages of the run.
         make_datasets: makes the batches of each stage.
-        former_end: the step at which the run had finished before it was extended, or 0.
+        make_evaluations: the result of `_evaluations_maker`.
+        budget: ends the run, if there is one.
 
     Returns:
         The callback that has kept the best weights, or None without `keep_best`.
     """
-    make_evaluations = _evaluations_maker(trained, model, folder, options, former_end)
     evaluations = None
     for stage, make_dataset in zip(stages, make_datasets, strict=True):
         index_path = folder.file(_INDEX_FILES[stage.phase])
+        evaluations = make_evaluations(stage.end)
+        if budget:
+            budget.start_at(folder.restore_checkpoint(trained), evaluations)
+            if budget.is_used_up:
+                break
         if stage.start:
             print(f"phase {stage.phase + 1}: steps {stage.start} to {stage.end} with batches of {stage.batch_size}")
             # Shapes differ, so the step is traced again, as in a process that starts in this stage.
             trained.make_train_function(force=True)
-        evaluations = make_evaluations(stage.end)
         with naming_damaged_records(stage.train_files, model.config):
             resumable_fit(
                 trained,
@@ -249,6 +259,7 @@ def _train(
                 stuck_input_seconds=options.stuck_input_seconds,
                 source=f"the records {stage.train_files}",
                 evaluations=evaluations,
+                first_callbacks=[budget] if budget else [],
             )
     return evaluations if isinstance(evaluations, BestModel) else None
 

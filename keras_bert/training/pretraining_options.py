@@ -1,6 +1,7 @@
 """The options of a pre-training run. Nothing here imports TensorFlow, so that `--help` is quick."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,11 @@ class PretrainingRunOptions(RunOptions):
         read=whole_numbers("batch_growth"),
     )
     batch_growth_steps: int = option(0, "The number of updates with each batch size of batch_growth.", lower_bound=0)
+    max_train_hours: float | None = option(
+        None,
+        "End after this many hours, over all interruptions (Cramming, arXiv 2212.14034): the learning rate falls to "
+        "its end by then, or by num_train_steps if they are made before.",
+    )
     extend_to: int | None = option(
         None,
         "Go on with the finished run in output_dir up to this update. The rest of the command stays the same.",
@@ -90,6 +96,8 @@ class PretrainingRunOptions(RunOptions):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.max_train_hours is not None:
+            self._check_hours()
         if self.distillation and self.objective != DEFAULT_OBJECTIVE:
             raise InputError(
                 f"A teacher needs the objective {DEFAULT_OBJECTIVE}. Received: {self.objective}. Leave out one of "
@@ -99,6 +107,21 @@ class PretrainingRunOptions(RunOptions):
             raise InputError(
                 f"mem_len needs the objective {DEFAULT_OBJECTIVE} and no teacher. Received: {self.objective}, "
                 f"{'a' if self.distillation else 'no'} teacher. Leave out mem_len or the other."
+            )
+
+    def _check_hours(self) -> None:
+        if not (self.max_train_hours > 0 and math.isfinite(self.max_train_hours)):
+            raise InputError(f"max_train_hours must be a number above 0. Received: {self.max_train_hours}")
+        if self.second_phase or self.extend_to is not None:
+            raise InputError(
+                "max_train_hours is for a run of one phase that is not extended: the length of a phase and the end of "
+                "an extension are numbers of updates. Leave out max_train_hours, or the second phase and extend_to."
+            )
+        if self.num_warmup_steps >= self.num_train_steps:
+            raise InputError(
+                "The budget max_train_hours is shorter than the warm-up, which takes its share num_warmup_steps / "
+                f"num_train_steps of the hours. Received: {self.num_warmup_steps} / {self.num_train_steps}. About a "
+                "tenth is usual."
             )
 
     @property
@@ -152,6 +175,8 @@ class PretrainingRunOptions(RunOptions):
             settings |= {"objective": self.objective, "model_arguments": dict(self.model_arguments)}
         if self.mem_len:
             settings["mem_len"] = self.mem_len
+        if self.max_train_hours is not None:
+            settings["max_train_hours"] = self.max_train_hours
         if self.keep_best:
             settings |= {"keep_best": self.keep_best.settings(), "eval_steps": self.steps_between_evaluations}
         if self.distillation:

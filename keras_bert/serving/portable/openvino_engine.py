@@ -71,6 +71,8 @@ class OpenVinoEngine:
             raise InputError(
                 f"{os.fspath(file_path)} is damaged or of another kind: {error!s:.300}. Export the model again."
             ) from error
+        # OpenVINO leaves out inputs that the network does not use.
+        self._used = {name for port in self._compiled.inputs for name in port.get_names()}
         self._idle_requests: deque = deque()
 
     def run(self, features: Mapping[str, np.ndarray]):
@@ -86,7 +88,7 @@ class OpenVinoEngine:
             request = self._compiled.create_infer_request()
         try:
             # The outputs are copied, so the next call of the request does not change them.
-            found = request.infer(given, share_inputs=True)
+            found = request.infer({name: given[name] for name in given if name in self._used}, share_inputs=True)
         except RuntimeError as error:
             raise cannot_compute(given, error) from error
         self._idle_requests.append(request)
