@@ -97,7 +97,7 @@ def train(monkeypatch, path, records, first_callbacks=(), **changes):
     with monkeypatch.context() as patch:
         patch.setattr(
             "keras_bert.training.pretraining.resumable_fit",
-            lambda *arguments, **keywords: resumable_fit(*arguments, **keywords, first_callbacks=first_callbacks),
+            lambda *arguments, **keywords: resumable_fit(*arguments, **keywords | {"first_callbacks": first_callbacks}),
         )
         pretrain(path, records, **{**RUN, **changes})
 
