@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from places import DOCS, PROJECT
 
-from benchmarks import encoder_sides, format_speed, forward_speed, results_page, speed, text_speed, training_speed
+from benchmarks import encoder_sides, engine_speed, format_speed, forward_speed, results_page, speed, text_speed, training_speed
 from benchmarks.encoder_sides import RunningSides, Side
 from benchmarks.real_texts import read_mix, token_rows
 from benchmarks.sides.answering import seconds_of_runs
@@ -134,8 +134,8 @@ def test_an_unknown_side_is_refused():
 
 def test_every_engine_of_the_sides_has_an_environment_in_the_makefile():
     (line,) = re.findall(r"^ENGINES := (.*)$", (PROJECT / "Makefile").read_text(), re.M)
-    needed = {side.environment for side in encoder_sides.SIDES.values()}
-    needed |= {side.environment for side in training_speed.TRAINING_SIDES.values()}
+    tables = encoder_sides.SIDES, training_speed.TRAINING_SIDES, engine_speed.ENGINES
+    needed = {side.environment for sides in tables for side in sides.values()}
     assert needed - {""} == set(line.split())
 
 
