@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from places import DOCS, PROJECT
 
-from benchmarks import encoder_sides, engine_speed, format_speed, forward_speed, results_page, speed, text_speed, training_speed
+from benchmarks import (
+    encoder_sides,
+    engine_speed,
+    format_speed,
+    forward_speed,
+    results_page,
+    speed,
+    text_speed,
+    training_speed,
+)
 from benchmarks.encoder_sides import RunningSides, Side
 from benchmarks.real_texts import read_mix, token_rows
 from benchmarks.sides.answering import seconds_of_runs
