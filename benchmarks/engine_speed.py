@@ -41,6 +41,8 @@ FLAGS = flags.FLAGS
 OURS, THEIRS = "benchmarks.sides.our_text_engine", "benchmarks.sides.sentence_transformers_engine"
 SHAPES = ((1, 16), (1, 64), (1, 256), (8, 64))
 TRAINING_SENTENCES = 2000
+# Texts of SST-2 and STS-B, of which the ranges of `int8-calibrated` are taken.
+CALIBRATION_TEXTS = 128
 # Least cosine of a vector with the first side's.
 LEAST_COSINE = {"float32": 0.9999, "bfloat16": 0.99, "int8": 0.95}
 
@@ -60,6 +62,8 @@ ENGINES = {
     "litert": _ours("litert", "litert"),
     "openvino bfloat16": _ours("onnx", "openvino", precision="bfloat16"),
     "onnxruntime int8": _ours("onnx-int8", "onnxruntime"),
+    "onnxruntime calibrated int8": _ours("onnx-int8-calibrated", "onnxruntime"),
+    "openvino calibrated int8": _ours("onnx-int8-calibrated", "openvino"),
     "litert int8": _ours("litert-int8", "litert"),
     "theirs: torch": _theirs("sentence_transformers", "torch"),
     "theirs: torch compiled": _theirs("sentence_transformers", "torch", compiled=1),
@@ -94,7 +98,8 @@ def main() -> None:
     texts = [" ".join(text) for text in mix[:num_texts]]
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(os.path.abspath(FLAGS.model or installed_model()), os.path.join(folder, "model"))
-        export(folder, {str(ENGINES[name].arguments["format"]) for name in names if ENGINES[name].module == OURS})
+        formats = {str(ENGINES[name].arguments["format"]) for name in names if ENGINES[name].module == OURS}
+        export(folder, formats, calibration_texts(pathlib.Path(FLAGS.data) / "glue"))
         # In this order, so that sides are compared with ours in float32.
         with RunningSides(sorted(names, key=list(ENGINES).index), FLAGS.environments, sides=ENGINES) as sides:
             load(sides, folder, texts)
@@ -113,14 +118,22 @@ def installed_model() -> str:
     return os.path.join(os.path.dirname(package.origin), "model")
 
 
-def export(folder: str, formats: set[str]) -> None:
-    """Exports the model of a folder in each format; `onnx-int8` is ONNX with weights of 8 bits."""
+def calibration_texts(glue: pathlib.Path) -> list[str]:
+    """Returns training sentences of SST-2 and STS-B, half of them of each."""
+    pairs = (glue / "STS-B" / "train.tsv").read_text("utf-8").splitlines()[1:]
+    sentences = [text for text, _ in _sentences(glue / "SST-2" / "train.tsv")]
+    draw, half = random.Random(1), CALIBRATION_TEXTS // 2
+    return draw.sample(sentences, half) + draw.sample([line.split("\t")[7] for line in pairs], half)
+
+
+def export(folder: str, formats: set[str], calibration: Sequence[str]) -> None:
+    """Exports the model of a folder in each format: a format, its weights, and `calibrated` where texts give ranges."""
     import keras_bert
 
     model = keras_bert.SentenceEncoder.from_pretrained(os.path.join(folder, "model"))
     for name in sorted(formats):
-        format, _, weights = name.partition("-")
-        options = {"weights": weights} if weights else {}
+        format, weights, calibrated = [*name.split("-"), None, None][:3]
+        options = {"weights": weights, "calibration": calibration if calibrated else None}
         path = os.path.join(folder, name)
         model.export_for_serving(path, format=format, max_seq_length=MAX_SEQ_LENGTH, **options)
 
