@@ -14,7 +14,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def timed(encode: Callable, texts: list[str], request: dict, clock=time.perf_cou
     return {"seconds": sum(runs) * len(calls) / len(runs), "runs": runs}
 
 
-def _in_threads(work: Callable, tasks: Iterable) -> list:
+def _in_threads(work: Callable, tasks: Sequence) -> list:
     waiting, done = queue.SimpleQueue(), []
     for task in tasks:
         waiting.put(task)
@@ -94,7 +94,7 @@ def _in_threads(work: Callable, tasks: Iterable) -> list:
         thread.start()
     for thread in threads:
         thread.join()
-    if len(done) < THREADS:
+    if len(done) < len(tasks):
         raise RuntimeError("a thread failed")
     return done
 

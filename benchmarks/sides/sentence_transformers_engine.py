@@ -3,9 +3,11 @@
 python -m benchmarks.sides.sentence_transformers_engine --backend=openvino --precision=bfloat16
 """
 
+import contextlib
 import importlib.metadata
 import os
 import sys
+import threading
 
 from benchmarks.sides.answering_texts import MAX_SEQ_LENGTH, TextEngine, answer_texts
 
@@ -16,6 +18,8 @@ PACKAGES = {"torch": ["torch"], "openvino": ["optimum-intel", "openvino"], "onnx
 class SentenceTransformersEngine(TextEngine):
     def __init__(self, backend: str, precision: str = "float32", compiled: str = ""):
         self.backend, self.precision, self.compiled = backend, precision, bool(compiled)
+        # With OpenVINO, a second thread would get the error "Infer Request is busy".
+        self.turn = threading.Lock() if backend == "openvino" else contextlib.nullcontext()
 
     def load(self, folder):
         import torch
@@ -38,7 +42,8 @@ class SentenceTransformersEngine(TextEngine):
         return f"{versions}, {self.precision}{', compiled' if self.compiled else ''}"
 
     def encode(self, texts):
-        return self.model.encode(texts, show_progress_bar=False)
+        with self.turn:
+            return self.model.encode(texts, show_progress_bar=False)
 
 
 if __name__ == "__main__":
