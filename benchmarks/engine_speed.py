@@ -4,7 +4,7 @@
 
 The model, a folder of sentence-transformers, is exported once in each of our formats. All sides tokenise, compute
 and pool the same texts (`benchmarks.real_texts`; a pair is one text), cut at 256 tokens. Threads and batch sizes are
-the defaults, as users get them; sides with "8 callers" are loaded for the threads. Sides are processes that take turns.
+the defaults, as users get them; sides "for 8 callers" are loaded for the threads. Sides are processes that take turns.
 
 * Texts a second: all texts in one call; in calls of 32 as they come; from 8 threads with single texts, with the 99th
   percentile of the milliseconds of a text.
@@ -60,9 +60,9 @@ ENGINES = {
     "onnxruntime": _ours("onnx", "onnxruntime"),
     "openvino": _ours("onnx", "openvino"),
     "litert": _ours("litert", "litert"),
-    "openvino, 8 callers": _ours("onnx", "openvino", callers=THREADS),
+    "openvino for 8 callers": _ours("onnx", "openvino", callers=THREADS),
     "openvino bfloat16": _ours("onnx", "openvino", precision="bfloat16"),
-    "openvino, 8 callers, bfloat16": _ours("onnx", "openvino", precision="bfloat16", callers=THREADS),
+    "openvino for 8 callers bfloat16": _ours("onnx", "openvino", precision="bfloat16", callers=THREADS),
     "onnxruntime int8": _ours("onnx-int8", "onnxruntime"),
     "onnxruntime calibrated int8": _ours("onnx-int8-calibrated", "onnxruntime"),
     "openvino calibrated int8": _ours("onnx-int8-calibrated", "openvino"),
