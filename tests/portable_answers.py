@@ -19,7 +19,10 @@ TEXTS = [
 ]
 SECOND_TEXTS = ["and the fox", "is it?", "中", "ok", "a " * 60, "fox", "walking"]
 QUESTIONS = ["who is it ?", "what of the fox ?", "и ?"]
-CONTEXTS = ["the fox is it " * 20, "中文和 English 混在一起, of the fox.", "Größe é fox"]
+# No two windows of the long context have the same tokens: models without absolute positions would give equal answers.
+_DIGITS_OF_PI = "31415926535897932384626433832795028841971693993751058209749445923078164062862089"
+_LONG = " ".join(["the", "fox", "is", "it"][int(digit) % 4] for digit in _DIGITS_OF_PI)
+CONTEXTS = [_LONG, "中文和 English 混在一起, of the fox.", "Größe é fox"]
 CHOICES = [["a", "the fox", "中文"], ["of", "fox " * 60, "?"], ["a", "b", "c"]]
 WORDS = [["the", "fox"], ["é", "中", "x" * 60]]
 

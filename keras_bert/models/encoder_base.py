@@ -1,6 +1,5 @@
 """`Encoder`: the contract and the common code of all encoders. Task models use nothing else of an encoder."""
 
-import dataclasses
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from keras_bert.layers.gathering import flat_indices_of, vectors_at, vectors_at_
 from keras_bert.layers.numbered_mask import SequenceNumbers, attention_bias, position_ids
 from keras_bert.layers.text_pooling import pool_tokens
 from keras_bert.models.base import BertModel
+from keras_bert.models.encoder_tokens import Tokens
 from keras_bert.models.encoders import encoder_class
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -152,7 +152,7 @@ class Encoder(BertModel):
         flat_indices = ops.cast(flat_indices, "int32")
         return self.run(self.read(inputs), flat_indices=flat_indices, training=training)[0][-1]
 
-    def read(self, inputs: Any) -> "Tokens":
+    def read(self, inputs: Any) -> Tokens:
         """Returns the tokens of a dictionary of features."""
 
         def given(name):
@@ -373,27 +373,6 @@ class Encoder(BertModel):
             "output_hidden_states": self.output_hidden_states,
             "output_attentions": self.output_attentions,
         }
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Tokens:
-    """The inputs of an encoder, int32. A family with more inputs adds them in a subclass.
-
-    Attributes:
-        ids: `[B, S]`.
-        sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
-        segments: `[B, S]`; None in models with fewer than two segments.
-        positions: `[B, S]`, counted from 0; None in encoders without positions.
-        cls_positions: `[B, K]`, the columns where the sequences of packed rows begin; None if rows are not packed.
-        vectors: float `[B, S, E]`, used instead of the token embeddings of `ids`, or None.
-    """
-
-    ids: Any
-    sequences: Any
-    segments: Any
-    positions: Any
-    cls_positions: Any
-    vectors: Any
 
 
 def encoder_of(model) -> Encoder:

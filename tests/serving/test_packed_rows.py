@@ -5,6 +5,7 @@ import onnx
 import onnxruntime
 import pytest
 from serving.test_onnx_exports import features_of, with_biases
+from slow_parameters import slow_except
 from tiny_families import config as config_of_family
 from tiny_models import make_model
 
@@ -17,8 +18,9 @@ from keras_bert.serving.portable.openvino_engine import OpenVinoEngine
 from keras_bert.serving.portable.packed_network import PACKED_FILE, packed_network
 from keras_bert.serving.portable.row_layouts import ArrangedEngine, Layout, fill_rows, pack
 
-# The families that may be packed; `deberta-v2` of the tests has no convolution.
-FAMILIES = ["roberta", "albert", "distilbert", "electra", "mpnet", "deberta-v2", "xlm-roberta", "camembert"]
+# Every family that ONNX files can hold; `deberta-v2` of the tests has no convolution.
+FAMILIES = ["roberta", "albert", "distilbert", "electra", "modernbert", "mpnet", "deberta-v2", "nomic_bert", "gte"]
+FAMILIES += ["jina_embeddings_v3", "eurobert", "gemma3_text", "neobert", "xlm-roberta", "camembert"]
 SLOW = pytest.mark.slow
 
 
@@ -62,6 +64,13 @@ def test_the_outputs_of_packed_rows_are_those_of_single_ones(name, tmp_path):
 @pytest.mark.slow
 def test_packed_rows_of_every_family_are_right(family, name, tmp_path):
     assert_packed_equals_single(with_biases(make_model(name, family)), tmp_path)
+
+
+@pytest.mark.slow
+def test_packed_rows_of_a_modern_bert_that_pools_the_mean_are_right(tmp_path):
+    changes = {"classifier_pooling": "mean", "local_attention": 2, "num_hidden_layers": 3}
+    config = make_model("encoder", "modernbert").config.replace(**changes)
+    assert_packed_equals_single(SequenceClassifier(config, labels=["a", "b"]), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["choice", "masked words"])
@@ -151,11 +160,18 @@ def test_padding_on_the_left_cannot_be_packed(folder):
         engine.run(features | {"input_mask": np.array([[0, 1, 1, 1, 1, 1]] * 3)})
 
 
-def test_openvino_gets_packed_rows(folder):
+@pytest.mark.parametrize("family", slow_except(["modernbert"], ["bert", *FAMILIES]))
+def test_openvino_computes_packed_and_single_rows_when_it_starts_again(family, tmp_path, monkeypatch):
+    """The second start may read the compiled network of the first."""
     pytest.importorskip("openvino")
-    engine = OpenVinoEngine(folder / "model.onnx", num_threads=1)
-    model = make_model("classifier")
-    checked = CheckedEngine(engine, model.config, outputs={"": ("batch", len(model.labels))})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model = make_model("classifier", family)
     features = features_of(model, 17, rows=9)
-    assert engine.layout.width == 256
-    np.testing.assert_allclose(checked.run(features), np.asarray(model(features)), rtol=1e-5, atol=1e-5)
+    expected = np.asarray(model(features))
+    for write, width in ((write_onnx, 0), (write_onnx_folder, 256)):
+        write(model, tmp_path / "model.onnx")
+        for _ in range(2):
+            engine = OpenVinoEngine(tmp_path / "model.onnx", num_threads=1)
+            assert engine.layout.width == width
+            checked = CheckedEngine(engine, model.config, outputs={"": ("batch", len(model.labels))})
+            np.testing.assert_allclose(checked.run(features), expected, rtol=1e-5, atol=1e-5)

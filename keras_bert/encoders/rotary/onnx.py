@@ -14,7 +14,7 @@ class OnnxRotaryEncoder(OnnxEncoder):
     """Adds a `RotaryEncoder` to a graph; see `OnnxEncoder`."""
 
     def can_pack(self):
-        return False  # OpenVINO computed no numbers for classifiers of some families in packed rows
+        return True
 
     def pooled_at(self, columns=None):
         if self.config.classifier_pooling == CLS:

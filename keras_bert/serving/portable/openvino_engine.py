@@ -20,12 +20,14 @@ PACKED, SORTED = Layout(rows=1, width=256), Layout(rows=8)
 _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 # Compiled networks are as large as their files.
 _MOST_CACHED_BYTES = 2 << 30
+# OpenVINO 2026.4 stores the rotation of rotary encoders without the width of its angles, so it would be wrong.
+_NOT_CACHED = "Cos"
 
 
 class OpenVinoEngine:
     """A network of `write_onnx`. Threads may share it; each that computes has a request of its own.
 
-    Compiled networks are kept in the user's cache folder, if there is one.
+    Compiled networks are kept in the user's cache folder, if there is one; those of rotary encoders are not.
 
     Args:
         file_path: the `.onnx` file. It must contain its weights: other files are not read.
@@ -120,7 +122,9 @@ def _checked_precision(core, precision: str) -> str:
 
 def _compiled(core, content: bytes, options: Mapping[str, Any]):
     """Returns the compiled network, with the cache if that works."""
-    network, folder = core.read_model(content), cache_folder("openvino")
+    network = core.read_model(content)
+    can_cache = all(operation.get_type_name() != _NOT_CACHED for operation in network.get_ops())
+    folder = cache_folder("openvino") if can_cache else None
     if folder is None:
         return core.compile_model(network, _DEVICE, dict(options))
     try:
