@@ -44,7 +44,8 @@ class Export:
             of the work.
         options: the names of further `SignatureOptions` that it takes, of those that not all models take.
         needed_parts: the parts of the model that its signatures use; None for all.
-        methods: import path of a class with further methods of loaded exports, such as `rank`; or None.
+        methods: import path of a class with further methods of loaded exports, such as `rank`; or None. With what
+            `AnswerSignature` needs, LiteRT and ONNX exports can be served.
         served_answers: import path of the function that makes the answers from the outputs of `serving_default` and its
             inputs, arrays by name; it returns None for the outputs of another task.
     """

@@ -26,7 +26,7 @@ evaluate_search.py        a judged collection -> scores of searches in it
 word_senses.py            sentences with a word -> a picture of its senses
 summarize.py              a text -> its main sentences
 export_model.py           model folder -> SavedModel
-ask_saved_model.py        texts -> answers of a SavedModel
+ask_saved_model.py        texts -> answers of a SavedModel, or of another export
 check_saved_model.py      a SavedModel -> problems that TensorFlow Serving would have with it
 make_serving_kit.py       a SavedModel -> a folder that TensorFlow Serving starts from
 serve.py                  SavedModels -> a development server with a page

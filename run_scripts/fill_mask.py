@@ -6,15 +6,18 @@ most certain first, so that they fit together.
 Example:
   python -m run_scripts.fill_mask --init_checkpoint=bert-base --text='Paris is the [MASK] of France.'
   python -m run_scripts.fill_mask --init_checkpoint=bert-base --text='The [MASK] ran.' --targets=dog,cat,stone
+
+The model is a checkpoint, or a folder of export_model --format=onnx or litert, which starts in a fraction of the time.
 """
 
 from absl import flags
 
 from keras_bert.program.command_line import run_command
+from run_scripts.asked_models import define_runtime_flags, open_model
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("init_checkpoint", None, "A checkpoint with a masked-LM head, of any format.", required=True)
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint with a masked-LM head, or an export.", required=True)
     flags.DEFINE_multi_string("text", [], "A text with one or more [MASK]; may be given several times.")
     flags.DEFINE_string("input_file", None, "Texts, one per line.")
     flags.DEFINE_string("output_file", None, "An additional file for the answers: JSON Lines, one line per text.")
@@ -24,6 +27,7 @@ def define_flags() -> None:
     flags.DEFINE_integer("max_seq_length", None, "Longer texts are cut. The default is all positions of the model.")
     flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
     flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
+    define_runtime_flags()
 
 
 def main():
@@ -41,12 +45,8 @@ def main():
     import dataclasses
     import json
 
-    from keras_bert.tasks.masked_lm.mask_filling import fill_masks
-    from keras_bert.tasks.masked_lm.model import MaskedLM
-
-    model = MaskedLM.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
-    answers = fill_masks(
-        model,
+    casing = {} if arguments.do_lower_case is None else {"do_lower_case": arguments.do_lower_case}
+    answers = open_model("MaskedLM", arguments.init_checkpoint, **casing).predict(
         texts,
         top_k=arguments.top_k,
         targets=arguments.targets,

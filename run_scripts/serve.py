@@ -1,8 +1,7 @@
 """Serves SavedModels like TensorFlow Serving: with its REST API, and a page to try them.
 
 Arguments: folders of versions, each as FOLDER or NAME=FOLDER. The default name is that of the folder. A folder of
-export_model --format=onnx or litert is served too, as version 1 and without TensorFlow: sentence encoders,
-cross-encoders, and classifiers of single texts, which must not be empty.
+export_model --format=onnx or litert is served too, as version 1 and without TensorFlow.
 
 Examples:
   python -m run_scripts.serve saved_models/sentiment

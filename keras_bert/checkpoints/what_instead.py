@@ -25,6 +25,10 @@ _NEAR = {
 }
 # Files that cannot be read -> what they are and the way out. The first one that is found is named.
 _FILES = {
+    "export.json": (
+        "an export, which has the network only",
+        "Give the folder of the model that was exported; docs/runtimes.md lists the commands that take exports.",
+    ),
     "*.gguf": (
         "llama.cpp's format",
         "Give the folder of the model that it was made from, with its model.safetensors.",
@@ -75,5 +79,5 @@ def check_readable(path: str) -> None:
             if found := fnmatch.filter(names, pattern):
                 name = os.path.relpath(os.path.join(folder, found[0]), path)
                 raise InputError(
-                    f"{path} has no weights but {name!r:.100}: {what}, which keras_bert cannot read. {way_out}"
+                    f"{path} has no weights but {name!r:.100}: {what}, and no checkpoint that can be read. {way_out}"
                 )

@@ -3,7 +3,7 @@
 Servers give strings as bytes or `str`, and count bytes. Texts need not be UTF-8: then U+FFFD stands for wrong bytes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,24 @@ def characters_of(text: str | bytes, starts: Iterable[int], ends: Iterable[int])
         return len(data[: int(offset)].decode("utf-8", "replace"))
 
     return [(character(start), character(end)) for start, end in zip(starts, ends, strict=True)]
+
+
+def byte_places(text: str) -> np.ndarray:
+    """Returns the byte where each character begins, and the number of bytes: "Zoë" -> [0, 1, 2, 4]."""
+    points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    return np.concatenate([[0], np.cumsum(1 + (points > 0x7F) + (points > 0x7FF) + (points > 0xFFFF))])
+
+
+def outputs_of(rows: Sequence[Sequence[tuple]], specs: Mapping[str, tuple]) -> dict[str, list]:
+    """Returns the output for each place of the tuples, rows of equal length; see `AnswerSignature` for `specs`.
+
+    >>> outputs_of([[("a", 3)], []], {"names": ("", None), "starts": (-1, None)})
+    {'names': [['a'], ['']], 'starts': [[3], [-1]]}
+    """
+    longest = max(map(len, rows))
+    unused = tuple(values[0] if len(values) < 3 else [values[0]] * values[2] for values in specs.values())
+    filled = [[*row, *[unused] * (longest - len(row))] for row in rows]
+    return {name: [[values[place] for values in row] for row in filled] for place, name in enumerate(specs)}
 
 
 def _bytes_of(value: str | bytes) -> bytes:

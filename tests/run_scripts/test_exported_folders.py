@@ -10,12 +10,15 @@ import pytest
 from places import PROJECT
 from tiny_models import make_model
 
-from keras_bert.registry import served_answers
+from keras_bert.serving import load
 from keras_bert.serving.portable.folder import write_portable
 from keras_bert.serving.portable.served_export import ServedExport
+from keras_bert.tasks.tagging.loaded import LoadedTokenClassifier
+from keras_bert.tf_serving.readable_answers import readable_answers
+from keras_bert.tf_serving.server.json_tensors import response_body
 from keras_bert.tf_serving.server.status import StatusError
 from keras_bert.tf_serving.wire.strings import string_array
-from run_scripts import embed_sentences, run_classifier, search_sentences
+from run_scripts import embed_sentences, extract_features, fill_mask, run_classifier, search_sentences
 
 TEXTS = ["the fox", "Größe, 中文", "", "fox " * 60, "of and the"]
 FULL_TEXTS = list(filter(None, TEXTS))
@@ -151,11 +154,12 @@ SERVED = """
 import json, sys, time, urllib.request
 sys.modules.update(dict.fromkeys(["tensorflow", "keras", "h5py", "pandas", "scipy", "sklearn"]))
 from keras_bert.serving.portable.served_export import ServedExport
-from keras_bert.tf_serving.server.model_config import model_config_of_argument
+from keras_bert.tf_serving.server.model_config import ModelConfig
 from keras_bert.tf_serving.server.run_server import background_server
 from keras_bert.tf_serving.server.server_options import ServerOptions
 
-configs = [model_config_of_argument(argument) for argument in sys.argv[1:3]]
+asked = json.loads(sys.argv[1])
+configs = [ModelConfig(name, folder) for name, (folder, _) in asked.items()]
 with background_server(configs, ServerOptions(port=0, load_export=ServedExport)) as address:
     def ask(path, body=None):
         data = None if body is None else json.dumps(body).encode()
@@ -163,56 +167,98 @@ with background_server(configs, ServerOptions(port=0, load_export=ServedExport))
 
     while not all(ask("/models")["versions"].values()):
         time.sleep(0.05)
-    texts = json.loads(sys.argv[3])
+    texts = asked["vectors"][1]["text"]
     print(json.dumps([
-        ask("/v1/models/labels:predict", {"instances": texts})["predictions"],
+        {name: ask(f"/v1/models/{name}:predict", {"inputs": inputs})["outputs"] for name, (_, inputs) in asked.items()},
         [one["embedding"] for one in ask("/v1/embeddings", {"model": "vectors", "input": texts})["data"]],
         ask("/v1/models/labels/metadata")["metadata"]["signature_def"]["signature_def"],
         ask("/v1/models/labels")["model_version_status"][0]["state"],
         ask("/models/labels")["labels"],
     ]))
 """
+# Name of a model -> the inputs of its `serving_default`.
+ASKED = {
+    "tagger": {"text": [*TEXTS, "Größe and 中"]},
+    "span": {"question": ["who is it?", "of?"], "context": ["中 the fox is it", "fox " * 60]},
+    "choice": {"prompt": ["the", "a"], "choices": [["fox", "中", "of"], ["it", "fox", ""]]},
+    "masked words": {"text": ["the [MASK] fox [MASK].", "fox"]},
+}
 
 
-def test_the_server_serves_exports_without_tensorflow(encoder, classifier):
-    arguments = f"vectors={encoder}/export", f"labels={classifier}/export", json.dumps(FULL_TEXTS)
-    command = [sys.executable, "-c", SERVED, *arguments]
+@pytest.fixture(scope="module")
+def exports(encoder, classifier, tmp_path_factory):
+    """Name of a model -> its ONNX export, and the inputs of its `serving_default`."""
+    folder = tmp_path_factory.mktemp("exports")
+    written = {name: write_portable(make_model(name), folder / name.split()[0], "onnx") for name in ASKED}
+    of_texts = {"vectors": f"{encoder}/export", "labels": f"{classifier}/export"}
+    return {
+        **{name: (path, {"text": TEXTS}) for name, path in of_texts.items()},
+        **{name: (path, ASKED[name]) for name, path in written.items()},
+    }
+
+
+def test_the_server_serves_exports_without_tensorflow(exports):
+    asked = {name.replace(" ", "_"): values for name, values in exports.items()}
+    command = [sys.executable, "-c", SERVED, json.dumps(asked)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, timeout=300)
     assert done.returncode == 0, done.stderr
     answers, vectors, signatures, state, labels = json.loads(done.stdout)
-    expected = make_model("several labels").predict(FULL_TEXTS, verbose=0)
-    np.testing.assert_allclose(
-        [one["probabilities"] for one in answers], [[*one.probabilities.values()] for one in expected], atol=1e-5
-    )
-    assert answers[0]["labels"] == labels == list(expected[0].probabilities)
-    assert answers[0]["is_given"] == [label in expected[0].labels for label in labels]
-    np.testing.assert_allclose(vectors, make_model("sentence encoder").encode(FULL_TEXTS), atol=1e-5)
+    for name, (folder, inputs) in asked.items():
+        expected = load(folder, "onnxruntime").signatures["serving_default"](**inputs)
+        expected = json.loads(response_body(expected, as_rows=False))["outputs"]
+        named = answers[name] if isinstance(answers[name], dict) else {"": answers[name]}
+        for key, values in (expected if isinstance(expected, dict) else {"": expected}).items():
+            is_float = np.asarray(values).dtype == float
+            (np.testing.assert_allclose if is_float else np.testing.assert_equal)(
+                named[key], values, *[1e-5] * is_float
+            )
+    np.testing.assert_allclose(vectors, make_model("sentence encoder").encode(TEXTS), atol=1e-5)
+    assert labels == list(make_model("several labels").labels)
     assert signatures["serving_default"]["outputs"]["probabilities"]["dtype"] == "DT_FLOAT"
     assert state == "AVAILABLE"
 
 
-@pytest.mark.parametrize(
-    ("name", "outputs"),
-    [("classifier", {"label", "probability", "labels", "probabilities"}), ("cross-encoder", {"score"})],
-)
-def test_an_export_has_the_outputs_of_its_saved_model(name, outputs, tmp_path):
-    model, texts = make_model(name), string_array([text.encode() for text in FULL_TEXTS])
+@pytest.mark.parametrize("name", ["tagger", *(pytest.param(name, marks=pytest.mark.slow) for name in [*ASKED][1:])])
+def test_ask_saved_model_prints_the_answers_of_the_model(name, exports):
+    folder, inputs = exports[name]
+    columns = {key: values[-1] if key != "choices" else values[0] for key, values in inputs.items()}
+    flags = [
+        f"--{key}={one}" for key, values in columns.items() for one in ([values] if isinstance(values, str) else values)
+    ]
+    printed = run_without_tensorflow("ask_saved_model", f"--saved_model={folder}", *flags, "--runtime=onnxruntime")
+    outputs = load(folder).signatures["serving_default"](**{key: [values] for key, values in columns.items()})
+    [answer] = readable_answers(outputs, {key: [values] for key, values in columns.items()})
+    assert printed.partition("\n")[2] == f"{answer}\n\n"
+
+
+def test_fill_mask_prints_what_it_prints_with_the_model(exports, tmp_path, run_here):
+    make_model("masked words").save_pretrained(tmp_path)
+    asked = "--text=the [MASK] fox", "--targets=the,of"
+    code, printed = run_here(fill_mask, f"--init_checkpoint={tmp_path}", *asked)
+    assert code == 0, printed.err
+    folder, _ = exports["masked words"]
+    assert run_without_tensorflow("fill_mask", f"--init_checkpoint={folder}", *asked) == printed.out
+    code, printed = run_here(fill_mask, f"--init_checkpoint={exports['tagger'][0]}", *asked)
+    assert "tagger is the export of a TokenClassifier. Expected: MaskedLM." in printed.err
+
+
+def test_a_command_that_needs_weights_says_that_an_export_has_none(encoder, tmp_path, run_here):
+    files = f"--input_file={encoder}/texts.txt", f"--output_file={tmp_path}/features.jsonl"
+    code, printed = run_here(extract_features, f"--init_checkpoint={encoder}/export", *files)
+    assert (code, printed.err.count("\n")) == (1, 1)
+    assert "an export, which has the network only, and no checkpoint that can be read. Give the folder" in printed.err
+
+
+def test_a_served_cross_encoder_scores_pairs(tmp_path):
+    model, texts = make_model("cross-encoder"), string_array([text.encode() for text in FULL_TEXTS])
     write_portable(model, tmp_path / "export", "onnx")
-    served = ServedExport(str(tmp_path / "export"))
-    columns = dict.fromkeys(served.signatures["serving_default"].inputs, texts)
-    found = served.run("serving_default", columns)
-    assert found.keys() == served.signatures["serving_default"].outputs.keys() == outputs
-    answers = served_answers(found, columns)
-    if name == "classifier":
-        assert [one.label for one in answers] == [one.label for one in model.predict(FULL_TEXTS, verbose=0)]
-    else:
-        expected = model.predict((FULL_TEXTS, FULL_TEXTS), verbose=0)
-        np.testing.assert_allclose([one.score for one in answers], expected, atol=1e-5)
+    found = ServedExport(str(tmp_path / "export")).run("serving_default", {"text": texts, "text_b": texts})
+    np.testing.assert_allclose(found["score"], model.predict((FULL_TEXTS, FULL_TEXTS), verbose=0), atol=1e-5)
 
 
-def test_the_server_refuses_what_it_cannot_serve(classifier, tmp_path):
-    write_portable(make_model("tagger"), tmp_path / "export", "onnx")
-    with pytest.raises(StatusError, match="a TokenClassifier, which the server takes as a SavedModel only"):
-        ServedExport(str(tmp_path / "export"))
-    with pytest.raises(StatusError, match="must be a list of texts"):
+def test_the_server_refuses_what_it_cannot_serve(classifier, exports, monkeypatch):
+    with pytest.raises(StatusError, match="takes strings in N rows, one or more"):
         ServedExport(str(classifier / "export")).run("serving_default", {"text": string_array([])})
+    monkeypatch.delattr(LoadedTokenClassifier, "serve")
+    with pytest.raises(StatusError, match="a TokenClassifier, which the server takes as a SavedModel only"):
+        ServedExport(exports["tagger"][0])

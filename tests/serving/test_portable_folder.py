@@ -231,6 +231,11 @@ def test_damaged_folders_are_refused(copied, tmp_path):
         with pytest.raises(InputError, match="model.tflite is not the file that was exported: export.json has another"):
             load(copied)
     changed(copied, network=None)  # as exports of earlier versions, and of strangers
+    tokens = (copied / "vocab.txt").read_text("utf-8")
+    (copied / "vocab.txt").write_text("".join(reversed(tokens.splitlines(keepends=True))), "utf-8")
+    with pytest.raises(InputError, match="vocab.txt is not the file that was exported"):
+        load(copied)
+    (copied / "vocab.txt").write_text(tokens, "utf-8")
     network.write_bytes(content[:1000])
     with pytest.raises(InputError, match="model.tflite is damaged or of another kind"):
         load(copied)

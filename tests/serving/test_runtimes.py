@@ -203,10 +203,18 @@ def test_a_runtime_that_is_not_installed_is_named_with_its_extra(runtime, folder
         load(folders[kind.format], runtime)
 
 
+def test_a_saved_model_needs_tensorflow(served, monkeypatch):
+    folder = served[1]["single"]
+    without(monkeypatch, "tensorflow")
+    with pytest.raises(InputError, match="is a SavedModel, which needs TensorFlow. Install it, or export with"):
+        load(folder)
+
+
 def test_an_export_of_an_earlier_version_loads(folders, tmp_path):
     folder = shutil.copytree(folders["onnx"], tmp_path / "old")
     description = json.loads((folder / "export.json").read_text())
     assert description.pop("network").keys() == {"bytes", "sum"}
+    assert set(description.pop("files")) == {"bert_config.json", "packed.onnx", "vocab.txt"}
     (folder / "export.json").write_text(json.dumps(description))
     assert read_portable(folder).network is None
     with warnings.catch_warnings():

@@ -10,10 +10,12 @@ import tiny_models
 from signature_questions import as_lists, as_tensors, assert_same, example, questions
 from tiny_models import CHOICES, MASKED_TEXTS, VOCABULARY, assert_same_answers
 
-from keras_bert import registry
+from keras_bert import InputError, registry
 from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings
+from keras_bert.serving import load
 from keras_bert.serving.graph import row_groups
 from keras_bert.serving.graph.eight_bit_weights import quantize
+from keras_bert.serving.portable.folder import write_portable
 from keras_bert.tasks.masked_lm.answers import Fill, FilledMask, FilledText
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 from keras_bert.tasks.question_answering.answers import Candidate
@@ -103,6 +105,71 @@ def as_served(answer):
         return answer
     known = {field.name: as_served(getattr(answer, field.name)) for field in dataclasses.fields(answer)}
     return type(answer)(**{**known, **unknown.get(type(answer), {})})
+
+
+# The same for LiteRT and ONNX exports, with texts that `predict` refuses.
+ALL_TEXTS = {"text": tiny_models.TEXTS}
+PORTABLE = {
+    **dict.fromkeys(("single", "score", "sentence", "tagger"), ALL_TEXTS),
+    "choice": {"prompt": TEXTS[:6], "choices": [*CHOICES, ["a", "b", ""], ["c", "c", "c"], [""] * 3]},
+    "masked": {"text": MASKED_TEXTS},
+    "answerer": {"question": [*SECOND_TEXTS, "", "who"], "context": [*TEXTS, "the fox", "\u200b"]},
+}
+
+
+@pytest.fixture(scope="module")
+def portable(served, tmp_path_factory):
+    """Function of the name of a model -> its ONNX export, loaded."""
+
+    def load_export(name):
+        model, options = served[0][name]
+        options = {key: value for key, value in options.items() if key != "top_k"}
+        folder = write_portable(model, tmp_path_factory.mktemp("portable") / name, "onnx", **options)
+        return load(folder, "onnxruntime")
+
+    return functools.cache(load_export)
+
+
+@pytest.mark.parametrize("name", PORTABLE)
+def test_a_portable_export_returns_what_the_saved_model_returns(name, portable, ask):
+    signature = portable(name).signatures["serving_default"]
+    found, expected = signature(**PORTABLE[name]), ask(name, **PORTABLE[name])
+    assert signature.outputs == tuple(found) == tuple(sorted(expected))
+    for key, values in expected.items():
+        dtype, *axes = signature.output_specs[key]
+        assert np.dtype({"float": "float32", "string": object}.get(dtype, dtype)) == values.dtype == found[key].dtype
+        assert all(axis in (None, size) for axis, size in zip(axes, found[key].shape[1:], strict=True))
+        ours = found[key][..., :3] if name == "masked" and key != "positions" else found[key]  # its top_k is 3
+        if dtype == "string":
+            assert ours.tolist() == values.tolist()
+        else:
+            np.testing.assert_allclose(ours, values, atol=1e-5)
+
+
+def test_a_portable_tagger_without_entities_returns_its_words(portable, monkeypatch):
+    model, text = portable("tagger"), ["Größe is 中", ""]
+    monkeypatch.setattr(model, "labels", tuple("NVXYZ"))
+    found = model.signatures["serving_default"](text=text)
+    assert found["starts"].tolist() == [[0, 8, 11], [-1] * 3]
+    [answer, nothing] = registry.served_answers(found, {"text": text})
+    [expected] = model.predict(text[:1])
+    assert_same_answers(answer, dataclasses.replace(expected, log_probabilities=None))
+    assert nothing.words == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "received"),
+    [
+        ("choice", {"prompt": ["a"], "choices": ["b"]}, r"prompt \[N\]. Received: prompt \[1\] of strings, choices"),
+        ("choice", {"prompt": ["a", "b"], "choices": [["c"]]}, r"prompt \[2\] of strings, choices \[1, 1\] of strings"),
+        ("choice", {"prompt": "a"}, r"takes strings in N rows, one or more: choices \[N, C\], prompt"),
+        ("tagger", {"text": []}, r"Received: text \[0\]"),
+        ("tagger", {"text": [1]}, r"Received: text \[1\] of int32"),
+    ],
+)
+def test_a_portable_export_says_what_it_takes(name, inputs, received, portable):
+    with pytest.raises(InputError, match=received):
+        portable(name).signatures["serving_default"](**inputs)
 
 
 def test_a_tagger_answers_about_lists_of_words_as_in_python(served, ask):

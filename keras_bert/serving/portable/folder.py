@@ -148,10 +148,11 @@ def write_portable(
         settings = answer_settings(model)
         if "fingerprint" in registry.export_of(model).settings:
             settings["fingerprint"] = model_fingerprint(model)
-        int8 = None if calibration is None else "static"
-        write_description(folder, format, stored_kind(model), settings, longest, weights, _size_and_sum(network), int8)
         model.config.save(os.path.join(folder, CONFIG_FILE))
         save_vocabulary(model.vocabulary, folder)
+        sums = {name: _size_and_sum(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
+        int8 = None if calibration is None else "static"
+        write_description(folder, format, stored_kind(model), settings, longest, weights, sums, int8)
         _write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(tokenizer))
     return os.fspath(path)
 
@@ -163,10 +164,16 @@ def write_description(
     settings: Mapping,
     max_seq_length: int,
     weights: str | None,
-    network: Mapping | None = None,
+    sums: Mapping[str, Mapping] | None = None,
     int8: str | None = None,
 ) -> None:
-    """Writes `export.json` into an existing folder. The arguments are the attributes of `PortableFolder`."""
+    """Writes `export.json` into an existing folder. The arguments are the attributes of `PortableFolder`.
+
+    Args:
+        sums: for other formats than SavedModels, name of a file -> its size and sum.
+    """
+    others = dict(sums or {})
+    network = others.pop(FORMATS[format].file) if others else None
     description = {
         "format": format,
         "version": _VERSION,
@@ -176,7 +183,7 @@ def write_description(
         "weights": weights or "float32",
         **({} if int8 is None else {"int8": int8}),
         "keras_bert": keras_bert.__version__,
-        **({} if network is None else {"network": dict(network)}),
+        **({} if network is None else {"network": network, "files": others}),
     }
     _write_json(os.path.join(folder, EXPORT_FILE), description)
 
@@ -196,7 +203,8 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
     """Reads a folder that `write_portable` wrote, or the assets of a SavedModel. The network itself is not read.
 
     Raises:
-        InputError: a file is missing, damaged, too large or a link out of the folder, or the format is unknown.
+        InputError: a file is missing, changed, damaged, too large or a link out of the folder, or the format is
+            unknown.
     """
     path = os.fspath(path)
     export_file = os.path.join(path, EXPORT_FILE)
@@ -214,6 +222,9 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
             f"{export_file}: version {version} of the format. This version of keras_bert reads {_VERSION}. Export the "
             "model again, or update keras_bert."
         )
+    for name, size_and_sum in member(values, "files", dict, export_file, {}).items():
+        if name in os.listdir(path):
+            _check_unchanged(os.path.join(path, name), size_and_sum)
     config, vocabulary = read_config_and_vocabulary(path)
     longest = checked(values.get("max_seq_length"), int, "max_seq_length", export_file)
     if not 3 <= longest <= config.max_sequence_length:
@@ -246,12 +257,17 @@ def network_file(folder: PortableFolder) -> str:
         raise InputError(f"There is no {path}. Copy the whole folder of the export.")
     if os.path.getsize(path) > _MOST_MODEL_BYTES:
         raise InputError(f"{path} has more than {_MOST_MODEL_BYTES:,} bytes, more than its format can hold.")
-    if folder.network is not None and folder.network != _size_and_sum(path):
+    if folder.network is not None:
+        _check_unchanged(path, folder.network)
+    return path
+
+
+def _check_unchanged(path: str, size_and_sum: Any) -> None:
+    if not os.path.isfile(path) or _size_and_sum(path) != size_and_sum:
         raise InputError(
             f"{path} is not the file that was exported: {EXPORT_FILE} has another size or sum for it. Copy the whole "
             "folder again, or export the model again."
         )
-    return path
 
 
 def _size_and_sum(path: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from keras_bert import registry
 from keras_bert.models.verb_options import check_options
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.serving.portable import answer_signature
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, PortableFolder
 from keras_bert.serving.portable.runtimes import Runtime
@@ -30,8 +31,6 @@ class LoadedModel:
     Attributes:
         engine: `engine.run(features)` returns the outputs of the network.
         runtime: the `Runtime` that computes them, with its precision and the reason why it was taken.
-        signatures: of a SavedModel, its signatures: `signatures["serving_default"](text=["a text"])` returns arrays by
-            name, as a server does. Empty for other formats.
         kind, config, vocabulary: as of a Keras model.
         max_seq_length: longer texts are cut to this many tokens, unless `predict` gets another `max_seq_length`.
 
@@ -58,7 +57,7 @@ class LoadedModel:
         axes = {axis for axes in outputs.values() for axis in axes}
         self.has_token_outputs = "length" in axes
         self.feature_axes = ("batch", "choices", "length") if "choices" in axes else ("batch", "length")
-        self.signatures = getattr(engine, "signatures", {})
+        self._signatures = getattr(engine, "signatures", None)
         self.engine = CheckedEngine(engine, self.config, len(self.feature_axes), outputs)
         self.feature_names = self.engine.feature_names
         known = {features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS}
@@ -70,6 +69,22 @@ class LoadedModel:
             )
         if task.onnx is not None:  # other models write texts, which takes long
             self.engine.try_once()
+
+    @property
+    def signatures(self) -> Mapping[str, Any]:
+        """The signatures of a SavedModel, or `serving_default` of another format: functions of arrays by name.
+
+        `signatures["serving_default"](text=["a text"])` returns arrays by name, as a server does.
+        """
+        if self._signatures is None:
+            return {answer_signature.NAME: answer_signature.AnswerSignature(self)} if hasattr(self, "serve") else {}
+        return self._signatures
+
+    def answered(self, examples: Any) -> list:
+        """Returns the answers for examples of the task. Their texts may be empty, which `predict` refuses."""
+        task = fitting.text_task(self)
+        rows = task.rows(examples, self.max_seq_length)
+        return task.answers(examples, rows, task.outputs(rows.rows, verbose=0))
 
     def predict(
         self,

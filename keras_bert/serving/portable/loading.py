@@ -8,7 +8,7 @@ from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, PortableFolder, read_portable
 from keras_bert.serving.portable.loaded_models import LoadedModel, loaded_class
-from keras_bert.serving.portable.runtimes import AUTO, Runtime, Wanted, check_runtime, open_engine
+from keras_bert.serving.portable.runtimes import AUTO, RUNTIMES, Runtime, Wanted, check_runtime, open_engine
 from keras_bert.tf_serving.versions import find_version_folder
 
 
@@ -47,8 +47,8 @@ def load(
     if not os.path.isdir(path):
         raise InputError(f"There is no folder {os.fspath(path)}. Give the folder of an export.")
     folder, engine, chosen = _opened(os.fspath(path), wanted)
-    known = [kind for kind in registry.TASKS if _is_loaded(registry.task(kind))]
-    if folder.model not in known:
+    if folder.model not in registry.TASKS or not _is_loaded(folder.model):
+        known = filter(_is_loaded, registry.TASKS)
         raise InputError(
             f"{os.path.join(folder.path, EXPORT_FILE)}: unknown model {folder.model!r:.50}. This version loads: "
             f"{', '.join(known)}"
@@ -78,8 +78,9 @@ def is_export(path: str | os.PathLike) -> bool:
         return False
 
 
-def _is_loaded(task: registry.Task) -> bool:
-    return task.export is not None and task.export.stored_as is None
+def _is_loaded(kind: str) -> bool:
+    export = registry.task(kind).export
+    return export is not None and export.stored_as is None
 
 
 def _opened(path: str, wanted: Wanted) -> tuple[PortableFolder, Any, Runtime]:
@@ -99,6 +100,8 @@ def _opened(path: str, wanted: Wanted) -> tuple[PortableFolder, Any, Runtime]:
         raise InputError("num_threads is for LiteRT and ONNX. For a SavedModel call tf.config.threading.")
     folder = read_portable(os.path.join(version, "assets"))
     check_runtime(folder, wanted)
+    if not RUNTIMES["tensorflow"].is_installed():
+        raise InputError(f"{path} is a SavedModel, which needs TensorFlow. Install it, or export with --format=onnx.")
     from keras_bert.serving.portable.saved_model_engine import SavedModelEngine
 
     runtime = Runtime("tensorflow", folder.weights, None, "tensorflow is the only runtime of SavedModels")

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.serving.portable.answer_signature import AnswerSignature
 from keras_bert.serving.portable.loading import load
 from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Arrays, ServedSignature, TensorSpec
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire import messages
-from keras_bert.tf_serving.wire.strings import map_strings
 
-_STRING, _FLOAT, _BOOL = 7, 1, 10  # numbers of the dtypes in messages
-_DTYPES = {"string": _STRING, "float": _FLOAT, "bool": _BOOL}
+_DTYPES = {"string": 7, "float": 1, "int32": 3, "bool": 10}  # their numbers in messages
 
 
 class _Signature(ServedSignature):
@@ -32,60 +31,47 @@ class ServedExport:
         signatures: `serving_default`, with the inputs and outputs that it has in a SavedModel.
 
     Raises:
-        StatusError: the folder cannot be loaded, or has a model of a kind that is served as a SavedModel only.
+        StatusError: the folder cannot be loaded, or has a model of a kind that cannot be served.
     """
 
     def __init__(self, folder: str, **options: Any):
         self.folder = folder
         try:
-            self._model = load(folder, **options)
+            model = load(folder, **options)
         except InputError as error:
             raise StatusError(Code.FAILED_PRECONDITION, str(error)) from None
-        if not hasattr(self._model, "serve"):
+        if DEFAULT_SIGNATURE not in model.signatures:
             raise StatusError(
                 Code.UNIMPLEMENTED,
-                f"{folder} is the export of a {self._model.kind}, which the server takes as a SavedModel only. Write "
+                f"{folder} is the export of a {model.kind}, which the server takes as a SavedModel only. Write "
                 "one with export_model, without --format.",
             )
-        self.signatures = {DEFAULT_SIGNATURE: self._signature()}
-
-    def _signature(self) -> _Signature:
-        inputs = {name: ("string", 0) for name in self._model.served_inputs}
-        definition = messages.SignatureDef(method_name="tensorflow/serving/predict")
-        specs = []
-        for values, infos in ((inputs, definition.inputs), (self._model.served_outputs, definition.outputs)):
-            specs.append({})
-            for name, (dtype, columns) in sorted(values.items()):
-                shape = (None, columns) if columns else (None,)
-                specs[-1][name] = TensorSpec(name, dtype, shape)
-                infos[name].name, infos[name].dtype = name, _DTYPES[dtype]
-                for size in shape:
-                    infos[name].tensor_shape.dim.add(size=-1 if size is None else size)
-        return _Signature(DEFAULT_SIGNATURE, definition, *specs, {})
+        self._answer = model.signatures[DEFAULT_SIGNATURE]
+        self.signatures = {DEFAULT_SIGNATURE: _described(self._answer)}
 
     def run(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Returns output -> array. Strings are object arrays of bytes. Several threads may call it at once.
 
         Raises:
-            StatusError: INVALID_ARGUMENT: an input is no column of texts, or the model cannot take them.
+            StatusError: INVALID_ARGUMENT: an input has another shape, or the model cannot take the texts.
         """
-        columns = [inputs[name] for name in self._model.served_inputs]
-        if any(column.ndim != 1 or not 0 < len(column) == len(columns[0]) for column in columns):
-            shapes = ", ".join(f"{name} {list(values.shape)}" for name, values in inputs.items())
-            raise invalid_argument("Each input must be a list of texts, of the same length from 1. Received: ", shapes)
-        texts = [[text.decode("utf-8", "replace") for text in column] for column in columns]
         try:
-            outputs = self._model.serve(*texts)
+            return self._answer(**inputs)
         except InputError as error:
             raise invalid_argument(error) from None
-        return {name: _as_bytes(np.asarray(values)) for name, values in outputs.items()}
 
     def close(self) -> None:
         """Frees the memory. No `run` may be in progress."""
-        del self._model
+        del self._answer
 
 
-def _as_bytes(values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind not in "UO":
-        return values if values.dtype == bool else values.astype(np.float32)
-    return map_strings(lambda text: text.encode("utf-8"), values.astype(object))
+def _described(answer: AnswerSignature) -> _Signature:
+    definition = messages.SignatureDef(method_name="tensorflow/serving/predict")
+    specs = []
+    for named, infos in ((answer.input_specs, definition.inputs), (answer.output_specs, definition.outputs)):
+        specs.append({name: TensorSpec(name, dtype, (None, *axes)) for name, (dtype, *axes) in named.items()})
+        for name, (dtype, *axes) in named.items():
+            infos[name].name, infos[name].dtype = name, _DTYPES[dtype]
+            for size in (None, *axes):
+                infos[name].tensor_shape.dim.add(size=-1 if size is None else size)
+    return _Signature(DEFAULT_SIGNATURE, definition, *specs, {})

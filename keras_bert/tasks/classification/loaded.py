@@ -1,11 +1,12 @@
 """What a loaded export of a `SequenceClassifier` can do beside answering texts: probabilities, and other labels."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_value
+from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options, check_several_labels
 from keras_bert.tasks.classification.zero_shot import TEMPLATE, zero_shot
 
@@ -47,22 +48,21 @@ class LoadedSequenceClassifier:
         arguments = {"batch_size": batch_size, "verbose": verbose, "callbacks": callbacks, "top_k": top_k}
         return self._predict(x, {**arguments, "max_seq_length": max_seq_length, "threshold": threshold}, unknown)
 
-    served_inputs = ("text",)
+    served_inputs: ClassVar = {"text": ()}
 
     @property
-    def served_outputs(self) -> dict[str, tuple[str, int]]:
-        """The outputs of `serve`: name -> dtype and number of columns; 0 is one value for each text."""
+    def served_outputs(self) -> dict[str, tuple]:
         count = len(self.labels)
         if self.problem_type == "regression":
-            return {"score": ("float", 0)} if count == 1 else {"labels": ("string", count), "scores": ("float", count)}
-        of_labels = {"labels": ("string", count), "probabilities": ("float", count)}
+            return {"score": (0.0,)} if count == 1 else {"labels": ("", count), "scores": (0.0, count)}
+        of_labels = {"labels": ("", count), "probabilities": (0.0, count)}
         if self.problem_type == "multi_label":
-            return {**of_labels, "is_given": ("bool", count)}
-        return {**of_labels, "label": ("string", 0), "probability": ("float", 0)}
+            return {**of_labels, "is_given": (False, count)}
+        return {**of_labels, "label": ("",), "probability": (0.0,)}
 
-    def serve(self, texts: list[str]) -> dict[str, np.ndarray]:
-        """Returns the outputs of `serving_default` of a SavedModel, by name."""
-        answers = self.predict(texts, verbose=0)
+    def serve(self, text: list[str]) -> dict[str, Any]:
+        """See `AnswerSignature`."""
+        answers = self.answered(TextExamples(text, may_be_empty=True))
         values = {
             "score": lambda one: one.score,
             "scores": lambda one: [*one.scores.values()],
@@ -72,7 +72,7 @@ class LoadedSequenceClassifier:
             "label": lambda one: str(one.label),
             "probability": lambda one: one.probability,
         }
-        return {name: np.array([values[name](one) for one in answers]) for name in self.served_outputs}
+        return {name: [values[name](one) for one in answers] for name in self.served_outputs}
 
     def predict_proba(
         self, x: Any, batch_size: int | None = None, verbose: Any = "auto", *, max_seq_length: int | None = None

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,16 +22,15 @@ class LoadedSentenceEncoder(CosineSimilarity, Prompts):
         if self.fingerprint and folder.weights != "float32":  # an index takes the vectors of one of these only
             self.fingerprint = hashlib.sha256(f"{self.fingerprint} {folder.weights}".encode()).hexdigest()
 
-    served_inputs = ("text",)
+    served_inputs: ClassVar = {"text": ()}
 
     @property
-    def served_outputs(self) -> dict[str, tuple[str, int]]:
-        """The outputs of `serve`: name -> dtype and number of columns."""
-        return {"embedding": ("float", self.embedding_size)}
+    def served_outputs(self) -> dict[str, tuple]:
+        return {"embedding": (0.0, self.embedding_size)}
 
-    def serve(self, texts: list[str]) -> dict[str, np.ndarray]:
-        """Returns the outputs of `serving_default` of a SavedModel, by name."""
-        return {"embedding": self.encode(texts, on_progress=lambda count: None)}
+    def serve(self, text: list[str]) -> dict[str, np.ndarray]:
+        """See `AnswerSignature`."""
+        return {"embedding": self.encode(text, on_progress=lambda count: None)}
 
     def encode(
         self,

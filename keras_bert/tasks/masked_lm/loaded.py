@@ -1,9 +1,16 @@
 """What a loaded export of a `MaskedLM` can do beside answering texts: limits of earlier SavedModels, and evaluation."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.masked_lm.mask_scoring import score_masks
+from keras_bert.tasks.masked_lm.masked_texts import masked_rows
+from keras_bert.tasks.served_values import outputs_of
+
+_TOP_K = 5
 
 
 class LoadedMaskedLM:
@@ -49,7 +56,7 @@ class LoadedMaskedLM:
                 f"This SavedModel was exported with top_k={self.top_k} by an earlier version and has no probabilities "
                 "of other tokens. Export the model again."
             )
-        options = {"top_k": (self.top_k or 5) if top_k is None else top_k, "targets": targets, "joint": joint}
+        options = {"top_k": (self.top_k or _TOP_K) if top_k is None else top_k, "targets": targets, "joint": joint}
         arguments = {"batch_size": batch_size, "verbose": verbose, "max_seq_length": max_seq_length}
         return self._predict(x, {**arguments, **options}, unknown)
 
@@ -78,3 +85,26 @@ class LoadedMaskedLM:
         arguments |= {"callbacks": callbacks, "return_dict": return_dict, "skip_missing": skip_missing}
         arguments |= {"masking": masking, "seed": seed, "max_seq_length": max_seq_length}
         return self._evaluate(x, arguments, unknown)
+
+    served_inputs: ClassVar = {"text": ()}
+
+    @property
+    def served_outputs(self) -> dict[str, tuple]:
+        top_k = self.top_k or _TOP_K
+        return {"positions": (-1, None), "tokens": ("", None, top_k), "probabilities": (0.0, None, top_k)}
+
+    def serve(self, text: list[str]) -> dict[str, Any]:
+        """See `AnswerSignature`. Masks that are cut off have no entries."""
+        rows, found = masked_rows(text, self.tokenizer, self.max_seq_length, check=False), [[] for _ in text]
+        masked = [number for number, row in enumerate(rows) if len(row.positions)]
+
+        def keep_best(place: int, scores: np.ndarray) -> None:
+            ids = np.argsort(-scores, axis=1, kind="stable")[:, : self.top_k or _TOP_K]
+            tokens = [[self.vocabulary.tokens[token] for token in of_mask] for of_mask in ids.tolist()]
+            probabilities = np.exp(np.take_along_axis(scores, ids, axis=1)).tolist()
+            found[masked[place]] = list(zip(rows[masked[place]].positions, tokens, probabilities, strict=True))
+
+        if masked:
+            ids, positions = zip(*((rows[number].ids, rows[number].positions) for number in masked), strict=True)
+            score_masks(self, ids, positions, keep_best)
+        return outputs_of(found, self.served_outputs)

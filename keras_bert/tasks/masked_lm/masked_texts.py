@@ -37,13 +37,14 @@ class MaskedRow:
     starts: tuple[int, ...]
 
 
-def masked_rows(texts: Sequence[str], tokenizer, max_seq_length: int) -> list[MaskedRow]:
+def masked_rows(texts: Sequence[str], tokenizer, max_seq_length: int, check: bool = True) -> list[MaskedRow]:
     """Makes a row [CLS] text [SEP] of each text; every literal [MASK] becomes the mask token.
 
     Args:
         texts: N strings, each with one [MASK] or more.
         tokenizer: a `GraphForm` or a `PythonForm`.
         max_seq_length: maximum tokens in a row. Longer texts are cut at their end.
+        check: whether each text must have a mask, and none that is cut off. Otherwise such masks have no entry.
 
     Raises:
         InputError: a text has no [MASK], or one of its masks lies beyond `max_seq_length`.
@@ -55,16 +56,18 @@ def masked_rows(texts: Sequence[str], tokenizer, max_seq_length: int) -> list[Ma
     mask = special_tokens.mask
     parts = [text.split(mask) for text in texts]
     for number, (text, its_parts) in enumerate(zip(texts, parts, strict=True), start=1):
-        if len(its_parts) == 1:
+        if check and len(its_parts) == 1:
             raise InputError(f"Text {number} has no {mask}, so there is nothing to fill in. Received: {_shown(text)}")
     stripped = [[*(before_mask(part, special_tokens) for part in before), last] for *before, last in parts]
     ids = iter(token_lists((part for its_parts in stripped for part in its_parts), tokenizer.tokenize).to_list())
     rows = []
     for number, (text, its_parts) in enumerate(zip(texts, parts, strict=True), start=1):
         row, positions = _joined([next(ids) for _ in its_parts], tokenizer.vocabulary)
-        _check_positions(number, text, row, positions, mask, max_seq_length)
+        if check:
+            _check_positions(number, text, row, positions, mask, max_seq_length)
+        positions = [column for column in positions if column <= max_seq_length - 2]
         row = [*row[: max_seq_length - 1], tokenizer.vocabulary.sep_id]
-        starts = np.cumsum([len(part) + len(mask) for part in its_parts[:-1]]) - len(mask)
+        starts = np.cumsum([len(part) + len(mask) for part in its_parts[:-1]])[: len(positions)] - len(mask)
         rows.append(MaskedRow(np.array(row, np.int32), np.array(positions, np.int32), tuple(starts.tolist())))
     return rows
 

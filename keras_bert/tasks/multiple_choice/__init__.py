@@ -1,6 +1,7 @@
 """A prompt and several choices, of which one is right.
 
 entry.py        what checkpoints and exports must know of the task
+loaded.py       what loaded exports can do, and what a server gets of them
 model.py        MultipleChoice: selects one of several choices
 signatures.py   the signatures of its SavedModels
 onnx.py         its models as ONNX operations

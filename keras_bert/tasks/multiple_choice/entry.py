@@ -11,6 +11,7 @@ MULTIPLE_CHOICE = Task(
         outputs=lambda model: {"": ("batch", "choices")},
         options=("explain",),
         served_answers="keras_bert.tasks.multiple_choice.answers.served_answers",
+        methods="keras_bert.tasks.multiple_choice.loaded.LoadedMultipleChoice",
     ),
     onnx="keras_bert.tasks.multiple_choice.onnx.multiple_choice",
     hub_task="multiple-choice",

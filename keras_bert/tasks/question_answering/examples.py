@@ -28,6 +28,7 @@ class QuestionExamples:
         answers: N lists of answers, empty for questions that the context does not answer; or None.
         source: where the examples come from, for messages.
         weights: N weights for training; or None.
+        may_be_empty: whether questions and contexts may be empty.
 
     Raises:
         InputError: there are no questions, a text is empty, an id is there twice, or the lengths differ.
@@ -39,6 +40,7 @@ class QuestionExamples:
     answers: Sequence[Sequence[Answer]] | None = None
     source: str = "the examples"
     weights: Sequence[float] | None = None
+    may_be_empty: bool = False
 
     def __post_init__(self):
         if not self.questions:
@@ -54,7 +56,7 @@ class QuestionExamples:
             if name in seen:
                 raise InputError(f"{self.source}: the id {name!r} is there twice. Answers are given by id.")
             seen.add(name)
-            if not question.strip() or not context.strip():
+            if not self.may_be_empty and (not question.strip() or not context.strip()):
                 kind = "context" if question.strip() else "question"
                 raise InputError(f"{self.source}: the {kind} of {name!r} is empty. Remove it or fill it in.")
 

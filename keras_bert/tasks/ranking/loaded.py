@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert.models.prompts import Prompts
 from keras_bert.records import features
+from keras_bert.tasks.embedding.examples import SentenceExamples
 
 
 class LoadedCrossEncoder(Prompts):
@@ -21,12 +22,12 @@ class LoadedCrossEncoder(Prompts):
         # As the Keras model: `[B, 1]` for `[B, S]`, and `[B, C]` for `[B, C, S]`.
         self.engine.run = lambda given: _without_last_axis(run(given), np.ndim(given[features.INPUT_IDS]))
 
-    served_inputs = ("text", "text_b")
-    served_outputs: ClassVar = {"score": ("float", 0)}
+    served_inputs: ClassVar = {"text": (), "text_b": ()}
+    served_outputs: ClassVar = {"score": (0.0,)}
 
-    def serve(self, texts: list[str], second_texts: list[str]) -> dict[str, np.ndarray]:
-        """Returns the outputs of `serving_default` of a SavedModel, by name."""
-        return {"score": self.predict((texts, second_texts), verbose=0)}
+    def serve(self, text: list[str], text_b: list[str]) -> dict[str, np.ndarray]:
+        """See `AnswerSignature`."""
+        return {"score": self.answered(SentenceExamples([text, text_b], source="the texts"))}
 
     def rank(
         self, query: str, texts, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None

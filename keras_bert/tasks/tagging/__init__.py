@@ -1,6 +1,7 @@
 """A tag for each word: named entities, parts of speech.
 
 entry.py             what checkpoints and exports must know of the task
+loaded.py            what loaded exports can do, and what a server gets of them
 model.py             TokenClassifier: a label for each token
 signatures.py        the signatures of its SavedModels
 onnx.py              its models as ONNX operations

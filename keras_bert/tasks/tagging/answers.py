@@ -65,7 +65,7 @@ class TagsAnswer:
             asked: with "text", this text comes first, with the entities or the tags in brackets.
         """
         text = text_of(asked["text"]) if asked and "text" in asked else None
-        parts = self.entities or self._tagged_words(text)
+        parts = self.entities or self.tagged_words(text)
         if not parts:
             return "  (nothing found)"
         widths = [max(len(getattr(part, name)) for part in parts) for name in ("text", "type")]
@@ -82,7 +82,7 @@ class TagsAnswer:
         columns = zip(self.words, self.tags, self.probabilities, strict=True)
         return [{"word": word, "tag": tag, "probability": probability} for word, tag, probability in columns]
 
-    def _tagged_words(self, text: str | None) -> list[EntityAnswer]:
+    def tagged_words(self, text: str | None) -> list[EntityAnswer]:
         """Returns the words with their tags as types: the characters of a text, or the numbers of the words."""
         parts, end = [], 0
         for number, found in enumerate(zip(self.words, self.tags, self.probabilities, strict=True)):

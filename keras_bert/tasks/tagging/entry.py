@@ -13,6 +13,7 @@ TOKEN_CLASSIFIER = Task(
         settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
         options=("explain",),
         served_answers="keras_bert.tasks.tagging.answers.served_answers",
+        methods="keras_bert.tasks.tagging.loaded.LoadedTokenClassifier",
     ),
     onnx="keras_bert.tasks.tagging.onnx.token_classifier",
     hub_task="token-classification",
