@@ -32,6 +32,7 @@ from benchmarks.tables import table_lines
 from data_prep.text.held_out_documents import divide_documents
 from data_prep.tokenized.document_filters import left_out_lines
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
+from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
@@ -127,20 +128,21 @@ def prepare(folder: pathlib.Path) -> None:
         _run(log, "data_prep.create_pretraining_data", train, *places, *form, *changes)
     vocab_size = len(vocabulary.read_text(encoding="utf-8").splitlines())
     for name, config in configs(vocab_size, FLAGS.hidden_size, FLAGS.num_layers).items():
-        write_json(data / f"{name}.json", config)
+        config.save(data / f"{name}.json")
     header, *examples = (pathlib.Path(FLAGS.task) / "train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     random.Random(0).shuffle(examples)
     (data / "train.tsv").write_text("".join([header, *examples[:LABELLED]]), encoding="utf-8")
     (data / "prepared").touch()
 
 
-def configs(vocab_size: int, hidden_size: int, num_layers: int) -> dict[str, dict]:
+def configs(vocab_size: int, hidden_size: int, num_layers: int) -> dict[str, BertConfig]:
     """Returns the configs of both models. Three matrices of a gated layer have about the size of BERT's two."""
     common = {"vocab_size": vocab_size, "hidden_size": hidden_size, "num_hidden_layers": num_layers}
     common |= {"num_attention_heads": hidden_size // 32, "max_position_embeddings": 2 * ROW}
     common |= {"initializer_range": 0.04, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    gated = {"model_type": "neobert", "tie_word_embeddings": True, "intermediate_size": 8 * hidden_size // 24 * 8}
-    return {"bert": {**common, "intermediate_size": 4 * hidden_size}, "neobert": {**common, **gated}}
+    gated = {"intermediate_size": 8 * hidden_size // 24 * 8, "tie_word_embeddings": True}
+    bert = BertConfig(intermediate_size=4 * hidden_size, **common)
+    return {"bert": bert, "neobert": BertConfig.from_size("neobert", **gated, **common)}
 
 
 def _run(log: pathlib.Path, module: str, *arguments: str) -> float:
