@@ -140,9 +140,9 @@ def configs(vocab_size: int, hidden_size: int, num_layers: int) -> dict[str, Ber
     common = {"vocab_size": vocab_size, "hidden_size": hidden_size, "num_hidden_layers": num_layers}
     common |= {"num_attention_heads": hidden_size // 32, "max_position_embeddings": 2 * ROW}
     common |= {"initializer_range": 0.04, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    gated = {"intermediate_size": 8 * hidden_size // 24 * 8, "tie_word_embeddings": True}
+    gated = {"intermediate_size": 8 * hidden_size // 24 * 8, "tie_word_embeddings": True, **common}
     bert = BertConfig(intermediate_size=4 * hidden_size, **common)
-    return {"bert": bert, "neobert": BertConfig.from_size("neobert", **gated, **common)}
+    return {"bert": bert, "neobert": BertConfig.from_size("neobert", **gated)}
 
 
 def _run(log: pathlib.Path, module: str, *arguments: str) -> float:
@@ -167,8 +167,9 @@ def finish(folder: pathlib.Path, name: str, seed: int) -> None:
     pretraining, classifier = cell_flags(folder, FEATURES[name], seed)
     seconds = _run(log, "run_scripts.run_pretraining", *pretraining)
     _run(log, "run_scripts.run_classifier", *classifier)
-    loss = _result(cell / "pretraining", "masked_lm_loss")
-    accuracy = 100 * _result(cell / "classifier", "eval_accuracy")
+    written = [(cell / run / "eval_results.txt").read_text(encoding="utf-8") for run in ("pretraining", "classifier")]
+    scores = dict(line.split(" = ") for line in "".join(written).splitlines())
+    loss, accuracy = float(scores["masked_lm_loss"]), 100 * float(scores["eval_accuracy"])
     results.append({"feature": name, "seed": seed, "loss": loss, "accuracy": accuracy, "seconds": seconds})
     table = [*machine_lines(), text_line(folder / "data"), "", *result_lines(results)]
     for file_name, lines in (("results.jsonl", map(json.dumps, results)), ("table.md", table)):
@@ -194,11 +195,6 @@ def cell_flags(folder: pathlib.Path, feature: Feature, seed: int) -> tuple[list[
         *("--train_batch_size=32", "--learning_rate=5e-4", "--num_train_epochs=3"),
     ]
     return pretraining + both, classifier + both
-
-
-def _result(folder: pathlib.Path, name: str) -> float:
-    lines = (folder / "eval_results.txt").read_text(encoding="utf-8").splitlines()
-    return float(dict(line.split(" = ") for line in lines)[name])
 
 
 def read_results(folder: pathlib.Path) -> list[dict]:
@@ -239,13 +235,15 @@ def result_lines(results: Sequence[dict]) -> list[str]:
 
 
 def difference(values: Sequence[float], base: Sequence[float], digits: int) -> str:
-    """Returns the difference of the means, and whether all values are on one side of all of the base.
+    """Returns the difference of the means; from two seeds on also whether all values are on one side of the base.
 
     >>> difference([5.1, 5.2], [5.4, 5.6], 2), difference([5.1, 5.5], [5.4, 5.6], 2)
     ('-0.35, beyond', '-0.20, within')
     """
-    is_beyond = max(values) < min(base) or min(values) > max(base)
-    return f"{statistics.fmean(values) - statistics.fmean(base):+.{digits}f}, {'beyond' if is_beyond else 'within'}"
+    means = f"{statistics.fmean(values) - statistics.fmean(base):+.{digits}f}"
+    if min(len(values), len(base)) < 2:
+        return means
+    return f"{means}, {'beyond' if max(values) < min(base) or min(values) > max(base) else 'within'}"
 
 
 if __name__ == "__main__":
