@@ -6,10 +6,13 @@ from encoder_contract import inputs_of
 from numpy_bert import scatter_weights
 from tiny_families import config
 
+from keras_bert.config import BertConfig
+from keras_bert.encoders.rotary import neo_bert
 from keras_bert.encoders.rotary.attention import RotaryAttention, rotary_angles, rotary_frequencies
 from keras_bert.encoders.rotary.euro_bert import FAMILY as EURO_BERT
 from keras_bert.layers.activations import hidden_activation
 from keras_bert.models.encoders import make_encoder
+from keras_bert.program.errors import InputError
 
 
 def test_wavelengths_of_ntk_scaling():
@@ -35,6 +38,12 @@ def test_the_scale_of_scores_is_a_factor_of_queries():
 def test_a_config_says_the_scale():
     encoder = make_encoder(config("gemma3_text", query_pre_attn_scalar=25))
     assert [block.attention.scale for block in encoder.blocks] == [pytest.approx(0.2)] * 2
+
+
+def test_a_config_with_a_norm_that_its_family_does_not_have_is_refused():
+    written_by_hand = BertConfig.from_dict({"vocab_size": 9, "model_type": "neobert"})
+    with pytest.raises(InputError, match="A neobert has no norm behind its embeddings, but .*from_size"):
+        neo_bert.weights(written_by_hand)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "late"])

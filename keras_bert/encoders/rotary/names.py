@@ -16,6 +16,7 @@ from keras_bert.checkpoints.weight_list import (
     masked_lm,
 )
 from keras_bert.encoders.rotary.config import AROUND, BEFORE, LAYER_NORM, RotaryConfig
+from keras_bert.program.errors import InputError
 
 # The parts of layers in classes of transformers, which files of some families have too.
 PARTS = {
@@ -61,6 +62,11 @@ def rotary_weights(
         Weight(SEGMENTS, (rows, width), segments, is_needed=rows > 0),
     ]
     if config.embedding_norm:
+        if "embedding_norm" not in names:
+            raise InputError(
+                f"A {config.model_type} has no norm behind its embeddings, but embedding_norm is not false. Start from "
+                "the file that BertConfig.from_size(...).save(path) writes: it has all columns of the family."
+            )
         theirs = f"{prefix}.{names['embedding_norm']}"
         found += layer_norm("encoder/embeddings/layer_norm", width, theirs, has_bias=config.norm_bias)
     if config.final_norm:
