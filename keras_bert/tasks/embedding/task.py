@@ -36,8 +36,6 @@ from keras_bert.tasks.prediction import Calls
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
-MAIN_SCORES = {PAIRS: "ndcg@10", LISTS: "ndcg@10", SCORES: "spearman", LABELS: "neighbour_accuracy"}
-
 
 class SentenceTask(TextTask):
     """A task on `SentenceExamples`, whose model is a `ChosenLoss`: it chooses losses, mixes data sets, asks teachers.
@@ -127,7 +125,7 @@ class EmbeddingTask(SentenceTask):
 
     name = "embedding"
     main_score = "spearman"
-    main_scores = MAIN_SCORES
+    main_scores = {PAIRS: "ndcg@10", LISTS: "ndcg@10", SCORES: "spearman", LABELS: "neighbour_accuracy"}
 
     def examples(self, x, y=None, sample_weight=None) -> SentenceExamples | DataSets:
         return examples_of_columns(x, y, sample_weight)
