@@ -76,6 +76,7 @@ class Head:
         hugging_face_layer: its name there, in families that do not say otherwise; "" is `classifier`, as most have it.
         google: what its names in TensorFlow 1 begin with, before `output_weights` and `output_bias`; None if only
             families name it.
+        is_optional: whether there are trained models of its tasks without it.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Head:
     hugging_face: tuple[str, ...] = ()
     hugging_face_layer: str = ""
     google: str | None = None
+    is_optional: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

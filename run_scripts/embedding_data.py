@@ -1,19 +1,51 @@
-"""The data sets of `run_embeddings`: their columns, and the loss of each."""
+"""The kinds of models of `run_embeddings`, and its data sets: their columns, and the loss of each."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, read_json
 from keras_bert.program.option_flags import option, whole_numbers
 from keras_bert.tasks.embedding.loss_table import LOSSES, Loss, loss_of_name
+from keras_bert.tasks.multi_vector.loss_table import MAX_SIM_LOSSES
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
+from keras_bert.tasks.sparse.loss_table import SPARSE_LOSSES
 
-_OF_LOSSES = ("temperature", "symmetric", "margin", "teacher", "guide")
+_REGULARISERS = ("document_regularizer_weight", "query_regularizer_weight", "warmup_ratio")
+_THRESHOLDS = ("document_regularizer_threshold", "query_regularizer_threshold")
+_OF_LOSSES = ("temperature", "symmetric", "margin", "teacher", "guide", "scale", *_REGULARISERS, *_THRESHOLDS)
 # The types of an option in a JSON file; all others are strings.
 _TYPES: dict[str, Any] = {"symmetric": bool, "text_columns": list, "matryoshka_dimensions": list}
-_TYPES |= dict.fromkeys(("score_scale", "temperature", "margin"), (int, float))
+_TYPES |= dict.fromkeys(("score_scale", "temperature", "margin", "scale", *_REGULARISERS), (int, float))
+_TYPES |= dict.fromkeys(_THRESHOLDS, int)
+
+
+class Kind(NamedTuple):
+    """A kind of model that the command trains.
+
+    Attributes:
+        flag: the flag that selects it.
+        losses: its losses by name.
+        what: what these are, for messages.
+        of_texts, of_scores: the names of its losses for texts alone, and with a column of scores.
+    """
+
+    flag: str | None
+    losses: Mapping[str, Loss]
+    what: str
+    of_texts: str
+    of_scores: str
+
+
+KINDS = {
+    "SentenceEncoder": Kind(None, LOSSES, "an EmbeddingLoss", "in_batch_negatives", "cosent"),
+    "CrossEncoder": Kind("cross_encoder", RANKING_LOSSES, "a RankingLoss", "cross_entropy", "binary_cross_entropy"),
+    "SparseEncoder": Kind("sparse_encoder", SPARSE_LOSSES, "a SpladeLoss", "in_batch_negatives", "margin_mse"),
+    "MultiVectorEncoder": Kind(
+        "multi_vector_encoder", MAX_SIM_LOSSES, "a MaxSimLoss", "in_batch_negatives", "distillation"
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +71,12 @@ class DataSet:
         None, "A teacher for losses that take one: the folder of a CrossEncoder or SentenceEncoder."
     )
     guide: str | None = option(None, "The guide of gist_embed: the folder of a SentenceEncoder.")
+    scale: float | None = option(None, "The factor of sparse or multi-vector scores in in_batch_negatives.")
+    document_regularizer_weight: float | None = option(None, "Sparse: the weight of FLOPS. Default: 3e-5.")
+    query_regularizer_weight: float | None = option(None, "The same for queries. Default: 5e-5.")
+    document_regularizer_threshold: int | None = option(None, "Sparse: it counts vectors with more weights above 0.")
+    query_regularizer_threshold: int | None = option(None, "The same for queries.")
+    warmup_ratio: float | None = option(None, "Sparse: the share of updates in which it rises. Default: a third.")
     matryoshka_dimensions: Sequence[int] | None = option(
         None,
         "Train these prefixes of the vectors too, such as 384,128,64.",
@@ -68,8 +106,8 @@ class DataSet:
         scores, labels = (None if None in column else list(column) for column in (scores, labels))
         return SentenceExamples(list(map(list, columns)), scores, labels, source=path)
 
-    def made_loss(self, is_ranking: bool) -> Any:
-        """Returns the loss of a `CrossEncoder` or a `SentenceEncoder`; None for that of the columns.
+    def made_loss(self, kind: Kind) -> Any:
+        """Returns the loss of a kind of model; None for that of the columns.
 
         Raises:
             InputError: the loss is unknown, or has no such option.
@@ -77,26 +115,26 @@ class DataSet:
         given = {name: getattr(self, name) for name in _OF_LOSSES if getattr(self, name) is not None}
         name = self.loss
         if name is None and (given or self.matryoshka_dimensions):
-            name = self._usual_loss(is_ranking)
+            name = self._usual_loss(kind)
         if name is None:
             return None
-        loss_class = loss_of_name(
-            *((RANKING_LOSSES, "a RankingLoss") if is_ranking else (LOSSES, "an EmbeddingLoss")), name
-        )
+        loss_class = loss_of_name(kind.losses, kind.what, name)
         known = {field.name for field in dataclasses.fields(loss_class) if field.init}
         wrong = next((option for option in given if option not in known), None)
         if wrong:
             raise InputError(f"The loss {name} has no --{wrong}. Leave it out, or give another --loss.")
+        if "ranking" in known:  # one class computes all losses of the kind
+            given["ranking"] = name
         if not self.matryoshka_dimensions:
             return loss_class(**given)
         from keras_bert.tasks.embedding.losses import Matryoshka
 
         return Matryoshka(loss_class(**given), self.matryoshka_dimensions)
 
-    def _usual_loss(self, is_ranking: bool) -> str:
-        if is_ranking:
-            return "binary_cross_entropy" if self.score_column else "cross_entropy"
-        return "cosent" if self.score_column else "label_triplets" if self.label_column else "in_batch_negatives"
+    def _usual_loss(self, kind: Kind) -> str:
+        if self.label_column:
+            return "label_triplets"
+        return kind.of_scores if self.score_column else kind.of_texts
 
 
 def data_sets_of_file(path: str) -> list[tuple[str, DataSet]]:
@@ -123,10 +161,8 @@ def data_sets_of_file(path: str) -> list[tuple[str, DataSet]]:
 
 def loss_lines() -> str:
     """Returns a line for each loss: its name, and what it needs."""
-
-    def lines(table: Mapping[str, Loss]) -> list[str]:
-        return [f"    {name:<22}{entry.needs}" for name, entry in table.items()]
-
-    return "\n".join(
-        ["The losses of --loss need:", "", *lines(LOSSES), "", "With --cross_encoder:", "", *lines(RANKING_LOSSES)]
-    )
+    lines = []
+    for kind in KINDS.values():
+        lines += [f"With --{kind.flag}:" if kind.flag else "The losses of --loss need:", ""]
+        lines += [*(f"    {name:<22}{entry.needs}" for name, entry in kind.losses.items()), ""]
+    return "\n".join(lines[:-1])

@@ -8,7 +8,13 @@ Reads .tsv, .csv, .jsonl and .parquet files. Which columns are named decides wha
     --text_columns=text --label_column=label              labelled texts: triplets
 
 With --cross_encoder it trains a model that scores a query and a text together: the first column is the query, and
-scores are relevances from 0 to 1, or a list of scores for the texts of a query.
+scores are relevances from 0 to 1, or a list of scores for the texts of a query. With --sparse_encoder (SPLADE) it
+trains a weight for each token of the vocabulary, with --multi_vector_encoder (ColBERT) a vector for each token of a
+text: the columns are queries, their documents and other documents, and scores are those of a teacher.
+
+--model_settings names a JSON file with arguments of the model, as in Python, and new_tokens of its vocabulary:
+
+    {"prompts": {"query": "[Q] ", "document": "[D] "}, "new_tokens": ["[Q]", "[D]"], "skiplist_words": [".", ","]}
 
 --more_data names a JSON file with further data sets to train on, each with its loss. It is a list of objects with a
 train_file and the flags of its columns and its loss:
@@ -19,20 +25,23 @@ Example:
   python -m run_scripts.run_embeddings --init_checkpoint=all-MiniLM-L6-v2 --data_dir=questions \\
       --text_columns=question,answer --do_train --do_eval --output_dir=runs/search
 
-Writes into output_dir: model/, eval_results.txt, eval_report/, and with --do_predict test_vectors.npy. If it stops,
-the same command continues from the newest checkpoint. docs/embeddings.md describes training.
+Writes into output_dir: model/, eval_results.txt, eval_report/, and with --do_predict test_vectors.npy or .npz, or
+test_predictions.tsv with the best text for each query. If it stops, the same command continues from the newest
+checkpoint. docs/training_embeddings.md describes training.
 """
 
 import dataclasses
+from typing import Any
 
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import member, read_json_object, strings
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.tasks.embedding.examples import PROPORTIONAL, ROUND_ROBIN
 from run_scripts.data_file_flags import data_files, define_data_file_flags
-from run_scripts.embedding_data import DataSet, data_sets_of_file, loss_lines
+from run_scripts.embedding_data import KINDS, DataSet, data_sets_of_file, loss_lines
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
     define_fine_tuning_flags,
@@ -43,6 +52,7 @@ from run_scripts.fine_tuning_flags import (
 )
 
 FLAGS = flags.FLAGS
+_OF_VECTORS = ("label_column", "matryoshka_dimensions", "pooling")
 __doc__ = f"{__doc__}\n{loss_lines()}"
 
 
@@ -59,6 +69,9 @@ def define_flags() -> None:
         "With more_data: all batches of all data sets in random order, or the data sets in turns until one ends.",
     )
     flags.DEFINE_boolean("cross_encoder", False, "Train a CrossEncoder, which ranks texts, instead of vectors.")
+    flags.DEFINE_boolean("sparse_encoder", False, "Train a SparseEncoder (SPLADE).")
+    flags.DEFINE_boolean("multi_vector_encoder", False, "Train a MultiVectorEncoder (ColBERT).")
+    flags.DEFINE_string("model_settings", None, "A JSON file with arguments of the model, see above.")
     flags.DEFINE_list("pooling", None, "How token vectors are pooled. Default: as the checkpoint says, or mean.")
     define_fine_tuning_flags()
 
@@ -68,36 +81,32 @@ def main() -> None:
     files = data_files()
     refuse_flags_without_effect(FLAGS.score_column, "without --score_column", "score_scale")
     refuse_flags_without_effect(FLAGS.more_data, "without --more_data", "sampler")
-    refuse_flags_without_effect(FLAGS.do_train, "without --do_train", "more_data")
-    if FLAGS.cross_encoder:
-        flags_of_vectors = ("label_column", "matryoshka_dimensions", "pooling")
-        given = next((name for name in flags_of_vectors if FLAGS[name].value is not None), None)
-        if given:
-            raise InputError(f"--cross_encoder has no --{given}. Leave it out.")
+    refuse_flags_without_effect(FLAGS.do_train, "without --do_train", "more_data", "model_settings")
+    refuse_flags_without_effect(FLAGS.init_checkpoint, "without --init_checkpoint", "model_settings")
+    kind = _kind()
+    settings = read_json_object(FLAGS.model_settings) if FLAGS.model_settings else {}
     own = options_of_flags(DataSet)
     parts = {part: _read(own, path, part != "predict") for part, path in files.items()}
     train, dev, test = (parts.get(part) for part in ("train", "eval", "predict"))
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
     further = data_sets_of_file(FLAGS.more_data) if FLAGS.more_data else []
     sets = [(own, train), *((data_set, _read(data_set, path)) for path, data_set in further)]
-    train = _with_losses(sets) if train else None
+    train = _with_losses(sets, kind) if train else None
 
     from keras_bert import registry
-    from keras_bert.tasks.embedding.task import MAIN_SCORES
     from keras_bert.training.finished_runs import evaluate_run, predict_run
 
     model = trained_model_flags()
-    arguments = {"pooling": FLAGS.pooling} if FLAGS.pooling else {}
-    kind = "CrossEncoder" if FLAGS.cross_encoder else "SentenceEncoder"
-    main_score = MAIN_SCORES.get((train or dev or test).kind, "spearman")
-    if FLAGS.cross_encoder and main_score == "ndcg@10":
-        main_score = "mrr@10"
+    task = registry.task(kind)
+    main_score = registry.imported(task.text_task).main_scores.get((train or dev or test).kind, "spearman")
 
     def train_in(folder, options):
         from keras_bert.training.fine_tuning import fine_tune
 
-        model_class = registry.imported(registry.task(kind).model)
-        fine_tune(folder, model_class, train, dev, start=starting_point(), options=options, model_arguments=arguments)
+        model_class = registry.imported(task.model)
+        arguments, new_tokens = _model_arguments(model_class, settings)
+        start = dataclasses.replace(starting_point(), new_tokens=new_tokens)
+        fine_tune(folder, model_class, train, dev, start=start, options=options, model_arguments=arguments)
 
     def evaluate_in(folder):
         return evaluate_run(folder, kind, dev, batch_size=FLAGS.eval_batch_size, **model)
@@ -114,16 +123,51 @@ def main() -> None:
     )
 
 
+def _kind() -> str:
+    """Returns the name of the kind of model in the flags. Raises `InputError` for flags that it has not."""
+    chosen = [name for name, kind in KINDS.items() if kind.flag and FLAGS[kind.flag].value]
+    if not chosen:
+        return "SentenceEncoder"
+    given = [f"--{KINDS[name].flag}" for name in chosen]
+    if len(given) > 1:
+        raise InputError(f"A run trains one model. Received: {' and '.join(given)}. Give one of them.")
+    wrong = next((name for name in _OF_VECTORS if FLAGS[name].value is not None), None)
+    if wrong:
+        raise InputError(f"{given[0]} has no --{wrong}. Leave it out.")
+    if len(FLAGS.text_columns) < 2 and chosen[0] != "SparseEncoder":
+        columns = ",".join(FLAGS.text_columns)
+        raise InputError(f"{given[0]} needs --text_columns=QUERY,TEXT or more. Received: {columns}")
+    return chosen[0]
+
+
+def _model_arguments(model_class: type, settings: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Returns the arguments of the model in --model_settings and --pooling, and its new tokens."""
+    from keras_bert.models.shown_arguments import constructor_arguments_of
+
+    path = FLAGS.model_settings
+    known = [name for name in constructor_arguments_of(model_class) if name not in ("name", "dtype", "trainable")]
+    unknown = next((name for name in settings if name not in (*known, "new_tokens")), None)
+    if unknown is not None:
+        names = ", ".join([*known, "new_tokens"])
+        raise InputError(f"{path}: {model_class.__name__} has no argument {unknown!r:.100}. Possible are: {names}")
+    for name, expected in (("prompts", dict), ("dense", list)):
+        member(settings, name, expected, path)
+    arguments = {name: value for name, value in settings.items() if name != "new_tokens"}
+    if FLAGS.pooling:
+        arguments["pooling"] = FLAGS.pooling
+    return arguments, strings(settings, "new_tokens", path)
+
+
 def _read(data_set: DataSet, path: str, with_labels: bool = True):
     options = {"has_header": FLAGS.has_header, "skip_missing": FLAGS.skip_missing}
     return data_set.read(path, with_labels=with_labels, **options)
 
 
-def _with_losses(sets: list[tuple]):
+def _with_losses(sets: list[tuple], kind: str):
     """Returns the examples of a data set with its loss, or those of several data sets."""
     from keras_bert.tasks.embedding.examples import DataSets
 
-    found = [dataclasses.replace(examples, loss=data_set.made_loss(FLAGS.cross_encoder)) for data_set, examples in sets]
+    found = [dataclasses.replace(examples, loss=data_set.made_loss(KINDS[kind])) for data_set, examples in sets]
     return found[0] if len(found) == 1 else DataSets(found, FLAGS.sampler)
 
 

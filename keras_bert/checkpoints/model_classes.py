@@ -47,9 +47,9 @@ def labelled_head(model_class: type) -> str | None:
 
 
 def heads_of(model_class: type) -> tuple[str, ...]:
-    """Returns the heads of a model class; subclasses have the heads of their base class."""
+    """Returns the heads that a model class needs; subclasses have the heads of their base class."""
     task = registry.task_of(model_class)
-    return _names(task) if task else ()
+    return tuple(head.name for head in task.heads if not head.is_optional) if task else ()
 
 
 def fields_of(model_class: type, arguments: Mapping) -> dict[str, Mapping]:

@@ -134,6 +134,9 @@ class TextTask:
     def before_training(self, examples) -> None:
         """Sets those attributes of the model that depend on its training examples."""
 
+    def before_updates(self, num_updates: int) -> None:
+        """Tells the model how many updates a run has; the next `fit` of features may be only its last part."""
+
     def rows(self, examples, max_seq_length: int | None = None) -> ExampleRows:
         """Makes token rows of examples.
 
@@ -174,6 +177,10 @@ class TextTask:
         count against the model: so a model that scores all texts alike is never kept as the best.
         """
         raise NotImplementedError
+
+    def scores_of(self, answered: Answered, is_worst: bool = False) -> dict[str, float]:
+        """Returns `scores`. Tasks override this if their answers are too little for scores, and the outputs are not."""
+        return self.scores(answered.examples, answered.answers, is_worst)
 
     def without_labels(self, examples):
         """Returns examples for prediction. Tasks that reject labels unknown to the model remove the labels here."""

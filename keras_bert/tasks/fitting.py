@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_bert import registry
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.base import TextTask
+from keras_bert.tasks.base import Answered, TextTask
 from keras_bert.tasks.held_out import first_held_out
 from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.prediction import Calls
@@ -124,7 +124,8 @@ def evaluate_texts(
     example_rows = task.rows(examples, max_seq_length).print_notes(sys.stderr)
     calls = Calls(model, callbacks, "test")
     outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), verbose, calls)
-    scores = task.scores(examples, task.answers(examples, example_rows, outputs))
+    answers = task.answers(examples, example_rows, outputs)
+    scores = task.scores_of(Answered(model, examples, example_rows, outputs, answers))
     calls.end(scores)
     return as_returned(scores, return_dict)
 

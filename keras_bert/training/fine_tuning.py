@@ -17,7 +17,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import TokenRows, row_length
-from keras_bert.tasks.base import TextTask
+from keras_bert.tasks.base import Answered, TextTask
 from keras_bert.tasks.distillation import teacher_logits
 from keras_bert.tasks.fitting import text_task
 from keras_bert.training.best_model import BestModel, finished_model, save_trained
@@ -131,6 +131,7 @@ def _train_and_save(model, task: TextTask, rows: TokenRows, dev, folder: RunFold
     schedule = options.optimizer.schedule(
         options.learning_rate, num_train_steps, int(num_train_steps * options.warmup_proportion)
     )
+    task.before_updates(num_train_steps)
     optimizer = options.optimizer.make(schedule, layer_decay=options.layer_decay)
     # Without XLA, because each batch has the length of its longest text.
     compile_for_training(
@@ -186,7 +187,8 @@ def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[],
 
     def evaluate():
         outputs = task.outputs(example_rows.rows, options.train_batch_size)
-        scores = task.scores(dev, task.answers(dev, example_rows, outputs), is_worst=True)
+        answers = task.answers(dev, example_rows, outputs)
+        scores = task.scores_of(Answered(task.model, dev, example_rows, outputs, answers), is_worst=True)
         return {name: float(value) for name, value in scores.items()}
 
     return functools.partial(call_in_chief, evaluate)

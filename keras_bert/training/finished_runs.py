@@ -140,7 +140,7 @@ def evaluate_run(
     further = {}
     for name in (*others, first):
         answered = ask_model(loaded, sets[name], max_seq_length, batch_size)
-        scores = task.scores(sets[name], answered.answers)
+        scores = task.scores_of(answered)
         guessing = task.scores_of_guessing(sets[name])
         further |= {f"{name}_{score}": value for score, value in guessing.items()}
         if name != first:

@@ -20,10 +20,12 @@ from keras_bert.tasks.embedding.losses import (
 )
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.embedding.teacher_losses import GISTEmbed, MarginMSE
+from keras_bert.tasks.multi_vector.loss_table import MAX_SIM_LOSSES
 from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
 from keras_bert.tasks.ranking.losses import LambdaLoss
 from keras_bert.tasks.ranking.model import CrossEncoder
+from keras_bert.tasks.sparse.loss_table import SPARSE_LOSSES
 from keras_bert.training.run_folder import RunFolder
 from run_scripts import evaluate_search, run_classifier, run_embeddings, search_sentences
 
@@ -152,7 +154,7 @@ def test_a_file_of_data_sets_that_is_not_valid_is_refused(more, message, files, 
 
 def test_help_says_what_every_loss_needs(run_here):
     _, printed = run_here(run_embeddings, "--help")
-    for table in (LOSSES, RANKING_LOSSES):
+    for table in (LOSSES, RANKING_LOSSES, SPARSE_LOSSES, MAX_SIM_LOSSES):
         for name, entry in table.items():
             assert f"    {name:<22}{entry.needs}\n" in printed.out
 

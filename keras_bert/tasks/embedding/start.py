@@ -21,8 +21,8 @@ def _stated(model_class: type, checkpoint: BertCheckpoint, has_pooling: bool) ->
     pooling = checkpoint.config.sentence_pooling
     if pooling not in POOLINGS and not has_pooling:
         raise InputError(
-            f"{checkpoint.path}: its modules.json turns texts into vectors by {str(pooling)[:100]!r}. "
+            f"{checkpoint.path} turns texts into vectors by {str(pooling)[:100]!r}. "
             f"{model_class.__name__} computes a Transformer, a Pooling, Dense layers and Normalize, in this order. Use "
-            "sentence-transformers for this model, or give another pooling=[...] and train it."
+            "the model's own class or sentence-transformers, or give another pooling=[...] and train it."
         )
     return {"pooling": [pooling]}

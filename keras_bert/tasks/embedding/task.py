@@ -36,8 +36,6 @@ from keras_bert.tasks.prediction import Calls
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
-MAIN_SCORES = {PAIRS: "ndcg@10", LISTS: "ndcg@10", SCORES: "spearman", LABELS: "neighbour_accuracy"}
-
 
 class SentenceTask(TextTask):
     """A task on `SentenceExamples`, whose model is a `ChosenLoss`: it chooses losses, mixes data sets, asks teachers.
@@ -127,7 +125,7 @@ class EmbeddingTask(SentenceTask):
 
     name = "embedding"
     main_score = "spearman"
-    main_scores = MAIN_SCORES
+    main_scores = {PAIRS: "ndcg@10", LISTS: "ndcg@10", SCORES: "spearman", LABELS: "neighbour_accuracy"}
 
     def examples(self, x, y=None, sample_weight=None) -> SentenceExamples | DataSets:
         return examples_of_columns(x, y, sample_weight)
@@ -204,14 +202,8 @@ class EmbeddingTask(SentenceTask):
             gold = np.asarray(examples.scores, np.float64)
             write_regression_report(folder, *examples.columns, gold, cosines_of_pairs(vectors), scores)
             return
-        write_text(
-            os.path.join(folder, "report.txt"), aligned(["score", "value"], [list(item) for item in scores.items()])
-        )
-        if examples.is_ranked:
-            anchors, positives = examples.columns[:2]
-            rows = zip(anchors, positives, nearest_by_cosine(vectors[:, 0], vectors[:, 1]), strict=True)
-            misses = [[anchor, text, positives[found]] for anchor, text, found in rows if positives[found] != text]
-            write_table(os.path.join(folder, "misses.tsv"), ["anchor", "positive", "found"], misses)
+        nearest = nearest_by_cosine(vectors[:, 0], vectors[:, 1]) if examples.is_ranked else None
+        write_scores_and_misses(folder, examples, scores, nearest)
 
     def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
         """Writes NAME_vectors.npy, float32 `[N, D]` or `[N, C, D]`; for pairs also NAME_results.tsv with cosines."""
@@ -242,6 +234,23 @@ def examples_of_columns(x, y=None, sample_weight=None) -> SentenceExamples | Dat
         labels=values if is_labelled else None,
         weights=sample_weight,
     )
+
+
+def write_scores_and_misses(
+    folder: str | os.PathLike, examples: SentenceExamples, scores: Mapping[str, float], nearest: Sequence[int] | None
+) -> None:
+    """Writes report.txt, and misses.tsv with the anchors whose positive is not the nearest one; None for no such file.
+
+    Args:
+        nearest: for each anchor, the number of the nearest positive.
+    """
+    table = aligned(["score", "value"], [list(item) for item in scores.items()])
+    write_text(os.path.join(folder, "report.txt"), table)
+    if nearest is not None:
+        anchors, positives = examples.columns[:2]
+        rows = zip(anchors, positives, nearest, strict=True)
+        misses = [[anchor, text, positives[found]] for anchor, text, found in rows if positives[found] != text]
+        write_table(os.path.join(folder, "misses.tsv"), ["anchor", "positive", "found"], misses)
 
 
 def check_one_data_set(rows: Any) -> None:

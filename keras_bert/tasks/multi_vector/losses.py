@@ -14,7 +14,9 @@ from keras import ops
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
 from keras_bert.tasks.embedding.loss_parts import FAR, check_above_0, weighted_mean
+from keras_bert.tasks.embedding.loss_table import loss_of_name
 from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
+from keras_bert.tasks.multi_vector.loss_table import MAX_SIM_LOSSES
 
 _EMPTY_DOCUMENT = -1e9  # the score of a document without tokens
 
@@ -169,12 +171,10 @@ class MixedMaxSimLoss(MaxSimLoss):
 
 
 def as_loss(loss: MaxSimLoss | str | None) -> MaxSimLoss | None:
-    """Returns a loss by its name in `LOSSES`; a loss or None is returned as it is. Raises `InputError`."""
+    """Returns a loss by its name in `MAX_SIM_LOSSES`; a loss or None is returned as it is. Raises `InputError`."""
     if loss is None or isinstance(loss, MaxSimLoss):
         return loss
-    if loss not in LOSSES:
-        raise InputError(f"loss must be a MaxSimLoss or one of: {', '.join(LOSSES)}. Received: {loss!r:.100}")
-    return LOSSES[loss]()
+    return loss_of_name(MAX_SIM_LOSSES, "a MaxSimLoss", loss)()
 
 
 def _max_sim(queries, documents, products: str, is_mean: bool):
@@ -208,9 +208,4 @@ def _no_negatives(numbers):
     return ops.logical_and(equals, ops.logical_not(own))
 
 
-LOSSES = {
-    "in_batch_negatives": MaxSimInBatchNegatives,
-    "distillation": MaxSimDistillation,
-    "margin_mse": MaxSimMarginMSE,
-}
 DEFAULT_LOSSES = {PAIRS: MaxSimInBatchNegatives(), LISTS: MaxSimDistillation()}

@@ -23,7 +23,7 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
     told, pooling = checkpoint.multi_vector or {}, checkpoint.config.sentence_pooling
     if not told and checkpoint.sentence is None and pooling not in POOLINGS and "dense" not in arguments:
         raise InputError(
-            f"{checkpoint.path}: its modules.json turns texts into vectors by {str(pooling)[:100]!r}. Save it as a "
+            f"{checkpoint.path} turns texts into vectors by {str(pooling)[:100]!r}. Save it as a "
             f"{model_class.__name__} of sentence-transformers 6, or give dense=[...] and train it."
         )
     stated = dict(told)

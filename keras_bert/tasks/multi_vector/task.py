@@ -8,8 +8,9 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.base import ExampleRows, TextTask
-from keras_bert.tasks.embedding.examples import SCORES, DataSets, SentenceExamples, data_sets_of
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask
+from keras_bert.tasks.embedding.examples import PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
+from keras_bert.tasks.embedding.scores import scores_of_pairs
 from keras_bert.tasks.embedding.task import examples_of_columns
 from keras_bert.tasks.multi_vector.encoding import DOCUMENT, QUERY, rows_of, scored_vectors
 from keras_bert.tasks.prediction import Calls, predict_rows
@@ -21,7 +22,7 @@ class MultiVectorTask(RankingTask):
 
     `x` is a tuple of columns of N texts: queries, their documents and, in further columns, other documents. `y` is
     None, or N lists of a teacher's scores of the documents; or `x` is several data sets. The scores are those of
-    `RankingTask`.
+    `RankingTask`, and those of retrieval for pairs.
     """
 
     name = "multi_vector"
@@ -82,6 +83,19 @@ class MultiVectorTask(RankingTask):
         texts = (vectors[first : first + num_texts] for first in range(0, len(vectors), num_texts))
         scores = np.concatenate([self.model.similarity([query], documents) for query, *documents in texts])
         return scores[:, 0] if num_texts == 2 else scores
+
+    def scores_of(self, answered: Answered, is_worst: bool = False) -> dict[str, float]:
+        """Returns `scores`; for pairs those of retrieval, as every query ranks all documents."""
+        examples = answered.examples
+        if examples.kind != PAIRS or len(examples.columns) > 2:
+            return super().scores_of(answered, is_worst)
+        vectors = scored_vectors(answered.example_rows.rows, answered.outputs)
+        queries, documents = vectors[::2], vectors[1::2]
+
+        def similarities(rows, numbers):
+            return self.model.similarity(queries, [documents[row] for row in rows])
+
+        return scores_of_pairs(examples.columns, similarities, is_worst)
 
     explained_rows = TextTask.explained_rows
 

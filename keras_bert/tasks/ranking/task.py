@@ -13,12 +13,12 @@ from keras_bert.tasks.base import Answered, ExampleRows
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
 from keras_bert.tasks.embedding.scores import TiedRanking, mean_scores
-from keras_bert.tasks.embedding.task import SentenceTask, examples_of_columns
+from keras_bert.tasks.embedding.task import SentenceTask, examples_of_columns, write_scores_and_misses
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
-from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
+from keras_bert.tasks.report_files import write_numbers, write_table
 
 
 class RankingTask(SentenceTask):
@@ -107,8 +107,7 @@ class RankingTask(SentenceTask):
 
     def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
         """Writes report.txt."""
-        table = aligned(["score", "value"], [list(item) for item in scores.items()])
-        write_text(os.path.join(folder, "report.txt"), table)
+        write_scores_and_misses(folder, answered.examples, scores, None)
 
     def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
         """Writes NAME_results.tsv, the scores of the texts of each query, and NAME_predictions.tsv with queries and

@@ -3,6 +3,7 @@
 entry.py        what checkpoints and exports must know of the task
 model.py        SparseEncoder: the encoder with its masked-LM head and a pooling of all logits
 losses.py       ranking losses with FLOPS regularisers
+loss_table.py   their names, and what each needs
 encoding.py     texts -> CSR arrays, tokens of vectors, similarity
 answers.py      tokens and weights, from the outputs of a server
 task.py         the task for `SparseEncoder`

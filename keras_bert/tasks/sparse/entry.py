@@ -7,7 +7,9 @@ from keras_bert.tasks.masked_lm.entry import MASKED_LM_HEAD
 from keras_bert.tasks.settings import PROMPTS, is_count, is_none_or, prompt_of
 
 QUERY_WEIGHTS = Head(
-    form.QUERY_WEIGHTS, weights=lambda config: [Weight(f"{form.QUERY_WEIGHTS}/weight", (config.vocab_size,))]
+    form.QUERY_WEIGHTS,
+    weights=lambda config: [Weight(f"{form.QUERY_WEIGHTS}/weight", (config.vocab_size,))],
+    is_optional=True,
 )
 SPARSE_ENCODER = Task(
     model="keras_bert.tasks.sparse.model.SparseEncoder",

@@ -15,6 +15,7 @@ from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tasks.embedding.model import naming_the_pooling
 from keras_bert.tasks.embedding.whole_batch import WholeBatchModel, first_and_others
 from keras_bert.tasks.masked_lm.model import masked_lm_head
 from keras_bert.tasks.recipe import num_batches_of
@@ -95,7 +96,7 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         max_seq_length: int | None = None,
         **kwargs: Any,
     ):
-        super().__init__(config, **kwargs)
+        super().__init__(naming_the_pooling(config, "SpladePooling of a SparseEncoder", 0), **kwargs)
         if config.family.predicts_from_queries:
             raise InputError(f"The masked-LM head of {config.model_type} does not know the tokens that it predicts.")
         self.pooling_strategy, self.activation_function = pooling_strategy, activation_function
@@ -105,6 +106,7 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         self.max_seq_length = max_seq_length
         self._check_arguments()
         self._warm_up: tuple[int, int] | None = None
+        self.updates_of_run: int | None = None
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
         self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
@@ -174,6 +176,9 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
             return None
         if not on_tensorflow():
             raise InputError("The weights of regularisers warm up on TensorFlow only. Give SpladeLoss(warmup_ratio=0).")
+        updates_of_run, self.updates_of_run = self.updates_of_run, None
+        if updates_of_run:
+            return 0, max(1, int(updates_of_run * ratio))
         num_batches = num_batches_of(arguments)
         if num_batches is None:
             raise InputError(

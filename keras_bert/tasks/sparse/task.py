@@ -1,17 +1,21 @@
 """Queries with documents, for `SparseEncoder`."""
 
+import os
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.base import ExampleRows
+from keras_bert.tasks.base import Answered, ExampleRows
 from keras_bert.tasks.embedding.examples import LABELS, SCORES, TEXTS, DataSets, SentenceExamples
 from keras_bert.tasks.embedding.scores import scores_of_pairs
-from keras_bert.tasks.embedding.task import EmbeddingTask, check_one_data_set, numbers_of
+from keras_bert.tasks.embedding.task import EmbeddingTask, check_one_data_set, numbers_of, write_scores_and_misses
 from keras_bert.tasks.prediction import Calls
+from keras_bert.tasks.report_files import write_numbers
 from keras_bert.tasks.sparse.encoding import num_active, rows_of_columns, vectors_of_rows
 
 _QUERIES_AT_ONCE = 256
@@ -53,6 +57,9 @@ class SparseTask(EmbeddingTask):
                 "document. Give (queries, documents, others)."
             )
 
+    def before_updates(self, num_updates: int) -> None:
+        self.model.updates_of_run = num_updates
+
     def _labels(self, examples: SentenceExamples) -> dict[str, np.ndarray]:
         # In-batch negatives may ignore a teacher's scores.
         return super()._labels(examples) | {features.TEXT_NUMBERS: numbers_of(examples.columns)}
@@ -79,9 +86,31 @@ class SparseTask(EmbeddingTask):
         def products(rows, numbers):
             from scipy.sparse import vstack
 
-            found = vstack(documents, format="csr")[(numbers - 1) * len(examples) + rows]
-            for first in range(0, len(examples), _QUERIES_AT_ONCE):
-                yield from (queries[first : first + _QUERIES_AT_ONCE] @ found.T).toarray()
+            return _products(queries, vstack(documents, format="csr")[(numbers - 1) * len(examples) + rows])
 
         found = scores_of_pairs(examples.columns, products, is_worst)
         return found | {"query_active_dims": num_active([queries]), "document_active_dims": num_active(documents)}
+
+    def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
+        """Writes report.txt, and misses.tsv with the queries whose document is not the first found."""
+        nearest = [int(row.argmax()) for row in _products(*answered.answers[:2])]
+        write_scores_and_misses(folder, answered.examples, scores, nearest)
+
+    def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
+        """Writes NAME_vectors_1.npz, a CSR array `[N, V]`, for the first column and so on; for pairs also
+        NAME_results.tsv with products."""
+        from scipy.sparse import save_npz
+
+        columns = answered.answers if isinstance(answered.answers, tuple) else (answered.answers,)
+        for number, vectors in enumerate(columns, start=1):
+            with atomic_file(os.path.join(folder, f"{name}_vectors_{number}.npz")) as file:
+                save_npz(file, vectors)
+        if len(columns) > 1:
+            products = columns[0].multiply(columns[1]).sum(axis=1)
+            write_numbers(os.path.join(folder, f"{name}_results.tsv"), products[:, None])
+
+
+def _products(queries: Any, documents: Any) -> Iterator[np.ndarray]:
+    """Yields the products of each query with all documents, float32 `(D,)`. Few are dense at a time."""
+    for first in range(0, queries.shape[0], _QUERIES_AT_ONCE):
+        yield from (queries[first : first + _QUERIES_AT_ONCE] @ documents.T).toarray()

@@ -22,6 +22,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving import load
 from keras_bert.tasks.embedding.examples import DataSets, SentenceExamples
 from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.embedding.scores import retrieval_scores
 from keras_bert.tasks.multi_vector.losses import MaxSimDistillation, MaxSimInBatchNegatives
 from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
 
@@ -221,6 +222,9 @@ def test_the_scores_are_those_of_ranking_or_of_the_teacher(model):
     by_teacher = model.evaluate((QUERIES, DOCUMENTS, OTHERS), TEACHER, verbose=0)
     assert by_teacher["mrr@10"] in (0.5, 0.625, 0.75, 0.875, 1.0)
     assert set(model.evaluate((QUERIES, DOCUMENTS), [1, 0, 0.5, 1], verbose=0)) == {"spearman", "pearson"}
+    found = model.similarity(model.encode_query(QUERIES), model.encode_document(DOCUMENTS))
+    retrieval = retrieval_scores(np.argsort(-found), [[0], [1], [2], [3]])
+    assert model.evaluate((QUERIES, DOCUMENTS), verbose=0) == pytest.approx(retrieval)
     scores = model.predict((QUERIES, DOCUMENTS, OTHERS), verbose=0)
     np.testing.assert_allclose(scores[:, 1], model.predict((QUERIES, OTHERS), verbose=0), rtol=1e-5)
 
@@ -370,7 +374,6 @@ def test_a_loaded_export_has_the_methods_of_the_model(options, tolerance, model,
         ),
         (lambda model: model.compile("adam", loss="cosent"), "loss must be a MaxSimLoss or one of: in_batch_negatives"),
         (lambda model: model.compile("adam", metrics=["mse"]), "MultiVectorEncoder has no metrics in training"),
-        (lambda model: model.evaluate((QUERIES, DOCUMENTS)), "a single text per query has no rank"),
         (lambda model: model.rank("fox", DOCUMENTS, top_k=0), "top_k must be 1 or more. Received: 0"),
         (lambda model: model.rank(["fox"], DOCUMENTS), "The query must be a string"),
         (lambda model: model.encode_query([3]), "Text 1 must be a string. Received: 3"),

@@ -271,6 +271,16 @@ def test_the_weights_of_regularisers_rise_quadratically():
     assert at_once.history["loss"][0] == pytest.approx(losses[-1], rel=1e-5)
 
 
+def test_parts_of_a_run_have_one_warm_up():
+    model, losses = encoder(), []
+    model.compile(AdamW(0.0), loss=SpladeLoss("in_batch_negatives", 1.0, 1.0, warmup_ratio=0.5), run_eagerly=True)
+    for num_updates in (2, 3):
+        text_task(model).before_updates(8)
+        losses += model.fit((TEXTS, OTHERS), epochs=num_updates, verbose=0).history["loss"]
+    shares = (np.array(losses) - losses[0]) / (losses[-1] - losses[0])
+    np.testing.assert_allclose(shares, np.square([0, 1 / 4, 2 / 4, 3 / 4, 1]), atol=1e-5)
+
+
 @pytest.mark.parametrize("static_queries", [False, True])
 def test_a_model_learns_the_margins_of_a_teacher(eagerly, static_queries):
     model = encoder(static_queries=static_queries)
