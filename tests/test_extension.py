@@ -26,13 +26,14 @@ from toys.urgency.answers import Urgency
 from toys.urgency.entry import URGENCY
 from toys.urgency.model import UrgencyModel
 
-from keras_bert import BertConfig, Encoder, MaskedLM, SequenceClassifier, registry, serving
+from keras_bert import BertConfig, BertEncoder, Encoder, MaskedLM, SequenceClassifier, registry, serving
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.model_classes import class_for, find_class
 from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.pretrained import checkpoint_of
 from keras_bert.checkpoints.tensor_checks import check_tensors
 from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
+from keras_bert.models.encoders import make_encoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.client import RestClient
@@ -224,6 +225,23 @@ def test_the_toy_family_keeps_the_contract_of_encoders():
     encoder = DistanceEncoder(config)
     scatter_weights(encoder)
     check_encoder(encoder)
+
+
+def test_the_toy_family_has_its_config_and_its_encoder_everywhere():
+    config = config_of("distance")
+    assert type(SequenceClassifier(config, labels=["calm", "urgent"]).encoder) is DistanceEncoder
+    with pytest.raises(InputError, match=r"model_type 'distance' needs a DistanceConfig\. Received: a BertConfig"):
+        tiny.config(VOCABULARY).replace(model_type="distance")
+    with pytest.raises(InputError, match=r"DistanceConfig: hidden_size must be a positive integer\. Received: 0"):
+        config.replace(hidden_size=0)
+    with pytest.raises(InputError, match=r"BertEncoder does not compute models of the family 'distance'\. Use Dist"):
+        BertEncoder(config)
+
+
+@pytest.mark.parametrize("format", ["google", "keras_hub"])
+def test_formats_of_libraries_that_do_not_know_the_toy_family_refuse_it(format, tmp_path):
+    with pytest.raises(InputError, match=r"model of the family distance.* Write it with format='keras_bert'"):
+        make_encoder(config_of("distance")).save_pretrained(tmp_path / "model", VOCABULARY, format=format)
 
 
 def test_the_toy_family_reads_and_writes_folders_of_transformers(tmp_path):

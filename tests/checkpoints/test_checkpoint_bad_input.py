@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from full_disk import file_size_limit
 from tiny_checkpoints import CONFIG, assert_same_tensors, random_checkpoint
 
 from keras_bert import registry
@@ -364,18 +363,3 @@ def test_what_is_no_checkpoint_is_refused(hugging_face, path, message, monkeypat
     monkeypatch.chdir(hugging_face.parent)
     with pytest.raises(InputError, match=message):
         read_checkpoint(path)
-
-
-def test_a_folder_that_is_not_empty_is_refused_before_the_work(hugging_face, tmp_path):
-    with pytest.raises(InputError, match="is not empty"):
-        convert_checkpoint(tmp_path / "nowhere", hugging_face, "google")
-
-
-def test_a_file_size_limit_is_reported_and_leaves_nothing_behind(tmp_path):
-    for format in WEIGHTS:
-        with (
-            file_size_limit(4096),
-            pytest.raises(InputError, match="Cannot write .*: a file grew over the size limit"),
-        ):
-            write_checkpoint(random_checkpoint(), tmp_path / format, format)
-    assert list(tmp_path.iterdir()) == []

@@ -13,12 +13,10 @@ import pytest
 import tensorflow as tf
 import tiny
 from full_disk import file_size_limit
-from python_encoder import write_corpus
 
 from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
 from data_prep.pretraining import document_block, shard_pool
-from data_prep.pretraining.document_dealing import Dealing
-from data_prep.pretraining.pretraining_records import PretrainingOptions, shard_batches
+from data_prep.pretraining.pretraining_records import PretrainingOptions
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records
@@ -111,66 +109,6 @@ def test_every_record_is_text_again_when_unmasked(tmp_path, text):
             assert any(together in document for document in texts)
 
 
-@pytest.mark.usefixtures("python_tokenizer")
-def test_a_random_next_is_never_from_the_same_document(tmp_path, text):
-    # Every document has a word of its own.
-    documents = [[f"{word} " * n for n in (3, 2, 6, 4, 9)] for word in WORDS]
-    input_file, vocab_file = text(documents)
-    summary = create_pretraining_data(
-        input_file, vocab_file, output_dir=tmp_path / "out", num_shards=3, options=PretrainingOptions(max_seq_length=16)
-    )
-    files_of = []
-    for path in summary.files:
-        firsts, seconds = set(), set()
-        for record in read_records(path):
-            first, second = (set(segment.split()) for segment in unmasked_segments(record))
-            assert len(first) == len(second) == 1
-            assert (first != second) == bool(record["next_sentence_labels"][0])
-            firsts |= first
-            seconds |= second
-        # Every draw stays inside the file.
-        assert 1 < len(firsts) < len(WORDS)
-        assert seconds <= firsts
-        files_of += sorted(firsts)
-    # Every document is in exactly one file.
-    assert sorted(files_of) == sorted(WORDS)
-
-
-@pytest.mark.parametrize("whole_words", [False, True])
-@pytest.mark.usefixtures("python_tokenizer")
-def test_records_have_googles_format_and_targets(tmp_path, text, whole_words):
-    input_file, vocab_file = text(make_documents(10))
-    options = PretrainingOptions(
-        max_seq_length=24,
-        max_predictions_per_seq=4,
-        masked_lm_prob=0.2,
-        dupe_factor=2,
-        do_whole_word_mask=whole_words,
-    )
-    summary = create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "a")], options=options)
-    for record in read_records(summary.files):
-        assert {name: len(values) for name, values in record.items()} == {
-            "input_ids": 24,
-            "input_mask": 24,
-            "segment_ids": 24,
-            "masked_lm_positions": 4,
-            "masked_lm_ids": 4,
-            "masked_lm_weights": 4,
-            "next_sentence_labels": 1,
-        }
-        length = sum(record["input_mask"])
-        num_predicted = int(sum(record["masked_lm_weights"]))
-        wanted = min(4, max(1, round(length * 0.2)), length - 3)
-        # Whole words that would exceed the number of masks are left out.
-        assert num_predicted == wanted or (whole_words and num_predicted < wanted)
-        positions = record["masked_lm_positions"][:num_predicted]
-        assert positions == sorted(set(positions))
-        assert record["masked_lm_positions"][num_predicted:] == [0] * (4 - num_predicted)
-        assert record["masked_lm_ids"][num_predicted:] == [0] * (4 - num_predicted)
-        specials = {VOCABULARY.cls_id, VOCABULARY.sep_id, VOCABULARY.pad_id}
-        assert not specials & set(record["masked_lm_ids"][:num_predicted])
-
-
 def words_of(tokens, start):
     """The positions of each word: a token and the following ## pieces. A cut segment may begin inside a word."""
     words = []
@@ -180,43 +118,6 @@ def words_of(tokens, start):
         else:
             words.append([position])
     return words
-
-
-@pytest.mark.usefixtures("python_tokenizer")
-def test_whole_words_are_masked_together(tmp_path, text):
-    input_file, vocab_file = text([["the embeddings sing embedding"] * 6, ["a dog"] * 4] * 5)
-    options = PretrainingOptions(
-        max_seq_length=16, max_predictions_per_seq=5, masked_lm_prob=0.3, do_whole_word_mask=True
-    )
-    summary = create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "a")], options=options)
-    is_long_word_masked, is_rest_masked, are_neighbours_masked = set(), set(), set()
-    for record in read_records(summary.files):
-        first, second = (segment.split() for segment in unmasked_segments(record))
-        predicted = set(record["masked_lm_positions"][: int(sum(record["masked_lm_weights"]))])
-        first_words, second_words = words_of(first, 1), words_of(second, 2 + len(first))
-        for word in first_words + second_words:
-            assert predicted.isdisjoint(word) or predicted.issuperset(word)
-        is_long_word_masked.update(predicted.issuperset(word) for word in first_words if len(word) == 3)
-        if first[0].startswith("##"):
-            is_rest_masked.add(first_words[0][0] in predicted)
-        if second[0].startswith("##"):
-            are_neighbours_masked.add((first_words[-1][0] in predicted, second_words[0][0] in predicted))
-    assert is_long_word_masked == is_rest_masked == {True, False}
-    # The rest of a word at the start of the second segment is not part of the last word of the first.
-    assert {(True, False), (False, True)} <= are_neighbours_masked
-
-
-@pytest.mark.usefixtures("python_tokenizer")
-def test_shards_of_like_documents_get_different_draws(tmp_path):
-    corpus = write_corpus(tmp_path / "corpus", [["the quick brown fox", "every good boy"]] * 4, VOCABULARY)
-    # With this seed each shard gets two documents.
-    seed = next(seed for seed in range(100) if corpus.shard_of_documents(2, seed).sum() == 2)
-    options = PretrainingOptions(random_seed=seed, max_seq_length=16)
-    draws = [
-        [(batch["input_ids"].tolist(), batch["next_sentence_labels"].tolist()) for batch, _ in batches]
-        for batches in (shard_batches(corpus, options, Dealing(2, seed), shard) for shard in (0, 1))
-    ]
-    assert draws[0] != draws[1]
 
 
 @pytest.mark.usefixtures("python_tokenizer")
@@ -271,21 +172,6 @@ def test_the_same_seed_gives_the_same_bytes_with_any_number_of_processes(tmp_pat
         made[name] = contents(tmp_path / name)
     assert made["one"] == made["again"] == made["two"]
     assert made["one"] != made["other seed"]
-
-
-@pytest.mark.usefixtures("python_tokenizer")
-def test_a_pass_does_not_depend_on_how_many_follow(tmp_path, text):
-    input_file, vocab_file = text(make_documents(20))
-    for dupe_factor in (1, 3):
-        create_pretraining_data(
-            input_file,
-            vocab_file,
-            output_file=[str(tmp_path / f"{dupe_factor}.tfrecord")],
-            options=PretrainingOptions(dupe_factor=dupe_factor),
-        )
-    one, three = (tmp_path / "1.tfrecord").read_bytes(), (tmp_path / "3.tfrecord").read_bytes()
-    assert three.startswith(one)
-    assert len(three) > 2 * len(one)
 
 
 @pytest.mark.usefixtures("python_tokenizer")
@@ -442,22 +328,6 @@ def test_too_few_predictions_are_announced(tmp_path, text, caplog):
     assert "only 20 masks, 3.9 % of their tokens" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"max_seq_length": 7}, "max_seq_length must be 8 or more. Received: 7"),
-        ({"max_predictions_per_seq": 0}, "max_predictions_per_seq must be 1 or more. Received: 0"),
-        ({"dupe_factor": 0}, "dupe_factor must be 1 or more. Received: 0"),
-        ({"random_seed": -1}, "random_seed must be 0 or more. Received: -1"),
-        ({"masked_lm_prob": 1.5}, "masked_lm_prob must be above 0 and at most 1. Received: 1.5"),
-        ({"short_seq_prob": -0.1}, "short_seq_prob must be from 0 to 1. Received: -0.1"),
-    ],
-)
-def test_options_out_of_range_are_refused(changes, message):
-    with pytest.raises(InputError, match=message):
-        PretrainingOptions(**changes)
-
-
 @pytest.mark.usefixtures("python_tokenizer")
 def test_bad_input_is_refused_before_anything_is_written(tmp_path, text):
     input_file, vocab_file = text(make_documents(3))
@@ -537,16 +407,6 @@ def test_the_command_makes_records_that_the_input_pipeline_reads(tmp_path, text)
     assert re.search(r"[\w\]]\(\w+\)", done.stdout.split("first example")[1])
     batch = next(iter(pretraining_dataset(f"{tmp_path}/*.tfrecord", 8)))
     assert batch["input_ids"].shape == (8, 32)
-
-
-def test_the_command_refuses_bad_input_in_one_line(tmp_path, text):
-    _, vocab_file = text(make_documents(3))
-    done = run("--input_file=nowhere.txt", f"--vocab_file={vocab_file}", f"--output_dir={tmp_path}/out")
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
-    assert "nowhere.txt" in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert run("--input_file=nowhere.txt").returncode == 2
 
 
 @pytest.mark.parametrize(

@@ -93,18 +93,6 @@ def test_records_have_the_features_of_their_options(changes):
     assert len(made["input_ids"]) > 50
 
 
-def test_next_sentence_records_of_one_sequence_are_googles():
-    assert list(records()) == [
-        "input_ids",
-        "input_mask",
-        "segment_ids",
-        "masked_lm_positions",
-        "masked_lm_ids",
-        "masked_lm_weights",
-        "next_sentence_labels",
-    ]
-
-
 def test_records_without_a_sentence_task_have_one_segment_and_labels_of_no_weight():
     made = records(sentence_task="none")
     assert not made["segment_ids"].any()

@@ -191,29 +191,6 @@ def test_short_documents_give_the_lengths_and_labels_of_googles_algorithm(wikipe
     assert_same_law(our_counts, their_counts)
 
 
-def test_no_random_next_is_from_the_same_document_and_every_real_one_follows(wikipedia):
-    block, _ = wikipedia
-    starts, lengths, labels = draw_pairs(block, seed=0)
-    documents = document_of_token(block, starts)
-    assert (documents == document_of_token(block, starts + lengths - 1)).all()
-    assert (documents[:, 0] != documents[:, 1]).tolist() == (labels == 1).tolist()
-    is_uncut = (labels == 0) & (lengths.sum(axis=1) < 125)
-    assert is_uncut.sum() > 1500
-    assert (starts[:, 0] + lengths[:, 0] == starts[:, 1])[is_uncut].all()
-    assert (starts[:, 0] + lengths[:, 0] <= starts[:, 1])[labels == 0].all()
-
-
-def test_random_and_real_nexts_are_in_balance(wikipedia):
-    # With sentences shorter than half the room, a chunk has at least two, except for the last of a document.
-    block, _ = wikipedia
-    sentences = np.arange(0, 40_001)
-    block = DocumentBlock(block.tokens, 30 * sentences, sentences[::200])
-    starts, _, labels = draw_pairs(block, seed=1, short_seq_prob=0.0)
-    is_last = starts[:, 0] % 6000 >= 6000 - 4 * 30
-    assert scipy.stats.binomtest(int(labels[~is_last].sum()), int((~is_last).sum()), 0.5).pvalue > LEAST_P
-    assert (~is_last).sum() > 5_000
-
-
 def test_random_nexts_come_from_all_other_documents_and_sentences_alike(wikipedia):
     block, _ = wikipedia
     # With enough room nothing is cut, so the second segment begins at the drawn position.
@@ -251,62 +228,7 @@ def test_half_of_the_pairs_are_swapped_and_the_others_in_order(wikipedia):
     assert (in_text_order[:, 0] + first_lengths == in_text_order[:, 1]).all()
 
 
-def test_a_document_is_short_as_often_as_asked(wikipedia):
-    # Documents of one-token sentences: a chunk of a short document has the target's length.
-    block, _ = wikipedia
-    offsets = np.arange(0, 300 * 5_000 + 1)
-    _, lengths, labels = draw_pairs(DocumentBlock(block.tokens, offsets, offsets[::300]), 2, short_seq_prob=0.2)
-    starts, _, _ = draw_pairs(DocumentBlock(block.tokens, offsets, offsets[::300]), 2, short_seq_prob=0.2)
-    is_first = starts[:, 0] % 300 == 0
-    targets = lengths.sum(axis=1)[is_first & (labels == 0)]
-    # A short target is 2 to 125, all with equal chance.
-    expected = np.full(126, 0.2 / 124)
-    expected[:2] = 0
-    expected[125] += 0.8
-    assert_follows(np.bincount(targets, minlength=126), expected)
-
-
 # Masks.
-
-
-def test_so_many_tokens_are_predicted_as_google_predicts(wikipedia):
-    made = records(wikipedia)
-    lengths = made["input_mask"].sum(axis=1).tolist()
-    counts = (made["masked_lm_weights"] > 0).sum(axis=1)
-    assert counts.tolist() == [min(20, max(1, round(length * 0.15)), length - 3) for length in lengths]
-
-
-@pytest.mark.parametrize("replacement_tokens", ["text", "vocabulary"])
-def test_targets_become_mask_stay_or_become_random_tokens(wikipedia, replacement_tokens):
-    _, vocabulary = wikipedia
-    made = records(wikipedia, replacement_tokens=replacement_tokens)
-    original, is_predicted = unmasked(made)
-    original, shown = original[is_predicted], made["input_ids"][is_predicted]
-    allowed = np.arange(len(vocabulary))
-    if replacement_tokens == "text":
-        allowed = np.array(vocabulary.text_ids())
-    is_masked, is_kept = shown == vocabulary.mask_id, shown == original
-    # A random token may be the token itself, or [MASK] where that is allowed.
-    by_chance = 0.1 / len(allowed)
-    expected = [0.8, 0.1 + by_chance, 0.1 - by_chance]
-    if replacement_tokens == "vocabulary":
-        expected = [0.8 + by_chance, 0.1 + by_chance, 0.1 - 2 * by_chance]
-    is_random = ~is_masked & ~is_kept
-    assert_follows([is_masked.sum(), is_kept.sum(), is_random.sum()], expected)
-    # Random tokens are uniform: 200 groups of tokens, and [unused], [CLS] and the like as often as they should.
-    rank = np.searchsorted(allowed, shown[is_random])
-    assert (allowed[rank] == shown[is_random]).all()
-    groups = np.arange(len(allowed)) * 200 // len(allowed)
-    assert_follows(np.bincount(groups[rank], minlength=200), np.bincount(groups))
-    is_special = np.isin(shown[is_random], vocabulary.text_ids(), invert=True)
-    if replacement_tokens == "text":
-        assert not is_special.any()
-    else:
-        share = 1 - len(vocabulary.text_ids()) / len(vocabulary)
-        assert scipy.stats.binomtest(int(is_special.sum()), len(is_special), share).pvalue > LEAST_P
-    # The replacement of a token is independent of its position.
-    column = np.nonzero(is_predicted)[1]
-    assert scipy.stats.spearmanr(column, is_masked).pvalue > LEAST_P
 
 
 def chosen_ranks(made, num_text, num_chosen):
@@ -495,42 +417,6 @@ def test_without_whole_word_actions_every_piece_has_its_own(wikipedia):
 
 
 # Rows.
-
-
-@pytest.mark.parametrize(
-    ("max_seq_length", "max_predictions_per_seq", "max_sequences_per_row"), [(128, 19, 4), (512, 77, 8)]
-)
-def test_packed_rows_are_full_and_every_sequence_has_the_masks_of_a_row_of_its_own(
-    wikipedia, max_seq_length, max_predictions_per_seq, max_sequences_per_row
-):
-    made = records(
-        wikipedia,
-        max_seq_length=max_seq_length,
-        max_predictions_per_seq=max_predictions_per_seq,
-        max_sequences_per_row=max_sequences_per_row,
-    )
-    numbers = made["input_mask"]
-    assert (numbers > 0).mean() > 0.98
-    _, is_predicted = unmasked(made)
-    lengths, targets = (
-        np.stack([(selected == number).sum(axis=1) for number in range(1, max_sequences_per_row + 1)], axis=1)
-        for selected in (numbers, numbers * is_predicted)
-    )
-    wanted = np.clip(np.rint(lengths * 0.15), 1, np.maximum(lengths - 3, 1)).astype(int)
-    wanted[lengths == 0] = 0
-    is_unlimited = wanted.sum(axis=1) <= max_predictions_per_seq
-    assert (targets[is_unlimited] == wanted[is_unlimited]).all()
-    assert (targets[~is_unlimited].sum(axis=1) == max_predictions_per_seq).all()
-    assert 0.9 < is_unlimited.mean() < 1
-    # The labels are balanced at every position of the row, as without packing.
-    is_used = made["next_sentence_weights"] > 0
-    plain = records(wikipedia, max_seq_length=max_seq_length)["next_sentence_labels"].mean()
-    labels = made["next_sentence_labels"]
-    assert labels[is_used].mean() == pytest.approx(plain, abs=0.01)
-    assert not labels[~is_used].any()
-    has_several = is_used[:, 1]
-    first, second = labels[has_several, 0], labels[has_several, 1]
-    assert abs(first.mean() - second.mean()) < 5 * np.sqrt(0.5 / has_several.sum())
 
 
 @pytest.mark.parametrize("max_sequences_per_row", [1, 4])

@@ -43,50 +43,9 @@ def draw(documents, max_seq_length=32, short_seq_prob=0.0, seed=0, in_order=Fals
     return Pairs(starts[:, 0], lengths[:, 0], starts[:, 1], lengths[:, 1], sequences.labels == 1)
 
 
-def pairs_by_the_book(documents, max_seq_length, short_seq_prob, rng):
-    """The pairing of google-research/bert, reimplemented from its description, one token list at a time.
-
-    `documents` are lists of sentences, which are lists of tokens. Yields (first, second, is_random).
-    """
-    room = max_seq_length - 3
-    for number, document in enumerate(documents):
-        target = int(rng.integers(2, room, endpoint=True)) if rng.random() < short_seq_prob else room
-        chunk = []
-        position = 0
-        while position < len(document):
-            chunk.append(document[position])
-            if position == len(document) - 1 or sum(map(len, chunk)) >= target:
-                num_first = 1 if len(chunk) == 1 else int(rng.integers(1, len(chunk) - 1, endpoint=True))
-                first = [token for sentence in chunk[:num_first] for token in sentence]
-                is_random = len(chunk) == 1 or rng.random() < 0.5
-                second = []
-                if is_random:
-                    others = [other for other in range(len(documents)) if other != number]
-                    other = documents[rng.choice(others)]
-                    for sentence in other[int(rng.integers(len(other))) :]:
-                        second.extend(sentence)
-                        if len(second) >= target - len(first):
-                            break
-                    position -= len(chunk) - num_first
-                else:
-                    second = [token for sentence in chunk[num_first:] for token in sentence]
-                while len(first) + len(second) > room:
-                    longer = first if len(first) > len(second) else second
-                    del longer[0 if rng.random() < 0.5 else -1]
-                yield first, second, is_random
-                chunk = []
-            position += 1
-
-
 def random_documents(seed, num_documents=300):
     rng = generator(seed)
     return [rng.integers(1, 25, size=rng.integers(1, 30)).tolist() for _ in range(num_documents)]
-
-
-def as_tokens(documents):
-    """Token i of the corpus is the number i."""
-    ends = iter(np.cumsum([length for document in documents for length in document]).tolist())
-    return [[list(range(end - length, end)) for length, end in zip(document, ends)] for document in documents]  # noqa: B905
 
 
 def test_two_short_documents_give_pairs_that_can_be_checked_by_hand():
@@ -110,37 +69,6 @@ def test_two_short_documents_give_pairs_that_can_be_checked_by_hand():
         ),  # the second document has a single sentence; the second segment is all of the first document ...
         (6, 3, 4, 2, True),  # ... or its end
     }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("short_seq_prob", [0.0, 0.1, 1.0])
-@pytest.mark.parametrize("max_seq_length", [8, 31, 64])
-def test_lengths_have_the_distribution_of_the_written_algorithm(max_seq_length, short_seq_prob):
-    documents = random_documents(seed=1)
-    ours = [draw(documents, max_seq_length, short_seq_prob, seed) for seed in range(12)]
-    ours = [
-        np.concatenate([getattr(pairs, name) for pairs in ours])
-        for name in ("first_lengths", "second_lengths", "labels")
-    ]
-    written = []
-    for seed in range(12):
-        written.extend(pairs_by_the_book(as_tokens(documents), max_seq_length, short_seq_prob, generator(100 + seed)))
-    theirs = [
-        np.array([len(first) for first, _, _ in written]),
-        np.array([len(second) for _, second, _ in written]),
-        np.array([is_random for _, _, is_random in written]),
-    ]
-    num_ours, num_theirs = len(ours[0]), len(theirs[0])
-    assert num_ours == pytest.approx(num_theirs, rel=0.02)
-    # Kolmogorov-Smirnov on each length and on their sum; the limit is that of one chance in a million.
-    limit = 2.7 * np.sqrt((num_ours + num_theirs) / (num_ours * num_theirs))
-    for a, b in [*zip(ours, theirs, strict=True), (ours[0] + ours[1], theirs[0] + theirs[1])]:
-        values = np.arange(max_seq_length)
-        distance = np.abs(
-            np.searchsorted(np.sort(a), values, "right") / len(a)
-            - np.searchsorted(np.sort(b), values, "right") / len(b)
-        ).max()
-        assert distance < limit
 
 
 def test_short_targets_are_all_the_lengths_from_two_to_the_room(monkeypatch):
@@ -253,24 +181,8 @@ def test_a_short_single_document_has_two_parts_and_one_of_three_sentences_none()
     assert halves == {(0, 0, False), (1, 1, False), (0, 1, True), (1, 0, True)}
 
 
-def test_short_pairs_have_every_length_from_two_tokens_to_the_room_alike():
-    # Sentences of one token: a chunk has exactly its target length.
-    pairs = draw([[1] * 30] * 4000, max_seq_length=11, short_seq_prob=1.0)
-    is_first_and_real = (pairs.first_starts % 30 == 0) & ~pairs.labels
-    counts = np.bincount((pairs.first_lengths + pairs.second_lengths)[is_first_and_real], minlength=9)
-    assert counts[:2].sum() == 0
-    assert len(counts) == 9
-    expected = counts.sum() / 7
-    # Chi-square with 6 degrees of freedom; 45 is exceeded by chance once in ten million.
-    assert ((counts[2:] - expected) ** 2 / expected).sum() < 45
-
-
 def test_a_single_sentence_in_all_gives_nothing():
     assert len(draw([[9]])) == 0
-
-
-def test_no_documents_give_nothing():
-    assert len(draw([])) == 0
 
 
 def test_a_sentence_of_a_million_tokens_is_cut():

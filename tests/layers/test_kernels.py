@@ -30,20 +30,6 @@ def check_same(one, other, tolerance):
         np.testing.assert_allclose(first, second, rtol=0, atol=tolerance)
 
 
-def plain_tanh_gelu(x):
-    return 0.5 * x * (1 + tf.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-
-
-def plain_exact_gelu(x):
-    return 0.5 * x * (1 + tf.math.erf(x / np.sqrt(2)))
-
-
-@pytest.mark.parametrize(("approximate", "plain"), [(True, plain_tanh_gelu), (False, plain_exact_gelu)])
-def test_gelu(approximate, plain):
-    x = np.concatenate([np.linspace(-12, 12, 2001), [0.0]])
-    check_same(with_gradients(lambda x: kernels.gelu(x, approximate), x), with_gradients(plain, x), 1e-12)
-
-
 def every_float16():
     values = np.arange(65536, dtype=np.uint16).view(np.float16)
     return values[np.isfinite(values)]
@@ -103,19 +89,6 @@ def test_slices_in_16_bits_are_summed_in_32(dtype):
     assert float(updates.global_norm([slices])) == 6000.0
 
 
-def plain_layer_norm(x, gamma, beta):
-    mean, variance = tf.nn.moments(x, -1, keepdims=True)
-    return (x - mean) / tf.sqrt(variance + 1e-12) * gamma + beta
-
-
-@pytest.mark.parametrize("shape", [(7, 16), (2, 3, 16)])
-def test_layer_norm(shape):
-    generator = np.random.default_rng(0)
-    inputs = [3 + 2 * generator.normal(size=shape), generator.normal(size=16), generator.normal(size=16)]
-    ours = with_gradients(lambda *given: kernels.layer_norm(*given, 1e-12), *inputs)
-    check_same(ours, with_gradients(plain_layer_norm, *inputs), 1e-12)
-
-
 def seeded(*numbers):
     """A seed generator that returns these two numbers next."""
     generator = keras.random.SeedGenerator(0)
@@ -157,20 +130,6 @@ def plain_attention(query, key, value, bias, factors):
     return tf.matmul(tf.nn.softmax(tf.matmul(query, key, transpose_b=True) + bias) * factors, value)
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.3])
-def test_attention(rate):
-    generator = np.random.default_rng(0)
-    query, key, value = (generator.normal(size=(2, 3, length, 4)) for length in (5, 7, 7))
-    bias = np.where(generator.random((2, 1, 5, 7)) < 0.3, -30000.0, 0.0)
-    factors, kept = np.ones((2, 3, 5, 7)), ()
-    if rate:
-        kept = kernels.draw_kept((2, 3, 5, 7), rate, seeded(7, 8))
-        factors = np.asarray(kept[0]) * kept[1]
-        assert 0 < np.mean(factors == 0) < 0.6
-    ours = with_gradients(lambda *given: kernels.attention(*given, bias, *kept), query, key, value)
-    check_same(ours, with_gradients(lambda *given: plain_attention(*given, bias, factors), query, key, value), 1e-12)
-
-
 def test_a_bias_with_scores_for_every_head_gets_a_gradient():
     generator = np.random.default_rng(0)
     inputs = [generator.normal(size=(2, 3, length, 4)) for length in (5, 7, 7)]
@@ -199,14 +158,6 @@ def test_attention_in_sixteen_bits_is_about_as_exact_as_that_of_plain_operations
     for found, other, expected in zip(ours, with_gradients(plain, *halves), exact, strict=True):
         assert found.dtype == tf.bfloat16
         assert error(found, expected) < 1.25 * error(other, expected) < 0.02
-
-
-@pytest.mark.parametrize("shape", [(6,), (2, 3)])
-def test_cross_entropy(shape):
-    generator = np.random.default_rng(0)
-    logits, labels = 5 * generator.normal(size=(*shape, 11)), generator.integers(0, 11, shape)
-    plain = with_gradients(lambda x: tf.nn.sparse_softmax_cross_entropy_with_logits(labels, x), logits)
-    check_same(with_gradients(lambda x: kernels.cross_entropy(x, tf.constant(labels)), logits), plain, 1e-12)
 
 
 def test_cross_entropy_of_logits_far_apart():

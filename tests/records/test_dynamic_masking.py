@@ -122,40 +122,6 @@ def test_evaluation_has_the_same_masks_every_time(records):
     assert_same(first, evaluation(records))
 
 
-def within_five_sigma(count, num_trials, probability):
-    """True unless `count` is further from its expectation than chance allows (once in 1.7 million)."""
-    return abs(count - num_trials * probability) < 5 * np.sqrt(num_trials * probability * (1 - probability))
-
-
-def test_masks_are_at_uniform_positions_and_80_10_10(tmp_path):
-    path = write(tmp_path / "a.tfrecord", 200)
-    found = batches(path, 100, batch_size=100, masking={"masked_lm_prob": 0.3})
-    row = {name: np.concatenate([batch[name] for batch in found]) for name in (*MASKED, "input_mask")}
-    is_target = row["masked_lm_weights"] > 0
-    shown = np.take_along_axis(row["input_ids"], row["masked_lm_positions"], axis=1)[is_target]
-    ids = row["masked_lm_ids"][is_target]
-    total = len(ids)
-    assert total > 50_000
-    num_masked, num_kept = np.sum(shown == VOCABULARY.mask_id), np.sum(shown == ids)
-    assert within_five_sigma(num_masked, total, 0.8)
-    # A random token is the original one in one of 95 cases: the five bracketed tokens are never drawn.
-    num_special = len(tiny.SPECIAL_TOKENS)
-    num_replacements = len(VOCABULARY) - num_special
-    assert within_five_sigma(num_kept, total, 0.1 + 0.1 / num_replacements)
-    random = shown[(shown != ids) & (shown != VOCABULARY.mask_id)]
-    assert set(random) == set(range(num_special, len(VOCABULARY)))
-    expected = len(random) / num_replacements
-    assert np.sum((np.bincount(random)[num_special:] - expected) ** 2 / expected) < 95 + 5 * np.sqrt(2 * 95)
-    # In full rows, with 29 tokens of text in 32 columns.
-    full = row["input_mask"].sum(axis=1) == SEQ
-    positions = row["masked_lm_positions"][full][is_target[full]]
-    counts = np.bincount(positions, minlength=SEQ)
-    assert counts[[0, 5, 31]].sum() == 0
-    text = np.delete(counts, [0, 5, 31])
-    expected = text.mean()
-    assert np.sum((text - expected) ** 2 / expected) < 28 + 5 * np.sqrt(2 * 28)
-
-
 def test_whole_words_and_spans_are_masked_if_requested(records):
     is_continuation = np.array([token.startswith("##") for token in VOCABULARY.tokens])
     for options in ({"do_whole_word_mask": True}, {"max_ngram_size": 3}):

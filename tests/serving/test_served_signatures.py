@@ -277,6 +277,32 @@ def test_empty_batches_and_rows_without_columns_are_fine(signatures_of):
             assert answer["probabilities"].shape == (num_rows, num_choices)
             assert answer["choice"].numpy().tolist() == [-1] * num_rows
 
+    nothing = tf.constant([], tf.string)
+    assert [single["serving_default"](text=nothing)[name].shape for name in ("label", "labels")] == [(0,), (0, 3)]
+    assert signatures_of("masked")["serving_default"](text=nothing)["tokens"].shape[::2] == (0, 3)
+
+
+def test_tokens_beyond_the_model_are_cut(ask):
+    row = [2, *[5, 6, 7, 8] * 12]
+    cut = ask("single", "tokens", input_ids=[row[:48]], lengths=[48])["probabilities"]
+    np.testing.assert_allclose(ask("single", "tokens", input_ids=[row], lengths=[49])["probabilities"], cut, atol=1e-6)
+
+
+def test_an_empty_second_text_means_a_single_one(ask):
+    rows = ask("several", "tokenize", text=TEXTS[:3], text_b=["", "", ""])
+    first, lengths = rows["input_ids"], rows["lengths"]
+    assert [first[row, length - 1] for row, length in enumerate(lengths)] == [VOCABULARY.sep_id] * 3
+    assert (first == VOCABULARY.sep_id).sum(axis=1).tolist() == [1, 1, 1]
+
+
+def test_only_masks_that_are_read_have_a_place(ask):
+    assert ask("masked", text=["the fox", "a [mask] in small letters", "[ MASK ]"])["tokens"].shape == (3, 0, 3)
+    assert ask("masked", text=["[MASK] " + "the " * 50 + "[MASK]"])["positions"].tolist() == [[1]]
+    expected = ask("masked", text=["the [MASK] fox"])
+    rows = {"input_ids": [[2, VOCABULARY.ids["the"], 4, VOCABULARY.ids["fox"], 3, 4, 4]], "lengths": [5]}
+    answer = ask("masked", "tokens", **rows)
+    assert (answer["positions"].tolist(), answer["tokens"].tolist()) == ([[2]], expected["tokens"].tolist())
+
 
 def filled_up(requests: list[dict]) -> dict:
     """Joins requests as TensorFlow Serving's `pad_variable_length_inputs`: with the first element of each tensor."""

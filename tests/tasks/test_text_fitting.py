@@ -75,19 +75,6 @@ def test_pairs_come_in_a_data_set(model):
     assert fitting._examples(fitting.text_task(model), pairs) == expected
 
 
-@pytest.mark.slow
-def test_several_labels_at_once():
-    model = fitted(
-        ["good film", "film", "good", "the"] * 8,
-        [["good", "film"], ["film"], ["good"], []] * 8,
-        ["good", "film"],
-        "multi_label",
-    )
-    answers = model.predict(["good film", "the", "film"])
-    assert [set(answer.labels) for answer in answers] == [{"good", "film"}, set(), {"film"}]
-    assert list(answers[0].probabilities) == ["good", "film"]
-
-
 def test_a_model_that_was_not_compiled_gets_the_recipe_of_the_paper():
     model = new_model()
     model.fit(TEXTS, LABELS, batch_size=8, epochs=2, verbose=0)
@@ -185,12 +172,6 @@ def test_the_batches_and_the_losses_are_those_of_features(eagerly):
     on_features = model.fit(features, np.array([1, 0] * 16), batch_size=32, verbose=0).history["loss"]
     np.testing.assert_allclose(on_texts, on_features, rtol=1e-5)
     np.testing.assert_allclose(model.evaluate(TEXTS, LABELS)["loss"], on_texts[0], rtol=1e-5)
-
-
-def test_validation_data_are_texts_too(eagerly):
-    model = new_model()
-    history = model.fit(TEXTS, LABELS, epochs=2, verbose=0, validation_data=(TEXTS[:5], LABELS[:5])).history
-    assert len(history["val_loss"]) == len(history["val_accuracy"]) == 2
 
 
 def test_class_weights_are_weights_of_the_examples(model):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert.tf_serving.server.inference import Inference
+from keras_bert.tf_serving.server.loaded_model import ServedSignature, TensorSpec
 from keras_bert.tf_serving.server.status import Code, StatusError
 
 
@@ -58,3 +59,9 @@ def test_outputs_of_another_form_are_refused(api, outputs, returned):
     with pytest.raises(StatusError, match=f"The model returned {returned}") as error:
         ask(api, **outputs)
     assert error.value.code == Code.INVALID_ARGUMENT
+
+
+def test_more_rows_than_a_fixed_axis_has_are_counted():
+    signature = types.SimpleNamespace(inputs={"x": TensorSpec("x:0", "float", (2,))})
+    counts = [ServedSignature.num_rows(signature, {"x": np.zeros(shape)}) for shape in ((2,), (), (3,))]
+    assert counts == [0, 0, 3]

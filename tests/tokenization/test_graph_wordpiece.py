@@ -35,14 +35,20 @@ def tokenizers(shared_data):
     return pair
 
 
-def pair_of(tokens, do_lower_case=True):
-    return _pair_of(tuple(tokens), do_lower_case)
-
-
 @functools.cache
-def _pair_of(tokens, do_lower_case):
-    vocabulary = Vocabulary(tokens)
-    return GraphTokenizer(vocabulary, do_lower_case), WordPieceTokenizer(vocabulary, do_lower_case)
+def _pair_of(tokens, do_lower_case, core_operations):
+    python = WordPieceTokenizer(Vocabulary(tokens), do_lower_case)
+    return python.graph(core_operations=core_operations), python
+
+
+def pair_of(tokens, do_lower_case=True):
+    return _pair_of(tuple(tokens), do_lower_case, False)
+
+
+@pytest.fixture(params=[False, True], ids=["tensorflow_text", "core_operations"])
+def any_pair_of(request):
+    """`pair_of` for both forms of the tokenizer in a graph."""
+    return lambda tokens, do_lower_case=True: _pair_of(tuple(tokens), do_lower_case, request.param)
 
 
 def is_exact(do_lower_case, text):
@@ -51,9 +57,9 @@ def is_exact(do_lower_case, text):
     return not bool(tf.strings.regex_full_match(text, pattern))
 
 
-def test_ids_and_byte_offsets_of_a_sentence():
+def test_ids_and_byte_offsets_of_a_sentence(any_pair_of):
     text = "The quickest f\u00f3x\u0301, \u5b57 ###"
-    ids, starts, ends = GraphTokenizer(VOCABULARY).tokenize_with_offsets([text])
+    ids, starts, ends = any_pair_of(TOKENS)[0].tokenize_with_offsets([text])
     assert [TOKENS[number] for number in ids[0]] == ["the", "quick", "##est", "fox", ",", "\u5b57", "#", "#", "#"]
     spans = zip(starts[0].numpy(), ends[0].numpy(), strict=True)
     sources = [text.encode()[start:end].decode() for start, end in spans]
@@ -61,14 +67,14 @@ def test_ids_and_byte_offsets_of_a_sentence():
     assert {ids.dtype, starts.dtype, ends.dtype} == {tf.int32}
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["", " \u200b\t", b"\xff\xfe"], ["the", "", "fox"]])
-def test_empty_batches_and_empty_texts_work(texts):
-    assert differences(*pair_of(TOKENS), tf.constant(texts, tf.string, [len(texts)]).numpy().tolist()) == []
+@pytest.mark.parametrize("texts", [[], [""], ["", " \u200b\t", b"\xff\xfe"], ["the", "", "fox"], ["  the   fox "]])
+def test_empty_batches_and_empty_texts_work(any_pair_of, texts):
+    assert differences(*any_pair_of(TOKENS), tf.constant(texts, tf.string, [len(texts)]).numpy().tolist()) == []
 
 
-def test_texts_of_both_paths_keep_their_order():
+def test_texts_of_both_paths_keep_their_order(any_pair_of):
     texts = [b"the fox", f"A{SIGMA}".encode(), b"a" * 201, b"quickest", b"\xffthe", b"", b"fox"]
-    graph, python = pair_of(TOKENS)
+    graph, python = any_pair_of(TOKENS)
     assert differences(graph, python, texts) == []
     assert graph.tokenize(texts).row_lengths().numpy().tolist() == [2, 1, 1, 2, 1, 0, 1]
 
@@ -77,10 +83,10 @@ def test_texts_of_both_paths_keep_their_order():
     "text",
     ["a\u0301\u200ba", "\u0301a", "the\0 fox", "\u1f04\u03a3 a", "\u00e1,\u0301a", "\u5b57\u0301a", "\uac01\uac01 a"],
 )
-def test_offsets_of_characters_that_vanish_or_split_are_those_of_the_python_tokenizer(text):
+def test_offsets_of_characters_that_vanish_or_split_are_those_of_the_python_tokenizer(any_pair_of, text):
     tokens = [*TOKENS, "\u1100", "##\u1161", "##\u11a8", "##\u1100"]
     # An unassigned code point in front sends the same text down the exact path.
-    assert differences(*pair_of(tokens), [text.encode(), f"\u0378 {text}".encode()]) == []
+    assert differences(*any_pair_of(tokens), [text.encode(), f"\u0378 {text}".encode()]) == []
 
 
 @pytest.mark.parametrize(
@@ -108,8 +114,8 @@ def test_texts_that_a_table_cannot_do_take_the_exact_path(text):
     assert is_exact(True, text)
 
 
-def test_the_limit_of_200_characters_counts_characters_not_bytes():
-    graph, python = pair_of([*TOKENS, "\u0436", "##\u0436", "\u1100", "##\u1161"])
+def test_the_limit_of_200_characters_counts_characters_not_bytes(any_pair_of):
+    graph, python = any_pair_of([*TOKENS, "\u0436", "##\u0436", "\u1100", "##\u1161"])
     texts = [(letter * length).encode() for letter in "a\u0436\uac00\u00e1" for length in (99, 100, 199, 200, 201)]
     assert differences(graph, python, texts) == []
     assert graph.tokenize([("\u0436" * 200).encode(), ("\u0436" * 201).encode()]).row_lengths().numpy().tolist() == [
@@ -118,30 +124,32 @@ def test_the_limit_of_200_characters_counts_characters_not_bytes():
     ]
 
 
-def test_the_limit_holds_on_the_exact_path_too():
+def test_the_limit_holds_on_the_exact_path_too(any_pair_of):
     texts = [f"\u0378 {'a' * length}".encode() for length in (199, 200, 201)]
-    assert differences(*pair_of(TOKENS), texts) == []
+    assert differences(*any_pair_of(TOKENS), texts) == []
 
 
-def test_marks_are_ordered_within_their_word_only():
+def test_marks_are_ordered_within_their_word_only(any_pair_of):
     tokens = [*TOKENS, "a\u302e", "\u1b44a", "a\u1b44\u302e"]
-    graph, python = pair_of(tokens)
+    graph, python = any_pair_of(tokens)
     texts = ["a\u302e \u1b44a", "a\u302e\u1b44 a"]
     assert differences(graph, python, [text.encode() for text in texts]) == []
     assert [tokens[number] for number in graph.tokenize(texts).values] == ["a\u302e", "\u1b44a", "a\u1b44\u302e", "a"]
 
 
-def test_tokens_with_code_points_that_servers_may_read_differently_are_found():
+def test_tokens_with_code_points_that_servers_may_read_differently_are_found(any_pair_of):
     young = ["\u0378", "##\u0378", "a\u166d", "\U00100000", "##\U0010fffd\u0378", "\U0001fae8", "x\u302e"]
-    graph, python = pair_of([*TOKENS, *young])
+    graph, python = any_pair_of([*TOKENS, *young])
     texts = ["\u0378\u0378", "a\u166d\U0010fffd\u0378", "\U00100000 a", "\u0379", "\U00100001", "\U0001fae8", "x\u302e"]
     assert differences(graph, python, [text.encode() for text in texts]) == []
     assert graph.vocabulary.unk_id not in graph.tokenize(texts[:3]).values.numpy()
 
 
-def test_tokens_that_can_never_match_do_no_harm():
-    graph, python = pair_of([*TOKENS, "the fox", "fox\u200b", "fox\u2028a", "##,a", "a,a", "b" * 201, "##\u2028"])
-    texts = [b"the fox", b"the  fox,a", "fox\u200b fox\u2028a".encode(), b"b" * 201, b"b", b"a##,a"]
+def test_tokens_that_can_never_match_do_no_harm(any_pair_of):
+    graph, python = any_pair_of(
+        [*TOKENS, "the fox", "fox\u200b", "fox\u2028a", "##,a", "a,a", "b" * 201, "##\u2028", "##", "####"]
+    )
+    texts = [b"the fox", b"the  fox,a", "fox\u200b fox\u2028a".encode(), b"b" * 201, b"b", b"a##,a", b"## ####"]
     assert differences(graph, python, texts) == []
 
 
@@ -150,8 +158,10 @@ def test_a_token_too_long_for_the_op_is_refused_by_its_line():
         GraphTokenizer(Vocabulary([*TOKENS, "\u5b57x" * 75]))
 
 
-def test_a_vocabulary_alone_can_be_cased():
-    assert differences(*pair_of([*TOKENS, "The"], do_lower_case=False), [f"The the A{SIGMA} \u00e1a".encode()]) == []
+def test_a_vocabulary_alone_can_be_cased(any_pair_of):
+    assert (
+        differences(*any_pair_of([*TOKENS, "The"], do_lower_case=False), [f"The the A{SIGMA} \u00e1a".encode()]) == []
+    )
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -176,8 +186,8 @@ def test_wikipedia_is_tokenized_as_in_python(tokenizers, shared_data, name):
     assert differences(*tokenizers(name), paragraphs) == []
 
 
-def test_the_same_tokenizer_works_in_tf_data():
-    graph, python = pair_of(TOKENS)
+def test_the_same_tokenizer_works_in_tf_data(any_pair_of):
+    graph, python = any_pair_of(TOKENS)
     texts = [b"the quickest", f"A{SIGMA} fox".encode(), b"", b"a" * 201, b"the"]
     batches = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(graph.tokenize)
     assert [row for batch in batches for row in batch.to_list()] == [python.encode(text) for text in texts]

@@ -3,14 +3,12 @@
 import json
 
 import classifier_runs
-import keras
 import numpy as np
 import pytest
 import tiny
 from classifier_runs import evaluate_classifier, predict_classifier
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.folder_lock import only_writer
 from keras_bert.tasks.classification.examples import TextExamples, labels_of
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
@@ -18,7 +16,6 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.fine_tuning import FineTuningOptions
 from keras_bert.training.optimizer_choice import OptimizerChoice
-from keras_bert.training.resumable_fit import resumable_fit
 from keras_bert.training.starting_point import StartingPoint
 
 WORDS = ["good", "great", "fine", "nice", "bad", "awful", "poor", "sad", "the", "film", "was", "a", "very", "so"]
@@ -113,35 +110,6 @@ def test_predictions_are_probabilities_in_the_order_of_the_labels(trained, capsy
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-6)
     assert probabilities.argmax(axis=1).tolist() == [1, 0, 0]
     assert "the columns are negative, positive" in capsys.readouterr().out
-
-
-def test_the_model_folder_has_vocabulary_and_labels(trained):
-    model = SequenceClassifier.from_pretrained(trained / "model")
-    assert model.labels == ("negative", "positive")
-    assert model.vocabulary.tokens == VOCABULARY.tokens
-
-
-@pytest.mark.slow
-def test_a_run_that_was_killed_ends_with_the_same_weights(finished, tmp_path, monkeypatch, capsys):
-    class Killed(Exception):
-        pass
-
-    class Kill(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            if batch + 1 == 5:
-                raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "keras_bert.training.fine_tuning.resumable_fit",
-            lambda *arguments, **keywords: resumable_fit(*arguments, **keywords, extra_callbacks=[Kill()]),
-        )
-        with pytest.raises(Killed):
-            train_classifier(tmp_path / "killed", TRAIN, **RUN)
-    train_classifier(tmp_path / "killed", TRAIN, **RUN)
-    assert "going on from step 3 of 12" in capsys.readouterr().out
-    for one, other in zip(weights_of(finished / "model"), weights_of(tmp_path / "killed/model"), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_a_pretrained_encoder_is_the_start(eagerly, tmp_path, capsys):
@@ -269,16 +237,6 @@ def test_epochs_are_rounded_to_updates_and_warm_up_is_rounded_down(
     with pytest.raises(SeenError) as caught:
         train_classifier(tmp_path / "run", TRAIN, **run)  # six batches
     assert caught.value.args[0] == (3e-3, num_train_steps, num_warmup_steps)
-
-
-def test_while_another_process_trains_in_a_folder_it_is_refused(tmp_path):
-    (tmp_path / "run").mkdir()
-    with (
-        only_writer(tmp_path / "run" / ".lock"),
-        pytest.raises(InputError, match="Another process is writing to .*run. Wait for it, or use another folder"),
-    ):
-        train_classifier(tmp_path / "run", TRAIN, **RUN)
-    assert not (tmp_path / "run" / "run.json").exists()
 
 
 def test_other_examples_are_refused_in_the_folder_of_a_run(trained):

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 from training.test_fine_tuning import CONFIG, RUN, VOCABULARY, reviews
+from training.test_resumable_fit import At, Killed, kill
 
 from keras_bert.models.distiller import Distiller
 from keras_bert.program.errors import InputError
@@ -34,22 +35,6 @@ def weights(model):
     return [weight.value.numpy() for weight in model.weights]
 
 
-class Killed(Exception):
-    pass
-
-
-class Kill(keras.callbacks.Callback):
-    """Ends training after this number of updates."""
-
-    def __init__(self, step):
-        super().__init__()
-        self.step = step
-
-    def on_train_batch_end(self, batch, logs=None):
-        if batch + 1 == self.step:
-            raise Killed
-
-
 @pytest.fixture
 def eagerly(monkeypatch):
     """Trains without graphs, because making a graph takes longer than a few updates."""
@@ -64,7 +49,7 @@ def kill_at(monkeypatch, step):
     monkeypatch.setattr(
         fine_tuning,
         "resumable_fit",
-        lambda *arguments, **keywords: resumable_fit(*arguments, **keywords, extra_callbacks=[Kill(step)]),
+        lambda *arguments, **keywords: resumable_fit(*arguments, **keywords, extra_callbacks=[At(step, kill)]),
     )
 
 

@@ -87,16 +87,6 @@ def test_metrics_given_to_compile_see_labels_and_logits(eagerly):
         assert results["sparse_categorical_crossentropy"] == pytest.approx(results["loss"], rel=1e-5)
 
 
-def test_keras_file_brings_the_model_back(eagerly, tmp_path):
-    model, (x, y) = compiled(metrics=["sparse_categorical_accuracy"]), examples()
-    model.fit(x, y, verbose=0)
-    model.save(tmp_path / "classifier.keras")
-    reloaded = keras.models.load_model(tmp_path / "classifier.keras")
-    assert reloaded.labels == tuple(LABELS)
-    np.testing.assert_array_equal(reloaded.predict(x, verbose=0), model.predict(x, verbose=0))
-    assert reloaded.evaluate(x, y, verbose=0) == pytest.approx(model.evaluate(x, y, verbose=0))
-
-
 def test_missing_labels_are_refused():
     with pytest.raises(InputError, match="on pairs .features, label ids., or on features that hold label_ids"):
         compiled().fit(examples()[0], verbose=0)

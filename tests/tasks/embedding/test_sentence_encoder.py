@@ -187,39 +187,7 @@ def test_a_saved_model_gives_the_same_vectors(format, folder, tmp_path):
         assert set(read_safetensors(tmp_path / "again" / layer / "model.safetensors")) == {"linear.weight"} | bias
 
 
-def test_a_keras_file_gives_the_same_vectors(folder, tmp_path):
-    import keras
-
-    model = encoder(folder, pooling="cls", dense=[{"units": 4}])
-    model.compile(AdamW(1e-3), loss=CoSENT())
-    model.fit((TEXTS, OTHERS), [0.1, 0.2, 0.3, 0.4], verbose=0)
-    model.save(tmp_path / "model.keras")
-    inputs = {feature: FEATURES[feature] for feature in NAMES}
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_allclose(np.asarray(loaded(inputs)), np.asarray(model(inputs)), atol=1e-6)
-
-
 SIMILAR = (TEXTS, OTHERS)
-
-
-# test_scenarios.py trains on pairs, which is fast.
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("x", "y", "loss"),
-    [
-        ((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, None),
-        ((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, "triplet"),
-        (SIMILAR, [0.1, 0.5, 0.9, 1.0], None),
-        (SIMILAR, [0.1, 0.5, 0.9, 1.0], "cosine"),
-        (TEXTS, ["a", "b", "a", "b"], None),
-        (SIMILAR, None, Matryoshka(InBatchNegatives(symmetric=True), [8, 4])),
-    ],
-)
-def test_training_on_texts_lowers_the_loss(x, y, loss, folder):
-    model = encoder(folder)
-    model.compile(AdamW(3e-3), jit_compile=False)
-    history = model.fit(x, y, batch_size=4, epochs=40, verbose=0, loss=loss).history["loss"]
-    assert history[-1] < 0.9 * history[0]
 
 
 def test_the_examples_select_the_loss_and_the_scores(eagerly, folder):

@@ -81,16 +81,6 @@ def test_fit_learns_records_by_heart_and_lets_the_pooler_be():
         np.testing.assert_array_equal(before, after)
 
 
-@pytest.mark.parametrize("format", WRITERS)
-def test_every_format_with_the_head_makes_one_and_one_makes_every_format(format, tmp_path, capsys):
-    write_checkpoint(random_checkpoint(form.MASKED_LM), tmp_path / "one", format)
-    model = from_pretrained(None, tmp_path / "one")
-    assert type(model) is MaskedLM
-    model.save_pretrained(tmp_path / "two", format=format)
-    again = MaskedLM.from_pretrained(tmp_path / "two")
-    np.testing.assert_array_equal(model(RECORDS)["masked_lm_logits"], again(RECORDS)["masked_lm_logits"])
-
-
 @pytest.mark.parametrize("format", [name for name in WRITERS if name != "keras_hub"])  # has no such head
 def test_checkpoints_with_the_next_sentence_head_too_stay_pretrainers_unless_asked(format, tmp_path, capsys):
     write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), tmp_path / "folder", format)

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
-from tiny_checkpoints import CONFIG, VOCABULARY
+from tiny_checkpoints import CONFIG
 
-from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
-from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 
@@ -43,18 +41,6 @@ def test_logits_and_results_are_those_of_the_paper_written_in_numpy(eagerly):
     filled = {**X, "label_ids": LABEL_IDS[:, None], "is_real_example": np.array([[1], [1], [1], [0]])}
     expected = {"loss": losses[:3].mean(), "accuracy": is_right[:3].mean()}
     assert model.evaluate(filled, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.parametrize("format", [name for name in WRITERS if name != "keras_hub"])  # has no such head
-def test_every_format_brings_the_model_back(format, tmp_path, capsys):
-    model = compiled()
-    model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)
-    tensors = read_checkpoint(tmp_path / "folder").tensors
-    assert tensors["choice_scorer/kernel"].read().tobytes() == np.asarray(model.choice_scorer.kernel).tobytes()
-    assert tensors["choice_scorer/bias"].read().tobytes() == np.asarray(model.choice_scorer.bias).tobytes()
-    loaded = from_pretrained(None, tmp_path / "folder")
-    assert type(loaded) is MultipleChoice
-    np.testing.assert_array_equal(loaded(X), model(X))
 
 
 def test_wrong_shapes_and_missing_labels_are_refused():

@@ -71,15 +71,6 @@ def test_evaluate_gives_the_same_for_any_split_into_batches(batch_size):
     assert results == pytest.approx(expected, rel=1e-5)
 
 
-def test_metrics_start_anew_with_every_epoch_and_evaluation():
-    without_dropout = tiny.micro_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    model, x = compiled(without_dropout, keras.optimizers.SGD(0.0)), records()
-    history = model.fit(x, batch_size=4, epochs=2, verbose=0, shuffle=False).history
-    expected = model.evaluate(x, batch_size=4, verbose=0, return_dict=True)
-    for name, value in expected.items():
-        assert history[name] == pytest.approx([value, value], rel=1e-5)
-
-
 def test_the_optimised_loss_is_googles():
     model, x = BertPretrainer(tiny.micro_config()), records()
     scatter_weights(model)
@@ -201,13 +192,6 @@ def test_logits_are_float32_in_mixed_precision_and_training_works():
         assert np.mean(changed) > 0.9
 
 
-def test_the_summary_shows_every_part(capsys):
-    BertPretrainer(tiny.micro_config()).summary(expand_nested=True)
-    printed = capsys.readouterr().out
-    for part in ("embeddings", "layer_0", "layer_1", "pooler", "masked_lm_head", "next_sentence_head"):
-        assert part in printed
-
-
 def test_unknown_lengths_in_the_graph_give_the_same_logits():
     model, x = BertPretrainer(tiny.micro_config()), records()
     specification = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in x.items()}
@@ -291,27 +275,6 @@ def test_packed_rows_give_the_loss_and_gradients_of_their_sequences_alone():
         np.testing.assert_allclose(other, one, rtol=0, atol=1e-12, err_msg=weight.path)
 
 
-def test_packed_rows_give_the_vectors_and_logits_of_their_sequences_alone():
-    model, x = BertPretrainer(tiny.micro_config(max_position_embeddings=24), dtype="float64"), records()
-    scatter_weights(model)
-    rows = packed(x, PACKED_ROWS, length=24, places=3)
-    alone, together = model.encoder(x), model.encoder(rows)
-    logits, packed_logits = model(x)["next_sentence_logits"], model(rows)["next_sentence_logits"]
-    assert packed_logits.shape == (3, 3, 2)
-    for row, members in enumerate(PACKED_ROWS):
-        start = 0
-        for place, member in enumerate(members):
-            end = start + x["input_mask"][member].sum()
-            np.testing.assert_allclose(
-                together["sequence_output"][row, start:end], alone["sequence_output"][member, : end - start], atol=1e-12
-            )
-            np.testing.assert_allclose(
-                together["pooled_output"][row, place], alone["pooled_output"][member], atol=1e-12
-            )
-            np.testing.assert_allclose(packed_logits[row, place], logits[member], atol=1e-12)
-            start = end
-
-
 @pytest.mark.parametrize("batch_size", [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (3, 1))])
 def test_packed_rows_are_evaluated_as_their_sequences_alone(batch_size):
     model, x = compiled(tiny.micro_config(max_position_embeddings=24)), records()
@@ -348,24 +311,3 @@ def test_without_a_sentence_task_only_masked_words_are_learnt(places):
         is_of_the_task = "pooler" in weight.path or "next_sentence_head" in weight.path
         assert np.all(np.isfinite(gradient))
         assert np.any(gradient != 0) != is_of_the_task, weight.path
-
-
-def test_packed_rows_of_unknown_lengths_give_the_same_logits_in_the_graph():
-    model, x = BertPretrainer(tiny.micro_config(max_position_embeddings=24)), records()
-    rows = packed(x, PACKED_ROWS, length=24, places=3)
-    specification = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in rows.items()}
-    call = tf.function(lambda inputs: model(inputs, training=False), input_signature=[specification])
-    for name, logits in model(rows).items():
-        np.testing.assert_allclose(call(rows)[name], logits, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_fit_trains_on_packed_rows_and_goes_on_after_saving(tmp_path):
-    model, x = compiled(tiny.micro_config(max_position_embeddings=24), keras.optimizers.Adam(1e-2)), records()
-    rows = packed(x, PACKED_ROWS, length=24, places=3)
-    before = model.evaluate(rows, verbose=0)
-    model.fit(rows, epochs=3, verbose=0)
-    model.save(tmp_path / "model.keras")
-    reloaded = keras.models.load_model(tmp_path / "model.keras")
-    reloaded.fit(rows, epochs=20, verbose=0)
-    assert reloaded.evaluate(rows, verbose=0)[0] < before[0] - 0.5

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
-from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
+from tiny_checkpoints import CONFIG, FEATURES
 
-from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
-from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.question_answering.model import SpanClassifier
 
@@ -71,19 +69,6 @@ def test_weights_of_examples_count_as_in_keras():
 def test_a_position_outside_of_the_row_is_loud(eagerly, position):
     labels = {**LABELS, "end_positions": np.array([[2], [position]], "int32")}
     assert np.isnan(compiled().evaluate({**X, **labels}, verbose=0, return_dict=True)["loss"])
-
-
-@pytest.mark.parametrize("format", [name for name in WRITERS if name != "keras_hub"])  # has no such head
-def test_every_format_brings_the_model_back(format, tmp_path, capsys):
-    model = compiled()
-    model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)
-    tensors = read_checkpoint(tmp_path / "folder").tensors
-    assert tensors["span_classifier/kernel"].read().tobytes() == np.asarray(model.span_classifier.kernel).tobytes()
-    assert tensors["span_classifier/bias"].read().tobytes() == np.asarray(model.span_classifier.bias).tobytes()
-    loaded = from_pretrained(None, tmp_path / "folder")
-    assert type(loaded) is SpanClassifier
-    for name, logits in model(X).items():
-        np.testing.assert_array_equal(loaded(X)[name], logits)
 
 
 def test_padding_is_never_chosen_in_mixed_precision_either():

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
-from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
+from tiny_checkpoints import CONFIG, FEATURES
 
-from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
-from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.tagging.model import TokenClassifier
 
@@ -117,19 +115,6 @@ def test_weights_of_examples_are_weights_of_their_tokens(eagerly):
     token_weights = np.repeat(weights, 2)
     results = model.evaluate(X, LABEL_IDS, sample_weight=weights, verbose=0, return_dict=True)
     assert results["loss"] == pytest.approx(np.mean(losses * token_weights), rel=1e-5)
-
-
-@pytest.mark.parametrize("format", [name for name in WRITERS if name != "keras_hub"])  # has no such head
-def test_every_format_brings_the_model_back(format, tmp_path, capsys):
-    model = compiled()
-    model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)
-    tensors = read_checkpoint(tmp_path / "folder").tensors
-    assert tensors["token_classifier/kernel"].read().tobytes() == np.asarray(model.token_classifier.kernel).tobytes()
-    assert tensors["token_classifier/bias"].read().tobytes() == np.asarray(model.token_classifier.bias).tobytes()
-    loaded = from_pretrained(None, tmp_path / "folder")
-    assert type(loaded) is TokenClassifier
-    assert loaded.labels == tuple(LABELS)
-    np.testing.assert_array_equal(loaded(X), model(X))
 
 
 def test_logits_and_loss_are_float32_in_mixed_precision():
