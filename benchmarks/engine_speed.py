@@ -41,7 +41,7 @@ FLAGS = flags.FLAGS
 OURS, THEIRS = "benchmarks.sides.our_text_engine", "benchmarks.sides.sentence_transformers_engine"
 SHAPES = ((1, 16), (1, 64), (1, 256), (8, 64))
 TRAINING_SENTENCES = 2000
-# Texts of SST-2 and STS-B, of which the ranges of `int8-calibrated` are taken.
+# Texts of SST-2 and STS-B: the ranges of `onnx-int8-calibrated` come from them.
 CALIBRATION_TEXTS = 128
 # Least cosine of a vector with the first side's.
 LEAST_COSINE = {"float32": 0.9999, "bfloat16": 0.99, "int8": 0.95}

@@ -2,7 +2,7 @@
 
 bert_layers.py         the layers of BERT made from a config
 encoder_base.py        Encoder: the contract and the common code of all encoders
-encoder_tokens.py      Tokens: what an encoder has read of a batch of features
+encoder_tokens.py      Tokens: the tokens that an encoder has read from a batch of features
 encoders.py            selects the encoder class of a model family
 unpadded_encoder.py    wraps an encoder: computes without padding
 prompts.py             the texts that a model puts before each text

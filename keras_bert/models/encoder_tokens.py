@@ -1,4 +1,4 @@
-"""`Tokens`: what an encoder has read of a batch of features."""
+"""`Tokens`: the tokens that an encoder has read from a batch of features."""
 
 import dataclasses
 from typing import Any
