@@ -167,8 +167,14 @@ def made_signatures(model, options):
 
 
 def by_name(function):
-    """Lets a signature take its inputs by their names in exports."""
-    return lambda **inputs: function(*(inputs[spec.name] for spec in function.input_signature))
+    """Lets a signature take its inputs by their names in exports, and no others."""
+    names = [spec.name for spec in function.input_signature]
+
+    def call(**inputs):
+        assert sorted(inputs) == sorted(names), f"{sorted(inputs)} given, {sorted(names)} expected"
+        return function(*(inputs[name] for name in names))
+
+    return call
 
 
 # For models that are trained on random ids.

@@ -68,7 +68,8 @@ from keras_bert import SequenceClassifier
 from keras_bert.serving import load
 from keras_bert.tf_serving import loading
 
-loading.importlib.util.find_spec = lambda name: None
+find = loading.importlib.util.find_spec
+loading.importlib.util.find_spec = lambda name: None if name == "tensorflow_text" else find(name)
 family, folder, usual_export = sys.argv[1:]
 if family == "bert":
     model = SequenceClassifier(CONFIG, labels=["a", "b"])

@@ -289,10 +289,13 @@ def test_tokens_beyond_the_model_are_cut(ask):
 
 
 def test_an_empty_second_text_means_a_single_one(ask):
-    rows = ask("several", "tokenize", text=TEXTS[:3], text_b=["", "", ""])
-    first, lengths = rows["input_ids"], rows["lengths"]
-    assert [first[row, length - 1] for row, length in enumerate(lengths)] == [VOCABULARY.sep_id] * 3
-    assert (first == VOCABULARY.sep_id).sum(axis=1).tolist() == [1, 1, 1]
+    answer = ask("several", text=TEXTS[:3], text_b=["", "", ""])["probabilities"]
+    single = ask("several", "tokenize", text=TEXTS[:3])
+    rows = {"input_ids": single["input_ids"], "lengths": single["lengths"]}
+    rows["segment_ids"] = np.zeros_like(rows["input_ids"])
+    np.testing.assert_allclose(answer, ask("several", "tokens", **rows)["probabilities"], atol=1e-6)
+    rows["segment_ids"] = rows["segment_ids"] + 1
+    assert np.abs(answer - ask("several", "tokens", **rows)["probabilities"]).max() > 1e-3
 
 
 def test_only_masks_that_are_read_have_a_place(ask):
