@@ -139,6 +139,20 @@ def test_rows_are_computed_in_small_groups_of_similar_length():
     assert engine.shapes == [(2, 5), (2, 3), (1, 1)]
 
 
+def test_sequences_of_equal_length_are_computed_beside_each_other():
+    engine = CountingEngine()
+    engine.feature_names = ("input_ids", "input_mask", "position_ids", "cls_positions")
+    engine.layout = Layout(rows=1, width=32, equal_rows=2)
+    lengths = np.array([7, 7, 7])
+    mask = np.pad(np.ones((3, 7), "int32"), ((0, 0), (0, 2)))
+    found = ArrangedEngine(engine, {"": ("batch", 1)}).run({"input_ids": mask * 7, "input_mask": mask})
+    assert found[:, 0].tolist() == (7 * lengths).tolist()
+    assert engine.shapes == [(2, 16), (1, 16)]
+    mask[0, 6] = 0
+    ArrangedEngine(engine, {"": ("length", "batch")}).run({"input_ids": mask, "input_mask": mask})
+    assert engine.shapes[2:] == [(1, 32)]
+
+
 def test_sequences_fill_rows_and_long_ones_get_longer_rows():
     lengths = np.array([2, 5, 3, 1])
     rows = fill_rows(lengths, 5)

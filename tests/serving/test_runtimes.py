@@ -7,11 +7,12 @@ import shutil
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from portable_answers import TEXTS
-from tiny_models import make_model
+from tiny_models import assert_same_answers, make_model
 
 from keras_bert import InputError
 from keras_bert.program.user_cache import cache_folder, remove_oldest
@@ -95,9 +96,10 @@ def test_a_choice_is_kept_until_something_changes_and_measured_again_if_damaged(
         assert (len(calls), json.loads(kept.read_text())["name"]) == (1, "openvino")
     load(folders["onnx"], callers=2)
     load(folders["onnx"], num_threads=1)
-    os.utime(folders["onnx"] / "model.onnx", (1, 1))
-    load(folders["onnx"])
-    assert len(calls) == 4
+    for name in ("model.onnx", "packed.onnx"):
+        os.utime(folders["onnx"] / name, (1, 1))
+        load(folders["onnx"])
+    assert len(calls) == 5
 
 
 def test_without_a_cache_folder_loading_works(folders, tmp_path, monkeypatch):
@@ -220,3 +222,17 @@ def test_an_export_of_an_earlier_version_loads(folders, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert load(folder, "onnxruntime").predict(["the fox"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "runtime", "callers"),
+    [("onnx", "onnxruntime", 64), ("onnx", "openvino", 1), ("onnx", "openvino", 64), ("litert", "litert", 64)],
+)
+def test_many_threads_get_the_answers_of_one(name, runtime, callers, folders):
+    model = load(folders[name], runtime, callers=callers)
+    requests = [TEXTS[number % len(TEXTS) :] for number in range(640)]
+    expected = {len(texts): model.predict(texts) for texts in requests}
+    with ThreadPoolExecutor(64) as pool:
+        for texts, answers in zip(requests, pool.map(model.predict, requests), strict=True):
+            assert_same_answers(answers, expected[len(texts)])

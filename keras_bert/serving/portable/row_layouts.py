@@ -28,10 +28,13 @@ class Layout:
     Attributes:
         rows: the number of rows that are computed at once.
         width: the number of columns of packed rows, unless a sequence is longer; 0: each row has one sequence.
+        equal_rows: the number of rows that are computed at once if all sequences have the same length. Then nothing is
+            saved by packing, so each row has one sequence.
     """
 
     rows: int
     width: int = 0
+    equal_rows: int = 8
 
 
 class ArrangedEngine:
@@ -91,10 +94,13 @@ class ArrangedEngine:
             yield examples, self._engine.run(batch | {name: batch[name][..., :width] for name in columns})
 
     def _packed(self, given, lengths) -> Iterator[tuple[np.ndarray, object]]:
-        width = max(self._layout.width, lengths.max(initial=1))
-        rows = fill_rows(lengths, width)
-        for first in range(0, len(rows), self._layout.rows):
-            group = rows[first : first + self._layout.rows]
+        longest = lengths.max(initial=1)
+        if (lengths == longest).all():
+            rows, at_once = [[number] for number in range(len(lengths))], self._layout.equal_rows
+        else:
+            rows, at_once = fill_rows(lengths, max(self._layout.width, longest)), self._layout.rows
+        for first in range(0, len(rows), at_once):
+            group = rows[first : first + at_once]
             batch = pack(given, lengths, group)
             found = self._engine.run(batch)
             for row, examples in enumerate(group):

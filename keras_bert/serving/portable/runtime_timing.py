@@ -83,10 +83,10 @@ def _rows(engine: Any, batch: int, length: int) -> dict[str, np.ndarray]:
     }
 
 
-def choice_key(path: str, packages: Sequence[str], options: Sequence[Any]) -> str:
-    """Returns the name under which a choice is kept: a digest of all that it depends on."""
-    state = os.stat(path)
-    parts = [state.st_size, state.st_mtime_ns, _processor(), os.cpu_count(), *map(_version, packages), *options]
+def choice_key(paths: Sequence[str], packages: Sequence[str], options: Sequence[Any]) -> str:
+    """Returns the name under which a choice is kept: a digest of all that it depends on. Missing files have a digest."""
+    parts: list = [_state(path) for path in paths]
+    parts += [_processor(), os.cpu_count(), *map(_version, packages), *options]
     return hashlib.sha256(repr(parts).encode("utf-8")).hexdigest()[:32]
 
 
@@ -110,6 +110,13 @@ def keep_choice(key: str, name: str, reason: str) -> None:
         with contextlib.suppress(InputError):
             write_json(os.path.join(folder, f"{key}.json"), {"name": name, "reason": reason})
         remove_oldest(folder, _MOST_KEPT_BYTES)
+
+
+def _state(path: str) -> tuple[int, int] | None:
+    if not os.path.exists(path):
+        return None
+    state = os.stat(path)
+    return state.st_size, state.st_mtime_ns
 
 
 def _processor() -> str:

@@ -2,11 +2,13 @@
 
 import dataclasses
 import importlib.util
+import os
 import warnings
 from typing import Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.folder import SAVED_MODEL, PortableFolder, imported, network_file
+from keras_bert.serving.portable.packed_network import PACKED_FILE
 from keras_bert.serving.portable.runtime_timing import choice_key, fastest, keep_choice, kept_choice
 
 AUTO = "auto"
@@ -98,7 +100,8 @@ def open_engine(folder: PortableFolder, wanted: Wanted) -> tuple[Any, Runtime]:
     if len(names) == 1:
         name, engine = names[0], _opened(names[0], path, wanted)
     else:
-        key = choice_key(path, [RUNTIMES[name].package for name in names], dataclasses.astuple(wanted))
+        paths = [path, os.path.join(folder.path, PACKED_FILE)]
+        key = choice_key(paths, [RUNTIMES[name].package for name in names], dataclasses.astuple(wanted))
         kept = kept_choice(key, names)
         if kept is not None:
             name, reason = kept
