@@ -84,7 +84,7 @@ def _rows(engine: Any, batch: int, length: int) -> dict[str, np.ndarray]:
 
 
 def choice_key(paths: Sequence[str], packages: Sequence[str], options: Sequence[Any]) -> str:
-    """Returns the name under which a choice is kept: a digest of all that it depends on. Missing files have a digest."""
+    """Returns the name under which a choice is kept: a digest of all that it depends on. Files may be missing."""
     parts: list = [_state(path) for path in paths]
     parts += [_processor(), os.cpu_count(), *map(_version, packages), *options]
     return hashlib.sha256(repr(parts).encode("utf-8")).hexdigest()[:32]
