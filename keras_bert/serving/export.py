@@ -106,8 +106,8 @@ def export_for_serving(
             gets the signature `zero_shot`.
         **unknown: refused.
 
-    LiteRT and ONNX exports take `max_seq_length`, `pooling` and `normalize`; the others are arguments of `predict`
-    there.
+    LiteRT and ONNX exports take `max_seq_length`, `pooling` and `normalize`, those of classifiers also `text_pairs`,
+    which decides the inputs of `serving_default`; the others are arguments of `predict` there.
 
     Raises:
         InputError: the model has no vocabulary or cannot be exported, an option is unknown or out of range, `path` is a
@@ -178,12 +178,12 @@ def _export_portable(
             f"dtype and compute are for SavedModels. Received: format={format!r} with "
             f"{f'dtype={dtype!r}' if dtype is not None else f'compute={compute!r}'}. Give weights='float16' or 'int8'."
         )
-    known = ("max_seq_length", "pooling", "normalize")
+    known = ("max_seq_length", "pooling", "normalize", "text_pairs")
     unknown = [name for name in options.given() if name not in known]
     if unknown:
         raise InputError(
             f"Exports for {format} have no option {', '.join(unknown)}. Use one of: {', '.join(known)}; predict of the "
-            "loaded export takes pairs, top_k and prompts as the model does."
+            "loaded export takes top_k and prompts as the model does."
         )
     given = {name: getattr(options, name) for name in known}
     return write_portable(model, path, format, weights, calibration=calibration, **given)

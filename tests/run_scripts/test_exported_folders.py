@@ -10,6 +10,7 @@ import pytest
 from places import PROJECT
 from tiny_models import make_model
 
+from keras_bert import InputError
 from keras_bert.serving import load
 from keras_bert.serving.portable.folder import write_portable
 from keras_bert.serving.portable.served_export import ServedExport
@@ -254,6 +255,29 @@ def test_a_served_cross_encoder_scores_pairs(tmp_path):
     write_portable(model, tmp_path / "export", "onnx")
     found = ServedExport(str(tmp_path / "export")).run("serving_default", {"text": texts, "text_b": texts})
     np.testing.assert_allclose(found["score"], model.predict((FULL_TEXTS, FULL_TEXTS), verbose=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("format", ["onnx", pytest.param("litert", marks=pytest.mark.slow)])
+def test_a_classifier_of_pairs_takes_two_texts_as_its_saved_model(format, served, tmp_path):
+    model, _ = served[0]["several"]
+    model.export_for_serving(tmp_path / "export", format=format, text_pairs=True)
+    texts = {"text": ["the fox", "a dog", "the lazy fox"], "text_b": ["jumped", "", "over a dog"]}
+    expected = load(served[1]["several"]).signatures["serving_default"](**texts)
+    loaded = load(tmp_path / "export")
+    found = loaded.signatures["serving_default"](**texts)
+    assert sorted(found) == sorted(expected)
+    np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-5)
+    assert found["is_given"].tolist() == expected["is_given"].tolist()
+    with pytest.raises(
+        InputError, match=r"takes strings in N rows, one or more: text \[N\], text_b \[N\]. Rec.*: text"
+    ):
+        loaded.signatures["serving_default"](text=["a"])
+
+
+def test_only_classifiers_choose_how_many_texts_they_take(tmp_path):
+    with pytest.raises(InputError, match="text_pairs is for classifiers in the format onnx. Received: TokenClassifier"):
+        make_model("tagger").export_for_serving(tmp_path / "export", format="onnx", text_pairs=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_server_refuses_what_it_cannot_serve(classifier, exports, monkeypatch):

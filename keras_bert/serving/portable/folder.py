@@ -107,6 +107,7 @@ def write_portable(
     max_seq_length: int | None = None,
     pooling: str | None = None,
     normalize: bool | None = None,
+    text_pairs: bool = False,
 ) -> str:
     """Writes a model as a folder for another runtime, atomically, and returns the folder.
 
@@ -120,6 +121,7 @@ def write_portable(
             file is fast in ONNX Runtime and in OpenVINO. None: ranges are computed in every call.
         max_seq_length: longer texts are cut to this many tokens; by default that of the model, or all its positions.
         pooling, normalize: for encoders, see `SignatureOptions`.
+        text_pairs: whether `serving_default` of a classifier takes two texts. `predict` takes both forms.
 
     Raises:
         InputError: the format cannot hold the model, an option is unknown or out of range, a package is missing, or
@@ -136,6 +138,11 @@ def write_portable(
     check_calibration(format, weights, calibration)
     write = imported(*FORMATS[format].writer)
     model = portable_model(model, pooling, normalize)
+    known_settings = registry.export_of(model).settings
+    if text_pairs and "text_pairs" not in known_settings:
+        raise InputError(
+            f"text_pairs is for classifiers in the format {format}. Received: {type(model).__name__}. Leave it out."
+        )
     longest = max_seq_length or getattr(model, "max_seq_length", None) or model.config.max_sequence_length
     model.config.check_sequence_length(longest)
     tokenizer = python_tokenizer(model.vocabulary, model.config.do_lower_case)
@@ -146,8 +153,10 @@ def write_portable(
                 options["calibration"] = calibration_features(model, tokenizer, calibration, longest)
             write(model, network, weights, **options)
         settings = answer_settings(model)
-        if "fingerprint" in registry.export_of(model).settings:
+        if "fingerprint" in known_settings:
             settings["fingerprint"] = model_fingerprint(model)
+        if text_pairs:
+            settings["text_pairs"] = True
         model.config.save(os.path.join(folder, CONFIG_FILE))
         save_vocabulary(model.vocabulary, folder)
         sums = {name: _size_and_sum(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}

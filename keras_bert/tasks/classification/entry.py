@@ -21,6 +21,7 @@ SEQUENCE_CLASSIFIER = Task(
             "doc_stride": DOC_STRIDE,
             "label_type": Setting("str", LABEL_TYPES.__contains__),
             "thresholds": Setting(None, is_none_or(are_shares)),
+            "text_pairs": Setting(False, lambda value: isinstance(value, bool)),  # of LiteRT and ONNX exports
         },
         options=("text_pairs", "explain", "zero_shot"),
         served_answers="keras_bert.tasks.classification.answers.served_answers",

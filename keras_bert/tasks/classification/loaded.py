@@ -1,6 +1,6 @@
 """What a loaded export of a `SequenceClassifier` can do beside answering texts: probabilities, and other labels."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +48,9 @@ class LoadedSequenceClassifier:
         arguments = {"batch_size": batch_size, "verbose": verbose, "callbacks": callbacks, "top_k": top_k}
         return self._predict(x, {**arguments, "max_seq_length": max_seq_length, "threshold": threshold}, unknown)
 
-    served_inputs: ClassVar = {"text": ()}
+    @property
+    def served_inputs(self) -> dict[str, tuple]:
+        return {"text": (), "text_b": ()} if self.text_pairs else {"text": ()}
 
     @property
     def served_outputs(self) -> dict[str, tuple]:
@@ -60,9 +62,15 @@ class LoadedSequenceClassifier:
             return {**of_labels, "is_given": (False, count)}
         return {**of_labels, "label": ("",), "probability": (0.0,)}
 
-    def serve(self, text: list[str]) -> dict[str, Any]:
-        """See `AnswerSignature`."""
-        answers = self.answered(TextExamples(text, may_be_empty=True))
+    def serve(self, text: list[str], text_b: list[str] | None = None) -> dict[str, Any]:
+        """See `AnswerSignature`. An empty second text means a single text, as in a SavedModel."""
+        seconds = text_b or [""] * len(text)
+        answers: dict = {}
+        for are_pairs in (False, True):
+            numbers = [number for number, second in enumerate(seconds) if bool(second.strip()) == are_pairs]
+            if numbers:
+                columns = [[column[number] for number in numbers] for column in (text, seconds)[: 1 + are_pairs]]
+                answers |= zip(numbers, self.answered(TextExamples(*columns, may_be_empty=True)), strict=True)
         values = {
             "score": lambda one: one.score,
             "scores": lambda one: [*one.scores.values()],
@@ -72,7 +80,8 @@ class LoadedSequenceClassifier:
             "label": lambda one: str(one.label),
             "probability": lambda one: one.probability,
         }
-        return {name: [values[name](one) for one in answers] for name in self.served_outputs}
+        in_order = [answers[number] for number in range(len(text))]
+        return {name: [values[name](one) for one in in_order] for name in self.served_outputs}
 
     def predict_proba(
         self, x: Any, batch_size: int | None = None, verbose: Any = "auto", *, max_seq_length: int | None = None
