@@ -42,7 +42,8 @@ def check_options(
         unknown: names that are not in the signature.
         instead: such names -> a sentence about what to do instead.
     """
-    refused, parameters = refused or {}, inspect.signature(verb).parameters
+    refused = refused or {}
+    parameters = inspect.signature(verb).parameters if refused else {}
     # By identity, because arrays cannot be compared with a default.
     given = [name for name, value in refused.items() if value is not parameters[name].default]
     wrong = next(iter([*unknown, *given]), None)

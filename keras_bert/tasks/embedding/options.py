@@ -20,6 +20,9 @@ _NAMED = {"normalize_embeddings": "normalize", "prompt_name": "prompt", "truncat
 
 def check_encode_options(verb: Callable, unknown: Iterable[str]) -> None:
     """Raises `InputError` for the first of the options that `verb`, a model's `encode`, does not have."""
+    unknown = list(unknown)
+    if not unknown:  # reading a signature takes a few percent of the time for a short text
+        return
     known = inspect.signature(verb).parameters
     # A hint may name an option that another kind of model has.
     hints = {name: hint for name, hint in _INSTEAD.items() if _NAMED.get(name) in (None, *known)}
