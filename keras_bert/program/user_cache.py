@@ -1,7 +1,15 @@
 """Folders of this user for files that can be made again, such as compiled networks."""
 
 import contextlib
+import hashlib
+import importlib.metadata
 import os
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+# Lines of /proc/cpuinfo that say what a processor can do.
+_PROCESSOR = ("vendor_id", "cpu family", "model", "model name", "flags", "CPU implementer", "CPU part", "Features")
 
 
 def cache_folder(name: str) -> str | None:
@@ -36,3 +44,25 @@ def remove_oldest(folder: str, most_bytes: int) -> None:
             room -= state.st_size
             if room < 0:
                 os.remove(path)
+
+
+def cache_key(packages: Sequence[str], *parts: Any) -> str:
+    """Returns the name of a file: a digest of parts, of this processor and of the versions of packages."""
+    all_parts = [*parts, _processor(), os.cpu_count(), *map(_version, packages)]
+    return hashlib.sha256(repr(all_parts).encode("utf-8")).hexdigest()[:32]
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            first = file.read(1 << 16).partition("\n\n")[0]
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    return "\n".join(line for line in first.split("\n") if line.partition(":")[0].strip() in _PROCESSOR)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package.replace("_", "-"))
+    except importlib.metadata.PackageNotFoundError:  # some builds of a package have another name
+        return ""

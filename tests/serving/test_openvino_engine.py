@@ -13,7 +13,7 @@ from slow_parameters import slow_except
 from tiny_models import make_model
 
 from keras_bert.program.errors import InputError
-from keras_bert.serving.portable import openvino_engine
+from keras_bert.serving.portable import compiled_networks, openvino_engine
 from keras_bert.serving.portable.onnx_engine import OnnxEngine
 from keras_bert.serving.portable.onnx_model import write_onnx
 from keras_bert.serving.portable.openvino_engine import OpenVinoEngine
@@ -84,19 +84,60 @@ def test_files_and_features_that_it_cannot_compute_are_refused(encoder_file, tmp
         engine.run(features | {"input_mask": features["input_mask"][:, :7]})
 
 
-def test_compiled_networks_are_cached_and_a_damaged_cache_is_not_an_error(encoder_file, tmp_path, monkeypatch):
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """The folder of compiled networks, empty."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    expected = OpenVinoEngine(encoder_file).run(features_of(make_model("encoder"), 8))
-    folder = tmp_path / "keras_bert" / "openvino"
-    (blob,) = folder.iterdir()
-    os.chmod(blob, 0o600)
-    blob.write_bytes(blob.read_bytes()[:1000])
-    for _ in range(2):
-        found = OpenVinoEngine(encoder_file).run(features_of(make_model("encoder"), 8))
-        np.testing.assert_array_equal(found["sequence_output"], expected["sequence_output"])
-    monkeypatch.setattr(openvino_engine, "_MOST_CACHED_BYTES", 0)
+    return tmp_path / "keras_bert" / "openvino"
+
+
+def refuse(*arguments, **options):
+    raise InputError("the file is read again")
+
+
+def test_a_compiled_network_is_kept_and_then_its_file_is_not_read(encoder_file, cache, monkeypatch):
+    features = features_of(make_model("encoder"), 8)
+    first = OpenVinoEngine(encoder_file)
+    monkeypatch.setattr(compiled_networks, "checked_network", refuse)
+    second = OpenVinoEngine(encoder_file)
+    assert (second.input_axes, second.feature_names) == (first.input_axes, first.feature_names)
+    found, expected = second.run(features), first.run(features)
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values)
+    with pytest.raises(InputError, match="read again"):
+        OpenVinoEngine(encoder_file, callers=2)
+
+
+@pytest.mark.parametrize("damage", [lambda kept: kept[:1000], lambda kept: kept[:-1000], lambda kept: b"x" + kept[1:]])
+def test_a_damaged_kept_network_is_compiled_anew(damage, encoder_file, cache, monkeypatch):
+    features = features_of(make_model("encoder"), 8)
+    expected = OpenVinoEngine(encoder_file).run(features)
+    (path,) = cache.iterdir()
+    path.write_bytes(damage(path.read_bytes()))
+    found = OpenVinoEngine(encoder_file).run(features)
+    np.testing.assert_array_equal(found["sequence_output"], expected["sequence_output"])
+    monkeypatch.setattr(compiled_networks, "checked_network", refuse)
     OpenVinoEngine(encoder_file)
-    assert not list(folder.iterdir())
+
+
+def test_a_changed_file_of_the_same_size_and_time_is_another_network(cache, tmp_path):
+    path, model = tmp_path / "model.onnx", make_model("classifier")
+    features, found = features_of(model, 8), []
+    for change in (0.0, 1.0):
+        bias = model.classifier.bias
+        bias.assign(bias + change)
+        write_onnx(model, path)
+        bias.assign(bias - change)
+        os.utime(path, (1, 1))
+        found.append(OpenVinoEngine(path).run(features))
+    np.testing.assert_allclose(found[1], found[0] + 1, atol=1e-5)
+
+
+def test_kept_networks_have_a_limited_size(encoder_file, cache, monkeypatch):
+    monkeypatch.setattr(compiled_networks, "_MOST_KEPT_BYTES", 0)
+    OpenVinoEngine(encoder_file)
+    assert not list(cache.iterdir())
 
 
 @pytest.mark.parametrize("engine", ["onnx_engine.OnnxEngine", "openvino_engine.OpenVinoEngine"])

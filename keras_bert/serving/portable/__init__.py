@@ -14,6 +14,7 @@ row_layouts.py          arranges rows as a runtime computes them fastest: packed
 onnx_check.py           checks a file from a stranger before a runtime gets it
 onnx_engine.py          runs model.onnx with ONNX Runtime
 openvino_engine.py      runs model.onnx with OpenVINO
+compiled_networks.py    OpenVINO's compiled networks in the user's cache folder
 saved_model_engine.py   runs SavedModels with TensorFlow, for the same loader
 outputs_of_answers.py   the outputs of SavedModels of earlier versions, from their answers
 runtimes.py             which runtimes can run a folder here, and which one is taken

@@ -9,19 +9,14 @@ import numpy as np
 
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.quiet_tensorflow import hidden_packages
-from keras_bert.program.user_cache import cache_folder, remove_oldest
 from keras_bert.records.features import POSITION_IDS
-from keras_bert.serving.portable.onnx_engine import arrays_for, cannot_compute, checked_network, named_outputs
+from keras_bert.serving.portable.compiled_networks import DEVICE, compiled_network
+from keras_bert.serving.portable.onnx_engine import arrays_for, cannot_compute, named_outputs
 from keras_bert.serving.portable.row_layouts import Layout
 
-_DEVICE = "CPU"
 PACKED, SORTED = Layout(rows=1, width=256), Layout(rows=8)
 # OpenVINO's names. float16 is left out: it took three times as long as float32 where it was measured.
 _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
-# Compiled networks are as large as their files.
-_MOST_CACHED_BYTES = 2 << 30
-# OpenVINO 2026.4 stores the rotation of rotary encoders without the width of its angles, so it would be wrong.
-_NOT_CACHED = "Cos"
 
 
 class OpenVinoEngine:
@@ -63,16 +58,18 @@ class OpenVinoEngine:
             options["PERFORMANCE_HINT_NUM_REQUESTS"] = callers
         if num_threads is not None:
             options["INFERENCE_NUM_THREADS"] = num_threads
-        content, declared = checked_network(file_path, packed=True)
-        self.input_axes, self._outputs = declared.inputs, declared.outputs
-        self.feature_names = tuple(declared.inputs)
-        self.layout = PACKED if POSITION_IDS in declared.inputs else SORTED
         try:
-            self._compiled = _compiled(core, content, options)
+            self._network = compiled_network(core, os.fspath(file_path), options)
+        except InputError:
+            raise
         except Exception as error:  # a damaged file can raise nearly anything
             raise InputError(
                 f"{os.fspath(file_path)} is damaged or of another kind: {error!s:.300}. Export the model again."
             ) from error
+        self._compiled, declared = self._network.compiled, self._network.declared
+        self.input_axes, self._outputs = declared.inputs, declared.outputs
+        self.feature_names = tuple(declared.inputs)
+        self.layout = PACKED if POSITION_IDS in declared.inputs else SORTED
         # OpenVINO leaves out inputs that the network does not use.
         self._used = {name for port in self._compiled.inputs for name in port.get_names()}
         self._idle_requests: deque = deque()
@@ -110,7 +107,7 @@ def _imported():
 
 
 def _checked_precision(core, precision: str) -> str:
-    capabilities = core.get_property(_DEVICE, "OPTIMIZATION_CAPABILITIES")
+    capabilities = core.get_property(DEVICE, "OPTIMIZATION_CAPABILITIES")
     has_bfloat16 = "BF16" in capabilities
     if precision == "bfloat16" and not has_bfloat16:
         raise InputError(
@@ -118,18 +115,3 @@ def _checked_precision(core, precision: str) -> str:
             "'auto'."
         )
     return ("bfloat16" if has_bfloat16 else "float32") if precision == "auto" else precision
-
-
-def _compiled(core, content: bytes, options: Mapping[str, Any]):
-    """Returns the compiled network, with the cache if that works."""
-    network = core.read_model(content)
-    can_cache = all(operation.get_type_name() != _NOT_CACHED for operation in network.get_ops())
-    folder = cache_folder("openvino") if can_cache else None
-    if folder is None:
-        return core.compile_model(network, _DEVICE, dict(options))
-    try:
-        compiled = core.compile_model(network, _DEVICE, {**options, "CACHE_DIR": folder})
-    except Exception:  # such as a full disk
-        return core.compile_model(network, _DEVICE, dict(options))
-    remove_oldest(folder, _MOST_CACHED_BYTES)
-    return compiled

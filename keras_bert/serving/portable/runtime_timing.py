@@ -1,11 +1,8 @@
 """Finds the fastest runtime for a network by a short test, and keeps the result for this user and processor."""
 
 import contextlib
-import hashlib
-import importlib.metadata
 import math
 import os
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +12,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object, write_json
-from keras_bert.program.user_cache import cache_folder, remove_oldest
+from keras_bert.program.user_cache import cache_folder, cache_key, remove_oldest
 from keras_bert.records import features
 
 # Rows and tokens: a short text, a text, a batch. Slow models are timed with the first only.
@@ -24,8 +21,6 @@ _SECONDS, _MOST_TURNS = 0.5, 20
 _CALLS = 3  # of a turn; the first is not counted: threads of the other engine may still wait for work
 _MOST_CALLERS = 8
 _MOST_KEPT_BYTES = 1 << 20
-# Lines of /proc/cpuinfo that say what a processor can do.
-_PROCESSOR = ("vendor_id", "cpu family", "model", "model name", "flags", "CPU implementer", "CPU part", "Features")
 
 
 def fastest(engines: Mapping[str, Any], longest: int, callers: int) -> tuple[str, str]:
@@ -84,10 +79,8 @@ def _rows(engine: Any, batch: int, length: int) -> dict[str, np.ndarray]:
 
 
 def choice_key(paths: Sequence[str], packages: Sequence[str], options: Sequence[Any]) -> str:
-    """Returns the name under which a choice is kept: a digest of all that it depends on. Files may be missing."""
-    parts: list = [_state(path) for path in paths]
-    parts += [_processor(), os.cpu_count(), *map(_version, packages), *options]
-    return hashlib.sha256(repr(parts).encode("utf-8")).hexdigest()[:32]
+    """Returns the name under which a choice is kept. It depends on sizes and times of files that may be missing."""
+    return cache_key(packages, *map(_state, paths), *options)
 
 
 def kept_choice(key: str, names: Sequence[str]) -> tuple[str, str] | None:
@@ -117,19 +110,3 @@ def _state(path: str) -> tuple[int, int] | None:
         return None
     state = os.stat(path)
     return state.st_size, state.st_mtime_ns
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            first = file.read(1 << 16).partition("\n\n")[0]
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
-    return "\n".join(line for line in first.split("\n") if line.partition(":")[0].strip() in _PROCESSOR)
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package.replace("_", "-"))
-    except importlib.metadata.PackageNotFoundError:  # some builds of a package have another name
-        return ""
