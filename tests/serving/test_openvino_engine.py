@@ -95,18 +95,22 @@ def refuse(*arguments, **options):
     raise InputError("the file is read again")
 
 
-def test_a_compiled_network_is_kept_and_then_its_file_is_not_read(encoder_file, cache, monkeypatch):
-    features = features_of(make_model("encoder"), 8)
-    first = OpenVinoEngine(encoder_file)
+# With "auto", a processor that has bfloat16 computes in it.
+@pytest.mark.parametrize(("precision", "callers"), [("float32", 1), ("auto", 1), ("float32", 4)])
+def test_a_compiled_network_is_kept_and_then_its_file_is_not_read(precision, callers, encoder_file, cache, monkeypatch):
+    features, options = features_of(make_model("encoder"), 8), {"precision": precision, "callers": callers}
+    first = OpenVinoEngine(encoder_file, **options)
     monkeypatch.setattr(compiled_networks, "checked_network", refuse)
-    second = OpenVinoEngine(encoder_file)
+    second = OpenVinoEngine(encoder_file, **options)
     assert (second.input_axes, second.feature_names) == (first.input_axes, first.feature_names)
+    for name in ("INFERENCE_PRECISION_HINT", "PERFORMANCE_HINT", "NUM_STREAMS"):
+        assert second._compiled.get_property(name) == first._compiled.get_property(name)
     found, expected = second.run(features), first.run(features)
     assert found.keys() == expected.keys()
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name], values)
     with pytest.raises(InputError, match="read again"):
-        OpenVinoEngine(encoder_file, callers=2)
+        OpenVinoEngine(encoder_file, **{**options, "callers": 2})
 
 
 @pytest.mark.parametrize("damage", [lambda kept: kept[:1000], lambda kept: kept[:-1000], lambda kept: b"x" + kept[1:]])
