@@ -14,6 +14,8 @@ from keras_bert.serving.portable.row_layouts import Layout
 
 _OUTPUT = "output"
 _MASK = "input_mask"
+# ONNX Runtime's kernel for LayerNorm of a sum takes longer than its two kernels for sum and LayerNorm.
+_DISABLED_OPTIMIZERS = ["SkipLayerNormFusion"]
 # A protocol buffer holds at most 2 GiB.
 _MOST_BYTES = (1 << 31) - 1
 
@@ -50,7 +52,9 @@ class OnnxEngine:
             options.intra_op_num_threads = num_threads
         content, declared = checked_network(file_path)
         try:
-            self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"], disabled_optimizers=_DISABLED_OPTIMIZERS
+            )
         except Exception as error:
             raise InputError(
                 f"{os.fspath(file_path)} is damaged or of another kind: {error!s:.300}. Export the model again."
