@@ -1,6 +1,7 @@
 """Starts every command: parses its flags, prints errors as one line, and returns an exit code."""
 
 import contextlib
+import importlib.util
 import logging
 import os
 import shlex
@@ -11,11 +12,12 @@ from collections.abc import Callable, Sequence
 
 from absl import flags
 
-from keras_bert.program.errors import InputError, UntrainedWarning
+from keras_bert.program.errors import InputError, UntrainedWarning, how_to_install
 from keras_bert.program.printing import PrintableStream
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
 
 _command: str | None = None
+_BACKENDS = ("tensorflow", "jax", "torch", "openvino", "numpy")  # those that Keras knows; the first two train here
 _HELP = ("--help", "-help", "-h", "-?", "--helpfull", "--helpshort")
 
 
@@ -110,10 +112,26 @@ def _run(
             main(*values, others) if passes_on else main(*values)
     except InputError as error:
         _fail(str(error), 1)
+    except (ImportError, ValueError):
+        problem = _missing_backend()
+        if problem is None:
+            raise
+        _fail(problem, 1)
     except KeyboardInterrupt:
         _fail("stopped by Ctrl-C", 130)
     finally:
         _command = None
+
+
+def _missing_backend() -> str | None:
+    """Returns why Keras cannot run on the backend that the environment names, or None if that is not so."""
+    backend = os.environ.get("KERAS_BACKEND", "tensorflow")
+    if backend not in _BACKENDS:
+        return f"Keras has no backend {backend!r:.50}. Set KERAS_BACKEND to tensorflow or jax."
+    if importlib.util.find_spec(backend) is None:
+        install = how_to_install("jax") if backend == "jax" else f"Install {backend}."
+        return f"KERAS_BACKEND is {backend}, but the package {backend} is not installed. {install}"
+    return None
 
 
 def refuse_flags_without_effect(has_effect: object, where: str, *names: str) -> None:

@@ -1,8 +1,11 @@
 import importlib
+import re
 import subprocess
 import sys
 
 import pytest
+
+from keras_bert.program.command_line import run_command
 
 PROGRAM = '''"""Greets somebody."""
 
@@ -65,6 +68,36 @@ def test_help_shows_the_docstring_and_the_flags_however_it_is_started(tmp_path):
 def test_bad_input_is_one_line_and_exit_code_1(tmp_path):
     result = run(tmp_path, "--name=nobody")
     assert (result.returncode, result.stdout, result.stderr) == (1, "", "error: nobody cannot be greeted\n")
+
+
+@pytest.mark.parametrize(
+    ("backend", "message"),
+    [
+        ("jax", r"KERAS_BACKEND is jax, but the package jax is not installed. Run in .*: pip install '\.\[jax\]'"),
+        ("torch", "KERAS_BACKEND is torch, but the package torch is not installed. Install torch."),
+        ("mxnet", "Keras has no backend 'mxnet'. Set KERAS_BACKEND to tensorflow or jax."),
+    ],
+)
+def test_a_backend_that_is_missing_is_one_line(backend, message, monkeypatch, capsys):
+    def main():
+        raise ModuleNotFoundError(f"No module named {backend!r}")  # as Keras when it is imported
+
+    monkeypatch.setattr(sys, "argv", ["command"])
+    monkeypatch.setenv("KERAS_BACKEND", backend)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="1"):
+        run_command(main, lambda: None)
+    assert re.fullmatch(f"error: {message}\n", capsys.readouterr().err)
+
+
+def test_other_errors_of_imports_stay_as_they_are(monkeypatch):
+    def main():
+        raise ModuleNotFoundError("No module named 'x'")
+
+    monkeypatch.setattr(sys, "argv", ["command"])
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    with pytest.raises(ModuleNotFoundError, match="No module named 'x'"):
+        run_command(main, lambda: None)
 
 
 def test_wrong_flags_are_one_line_and_exit_code_2(tmp_path):
