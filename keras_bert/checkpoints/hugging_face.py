@@ -28,7 +28,7 @@ from keras_bert.checkpoints.multi_vector_files import (
 )
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
-from keras_bert.checkpoints.same_family import check_same_family
+from keras_bert.checkpoints.same_family import check_is_held, check_same_family
 from keras_bert.checkpoints.sentence_transformers import (
     read_sentence_modules,
     transformer_folder,
@@ -145,6 +145,9 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
             f"{checkpoint.path}: transformers has no model of the family {config.model_type}. Write it with "
             "format='keras_bert'."
         )
+    if names.more.fixed.get("tie_word_embeddings") == (False,):
+        checkpoint = _with_output_table(checkpoint)
+        config = checkpoint.config
     named = {form.part_of(weight.ours) for weight in weights_of(config) if weight.hugging_face}
     architecture = next((name for name, head in _heads_of_classes().items() if head in present), None)
     if form.REPLACED_TOKEN in present and form.REPLACED_TOKEN in named:
@@ -170,7 +173,9 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     if form.OUTPUT_EMBEDDINGS in checkpoint.tensors and names.decoder_bias:
         written[names.decoder_bias] = checkpoint.tensors[form.OUTPUT_BIAS]
     place = transformer_place(checkpoint, folder)
-    write_json(os.path.join(place, CONFIG_FILE), config_values(checkpoint, architecture) | config_values_of(checkpoint))
+    values = config_values(checkpoint, architecture) | config_values_of(checkpoint)
+    check_is_held(config, names.of_weights(config_from(checkpoint.path, values), written), checkpoint.path)
+    write_json(os.path.join(place, CONFIG_FILE), values)
     with atomic_file(os.path.join(place, SAFETENSORS_FILE)) as file:
         write_safetensors(file, written, {"format": "pt"})
     if checkpoint.vocabulary is not None:
@@ -187,6 +192,17 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         write_sparse_encoder(checkpoint, folder)
         left_out = [name for name in left_out if not name.startswith(f"{form.QUERY_WEIGHTS}/")]
     return left_out
+
+
+def _with_output_table(checkpoint: BertCheckpoint) -> BertCheckpoint:
+    """Returns a checkpoint whose masked-LM head has a table of its own: a copy of the token table if it shared that."""
+    if not checkpoint.config.tie_word_embeddings:
+        return checkpoint
+    tensors = dict(checkpoint.tensors)
+    if form.MASKED_LM in checkpoint.heads:
+        tensors[form.OUTPUT_EMBEDDINGS] = tensors[form.TOKEN_EMBEDDINGS]
+    config = checkpoint.config.replace(tie_word_embeddings=False)
+    return dataclasses.replace(checkpoint, config=config, tensors=tensors)
 
 
 def _language_model(has_masked_lm: bool, has_next_sentence: bool) -> str:

@@ -1,7 +1,13 @@
 """Checks that another library computes what a checkpoint says, before it is written in that library's format."""
 
+import dataclasses
+
 from keras_bert.checkpoints import checkpoint as form
+from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
+
+# Fields of a config that change no result of a trained model, or that `check_same_family` and the tokenizer decide.
+_NOT_COMPARED = ("extra", "initializer_range", "do_lower_case", "pooler_act", "type_vocab_size")
 
 
 def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_projects: bool, has_pooler: bool) -> None:
@@ -39,5 +45,26 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
         received = ", ".join(f"{name}={getattr(config, name)} (fixed there: {fixed[name]})" for name in wrong)
         raise InputError(
             f"{checkpoint.path}: {library} cannot compute this model of the family {config.model_type}: {received}. "
+            "Write it with format='keras_bert'."
+        )
+
+
+def check_is_held(config: BertConfig, found: BertConfig, path: str) -> None:
+    """Raises `InputError` if files of transformers do not hold a config, for example a norm that is fixed there.
+
+    Args:
+        config: the config to write.
+        found: the config that is read from what is written.
+        path: the name of the checkpoint, for the message.
+    """
+    names = [field.name for field in dataclasses.fields(config) if "dropout" not in field.name]
+    lost = [
+        f"{name}={getattr(config, name)} (fixed there: {getattr(found, name)})"
+        for name in names
+        if name not in _NOT_COMPARED and getattr(config, name) != getattr(found, name)
+    ]
+    if lost:
+        raise InputError(
+            f"{path}: transformers cannot compute this model of the family {config.model_type}: {', '.join(lost)}. "
             "Write it with format='keras_bert'."
         )

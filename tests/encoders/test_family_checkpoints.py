@@ -263,6 +263,9 @@ def test_a_config_without_model_type_is_a_bert(tmp_path, kind):
             r"embedding_projection=False \(fixed there: True\)",
         ),
         ("electra", {"type_vocab_size": 0}, r"type_vocab_size=0 \(fixed there: 1\)"),
+        ("modernbert", {"norm": "rms_norm"}, r"norm=rms_norm \(fixed there: layer_norm\)"),
+        ("neobert", {"hidden_act": "gelu_erf"}, r"hidden_act=gelu_erf \(fixed there: silu\)"),
+        ("eurobert", {"local_attention": 4, "global_attn_every_n_layers": 2}, "global_attn_every_n_layers=2"),
     ],
 )
 def test_what_transformers_would_compute_otherwise_is_not_written(tmp_path, variant, changes, message):
@@ -270,6 +273,17 @@ def test_what_transformers_would_compute_otherwise_is_not_written(tmp_path, vari
     with pytest.raises(InputError, match=f"transformers cannot compute this model .*{message}"):
         write_checkpoint(checkpoint, tmp_path / "written", "huggingface")
     assert not (tmp_path / "written").exists()
+
+
+def test_a_shared_table_is_written_twice_where_files_have_two(tmp_path):
+    config = small_config("neobert").replace(tie_word_embeddings=True)
+    checkpoint = random_checkpoint(form.MASKED_LM, config=config, vocabulary=None)
+    write_checkpoint(checkpoint, tmp_path / "theirs", "huggingface")
+    found = read_checkpoint(tmp_path / "theirs")
+    assert found.config == config.replace(tie_word_embeddings=False)
+    table = checkpoint.tensors[form.TOKEN_EMBEDDINGS].read()
+    for name in (form.TOKEN_EMBEDDINGS, form.OUTPUT_EMBEDDINGS):
+        assert np.array_equal(found.tensors[name].read(), table)
 
 
 # TensorFlow 1.
