@@ -111,6 +111,10 @@ def main() -> None:
     check_training_flags(has_train=bool(data.train), has_dev="eval" in data.dev)
     if FLAGS.few_shot:
         _check_few_shot_flags(problem_type)
+    if FLAGS.explain:
+        from keras_bert.accelerate.backend import require_tensorflow
+
+        require_tensorflow("--explain")
 
     options = fine_tuning_options(distillation=distillation_of_flags())
     if FLAGS.few_shot:

@@ -28,7 +28,14 @@ from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.sparse.model import SparseEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
+from keras_bert.training.few_shot import train_few_shot
+from keras_bert.training.language_modeling import evaluate_language_model, train_language_model
+from keras_bert.training.pretraining import train_pretrainer
+from keras_bert.training.pretraining_options import PretrainingRunOptions
+from keras_bert.training.starting_point import StartingPoint
+from run_scripts import run_classifier
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = tiny.config(50, dropout=0.0, num_hidden_layers=2)
@@ -321,6 +328,53 @@ def test_an_export_on_another_backend_says_in_one_line_that_it_needs_tensorflow(
     with pytest.raises(InputError, match=message):
         text_models()[0].export_for_serving(tmp_path / "output")
     assert not list(tmp_path.iterdir())
+
+
+def sparse_encoder():
+    model = SparseEncoder(TEXT_CONFIG)
+    model.vocabulary = VOCABULARY
+    return model
+
+
+@pytest.mark.parametrize(
+    ("work", "start"),
+    [
+        (
+            r"A memory between batches \(mem_len\)",
+            lambda folder: train_pretrainer(folder / "run", "x", StartingPoint(), PretrainingRunOptions(mem_len=4)),
+        ),
+        ("Training a language model", lambda folder: train_language_model(folder / "run", "x", StartingPoint())),
+        ("Evaluating a language model", lambda folder: evaluate_language_model(folder / "run", "x")),
+        (
+            "Few-shot training",
+            lambda folder: train_few_shot(
+                folder / "run", None, start=StartingPoint(), options=None, model_arguments={}
+            ),
+        ),
+        ("Explaining", lambda folder: text_models()[0].explain("the fox")),
+        (
+            r"A rise of the regularisers' weights \(warmup_ratio\)",
+            lambda folder: sparse_encoder().fit((["the fox", "a dog"], ["a dog", "the fox"])),
+        ),
+    ],
+)
+def test_work_that_needs_tensorflow_is_refused_by_name_before_it_begins(monkeypatch, tmp_path, work, start):
+    monkeypatch.setattr(backend, "on_tensorflow", lambda: False)
+    with pytest.raises(InputError, match=f"^{work}.* needs TensorFlow as .*KERAS_BACKEND=tensorflow"):
+        start(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_explanations_are_refused_before_the_training(monkeypatch, tmp_path, run_here):
+    monkeypatch.setattr(backend, "on_tensorflow", lambda: False)
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.tsv").write_text("text\tlabel\nthe fox\tx\na dog\ty\n")
+    output = tmp_path / "run"
+    flags = [f"--data_dir={tmp_path}", "--init_checkpoint=none", "--do_train", "--do_predict", "--explain=page.html"]
+    code, printed = run_here(run_classifier, *flags, f"--output_dir={output}")
+    assert code == 1
+    assert "error: --explain needs TensorFlow" in printed.err
+    assert not output.exists()
 
 
 @pytest.mark.slow

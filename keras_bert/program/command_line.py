@@ -112,8 +112,8 @@ def _run(
             main(*values, others) if passes_on else main(*values)
     except InputError as error:
         _fail(str(error), 1)
-    except (ImportError, ValueError):
-        problem = _missing_backend()
+    except (ImportError, ValueError) as error:
+        problem = _missing_backend() or _missing_tensorflow(error)
         if problem is None:
             raise
         _fail(problem, 1)
@@ -132,6 +132,16 @@ def _missing_backend() -> str | None:
         install = how_to_install("jax") if backend == "jax" else f"Install {backend}."
         return f"KERAS_BACKEND is {backend}, but the package {backend} is not installed. {install}"
     return None
+
+
+def _missing_tensorflow(error: Exception) -> str | None:
+    """Returns that TensorFlow is missing on another backend, or None if the error has another cause."""
+    if not isinstance(error, ModuleNotFoundError) or error.name != "tensorflow":
+        return None
+    return (
+        "This command reads its data with TensorFlow on every backend of Keras, but the package tensorflow is not "
+        "installed. Install tensorflow."
+    )
 
 
 def refuse_flags_without_effect(has_effect: object, where: str, *names: str) -> None:

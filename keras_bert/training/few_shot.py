@@ -39,7 +39,7 @@ def train_few_shot(
     Raises:
         InputError: the examples are pairs, have one label only, or do not fit the folder.
     """
-    require_tensorflow("A training run")
+    require_tensorflow("Few-shot training (few_shot)")
     if train.second_texts is not None:
         raise InputError(f"{train.source}: few-shot training takes single texts. Received: pairs")
     keras.utils.set_random_seed(options.seed)

@@ -125,6 +125,7 @@ def evaluate_language_model(
     Raises:
         InputError: there is no model, the stream is too short, or its vocabulary is not the model's.
     """
+    require_tensorflow("Evaluating a language model")
     folder, stream = RunFolder(output_dir), TokenStream.open(eval_stream)
     model = trained_model(TransformerXL, folder, StartingPoint(init_checkpoint=init_checkpoint), **memory)
     check_same_vocabulary(stream.vocabulary, model.vocabulary, folder.path)

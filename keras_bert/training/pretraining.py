@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.models.task_model import TaskModel
 from keras_bert.optimization import GrowingBatchSchedule, PhasedSchedule
 from keras_bert.program.errors import InputError
@@ -74,6 +75,8 @@ def train_pretrainer(
         InputError: files, folder, config and vocabulary do not fit together, or another process trains in the folder.
     """
     options = options or PretrainingRunOptions()
+    if options.mem_len:
+        require_tensorflow("A memory between batches (mem_len)")
     phases = options.phases(train_files)
     stages = stages_of(phases)
     ends = ends_of_run(output_dir, stages[-1].end, options.extend_to)

@@ -90,6 +90,18 @@ def test_a_backend_that_is_missing_is_one_line(backend, message, monkeypatch, ca
     assert re.fullmatch(f"error: {message}\n", capsys.readouterr().err)
 
 
+def test_a_command_on_jax_that_reads_with_tensorflow_names_the_missing_package(monkeypatch, capsys):
+    def main():
+        raise ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow")
+
+    monkeypatch.setattr(sys, "argv", ["command"])
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    with pytest.raises(SystemExit, match="1"):
+        run_command(main, lambda: None)
+    assert re.fullmatch("error: .* the package tensorflow is not installed.*\n", capsys.readouterr().err)
+
+
 def test_other_errors_of_imports_stay_as_they_are(monkeypatch):
     def main():
         raise ModuleNotFoundError("No module named 'x'")

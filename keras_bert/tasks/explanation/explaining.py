@@ -71,7 +71,6 @@ class Explanation:
 
 def explain_texts(model, x, targets=None, **options) -> list[Explanation]:
     """Explains a model's answers to texts; the arguments are those of `TaskModel.explain`."""
-    require_tensorflow("Explaining")
     return explain_examples(model, complete_examples(text_task(model), x), targets, **options)
 
 
@@ -88,6 +87,7 @@ def explain_examples(
     max_seq_length: int | None = None,
 ) -> list[Explanation]:
     """Explains a model's answers to examples of its task; the other arguments are those of `TaskModel.explain`."""
+    require_tensorflow("Explaining")
     _check(model, method, steps, quadrature)
     if not len(examples):
         raise InputError("There is nothing to explain: no text.")

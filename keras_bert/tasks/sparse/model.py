@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.layers.vocabulary_pooling import ACTIVATIONS, POOLINGS, TokenPresence, vocabulary_weights
 from keras_bert.models.class_names import stored_class
@@ -174,8 +174,7 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         ratio = self.splade_loss.warmup_ratio
         if not ratio:
             return None
-        if not on_tensorflow():
-            raise InputError("The weights of regularisers warm up on TensorFlow only. Give SpladeLoss(warmup_ratio=0).")
+        require_tensorflow("A rise of the regularisers' weights (warmup_ratio)", ", or give warmup_ratio=0")
         updates_of_run, self.updates_of_run = self.updates_of_run, None
         if updates_of_run:
             return 0, max(1, int(updates_of_run * ratio))
