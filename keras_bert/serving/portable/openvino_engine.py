@@ -14,7 +14,7 @@ from keras_bert.serving.portable.compiled_networks import DEVICE, compiled_netwo
 from keras_bert.serving.portable.onnx_engine import arrays_for, cannot_compute, named_outputs
 from keras_bert.serving.portable.row_layouts import Layout
 
-PACKED, SORTED = Layout(rows=1, width=256), Layout(rows=8)
+PACKED, SORTED = Layout(rows=4, width=256), Layout(rows=8)
 # OpenVINO's names. float16 is left out: it took three times as long as float32 where it was measured.
 _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 
