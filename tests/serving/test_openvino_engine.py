@@ -138,6 +138,16 @@ def test_a_changed_file_of_the_same_size_and_time_is_another_network(cache, tmp_
     np.testing.assert_allclose(found[1], found[0] + 1, atol=1e-5)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("not supported"), MemoryError(), InputError("the disk is full")])
+def test_a_network_that_cannot_be_kept_computes(error, encoder_file, cache, monkeypatch):
+    def fail(path):
+        raise error
+
+    monkeypatch.setattr(compiled_networks, "atomic_file", fail)
+    assert OpenVinoEngine(encoder_file).run(features_of(make_model("encoder"), 8))
+    assert not list(cache.iterdir())
+
+
 def test_kept_networks_have_a_limited_size(encoder_file, cache, monkeypatch):
     monkeypatch.setattr(compiled_networks, "_MOST_KEPT_BYTES", 0)
     OpenVinoEngine(encoder_file)

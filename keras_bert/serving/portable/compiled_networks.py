@@ -106,13 +106,15 @@ def _kept(core: Any, path: str, options: Mapping[str, Any]) -> CompiledNetwork |
 
 
 def _keep(path: str, compiled: Any, declared: Declared) -> None:
+    """Writes a network for later starts. Nothing is kept if that fails, as on a full disk."""
     stream = io.BytesIO()
-    compiled.export_model(stream)
-    content = stream.getbuffer()
-    header = json.dumps({"bytes": len(content), "inputs": declared.inputs, "outputs": declared.outputs}).encode()
-    if len(header) > _HEADER_BYTES:
-        return
-    with contextlib.suppress(InputError), atomic_file(path) as file:  # the disk may be full
-        file.write(header.ljust(_HEADER_BYTES))
-        file.write(content)
+    with contextlib.suppress(InputError, RuntimeError, MemoryError):
+        compiled.export_model(stream)
+        content = stream.getbuffer()
+        header = json.dumps({"bytes": len(content), "inputs": declared.inputs, "outputs": declared.outputs}).encode()
+        if len(header) > _HEADER_BYTES:
+            return
+        with atomic_file(path) as file:
+            file.write(header.ljust(_HEADER_BYTES))
+            file.write(content)
     remove_oldest(os.path.dirname(path), _MOST_KEPT_BYTES)
