@@ -4,20 +4,14 @@ They run if `jax` is installed in this Python or in the one that KERAS_BERT_JAX_
 """
 
 import json
-import os
-import pathlib
-import subprocess
 
 import numpy as np
 import pytest
-from test_jax_backend import jax_python
+from on_jax import needs_jax, output_on_jax
 
 from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.numbered_mask import SequenceNumbers
 from keras_bert.program.errors import InputError
-
-PROJECT = pathlib.Path(__file__).resolve().parent.parent
-needs_jax = pytest.mark.skipif(jax_python() is None, reason="no jax here, and none in KERAS_BERT_JAX_PYTHON")
 
 COMMON = """
 import json, sys
@@ -114,12 +108,8 @@ print(json.dumps(found))
 
 
 def run_on_jax(program):
-    path = f"{PROJECT}{os.pathsep}{PROJECT / 'tests'}"
-    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
-    command = [jax_python(), "-c", COMMON + program]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
-    assert result.returncode == 0, result.stderr[-3000:]
-    return json.loads(result.stdout.splitlines()[-1])
+    # XLA optimises as for users: the memory of what it compiles is compared.
+    return json.loads(output_on_jax(COMMON + program, JAX_DISABLE_MOST_OPTIMIZATIONS="0").splitlines()[-1])
 
 
 @pytest.mark.slow  # tests/accelerate/test_numbered_attention.py is the fast sibling

@@ -121,9 +121,9 @@ SAVED_MODELS = {
 }
 
 
-@functools.cache
+@functools.lru_cache(maxsize=32)
 def make_model(name: str, family: str = "bert"):
-    """Returns the model of this name, with random weights. It is made once."""
+    """Returns the model of this name, with random weights. The models that were asked for last are kept."""
     keras.utils.set_random_seed(1)
     model_class, arguments = (MODELS | NOT_PORTABLE)[name]
     # Four layers of a ModernBERT attend globally, locally, locally, globally.

@@ -46,7 +46,7 @@ def batch_of(family):
     return batch
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4)
 def trained(family, jit_compile=False, run_eagerly=False, **arguments):
     """Returns a classifier after five steps, and the losses."""
     model = new_classifier(family, **arguments)
@@ -178,8 +178,9 @@ ALIKE = {"xlm-roberta": "roberta", "camembert": "roberta"}
 
 
 def cells():
-    for name in (name for name, check in CHECKS.items() if check is not checked_elsewhere):
-        for family in (family for family in FAMILIES if family not in ALIKE):
+    names = [name for name, check in CHECKS.items() if check is not checked_elsewhere]
+    for family in (family for family in FAMILIES if family not in ALIKE):
+        for name in names:
             yield pytest.param(family, name, marks=[] if (family, name) in SHORT else [pytest.mark.slow])
 
 

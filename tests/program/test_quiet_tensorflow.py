@@ -48,10 +48,14 @@ def test_a_first_cell_shows_only_its_own_output(tmp_path):
     assert (found.returncode, found.stdout, found.stderr) == (0, "True\n", "")
 
 
-def test_the_import_shows_no_messages_but_errors_and_the_level_that_the_user_chose():
+def test_the_import_shows_no_messages_but_errors():
     program = "import keras_bert, tensorflow, os; os.write(2, b'mine\\n'); tensorflow.constant(1)"
     found = python(program)
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "mine\n")
+
+
+@pytest.mark.slow
+def test_the_level_that_the_user_chose_is_kept():
     program = "import keras_bert, tensorflow, os; print(os.environ['TF_CPP_MIN_LOG_LEVEL'])"
     loud = python(program, TF_CPP_MIN_LOG_LEVEL="0")
     assert loud.stdout == "0\n"

@@ -4,18 +4,17 @@ import json
 import os
 import re
 import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
 import tiny
-from places import PROJECT, TESTS
-from test_jax_backend import jax_python
+from on_jax import command_on, needs_jax
+from places import TESTS
 
 from keras_bert import MaskedLM, MultipleChoice, SpanClassifier, TextToText, TokenClassifier
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(jax_python() is None, reason="jax is not installed")]
+pytestmark = [pytest.mark.slow, needs_jax]
 WORDS = (
     "ada alan grace who when was born in 1815 1912 1906 ? . wrote from london new york sky grass it is blue green a dog"
 )
@@ -80,10 +79,8 @@ def outputs(tmp_path_factory):
         start = [f"--init_checkpoint={place}/start/{{}}", f"--output_dir={folder}/{{}}", "--random_seed=5"]
         commands = [[name, *(flag.format(name) for flag in start + flags[name])] for name in flags]
         (place / f"{backend}.json").write_text(json.dumps(commands))
-        environment = {**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(PROJECT)}
-        python = jax_python() if backend == "jax" else sys.executable
-        program = [python, TESTS / "commands_in_turn.py", place / f"{backend}.json"]
-        result = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=600)
+        program = command_on(backend, TESTS / "commands_in_turn.py", place / f"{backend}.json")
+        result = subprocess.run(**program, capture_output=True, text=True, timeout=600)
         codes = re.findall(rf"({'|'.join(flags)}): (\d+)", result.stdout)
         assert codes == [(name, "0") for name in flags], result.stderr[-3000:]
         return folder

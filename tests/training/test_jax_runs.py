@@ -5,7 +5,6 @@ import os
 import pathlib
 import random
 import subprocess
-import sys
 import time
 
 import keras
@@ -13,7 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-from test_jax_backend import jax_python
+from on_jax import command_on, needs_jax
+from places import TESTS
 from tiny_pretraining import VOCABULARY, write_records
 
 from keras_bert.accelerate import backend
@@ -25,9 +25,7 @@ from keras_bert.training import strategies
 from keras_bert.training.host_batches import HostProbe
 from keras_bert.training.run_folder import RunFolder, read_arrays
 
-PROJECT = pathlib.Path(__file__).resolve().parents[2]
 NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "1"))
-needs_jax = pytest.mark.skipif(jax_python() is None, reason="jax is not installed")
 AVERAGED = {"optimizer": {"ema_momentum": 0.9}}
 
 
@@ -114,13 +112,10 @@ def run(place, name, start="dropout", records="records", **changes):
 def start(place, backend, runs):
     file = place / f"{backend}-{time.monotonic_ns()}.json"
     file.write_text(json.dumps(runs))
-    environment = {**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"}
-    environment |= {"PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / 'tests'}"}
-    environment |= {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
-    python = jax_python() if backend == "jax" else sys.executable
-    command = [python, str(PROJECT / "tests" / "jax_runs.py"), str(file)]
+    devices = "--xla_force_host_platform_device_count=2"
+    command = command_on(backend, TESTS / "jax_runs.py", file, XLA_FLAGS=devices)
     with open(file.with_suffix(".log"), "w") as log:  # an unread pipe would block it
-        return subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT), log.name
+        return subprocess.Popen(**command, stdout=log, stderr=subprocess.STDOUT), log.name
 
 
 def carry_out(place, backend, runs):
