@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import zlib
 
 import keras
 import numpy as np
@@ -121,9 +122,8 @@ SAVED_MODELS = {
 }
 
 
-@functools.lru_cache(maxsize=32)
-def make_model(name: str, family: str = "bert"):
-    """Returns the model of this name, with random weights. The models that were asked for last are kept."""
+def new_model(name: str, family: str = "bert"):
+    """Returns a new model of this name, with random weights that are always the same."""
     keras.utils.set_random_seed(1)
     model_class, arguments = (MODELS | NOT_PORTABLE)[name]
     # Four layers of a ModernBERT attend globally, locally, locally, globally.
@@ -132,6 +132,23 @@ def make_model(name: str, family: str = "bert"):
     model_class = encoder_class(config) if name == "encoder" else model_class
     model = model_class(config, **arguments)
     model.vocabulary = VOCABULARIES[family]
+    return model
+
+
+@functools.lru_cache(maxsize=32)
+def _kept(name: str, family: str):
+    model = new_model(name, family)
+    return model, _checksum(model)
+
+
+def _checksum(model) -> int:
+    return zlib.crc32(b"".join(weight.numpy().tobytes() for weight in model.weights))
+
+
+def make_model(name: str, family: str = "bert"):
+    """Returns the model of this name, which tests share. A test that changes a model takes a `new_model`."""
+    model, checksum = _kept(name, family)
+    assert _checksum(model) == checksum, f"a test has changed the weights of {name!r} ({family}), which others share"
     return model
 
 

@@ -101,13 +101,22 @@ class BertEmbeddings(BertLayer):
         """Returns the rows of the token table: int `[B, S]` -> float `[B, S, hidden_size]`."""
         return ops.take(self.token_embeddings, input_ids, axis=0)
 
+    def vectors_of(self, input_ids, token_vectors=None):
+        """Returns `token_vectors` if they are given, else those of the table.
+
+        Keras casts given vectors to 16 bits in mixed precision, as inputs of a layer; the other tables are not cast.
+        """
+        if token_vectors is None:
+            return self.look_up(input_ids)
+        return ops.cast(token_vectors, self.token_embeddings.dtype)
+
     def call(self, input_ids, positions, segment_ids, training=False, token_vectors=None):
         vectors = self._sum_of_tables(input_ids, positions, segment_ids, token_vectors)
         vectors = self.dropout(self.layer_norm(vectors, training=training), training=training)
         return self.projection(vectors) if self.projected_size else vectors
 
     def _sum_of_tables(self, input_ids, positions, segment_ids, token_vectors):
-        vectors = self.look_up(input_ids) if token_vectors is None else token_vectors
+        vectors = self.vectors_of(input_ids, token_vectors)
         if self.max_positions:
             vectors = vectors + ops.take(self.position_embeddings, positions, axis=0)
         return vectors + self._segment_vectors(segment_ids, vectors) if self.num_segments else vectors

@@ -74,8 +74,17 @@ class TokenEmbeddings(BertLayer):
         """Returns the rows of the table: int `[B, S]` -> float `[B, S, hidden_size]`."""
         return ops.take(self.token_embeddings, input_ids, axis=0)
 
+    def vectors_of(self, input_ids, token_vectors=None):
+        """Returns `token_vectors` if they are given, else those of the table.
+
+        Keras casts given vectors to 16 bits in mixed precision, as inputs of a layer; the other tables are not cast.
+        """
+        if token_vectors is None:
+            return self.look_up(input_ids)
+        return ops.cast(token_vectors, self.token_embeddings.dtype)
+
     def call(self, input_ids, segment_ids=None, training=False, token_vectors=None):
-        vectors = self.look_up(input_ids) if token_vectors is None else token_vectors
+        vectors = self.vectors_of(input_ids, token_vectors)
         if self.scale != 1:
             vectors = vectors * ops.cast(self.scale, vectors.dtype)
         if self.num_segments:

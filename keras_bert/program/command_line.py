@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from absl import flags
 
 from keras_bert.program.errors import InputError, UntrainedWarning, how_to_install
+from keras_bert.program.extensions import import_extensions
 from keras_bert.program.printing import PrintableStream
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
 
@@ -43,7 +44,7 @@ def run_command(
     Exit codes: 0 success, 1 unusable input (one line on standard error), 2 wrong flags, 130 stopped by Ctrl-C, 143
     training stopped by SIGTERM (see `training/checkpointing.py`).
 
-    What the command prints passes `PrintableStream`.
+    What the command prints passes `PrintableStream`. Tasks of other packages are there: see `import_extensions`.
 
     absl's own `app.run` shows no flags in `--help` when a console script starts it, prints a traceback for bad input,
     and exits with 1 for wrong flags.
@@ -109,6 +110,7 @@ def _run(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UntrainedWarning)
+            import_extensions()
             main(*values, others) if passes_on else main(*values)
     except InputError as error:
         _fail(str(error), 1)

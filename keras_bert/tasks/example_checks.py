@@ -12,7 +12,7 @@ def check_examples(examples: Any, names: Sequence[str]) -> None:
 
     Args:
         examples: a dataclass with `source`, for messages, and `weights`, N numbers or None.
-        names: its attributes that have a value for each example, or are None; the first one determines N.
+        names: its other attributes that have a value for each example, or are None; the first one determines N.
 
     Raises:
         InputError: there is no example, a column has fewer or more values, or a weight is below 0 or infinite.
@@ -20,7 +20,7 @@ def check_examples(examples: Any, names: Sequence[str]) -> None:
     count = len(getattr(examples, names[0]))
     if not count:
         raise InputError(f"{examples.source}: there is no example.")
-    for name in names[1:]:
+    for name in dict.fromkeys([*names[1:], "weights"]):
         values = getattr(examples, name)
         if values is not None and len(values) != count:
             raise InputError(f"{examples.source}: {count} {names[0]} but {name} for {len(values)}.")

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_bert import registry
 from keras_bert.program.errors import InputError
+from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Answered, TextTask
 from keras_bert.tasks.held_out import first_held_out
 from keras_bert.tasks.missing_examples import complete_examples
@@ -25,7 +26,8 @@ def text_task(model) -> TextTask:
     """
     task = registry.task_of(model)
     if task is None or task.text_task is None:
-        raise InputError(f"{type(model).__name__} takes features, not texts. Received: texts.")
+        own = "" if task else " A task of your own is registered first: see docs/extending.md."
+        raise InputError(f"{type(model).__name__} takes features, not texts. Received: texts.{own}")
     return registry.imported(task.text_task)(model)
 
 
@@ -88,8 +90,7 @@ def fit_texts(
         examples = dataclasses.replace(examples, weights=task.class_weights(examples, class_weight))
     task.before_training(examples)
     rows = task.taught(task.rows(examples, max_seq_length).print_notes(sys.stderr).rows, examples, batch_size)
-    if not rows.labels:
-        raise InputError("There are no labels to train on: give fit(texts, labels).")
+    _check_labels(rows, "to train on: give fit(texts, labels)")
     validation_batch_size = validation_batch_size or batch_size
     if held_out is not None:
         validation_data = _rows_to_validate(task, held_out, validation_batch_size, max_seq_length)
@@ -118,10 +119,15 @@ def evaluate_texts(
     callbacks=None,
     return_dict: bool = True,
 ) -> dict[str, float] | list[float]:
-    """Returns the official scores of a model on texts with labels; the arguments are those of `TaskModel.evaluate`."""
+    """Returns the official scores of a model on texts with labels; the arguments are those of `TaskModel.evaluate`.
+
+    Raises:
+        InputError: as `fit_texts`.
+    """
     task = text_task(model)
     examples = _examples(task, x, y, sample_weight, skip_missing)
     example_rows = task.rows(examples, max_seq_length).print_notes(sys.stderr)
+    _check_labels(example_rows.rows, "to compare with: give evaluate(texts, labels)")
     calls = Calls(model, callbacks, "test")
     outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), verbose, calls)
     answers = task.answers(examples, example_rows, outputs)
@@ -188,6 +194,11 @@ def _examples(task: TextTask, x, y=None, sample_weight=None, skip_missing: bool 
     return complete_examples(task, x, y, sample_weight, skip_missing)
 
 
+def _check_labels(rows: TokenRows, purpose: str) -> None:
+    if not rows.labels:
+        raise InputError(f"There are no labels {purpose}.")
+
+
 def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: int | None, skip_missing: bool):
     parts = data if isinstance(data, (tuple, list)) else (data,)
     if not holds_texts(parts[0] if parts else None):
@@ -204,6 +215,5 @@ def _rows_to_validate(task: TextTask, examples, batch_size: int, max_seq_length:
     from keras_bert.records.datasets import rows_dataset
 
     rows = task.taught(task.rows(examples, max_seq_length).rows, examples, batch_size)
-    if not rows.labels:
-        raise InputError("There are no labels to validate on: give validation_data=(texts, labels).")
+    _check_labels(rows, "to validate on: give validation_data=(texts, labels)")
     return rows_dataset(rows, batch_size)

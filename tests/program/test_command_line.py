@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from keras_bert import registry
 from keras_bert.program.command_line import run_command
 
 PROGRAM = '''"""Greets somebody."""
@@ -248,3 +249,38 @@ def test_a_command_line_of_googles_may_say_that_there_is_no_tpu(command, run_her
     code, printed = run_here(module, "--use_tpu=True")
     assert code == 2
     assert "flag --use_tpu=True: only False is possible." in printed.err
+
+
+@pytest.fixture
+def extension(tmp_path, monkeypatch):
+    """Function of the text of a module -> installs it as an extension, for `import_extensions` only."""
+
+    def install(text):
+        (tmp_path / "my_extension.py").write_text(text)
+        metadata = tmp_path / "my_package-1.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1\n")
+        (metadata / "entry_points.txt").write_text("[keras_bert.extensions]\nmine = my_extension\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "my_extension", raising=False)
+        monkeypatch.setattr(sys, "argv", ["command"])
+
+    return install
+
+
+def test_a_command_knows_the_tasks_of_installed_extensions(extension, monkeypatch, capsys):
+    monkeypatch.setattr(registry, "TASKS", dict(registry.TASKS))
+    extension("from keras_bert import registry\nregistry.register_task('MyModel', registry.Task())\n")
+    run_command(lambda: print("MyModel" in registry.TASKS), lambda: None)
+    assert capsys.readouterr().out == "True\n"
+
+
+def test_an_extension_that_cannot_be_imported_is_one_line(extension, capsys):
+    extension("import a_missing_library\n")
+    with pytest.raises(SystemExit, match="1"):
+        run_command(lambda: print("not reached"), lambda: None)
+    assert capsys.readouterr() == (
+        "",
+        "error: The extension my_extension of the package my-package cannot be imported: ModuleNotFoundError: No "
+        "module named 'a_missing_library'. Mend it, or uninstall its package.\n",
+    )

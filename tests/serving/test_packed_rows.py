@@ -7,7 +7,7 @@ import pytest
 from serving.test_onnx_exports import features_of, with_biases
 from slow_parameters import slow_except
 from tiny_families import config as config_of_family
-from tiny_models import make_model
+from tiny_models import make_model, new_model
 
 from keras_bert import SequenceClassifier, registry
 from keras_bert.program.errors import InputError
@@ -63,7 +63,7 @@ def test_the_outputs_of_packed_rows_are_those_of_single_ones(name, tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.slow
 def test_packed_rows_of_every_family_are_right(family, name, tmp_path):
-    assert_packed_equals_single(with_biases(make_model(name, family)), tmp_path)
+    assert_packed_equals_single(with_biases(new_model(name, family)), tmp_path)
 
 
 @pytest.mark.slow

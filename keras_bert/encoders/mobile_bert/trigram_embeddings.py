@@ -51,7 +51,7 @@ class TrigramEmbeddings(BertEmbeddings):
         return super()._add_table(name, num_rows, self.token_size if name == "token_embeddings" else width)
 
     def call(self, input_ids, positions, segment_ids, sequences, training=False, token_vectors=None):
-        tokens = self.look_up(input_ids) if token_vectors is None else token_vectors  # [B, S, E]
+        tokens = self.vectors_of(input_ids, token_vectors)  # [B, S, E]
         is_joined = ops.equal(sequences[:, :-1], sequences[:, 1:])  # [B, S - 1]: with the token behind
         is_joined = ops.expand_dims(ops.cast(is_joined, tokens.dtype), 2)
         behind = ops.pad(tokens[:, 1:] * is_joined, ((0, 0), (0, 1), (0, 0)))

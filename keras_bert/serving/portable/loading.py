@@ -51,7 +51,7 @@ def load(
         known = filter(_is_loaded, registry.TASKS)
         raise InputError(
             f"{os.path.join(folder.path, EXPORT_FILE)}: unknown model {folder.model!r:.50}. This version loads: "
-            f"{', '.join(known)}"
+            f"{', '.join(known)}. Import the package of a task of your own before you load its export."
         )
     return loaded_class(folder.model)(folder, engine, chosen)
 

@@ -95,7 +95,7 @@ def explain_examples(
     is_one = targets is None or isinstance(targets, (str, int))
     targets = [targets] * len(examples) if is_one else as_list(targets, "targets")
     if len(targets) != len(examples):
-        raise InputError(f"There are {len(examples)} examples but {len(targets)} targets.")
+        raise InputError(f"{len(examples)} examples need as many targets. Received: {len(targets)} targets.")
     chosen, rows = task.rows_to_explain(examples, targets, max_seq_length, batch_size_of(batch_size))
     rows = dataclasses.replace(rows, rows_per_example=1, labels={})
     explainer = _Explainer(model, method, steps, quadrature, baseline)

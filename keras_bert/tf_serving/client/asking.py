@@ -80,7 +80,8 @@ class Asking:
         if found is None:
             raise InputError(
                 f"The signature {signature_name} does not give the answers of an exported model. Its outputs: "
-                f"{', '.join(sorted(outputs))}. Expected, for example: label, labels, probabilities. Call predict."
+                f"{', '.join(sorted(outputs))}. Expected, for example: label, labels, probabilities. Call predict; or "
+                "import the package of a task of your own before."
             )
         return found
 

@@ -4,10 +4,12 @@ import contextlib
 import html.parser
 import re
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from places import DOCS
+from slow_parameters import slow_except
 from tiny_families import config_of
 from tiny_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
 
@@ -186,6 +188,17 @@ def test_every_kind_of_encoder_is_complete(family):
     assert all(is_complete(one, 5e-3) for one in model.explain("the fox walked, and", baseline="mask", steps=150))
 
 
+@pytest.mark.parametrize("family", slow_except(["bert", "nomic_bert"], ["bert", "nomic_bert", *FAMILIES]))
+def test_mixed_precision_is_explained_nearly_as_full_precision(family):
+    config, scores = FAMILIES.get(family) or config_of(family, **SHAPE), []
+    for dtype in ("float32", "mixed_bfloat16"):
+        keras.utils.set_random_seed(1)
+        model = made(SequenceClassifier, config, labels=["a", "b"], dtype=dtype)
+        scores.append(scores_of(model.explain("the fox walked", "b")[0]))
+    assert np.abs(scores[0]).max() > 0.01
+    np.testing.assert_allclose(scores[1], scores[0], atol=0.1 * np.abs(scores[0]).max())
+
+
 def test_a_quadrature_is_exact_for_its_polynomials():
     points, weights = quadrature(5)
     assert [float(weights @ points**power) for power in range(10)] == pytest.approx([1 / n for n in range(1, 11)])
@@ -211,7 +224,7 @@ def test_what_cannot_be_explained_is_refused(classifier):
         classifier.explain("the fox", steps=1)
     with pytest.raises(InputError, match="must be a label of the model: a, b, c. Received: 'd'"):
         classifier.explain("the fox", "d")
-    with pytest.raises(InputError, match="There are 1 examples but 2 targets"):
+    with pytest.raises(InputError, match="1 examples need as many targets. Received: 2 targets"):
         classifier.explain("the fox", ["a", "b"])
     with pytest.raises(InputError, match="baseline must be one of pad, mask. Received: 'zero'"):
         classifier.explain("the fox", baseline="zero")

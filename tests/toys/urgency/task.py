@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_bert.tasks.base import ExampleRows, TextTask
-from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row
+from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 from toys.urgency.answers import urgency_answers
 from toys.urgency.examples import UrgencyExamples
@@ -33,8 +33,11 @@ class UrgencyTask(TextTask):
 
     def explained_rows(self, examples, example_rows, outputs, targets):
         rows = []
+        columns = () if pools_all_tokens(self.model) else (0,)
         for number, text in enumerate(examples.texts):
+            if targets[number] is not None:
+                number_of(targets[number], ("urgency",), "output")
             pieces = pieces_of_row(self.row_ids(example_rows, number), (text,), self.tokenizer)
-            # The first output of the row is explained. It depends on the vector of the token in column 0.
-            rows.append(ExplainedRow(number, number, "urgency", (0,), (0,), (text,), pieces))
+            # The first output of the row is explained. It depends on the vectors of the tokens in `columns`.
+            rows.append(ExplainedRow(number, number, "urgency", (0,), columns, (text,), pieces))
         return rows
