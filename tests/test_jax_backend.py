@@ -33,7 +33,7 @@ from keras_bert.training.pretraining_options import PretrainingRunOptions
 from keras_bert.training.starting_point import StartingPoint
 from run_scripts import run_classifier
 
-CONFIG = tiny.config(50, dropout=0.0, num_hidden_layers=2)
+CONFIG = tiny.config(50, dropout=0.0, num_hidden_layers=1)
 
 # Reads weights and records, evaluates, takes two training steps, writes all numbers; then a step with dropout. Other
 # tasks are trained in tests/training/test_jax_commands.py.

@@ -114,7 +114,7 @@ TASKS = {
     "several labels": Row(TEXTS, [["a", "c"], ["b"], ["a"], []]),
     "regression": Row(TEXTS, [0.0, 1.0, 0.5, 2.0]),
     "sentence encoder": Row(PAIR, None, (ONNX, LITERT)),
-    "cross-encoder": Row(PAIR, [1, 0, 1, 0], fast=(ONNX, SAVED_MODEL)),
+    "cross-encoder": Row(PAIR, [1, 0, 1, 0]),
     "tagger": Row(WORDS, TAGS),
     "span": Row((["who?"] * 3, CONTEXTS), SPANS),
     "choice": Row((TEXTS[:3], CHOICES), [1, 0, 1]),
@@ -130,7 +130,7 @@ VARIANTS = {
     "pretrainer": Row(TEXTS, fast=()),
     "all poolings": Row(TEXTS, fast=()),
     "first token": Row(TEXTS, fast=()),
-    "encoder": Row(TEXTS, fast=(ONNX, SAVED_MODEL)),
+    "encoder": Row(TEXTS),
 }
 ROWS = {**TASKS, **VARIANTS}
 # The path of these is that of "classifier", so `make test` has them on texts and exported only.

@@ -27,9 +27,7 @@ def main():
     if flags.FLAGS.name == "stop":
         raise KeyboardInterrupt
     if flags.FLAGS.name == "tensorflow":
-        import tensorflow as tf
-
-        tf.constant(1)
+        import tensorflow
     print(f"hello {flags.FLAGS.name}")
 
 
@@ -130,11 +128,6 @@ def test_wrong_flags_are_one_line_and_exit_code_2(tmp_path):
 def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path):
     result = run(tmp_path, "--name=stop")
     assert (result.returncode, result.stderr) == (130, "error: stopped by Ctrl-C\n")
-
-
-def test_tensorflow_starts_silently(tmp_path):
-    result = run(tmp_path, "--name=tensorflow")
-    assert (result.returncode, result.stdout, result.stderr) == (0, "hello tensorflow\n", "")
 
 
 def test_a_failing_import_of_tensorflow_shows_its_output(tmp_path):

@@ -23,7 +23,9 @@ OF_TEXTS = {name: task for name, task in TASKS.items() if name != "masks"} | {
 }
 
 
-@pytest.mark.parametrize("kind", ["classes", "many", "number", "tags", "span", "choice"])
+@pytest.mark.parametrize(
+    "kind", slow_except(["number", "tags", "span"], ["classes", "many", "number", "tags", "span", "choice"])
+)
 @pytest.mark.parametrize("in_features", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_loss_of_arrays_is_linear_in_the_weights_and_metrics_have_none(kind, in_features):
     model, batch = model_and_batch(kind)

@@ -94,7 +94,7 @@ DATA = {
 }
 
 
-@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("kind", slow_except(["arrays", "generator"], DATA))
 def test_a_fit_on_features_without_compile_has_the_default_optimizer(kind, eagerly):
     model = made("classes", compiled=False)
     for _ in range(2):

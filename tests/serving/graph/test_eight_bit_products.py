@@ -85,6 +85,7 @@ def test_ranges_that_change_from_call_to_call_are_those_of_the_call():
         np.testing.assert_allclose(call(values * np.float32(size)), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_sums_do_not_overflow_on_processors_without_8_bit_products():
     # In a separate process, since oneDNN reads the variable only once.
     program = """

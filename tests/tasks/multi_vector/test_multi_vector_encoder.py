@@ -164,7 +164,10 @@ def test_a_ranking_is_sorted_and_keeps_the_numbers_of_the_texts(model):
 
 @pytest.mark.parametrize(
     ("x", "y", "loss"),
-    [((QUERIES, DOCUMENTS), None, None), ((QUERIES, DOCUMENTS, OTHERS), TEACHER, "margin_mse")],
+    [
+        ((QUERIES, DOCUMENTS), None, None),
+        pytest.param((QUERIES, DOCUMENTS, OTHERS), TEACHER, "margin_mse", marks=pytest.mark.slow),
+    ],
 )
 def test_training_on_texts_lowers_the_loss(x, y, loss, eagerly, plain):
     keras.utils.set_random_seed(1)
@@ -204,7 +207,7 @@ def test_data_sets_train_with_the_loss_of_each_and_teachers_give_scores(eagerly,
     assert model.fit(parts[1], verbose=0, loss="margin_mse").history["loss"][0] == pytest.approx(alone[1], rel=1e-5)
 
 
-@pytest.mark.parametrize("y", [None, TEACHER])
+@pytest.mark.parametrize("y", [None, pytest.param(TEACHER, marks=pytest.mark.slow)])
 def test_parts_of_a_batch_give_the_weights_of_the_whole_batch(y, eagerly, plain):
     weights = []
     for parts in (1, 3):
