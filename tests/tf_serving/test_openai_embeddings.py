@@ -73,7 +73,7 @@ def configs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def port(configs):
-    options = ServerOptions(port=0, max_body_bytes=1 << 20, body_seconds=0.5)
+    options = ServerOptions(port=0, max_body_bytes=1 << 20)
     with background_server(configs, options) as address:
         wait_until_ready(address.port)
         yield address.port
@@ -195,10 +195,12 @@ def test_a_body_that_is_too_large_is_413_in_the_form_of_openai(ask):
     assert (status, answer) == (413, {"error": error})
 
 
-def test_a_body_that_does_not_arrive_is_408_in_the_form_of_openai(port):
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-        connection.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n{")
-        answer = connection.recv(1 << 16)
+def test_a_body_that_does_not_arrive_is_408_in_the_form_of_openai(configs):
+    with background_server(configs[:1], ServerOptions(port=0, body_seconds=0.5)) as address:
+        wait_until_ready(address.port)
+        with socket.create_connection(("127.0.0.1", address.port), timeout=30) as connection:
+            connection.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n{")
+            answer = connection.recv(1 << 16)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b'{"error": {"message": "The body did not arrive within 0.5 seconds."' in answer
 
