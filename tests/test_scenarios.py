@@ -239,8 +239,8 @@ def slow(*values, unless: bool):
 
 def exports_of_families():
     # The heads of a task are those of BERT's export, and the part of an encoder is the same in all of its exports. A
-    # SavedModel takes five times as long as an ONNX file. So a family has a quarter of the tasks as SavedModels, another
-    # quarter than the family before it.
+    # SavedModel takes five times as long as an ONNX file. So a family has a quarter of the tasks as SavedModels,
+    # another quarter than the family before it.
     for start, (family, (formats, fast)) in enumerate(FAMILIES.items()):
         for number, name in enumerate(OF_FAMILIES, start):
             held = {*formats} & {*ROWS[name].formats}

@@ -5,11 +5,11 @@ from importlib.metadata import entry_points
 from keras_bert.program.errors import InputError
 
 # Such a package names its module under this group in its entry points; the module registers what it adds.
-GROUP = "keras_bert.extensions"
+GROUP = "keras_bert"
 
 
 def import_extensions() -> None:
-    """Imports the modules that installed packages name as entry points of the group `keras_bert.extensions`.
+    """Imports the modules that installed packages name as entry points of the group `keras_bert`.
 
     Commands call it, since nobody imports those packages for them.
 

@@ -253,7 +253,7 @@ def extension(tmp_path, monkeypatch):
         metadata = tmp_path / "my_package-1.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1\n")
-        (metadata / "entry_points.txt").write_text("[keras_bert.extensions]\nmine = my_extension\n")
+        (metadata / "entry_points.txt").write_text("[keras_bert]\nmine = my_extension\n")
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "my_extension", raising=False)
         monkeypatch.setattr(sys, "argv", ["command"])
