@@ -13,8 +13,6 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-_PROJECT = pathlib.Path(__file__).resolve().parent.parent
-
 
 def pytest_collection_finish(session):
     """Lets Python search for garbage less often: TensorFlow and its graphs are millions of objects that stay."""
@@ -26,10 +24,10 @@ def pytest_collection_finish(session):
 @pytest.fixture(scope="session")
 def shared_data():
     """Returns a function from path parts to a path in the folder of real data, or skips the test with the reason."""
-    folder = pathlib.Path(os.environ.get("KERAS_BERT_DATA", _PROJECT.parent / "shared" / "data"))
+    from places import REAL_DATA
 
     def find(*parts: str) -> pathlib.Path:
-        path = folder.joinpath(*parts)
+        path = REAL_DATA.joinpath(*parts)
         if not path.exists():
             pytest.skip(f"no real data: {'/'.join(parts)} is not in the folder named by KERAS_BERT_DATA")
         return path

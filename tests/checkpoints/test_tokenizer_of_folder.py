@@ -2,12 +2,11 @@
 
 import dataclasses
 import json
-import os
-import pathlib
 
 import numpy as np
 import pytest
 import tiny
+from places import REAL_DATA
 from tiny_families import VOCABULARIES, byte_pairs, config_of, modern_byte_pairs, new, sentence_pieces, word_pieces
 
 from keras_bert import (
@@ -25,7 +24,7 @@ from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer, write_
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.tokenization.kinds import save_vocabulary
 
-FOLDERS = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "../shared/data")) / "family2" / "tokenizers"
+FOLDERS = REAL_DATA / "family2" / "tokenizers"
 MPNET = VOCABULARIES["mpnet"]
 KLUE = Vocabulary(["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "the", "a", "fox", "dog", ","])
 TEXTS, PAIRS = ["the fox", "a dog, the dog"], (["the fox", "a dog"], ["the dog", "fox"])

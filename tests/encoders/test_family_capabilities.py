@@ -155,10 +155,10 @@ CHECKS = {
 }
 WITHOUT[("xlnet", "ONNX export")] = "no: its attention is not written"
 # The short run tests nearly every capability with ALBERT, whose layers are shared, and one with each other family.
-# Its other tests compare two devices (test_distributed_model.py), compile with XLA (test_shared_trace.py), and train
-# every family (test_families.py).
+# Its other tests compare two devices (test_distributed_model.py), compile with XLA (test_shared_trace.py), export 8-bit
+# products (test_eight_bit_products.py), and train every family (test_families.py).
 SHORT = {
-    *(("albert", name) for name in CHECKS if name not in ("two devices = one", "XLA")),
+    *(("albert", name) for name in CHECKS if name not in ("two devices = one", "XLA", "8-bit export")),
     ("roberta", "packed rows, no padding"),
     ("distilbert", "packed rows, no padding"),
     ("electra", "packed rows, no padding"),

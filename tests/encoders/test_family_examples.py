@@ -4,12 +4,11 @@ KERAS_BERT_DATA=/folder      has `family2/family2_folder.py`, which writes the f
 """
 
 import json
-import os
-import pathlib
 import runpy
 
 import numpy as np
 import pytest
+from places import REAL_DATA
 
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
@@ -18,7 +17,7 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safe
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.program.errors import InputError
 
-FOLDER = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "")) / "family2"
+FOLDER = REAL_DATA / "family2"
 pytestmark = pytest.mark.skipif(not (FOLDER / "examples.json").is_file(), reason="KERAS_BERT_DATA has no family2/")
 EXAMPLES = ("xlm-roberta/base", "xlm-roberta/qa", "xlm-roberta/mlm", "camembert/base")
 EXAMPLES += ("mpnet/base", "mpnet/token", "mpnet/qa")

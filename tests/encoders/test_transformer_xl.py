@@ -5,14 +5,12 @@ the names of transformers 4.57.6, inputs and outputs.
 """
 
 import json
-import os
-import pathlib
 
 import keras
 import numpy as np
 import pytest
 from numpy_bert import scatter_weights
-from places import TESTS
+from places import REAL_DATA, TESTS
 
 from keras_bert import BertConfig, InputError, SequenceClassifier, enable_lora
 from keras_bert.checkpoints.checkpoint import StoredTensor
@@ -27,7 +25,7 @@ from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
 
 GOLDEN = np.load((TESTS / "family_golden") / "transformer_xl.npz")
-DATA = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "../shared/data")) / "family"
+DATA = REAL_DATA / "family"
 MICRO = ("div_1", "div_2", "div_2_cutoffs_3")
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="KERAS_BERT_DATA does not name the folder of real data")
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}

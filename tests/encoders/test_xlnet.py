@@ -6,15 +6,13 @@ CyberZHG/keras-xlnet.
 """
 
 import json
-import os
-import pathlib
 import unicodedata
 
 import keras
 import numpy as np
 import pytest
 from numpy_bert import scatter_weights
-from places import TESTS
+from places import REAL_DATA, TESTS
 from tiny_families import config_of
 
 from keras_bert import Encoder, InputError, MaskedLM, load_vocabulary
@@ -27,7 +25,7 @@ from keras_bert.layers.numbered_mask import MASKED, columns_with_first_last
 from keras_bert.layers.relative_attention import shift_to_keys
 
 GOLDEN = np.load((TESTS / "family_golden") / "xlnet.npz")
-DATA = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "../shared/data")) / "family"
+DATA = REAL_DATA / "family"
 SIZES = {"d_head": 4, "d_inner": 32, "d_model": 16, "ff_activation": "gelu", "n_head": 4, "n_layer": 2}
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="KERAS_BERT_DATA does not name the folder of real data")
 

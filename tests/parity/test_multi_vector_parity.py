@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import pytest
 import tiny
+from places import REAL_DATA
 from tiny_checkpoints import random_checkpoint, write_stanford_colbert
 
 from keras_bert.checkpoints.formats import write_checkpoint
@@ -22,7 +23,7 @@ from keras_bert.optimization import AdamW
 from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
 
 SCRIPT = pathlib.Path(__file__).with_name("sentence_transformers_multi_vector.py")
-FOLDER = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "")) / "family2" / "heads" / "colbert"
+FOLDER = REAL_DATA / "family2" / "heads" / "colbert"
 TEXTS = {
     "queries": ["what is the capital of france?", "paris", "the city of a man in the capital of the united states"],
     "documents": ["paris is the capital of france.", "the city - of paris, is a city!", "the city of a man"],

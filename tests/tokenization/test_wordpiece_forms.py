@@ -1,8 +1,6 @@
 """WordPiece with the special tokens of MPNet and KLUE, in Python and in the graph, against transformers' ids."""
 
 import json
-import os
-import pathlib
 import pickle
 import random
 
@@ -10,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tiny
 import tokenizers
+from places import REAL_DATA
 
 from keras_bert import InputError, Vocabulary, WordPieceTokenizer, load_vocabulary
 from keras_bert.checkpoints.hugging_face_tokenizer import write_tokenizer
@@ -22,7 +21,7 @@ from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS
 from keras_bert.tokenization.wordpiece_files import read_word_piece
 
-FOLDERS = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "../shared/data")) / "family2"
+FOLDERS = REAL_DATA / "family2"
 needs_folders = pytest.mark.skipif(not FOLDERS.is_dir(), reason="needs KERAS_BERT_DATA with family2")
 PIECES = ("the", "quick", "##est", "fox", "[", "]", "mask", "<", ">", "s", "a", "##a", ",")
 TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PIECES, "<mask>")

@@ -97,6 +97,7 @@ def test_an_extended_run_keeps_the_moments_and_ends_with_the_same_weights_when_k
     assert sorted(name for name in os.listdir(killed) if name.startswith("model")) == ["model", "model-step-4"]
 
 
+@pytest.mark.slow
 def test_a_run_that_keeps_the_best_keeps_the_best_of_the_new_updates(records, tmp_path):
     run = {**RUN, "keep_best": PretrainingEvaluation(records, eval_batch_size=64), "learning_rate": 0.3}
     pretrain(tmp_path / "run", records, **run)

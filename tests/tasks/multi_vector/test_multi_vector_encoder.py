@@ -1,15 +1,13 @@
 """`MultiVectorEncoder`: rows, vectors, scores, training on texts, folders of others, and exports."""
 
 import json
-import os
-import pathlib
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-from places import TESTS
+from places import REAL_DATA, TESTS
 from tiny_checkpoints import random_checkpoint, write_stanford_colbert
 from tiny_families import config as config_of_family
 from tiny_models import made_signatures
@@ -31,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("without_graphs")
 QUERIES = ["quick", "brown fox", "the fox the fox the fox the fox", "the"]
 DOCUMENTS = ["the quick fox .", "brown , the fox", "quickest . fox ,", "."]
 OTHERS = ["brown", "quick the", "fox fox", "quick brown"]
-FOLDER = pathlib.Path(os.environ.get("KERAS_BERT_DATA", "")) / "family2" / "heads" / "colbert"
+FOLDER = REAL_DATA / "family2" / "heads" / "colbert"
 GOLDEN = TESTS / "embedding_golden" / "multi_vector.json"
 TEACHER = [[3.0, 1.0], [2.0, 2.5], [0.5, -1.0], [1.0, 0.0]]
 VOCABULARY = tiny.vocabulary("[unused0] [unused1] the quick brown fox ##est . ,")

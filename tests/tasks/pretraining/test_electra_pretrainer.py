@@ -279,6 +279,7 @@ def test_a_killed_run_draws_the_same_tokens(family, tmp_path, monkeypatch):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_a_run_is_evaluated_by_its_objective(tmp_path, eagerly):
     path = tiny_pretraining.write_records(tmp_path / "train.tfrecord", masked=False)
     run = {**RUN, "num_train_steps": 2, "num_warmup_steps": 1}
