@@ -6,7 +6,7 @@ import os
 
 from keras_bert import registry
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
-from keras_bert.checkpoints.model_classes import class_for, class_name
+from keras_bert.checkpoints.model_classes import class_for
 from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.printing import markdown, printable
@@ -25,7 +25,6 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
     Reference: Mitchell et al., 2019, "Model Cards for Model Reporting".
     """
     model_class = checkpoint.model_class or class_for(checkpoint)[0]
-    name = class_name(model_class)
     used = registry.task_of(model_class)
     if used is None or used.example is None or used.model is None or registry.imported(used.model) is not model_class:
         used = registry.task("Encoder")
@@ -43,7 +42,7 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
         "- keras",
         "---",
         "",
-        f"# {name}",
+        f"# {model_class.__name__}",
         "",
         *_facts(checkpoint),
         "",

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from typing import Any
@@ -143,12 +144,13 @@ def _export_saved_model(
         # With LoRA merged into the kernels, and with weights and computation in `dtype`.
         dtype = model.dtype_policy if dtype is None else dtype
         model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
-    unpadded, description = _unpadded(model), _description(model, weights, compute, options)
+    unpadded, renamed = _unpadded(model), _without_number(model)
+    description = _description(model, weights, compute, options)
     if "int8" in (weights, compute):
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
     signatures = all_signatures(model, tokenizer, options)
-    with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
+    with renamed, unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
         write_description(assets, *description)
         with long_work(f"writing a SavedModel with {len(signatures)} signatures"):
             tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
@@ -187,6 +189,27 @@ def _export_portable(
         )
     given = {name: getattr(options, name) for name in known}
     return write_portable(model, path, format, weights, calibration=calibration, **given)
+
+
+@contextlib.contextmanager
+def _without_number(model):
+    """Takes the number out of a model's name and the names of its weights, which are in the files.
+
+    Keras numbers the models of a class in a process, so a second model would be written with other bytes.
+    """
+    numbered = model.name
+    name = re.sub(r"_\d+$", "", numbered)
+    weights = [weight.value for weight in model.weights if hasattr(weight.value, "_handle_name")]
+    names = [weight._handle_name for weight in weights]
+    model.name = name
+    for weight in weights:
+        weight._handle_name = re.sub(f"^{re.escape(numbered)}/", f"{name}/", weight._handle_name)
+    try:
+        yield
+    finally:
+        model.name = numbered
+        for weight, before in zip(weights, names, strict=True):
+            weight._handle_name = before
 
 
 @contextlib.contextmanager
