@@ -1,5 +1,6 @@
 """The exported signature `explain` gives the explanations of `model.explain`."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,6 +20,7 @@ SHALLOW = CONFIG.replace(num_hidden_layers=1)
 
 
 def made(config, model_class=SequenceClassifier, **arguments):
+    keras.utils.set_random_seed(1)
     model = model_class(config, **arguments)
     model.vocabulary = VOCABULARY
     return model

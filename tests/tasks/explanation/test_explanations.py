@@ -44,6 +44,7 @@ SHALLOW = CONFIG.replace(num_hidden_layers=1)
 
 
 def made(model_class, config=SHALLOW, **arguments):
+    keras.utils.set_random_seed(1)
     model = model_class(config, **arguments)
     model.vocabulary = VOCABULARY
     return model
@@ -192,7 +193,6 @@ def test_every_kind_of_encoder_is_complete(family):
 def test_mixed_precision_is_explained_nearly_as_full_precision(family):
     config, scores = FAMILIES.get(family) or config_of(family, **SHAPE), []
     for dtype in ("float32", "mixed_bfloat16"):
-        keras.utils.set_random_seed(1)
         model = made(SequenceClassifier, config, labels=["a", "b"], dtype=dtype)
         scores.append(scores_of(model.explain("the fox walked", "b")[0]))
     assert np.abs(scores[0]).max() > 0.01
