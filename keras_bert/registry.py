@@ -72,11 +72,15 @@ class Head:
         num_outputs: the number of its outputs, if it is always the same.
         weights: config -> the list of its weights (`checkpoints.weight_list.Weight`), if it has several layers. Without
             it, the weights are not checked before they are loaded.
-        hugging_face: the ends of the names of its classes in transformers. The first one is written.
+        hugging_face: the ends of the names of its classes in transformers. The first one is written. A head with
+            `weights` has none.
         hugging_face_layer: its name there, in families that do not say otherwise; "" is `classifier`, as most have it.
         google: what its names in TensorFlow 1 begin with, before `output_weights` and `output_bias`; None if only
             families name it.
         is_optional: whether there are trained models of its tasks without it.
+
+    Raises:
+        ValueError: it has both `weights` and `hugging_face`.
     """
 
     name: str
@@ -87,6 +91,13 @@ class Head:
     hugging_face_layer: str = ""
     google: str | None = None
     is_optional: bool = False
+
+    def __post_init__(self):
+        if self.weights and self.hugging_face:
+            raise ValueError(
+                f"Folders of transformers hold heads of one dense layer. The head {self.name!r} lists other weights, "
+                "so leave hugging_face out."
+            )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -220,6 +220,16 @@ def test_a_toy_is_explained(model):
     assert sum(token.score for token in explanation.tokens) == pytest.approx(1, abs=1e-5)
 
 
+def test_a_target_of_explain_that_is_no_output_of_the_toy_is_refused(model):
+    with pytest.raises(InputError, match="A target of explain must be a score of the model: urgency"):
+        model.explain([URGENT], ["calm"])
+
+
+def test_a_head_of_several_layers_has_no_place_in_folders_of_transformers():
+    with pytest.raises(ValueError, match="The head 'stars' lists other weights, so leave hugging_face out"):
+        registry.Head("stars", weights=lambda config: [], hugging_face=("ForStars",))
+
+
 def test_the_toy_family_keeps_the_contract_of_encoders():
     config = DistanceConfig(**{**tiny.micro_config(dropout=0.0).to_dict(), "model_type": "distance", "furthest": 3})
     encoder = DistanceEncoder(config)

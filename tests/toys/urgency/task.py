@@ -36,7 +36,7 @@ class UrgencyTask(TextTask):
         columns = () if pools_all_tokens(self.model) else (0,)
         for number, text in enumerate(examples.texts):
             if targets[number] is not None:
-                number_of(targets[number], ("urgency",), "output")
+                number_of(targets[number], ("urgency",), "score")
             pieces = pieces_of_row(self.row_ids(example_rows, number), (text,), self.tokenizer)
             # The first output of the row is explained. It depends on the vectors of the tokens in `columns`.
             rows.append(ExplainedRow(number, number, "urgency", (0,), columns, (text,), pieces))
