@@ -3,15 +3,15 @@
 import keras
 from keras import ops
 
-from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.layer_norm import LayerNorm
+from keras_bert.layers.token_table import TokenTable
 
 _TABLES = ("token_embeddings", "position_embeddings", "segment_embeddings")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertEmbeddings(BertLayer):
+class BertEmbeddings(TokenTable):
     """Turns token ids into vectors: dropout(LayerNorm(token + position + segment)), projected if asked for.
 
     Args:
@@ -96,19 +96,6 @@ class BertEmbeddings(BertLayer):
             # In mixed precision only the gathered rows are cast, not the whole table.
             autocast=False,
         )
-
-    def look_up(self, input_ids):
-        """Returns the rows of the token table: int `[B, S]` -> float `[B, S, hidden_size]`."""
-        return ops.take(self.token_embeddings, input_ids, axis=0)
-
-    def vectors_of(self, input_ids, token_vectors=None):
-        """Returns `token_vectors` if they are given, else those of the table.
-
-        Keras casts given vectors to 16 bits in mixed precision, as inputs of a layer; the other tables are not cast.
-        """
-        if token_vectors is None:
-            return self.look_up(input_ids)
-        return ops.cast(token_vectors, self.token_embeddings.dtype)
 
     def call(self, input_ids, positions, segment_ids, training=False, token_vectors=None):
         vectors = self._sum_of_tables(input_ids, positions, segment_ids, token_vectors)

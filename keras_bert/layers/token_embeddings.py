@@ -3,13 +3,13 @@
 import keras
 from keras import ops
 
-from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.layer_norm import LayerNorm
+from keras_bert.layers.token_table import TokenTable
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TokenEmbeddings(BertLayer):
+class TokenEmbeddings(TokenTable):
     """Turns token ids into vectors: dropout(LayerNorm(scale * token + segment)). Positions enter in the attention only.
 
     Args:
@@ -69,19 +69,6 @@ class TokenEmbeddings(BertLayer):
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
         # In mixed precision only the gathered rows are cast, not the whole table.
         return self.add_weight(name=name, shape=(num_rows, self.hidden_size), initializer=initializer, autocast=False)
-
-    def look_up(self, input_ids):
-        """Returns the rows of the table: int `[B, S]` -> float `[B, S, hidden_size]`."""
-        return ops.take(self.token_embeddings, input_ids, axis=0)
-
-    def vectors_of(self, input_ids, token_vectors=None):
-        """Returns `token_vectors` if they are given, else those of the table.
-
-        Keras casts given vectors to 16 bits in mixed precision, as inputs of a layer; the other tables are not cast.
-        """
-        if token_vectors is None:
-            return self.look_up(input_ids)
-        return ops.cast(token_vectors, self.token_embeddings.dtype)
 
     def call(self, input_ids, segment_ids=None, training=False, token_vectors=None):
         vectors = self.vectors_of(input_ids, token_vectors)

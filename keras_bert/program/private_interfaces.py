@@ -40,6 +40,7 @@ ATTRIBUTES = {
         "_use_weight_decay",
     ),
     "tensorflow.Tensor": ("_as_tf_output",),
+    "tensorflow.Variable": ("_handle_name",),
     "tensorflow.compat.v1.Session": ("_call_tf_sessionrun",),
 }
 

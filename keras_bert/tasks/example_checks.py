@@ -12,7 +12,7 @@ def check_examples(examples: Any, names: Sequence[str]) -> None:
 
     Args:
         examples: a dataclass with `source`, for messages, and `weights`, N numbers or None.
-        names: its other attributes that have a value for each example, or are None; the first one determines N.
+        names: the other attributes with a value for each example, or None; the first one determines N.
 
     Raises:
         InputError: there is no example, a column has fewer or more values, or a weight is below 0 or infinite.

@@ -28,6 +28,7 @@ def owners():
         "keras.layers.Dense": model.layers[0],
         "keras.optimizers.Optimizer": model.optimizer,
         "tensorflow.Tensor": tf.constant(1),
+        "tensorflow.Variable": tf.Variable(1),
         "tensorflow.compat.v1.Session": tf.compat.v1.Session,
     }
 
