@@ -4,7 +4,7 @@ bert_layer.py           the base class of the layers: their configs and dense la
 lora.py                 the kernel of a dense layer with LoRA
 formulas.py             the formulas: tensors in, tensors out
 choosing.py             chooses between formulas and kernels
-token_table.py          the base class of embeddings: a table of token vectors
+embedding_table.py      the base class of embeddings: a table of token vectors
 embeddings.py           token + position + segment embeddings
 attention.py            multi-head self-attention
 cross_attention.py      attention of a decoder to a source

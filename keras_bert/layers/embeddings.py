@@ -4,14 +4,14 @@ import keras
 from keras import ops
 
 from keras_bert.layers.dropout import Dropout
+from keras_bert.layers.embedding_table import EmbeddingTable
 from keras_bert.layers.layer_norm import LayerNorm
-from keras_bert.layers.token_table import TokenTable
 
 _TABLES = ("token_embeddings", "position_embeddings", "segment_embeddings")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertEmbeddings(TokenTable):
+class BertEmbeddings(EmbeddingTable):
     """Turns token ids into vectors: dropout(LayerNorm(token + position + segment)), projected if asked for.
 
     Args:

@@ -4,12 +4,12 @@ import keras
 from keras import ops
 
 from keras_bert.layers.dropout import Dropout
+from keras_bert.layers.embedding_table import EmbeddingTable
 from keras_bert.layers.layer_norm import LayerNorm
-from keras_bert.layers.token_table import TokenTable
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TokenEmbeddings(TokenTable):
+class TokenEmbeddings(EmbeddingTable):
     """Turns token ids into vectors: dropout(LayerNorm(scale * token + segment)). Positions enter in the attention only.
 
     Args:

@@ -5,7 +5,7 @@ from keras import ops
 from keras_bert.layers.bert_layer import BertLayer
 
 
-class TokenTable(BertLayer):
+class EmbeddingTable(BertLayer):
     """A layer that looks tokens up in a table.
 
     Attributes:

@@ -1,0 +1,28 @@
+"""A process of the tests that dies fails the test that it ran, and no other."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from places import TESTS
+
+COMMAND = [sys.executable, "-m", "pytest", "-p", "workers", "-p", "no:cacheprovider", "--dist=loadfile"]
+DIES = "import os\n\ndef test_before(): pass\n\ndef test_dies(): os._exit(1)\n\ndef test_after(): pass\n"
+PASSES = "import time\n\ndef test_a(): time.sleep(0.05)\n\ndef test_b(): time.sleep(0.05)\n"
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("dies", ["test_1.py", "test_8.py"])
+def test_a_dead_process_fails_one_test_and_the_others_run(tmp_path, dies, num_workers):
+    for number in range(9):
+        (tmp_path / f"test_{number}.py").write_text(DIES if dies == f"test_{number}.py" else PASSES)
+    result = subprocess.run(
+        [*COMMAND, f"--numprocesses={num_workers}", f"--rootdir={tmp_path}", tmp_path],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "1 failed, 18 passed" in result.stdout, result.stdout
+    assert f"{dies}::test_dies\n" in result.stdout

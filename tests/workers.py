@@ -1,0 +1,34 @@
+"""Gives the files of tests to the processes that run them, as `--dist loadfile` does, but outlives a dead process."""
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+
+class FileScheduling(LoadFileScheduling):
+    """Gives each file to one process.
+
+    pytest-xdist 3.8 gives the finished files of a process that died to the others too. A process that gets such a file,
+    or one test alone, waits for more for ever, because a test starts only when the next one or the end is known.
+    """
+
+    def remove_node(self, node):
+        files = self.assigned_work.pop(node)
+        left = [(file, test) for file, tests in files.items() for test, is_done in tests.items() if not is_done]
+        if not left:
+            return None
+        (_, killer), *others = left
+        for file, test in others:
+            self.workqueue.setdefault(file, {})[test] = False
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return killer
+
+    def _reschedule(self, node):
+        super()._reschedule(node)
+        if not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            self._reschedule(node)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return FileScheduling(config, log) if config.option.dist == "loadfile" else None
