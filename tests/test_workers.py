@@ -19,7 +19,7 @@ def test_a_dead_process_fails_one_test_and_the_others_run(tmp_path, dies, num_wo
         (tmp_path / f"test_{number}.py").write_text(DIES if dies == f"test_{number}.py" else PASSES)
     result = subprocess.run(
         [*COMMAND, f"--numprocesses={num_workers}", f"--rootdir={tmp_path}", tmp_path],
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         timeout=60,

@@ -152,6 +152,21 @@ def test_kept_networks_have_a_limited_size(encoder_file, cache, monkeypatch):
     assert not list(cache.iterdir())
 
 
+def test_a_signal_is_handled_after_another_thread_has_freed_an_engine(encoder_file):
+    program = (
+        "import os, signal, threading\n"
+        "from keras_bert.serving.portable.openvino_engine import OpenVinoEngine\n"
+        f"engines = [OpenVinoEngine({str(encoder_file)!r}, num_threads=1)]\n"
+        "thread = threading.Thread(target=engines.clear)\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "signal.signal(signal.SIGTERM, lambda *_: print('handled'))\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "handled\n"), done.stderr
+
+
 @pytest.mark.parametrize("engine", ["onnx_engine.OnnxEngine", "openvino_engine.OpenVinoEngine"])
 def test_an_engine_imports_no_tensorflow_and_sends_nothing(engine, encoder_file, tmp_path):
     module, name = engine.split(".")

@@ -1,5 +1,6 @@
 """Runs an ONNX file with OpenVINO: features in, outputs of the model out. Needs the package openvino, no TensorFlow."""
 
+import functools
 import os
 from collections import deque
 from collections.abc import Mapping
@@ -49,7 +50,7 @@ class OpenVinoEngine:
         precision: str = "float32",
         callers: int = 1,
     ):
-        core = _imported().Core()
+        core = _core(_imported())
         self.precision = _checked_precision(core, precision)
         # Without the hint, OpenVINO computes in bfloat16 on processors that have it.
         options: dict[str, Any] = {"INFERENCE_PRECISION_HINT": _PRECISIONS[self.precision]}
@@ -92,6 +93,16 @@ class OpenVinoEngine:
             raise cannot_compute(given, error) from error
         self._idle_requests.append(request)
         return named_outputs(self._outputs, found.values())
+
+
+@functools.cache
+def _core(openvino):
+    """Returns the one `Core` of the package in this process, which is never freed.
+
+    OpenVINO 2026.4 gives the thread that first compiles a stack for signals, and frees that stack with the core. If
+    another thread freed the core, the next signal would end the process.
+    """
+    return openvino.Core()
 
 
 def _imported():
