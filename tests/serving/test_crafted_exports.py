@@ -189,9 +189,27 @@ def larger_value(model):
     graph.tensors[graph.operators[-1].outputs[0]].shape = np.array([50_000, 50_000], np.int32)
 
 
+def result_in_weights(model):
+    graph = model.subgraphs[0]
+    weights = next(tensor for tensor in graph.tensors if model.buffers[tensor.buffer].data is not None)
+    graph.tensors[graph.operators[0].outputs[0]].buffer = weights.buffer
+
+
+def result_in_the_inputs(model):
+    graph = model.subgraphs[0]
+    graph.operators[-1].outputs = [graph.inputs[0]]
+
+
+def no_network(model):
+    model.subgraphs = []
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (result_in_weights, "computes a value that it also stores"),
+        (result_in_the_inputs, "computes a value twice"),
+        (no_network, "has no network"),
         (with_operation("WHILE"), "has the operation WHILE"),
         (with_operation("CALL_ONCE"), "has the operation CALL_ONCE"),
         (with_operation("FILL", dims=[30_000, 40_000], value=[1]), "has a value of 1,200,000,000 numbers"),
@@ -201,7 +219,7 @@ def larger_value(model):
         (larger_value, "has a value of 2,500,000,000 numbers"),
     ],
 )
-def test_a_litert_file_that_states_large_values_or_loops_is_refused(change, message, copied):
+def test_a_litert_file_that_would_harm_the_process_is_refused(change, message, copied):
     path = copied("litert") / "model.tflite"
     model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
     change(model)

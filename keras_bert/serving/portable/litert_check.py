@@ -1,4 +1,4 @@
-"""Checks a LiteRT file from a stranger before its network runs: its operations, and the memory that they state.
+"""Checks a LiteRT file from a stranger before the interpreter reads it: its operations, and the memory that they state.
 
 Shapes that a network computes are not known before it runs. Those that a file states are bounded.
 """
@@ -19,10 +19,12 @@ _MOST_GROWTH, _FEW_NUMBERS = 4, 1 << 20
 
 
 def check_litert(path: str) -> None:
-    """Checks a file whose structure the interpreter has verified.
+    """Checks a file. LiteRT 2 trusts what it says: a wrong number may let it write where nothing or a weight is.
 
     Raises:
-        InputError: it has an operation that our files do not have, or a value that is much larger than the file.
+        InputError: it has an operation that our files do not have, a value that is much larger than the file, a value
+            that is computed and also stored or computed again, or no network.
+        Exception: the file is damaged: any error.
     """
     from ai_edge_litert import schema_py_generated as schema
 
@@ -35,6 +37,8 @@ def check_litert(path: str) -> None:
         for operation in operations:
             if operation in _REFUSED:
                 raise _error(path, f"has the operation {operation}")
+        if not model.SubgraphsLength():
+            raise _error(path, "has no network")
         for graph in (model.Subgraphs(number) for number in range(model.SubgraphsLength())):
             tensors = [graph.Tensors(number) for number in range(graph.TensorsLength())]
             sizes = [math.prod(tensor.Shape(axis) for axis in range(tensor.ShapeLength())) for tensor in tensors]
@@ -44,6 +48,13 @@ def check_litert(path: str) -> None:
                     sizes.append(_stated_size(model, tensors[operator.Inputs(place)], schema.TensorType.INT64))
             if max(sizes, default=0) > limit:
                 raise _error(path, f"has a value of {max(sizes):,} numbers")
+            computed = [graph.Inputs(number) for number in range(graph.InputsLength())]
+            for operator in (graph.Operators(number) for number in range(graph.OperatorsLength())):
+                computed += [operator.Outputs(number) for number in range(operator.OutputsLength())]
+            if len(computed) > len(set(computed)):
+                raise _error(path, "computes a value twice")
+            if any(model.Buffers(tensors[number].Buffer()).DataLength() for number in computed):
+                raise _error(path, "computes a value that it also stores")
 
 
 def _stated_size(model, tensor, int64: int) -> int:

@@ -46,13 +46,13 @@ class LiteRTEngine:
         if not is_litert:
             raise InputError(f"{file_path} is no LiteRT file: it does not have the mark TFL3. Export the model again.")
         try:
+            check_litert(file_path)
             self._interpreter = Interpreter(
                 file_path, num_threads=num_threads or min(_MOST_THREADS, os.cpu_count() or 1)
             )
             (signature,) = self._interpreter.get_signature_list()
             runner = self._interpreter.get_signature_runner(signature)
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
-            check_litert(file_path)
         except InputError:
             raise
         except Exception as error:  # a damaged file can raise nearly anything
