@@ -45,13 +45,14 @@ from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.text_to_text.model import TextToText
 
 BATCH, LENGTH, PREDICTIONS, STEPS = 8, 12, 4, 20
+SEVERAL_LAYERS = ("albert", "modernbert", "gemma3_text")
 
 
 def config(dropout=0.0, family="bert") -> BertConfig:
     shape = {"vocab_size": 40, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
     shape |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
-    # Two layers show that an ALBERT shares them.
-    shape |= {"num_hidden_layers": 1 if family == "bert" else 2, "max_position_embeddings": LENGTH}
+    # Two layers show that an ALBERT shares them. Those of ModernBERT and Gemma are of two kinds.
+    shape |= {"num_hidden_layers": 2 if family in SEVERAL_LAYERS else 1, "max_position_embeddings": LENGTH}
     shape["max_position_embeddings"] += registry.family(family).defaults.get("position_offset", 0)
     return config_of(family, **shape)
 
