@@ -24,7 +24,10 @@ class FileScheduling(LoadFileScheduling):
         return killer
 
     def _reschedule(self, node):
-        super()._reschedule(node)
+        try:
+            super()._reschedule(node)
+        except OSError:  # the process has just died: remove_node will give its files to others
+            return
         if not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
             self._reschedule(node)
 
