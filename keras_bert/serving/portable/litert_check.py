@@ -19,11 +19,11 @@ _MOST_GROWTH, _FEW_NUMBERS = 4, 1 << 20
 
 
 def check_litert(path: str) -> None:
-    """Checks a file. LiteRT 2 trusts what it says: a wrong number may let it write where nothing or a weight is.
+    """Checks a file. LiteRT 2 trusts its numbers: a wrong one can let an operation write over weights.
 
     Raises:
         InputError: it has an operation that our files do not have, a value that is much larger than the file, a value
-            that is computed and also stored or computed again, or no network.
+            that is computed twice, or computed and stored, or no network.
         Exception: the file is damaged: any error.
     """
     from ai_edge_litert import schema_py_generated as schema
