@@ -25,4 +25,4 @@ def test_a_dead_process_fails_one_test_and_the_others_run(tmp_path, dies, num_wo
         timeout=60,
     )
     assert "1 failed, 18 passed" in result.stdout, result.stdout
-    assert f"{dies}::test_dies\n" in result.stdout
+    assert f"crashed while running '{dies}::test_dies'" in result.stdout
