@@ -10,7 +10,7 @@ import sys
 import warnings
 
 import pytest
-from workers import pytest_xdist_make_scheduler  # noqa: F401
+from workers import pytest_collection_modifyitems, pytest_xdist_make_scheduler  # noqa: F401
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 

@@ -20,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import tensorflow as tf
-from tiny_families import config_of
+from tiny_families import config_of, fewest_layers
 
 from keras_bert import registry
 from keras_bert.config import BertConfig
@@ -45,14 +45,12 @@ from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.text_to_text.model import TextToText
 
 BATCH, LENGTH, PREDICTIONS, STEPS = 8, 12, 4, 20
-SEVERAL_LAYERS = ("albert", "modernbert", "gemma3_text")
 
 
 def config(dropout=0.0, family="bert") -> BertConfig:
     shape = {"vocab_size": 40, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
     shape |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
-    # Two layers show that an ALBERT shares them. Those of ModernBERT and Gemma are of two kinds.
-    shape |= {"num_hidden_layers": 2 if family in SEVERAL_LAYERS else 1, "max_position_embeddings": LENGTH}
+    shape |= {**fewest_layers(family), "max_position_embeddings": LENGTH}
     shape["max_position_embeddings"] += registry.family(family).defaults.get("position_offset", 0)
     return config_of(family, **shape)
 
@@ -160,11 +158,11 @@ def multi_vector_data() -> tf.data.Dataset:
 
 
 def text_to_text_data() -> tf.data.Dataset:
-    """Sources, and targets of very different lengths; the last batch is smaller."""
+    """Sources, and targets of very different lengths."""
     x = features()
     mask = (np.arange(LENGTH) < np.random.default_rng(4).integers(2, LENGTH + 1, len(x["input_ids"]))[:, None]) * 1
     x = {name: x[name] for name in names_for("bert")} | {"target_ids": x["input_ids"][::-1], "target_mask": mask}
-    return tf.data.Dataset.from_tensor_slices({name: values[:-3] for name, values in x.items()}).batch(BATCH)
+    return tf.data.Dataset.from_tensor_slices(x).batch(BATCH)
 
 
 def schedule():

@@ -43,6 +43,8 @@ SMALL_PARTS = {
     "longformer": {"attention_window": 4},
     "big_bird": {"block_size": 1, "num_random_blocks": 1},
 }
+# Two layers show that an ALBERT shares them. Those of ModernBERT and Gemma are of two kinds.
+SEVERAL_LAYERS = ("albert", "modernbert", "gemma3_text")
 
 
 def byte_pairs(**settings) -> BytePairTokenizer:
@@ -126,6 +128,11 @@ def config(family: str, **changes) -> BertConfig:
     shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     shape |= {"vocab_size": len(VOCABULARIES[family]), "max_position_embeddings": 40, "initializer_range": 0.3}
     return config_of(family, **{**shape, **changes})
+
+
+def fewest_layers(family: str) -> dict[str, int]:
+    """Returns the field of a config that has each kind of layer once, for tests that compile each layer."""
+    return {"num_hidden_layers": 2 if family in SEVERAL_LAYERS else 1}
 
 
 def new(model_class, family: str, **arguments):

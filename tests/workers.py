@@ -1,7 +1,20 @@
 """Gives the files of tests to the processes that run them, as `--dist loadfile` does, but outlives a dead process."""
 
+import collections
+
 import pytest
 from xdist.scheduler import LoadFileScheduling
+
+# Files with few tests that take minutes. They start first, so that no process works on one of them alone at the end.
+LONG = (
+    "test_jax_backend.py",
+    "test_quickstart.py",
+    "test_one_gpu_day.py",
+    "test_notebooks.py",
+    "test_fused_attention_on_jax.py",
+    "test_jax_commands.py",
+    "test_jax_runs.py",
+)
 
 
 class FileScheduling(LoadFileScheduling):
@@ -34,4 +47,12 @@ class FileScheduling(LoadFileScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
+    config.option.loadscopereorder = False  # the files are in order
     return FileScheduling(config, log) if config.option.dist == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)  # after slow tests are left out
+def pytest_collection_modifyitems(items):
+    """Puts long files first, then those with many tests."""
+    num_tests = collections.Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path.name not in LONG, -num_tests[item.path]))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from encoder_contract import inputs_of
 from places import DOCS
-from tiny_families import VOCABULARIES, config
+from tiny_families import VOCABULARIES, config, fewest_layers
 
 from keras_bert import BertPretrainer, InputError, SequenceClassifier, enable_lora, registry
 from keras_bert.models.encoder_base import PACKING, UNPADDING
@@ -34,7 +34,8 @@ LABELS = np.array([0, 1, 0, 1], "int32")
 def new_classifier(family, **arguments):
     keras.utils.set_random_seed(5)
     without_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    model = SequenceClassifier(config(family).replace(**without_dropout), labels=["fox", "dog"], **arguments)
+    small = config(family, **without_dropout, **fewest_layers(family))
+    model = SequenceClassifier(small, labels=["fox", "dog"], **arguments)
     model.vocabulary = VOCABULARIES[family]
     return model
 
