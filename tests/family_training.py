@@ -27,7 +27,8 @@ def outputs_before_and_after(model, batch, labels) -> tuple[np.ndarray, np.ndarr
         return np.asarray(found["log_probabilities"] if config.is_language_model else found)
 
     before = outputs()
-    model.compile(optimizer=keras.optimizers.SGD(0.1))
+    # On TensorFlow without a graph, which would take longer to make than to run once.
+    model.compile(optimizer=keras.optimizers.SGD(0.1), run_eagerly=keras.config.backend() == "tensorflow")
     x = batch if config.is_language_model else features
     model.fit(x, labels, batch_size=3, epochs=1, shuffle=False, verbose=0)
     return before, outputs()

@@ -23,7 +23,7 @@ QUESTIONS = ["who is it ?", "what of the fox ?", "и ?"]
 _DIGITS_OF_PI = "31415926535897932384626433832795028841971693993751058209749445923078164062862089"
 _LONG = " ".join(["the", "fox", "is", "it"][int(digit) % 4] for digit in _DIGITS_OF_PI)
 CONTEXTS = [_LONG, "中文和 English 混在一起, of the fox.", "Größe é fox"]
-CHOICES = [["a", "the fox", "中文"], ["of", "fox " * 60, "?"], ["a", "b", "c"]]
+CHOICES = [["a", "the fox", "中文"], ["of", "fox " * 60, "?"], ["a", "dog", "the"]]
 WORDS = [["the", "fox"], ["é", "中", "x" * 60]]
 
 

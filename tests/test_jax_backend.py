@@ -14,7 +14,7 @@ from numpy_bert import scatter_weights
 from on_jax import needs_jax, output_on_jax
 from optimization.test_lamb import paper_steps
 from optimization.test_optimization import NAMES, random_problem
-from tiny_families import config_of
+from tiny_families import config_of, fewest_layers
 from tiny_models import CONFIG as TEXT_CONFIG
 from tiny_models import VOCABULARY
 
@@ -329,10 +329,10 @@ def test_every_family_computes_and_learns_as_on_tensorflow(tmp_path):
     }
     labels, given, expected, configs = np.array([0, 1, 1], "int32"), {}, {}, {}
     shape = {name: getattr(CONFIG, name) for name in ("vocab_size", "hidden_size", "num_attention_heads")}
-    shape |= {"num_hidden_layers": 2, "intermediate_size": 32, "max_position_embeddings": 16}
+    shape |= {"intermediate_size": 32, "max_position_embeddings": 16}
     shape |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     for family in sorted(registry.FAMILIES.keys() - {"static"}):  # it has no layers, so a task has nothing to train
-        config = config_of(family, **shape)
+        config = config_of(family, **shape, **fewest_layers(family))
         configs[family] = config.to_dict()
         model = new_model(config)
         scatter_weights(model)

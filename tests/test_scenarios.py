@@ -223,7 +223,7 @@ FAMILIES = {
     "xlnet": ((SAVED_MODEL, LITERT), set()),
 }
 # These learn more slowly than the others, with few tokens and gates.
-EPOCHS = {"nomic_bert": 8, "eurobert": 8}
+EPOCHS = {"nomic_bert": 12, "eurobert": 12}
 # RoBERTas with other tokenizers: a classifier reads their ids, a tagger their offsets too.
 OTHER_TOKENS = ("xlm-roberta", "camembert")
 OTHER_TOKENS_IN = ("classifier", "tagger")
@@ -281,7 +281,7 @@ def compiled(name: str, family: str = "bert", run_eagerly: bool = True):
 def trained(name: str, family: str = "bert"):
     """Returns a model that has learned the texts of its row, and its losses."""
     model, row = compiled(name, family), TASKS[name]
-    epochs = EPOCHS.get(family, 4)
+    epochs = EPOCHS.get(family, 6)
     return model, model.fit(row.x, row.y, epochs=epochs, batch_size=4, verbose=0).history["loss"]
 
 

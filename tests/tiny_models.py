@@ -12,6 +12,7 @@ import numpy as np
 import tiny
 from tiny_families import VOCABULARIES as VOCABULARIES_OF_FAMILIES
 from tiny_families import config as config_of_family
+from tiny_families import fewest_layers
 
 from keras_bert import (
     BertEncoder,
@@ -127,7 +128,7 @@ def new_model(name: str, family: str = "bert"):
     keras.utils.set_random_seed(1)
     model_class, arguments = (MODELS | NOT_PORTABLE)[name]
     # Four layers of a ModernBERT attend globally, locally, locally, globally.
-    changes = {"num_hidden_layers": 4} if family == "modernbert" else {}
+    changes = {"num_hidden_layers": 4} if family == "modernbert" else fewest_layers(family)
     config = CONFIG if family == "bert" else config_of_family(family, initializer_range=0.2, **changes)
     model_class = encoder_class(config) if name == "encoder" else model_class
     model = model_class(config, **arguments)

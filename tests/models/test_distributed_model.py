@@ -71,7 +71,7 @@ BOTH = ["mirrored2_parts2"]
         *(
             pytest.param(setting, layouts, marks=pytest.mark.slow)
             for setting, layouts in [
-                ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
+                ("adamw", ["parts4", "mirrored2", "mirrored4"]),
                 ("embedding", ["parts3", *BOTH]),
                 ("tagging", ["parts3", *BOTH]),
                 ("memory", ["mirrored2"]),
