@@ -1,9 +1,10 @@
 """The official scores of SQuAD: exact match and F1 of answers, and the best no-answer threshold.
 
 Written from the published algorithm (Rajpurkar et al., 2016 and 2018, and their evaluation scripts); on the same files
-the scores equal those of the scripts. Answers are compared in lower case, without ASCII punctuation and without the
-English articles. `language` selects the rules of MLQA instead (Lewis et al., 2019), which know the articles of seven
-languages and split Chinese into characters.
+the scores equal those of the scripts. So do thresholds, except one that does not give its score, see `best_threshold`.
+Answers are compared in lower case, without ASCII punctuation and without the English articles. `language` selects the
+rules of MLQA instead (Lewis et al., 2019), which know the articles of seven languages and split Chinese into
+characters.
 """
 
 import dataclasses
@@ -196,7 +197,8 @@ def best_threshold(
     """Returns the best mean score, in percent, that a threshold on `null_odds` can give, and the threshold.
 
     A prediction is kept unless its odds exceed the threshold. At first all predictions are "no answer", which is right
-    for questions without an answer. Then predictions are added in the order of their odds; the best sum is kept.
+    for questions without an answer. Then predictions are added in the order of their odds; the best sum is kept. If no
+    prediction is worth adding, the threshold is 0, as in the scripts, or below all odds, where 0 would keep predictions.
 
     Args:
         answers: question id -> texts of its answers.
@@ -205,8 +207,9 @@ def best_threshold(
         null_odds: question id -> score of no answer.
     """
     current = best = float(sum(not texts for texts in answers.values()))
-    threshold = 0.0
-    for name in sorted((name for name in null_odds if name in earned), key=null_odds.__getitem__):
+    names = sorted((name for name in null_odds if name in earned), key=null_odds.__getitem__)
+    threshold = 0.0 if not names or null_odds[names[0]] > 0 else null_odds[names[0]] - 1.0
+    for name in names:
         if answers[name]:
             current += earned[name]
         elif predictions.get(name):

@@ -132,9 +132,10 @@ def test_an_answer_to_a_question_without_one_costs_as_much_as_a_right_answer_ear
     assert best_threshold(answers, predictions, earned, odds) == (pytest.approx(200 / 3), -3.0)
 
 
-def test_where_answering_never_pays_the_threshold_is_0():
-    assert best_threshold({"a": []}, {"a": "x"}, {"a": 0.0}, {"a": 1.0}) == (100.0, 0.0)
-    assert best_threshold({"a": []}, {"a": ""}, {"a": 1.0}, {"a": 1.0}) == (100.0, 0.0)
+@pytest.mark.parametrize(("odds", "threshold"), [(1.0, 0.0), (0.0, -1.0), (-3.0, -4.0)])
+def test_where_answering_never_pays_the_threshold_keeps_no_answer(odds, threshold):
+    assert best_threshold({"a": []}, {"a": "x"}, {"a": 0.0}, {"a": odds}) == (100.0, threshold)
+    assert best_threshold({"a": []}, {"a": ""}, {"a": 1.0}, {"a": odds}) == (100.0, threshold)
 
 
 def test_odds_must_be_there_for_every_question():
