@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from places import TESTS
+from workers import LONG
 
 COMMAND = [sys.executable, "-m", "pytest", "-p", "workers", "-p", "no:cacheprovider", "--dist=loadfile"]
 DIES = "import os\n\ndef test_before(): pass\n\ndef test_dies(): os._exit(1)\n\ndef test_after(): pass\n"
@@ -26,3 +27,8 @@ def test_a_dead_process_fails_one_test_and_the_others_run(tmp_path, dies, num_wo
     )
     assert "1 failed, 18 passed" in result.stdout, result.stdout
     assert f"crashed while running '{dies}::test_dies'" in result.stdout
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_file_that_starts_first_exists(name):
+    assert list(TESTS.rglob(name))

@@ -12,7 +12,6 @@ import numpy as np
 import tiny
 from tiny_families import VOCABULARIES as VOCABULARIES_OF_FAMILIES
 from tiny_families import config as config_of_family
-from tiny_families import fewest_layers
 
 from keras_bert import (
     BertEncoder,
@@ -123,13 +122,16 @@ SAVED_MODELS = {
 }
 
 
-def new_model(name: str, family: str = "bert"):
-    """Returns a new model of this name, with random weights that are always the same."""
+def new_model(name: str, family: str = "bert", **changes):
+    """Returns a new model of this name, with random weights that are always the same.
+
+    `changes` are fields of the config of a family.
+    """
     keras.utils.set_random_seed(1)
     model_class, arguments = (MODELS | NOT_PORTABLE)[name]
     # Four layers of a ModernBERT attend globally, locally, locally, globally.
-    changes = {"num_hidden_layers": 4} if family == "modernbert" else fewest_layers(family)
-    config = CONFIG if family == "bert" else config_of_family(family, initializer_range=0.2, **changes)
+    layers = {"num_hidden_layers": 4} if family == "modernbert" else {}
+    config = CONFIG if family == "bert" else config_of_family(family, initializer_range=0.2, **{**layers, **changes})
     model_class = encoder_class(config) if name == "encoder" else model_class
     model = model_class(config, **arguments)
     model.vocabulary = VOCABULARIES[family]
@@ -137,8 +139,8 @@ def new_model(name: str, family: str = "bert"):
 
 
 @functools.lru_cache(maxsize=32)
-def _kept(name: str, family: str):
-    model = new_model(name, family)
+def _kept(name: str, family: str, **changes):
+    model = new_model(name, family, **changes)
     return model, _checksum(model)
 
 
@@ -146,9 +148,9 @@ def _checksum(model) -> int:
     return zlib.crc32(b"".join(weight.numpy().tobytes() for weight in model.weights))
 
 
-def make_model(name: str, family: str = "bert"):
+def make_model(name: str, family: str = "bert", **changes):
     """Returns the model of this name, which tests share. A test that changes a model takes a `new_model`."""
-    model, checksum = _kept(name, family)
+    model, checksum = _kept(name, family, **changes)
     assert _checksum(model) == checksum, f"a test has changed the weights of {name!r} ({family}), which others share"
     return model
 

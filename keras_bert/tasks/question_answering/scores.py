@@ -198,7 +198,7 @@ def best_threshold(
 
     A prediction is kept unless its odds exceed the threshold. At first all predictions are "no answer", which is right
     for questions without an answer. Then predictions are added in the order of their odds; the best sum is kept. If no
-    prediction is worth adding, the threshold is 0, as in the scripts, or below all odds, where 0 would keep predictions.
+    prediction is worth adding, the threshold is 0, as in the scripts, or below all odds where 0 would keep predictions.
 
     Args:
         answers: question id -> texts of its answers.
