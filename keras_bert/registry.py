@@ -178,7 +178,12 @@ def convenience(name: str) -> Any:
 
 
 def register_task(kind: str, task: Task) -> None:
-    """Adds a task. The class of its models has `kind` as the class attribute of this name."""
+    """Adds a task. The class of its models has `kind` as the class attribute of this name.
+
+    Raises:
+        ValueError: `task` is no `Task`, or the library has a task of this name.
+    """
+    _check_new(TASKS, kind, task, Task)
     TASKS[kind] = task
 
 
@@ -319,8 +324,20 @@ FAMILIES: dict[str, str | Family] = {
 
 
 def register_family(model_type: str, entry: Family) -> None:
-    """Adds a family. `model_type` is its name in configs."""
+    """Adds a family. `model_type` is its name in configs.
+
+    Raises:
+        ValueError: `entry` is no `Family`, or the library has a family of this name.
+    """
+    _check_new(FAMILIES, model_type, entry, Family)
     FAMILIES[model_type] = entry
+
+
+def _check_new(entries: Mapping[str, Any], name: str, entry: Any, its_class: type) -> None:
+    if not isinstance(entry, its_class):
+        raise ValueError(f"The entry of {name!r} must be a {its_class.__name__}. Received: {entry!r:.100}")
+    if isinstance(entries.get(name), str):  # the import path of an entry of the library
+        raise ValueError(f"The library has a {its_class.__name__} {name!r}. Register yours by another name.")
 
 
 def family(model_type: str) -> Family:

@@ -19,9 +19,12 @@ import pytest
 import tiny
 from encoder_contract import check_encoder
 from numpy_bert import scatter_weights
+from on_jax import needs_jax, output_on_jax
+from toys.distance import entry as distance_entry
 from toys.distance.config import DistanceConfig
 from toys.distance.encoder import DistanceEncoder
 from toys.distance.entry import FAMILY
+from toys.distance.entry import weights as distance_weights
 from toys.urgency.answers import Urgency
 from toys.urgency.entry import URGENCY
 from toys.urgency.model import UrgencyModel
@@ -181,7 +184,9 @@ def test_an_export_of_a_toy_needs_neither_keras_nor_tensorflow(trained, exported
     program = f"""
 import sys
 from keras_bert import registry, serving
+from toys.distance import entry as distance_entry
 from toys.distance.entry import FAMILY
+from toys.distance.entry import weights as distance_weights
 from toys.urgency.entry import URGENCY
 registry.register_task("UrgencyModel", URGENCY)
 registry.register_family("distance", FAMILY)
@@ -246,6 +251,58 @@ def test_the_toy_family_has_its_config_and_its_encoder_everywhere():
         config.replace(hidden_size=0)
     with pytest.raises(InputError, match=r"BertEncoder does not compute models of the family 'distance'\. Use Dist"):
         BertEncoder(config)
+    with pytest.raises(InputError, match=r"A DistanceConfig needs the model_type 'distance'\. Received: 'bert'"):
+        DistanceConfig(vocab_size=20)
+
+
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        (
+            {"ours": "encoder/layer_*/attention/sharp"},
+            r"missing: encoder/layer_0/attention/sharp, .* It has others: encoder/layer_0/attention/sharpness, .* ",
+        ),
+        ({"shape": (7,)}, r"sharpness has the shape \[2\], but its config requires \[7\]\. "),
+    ],
+)
+def test_an_entry_that_lists_other_weights_than_the_model_has_is_named(monkeypatch, tmp_path, listed, message):
+    def weights(config):
+        rows = distance_weights(config)
+        return [row if "sharpness" not in row.ours else row._replace(**listed) for row in rows]
+
+    model = make_encoder(config_of("distance"))
+    monkeypatch.setattr(distance_entry, "weights", weights)
+    with pytest.raises(InputError, match=message + "Correct `weights` in the entry of 'distance'"):
+        model.save_pretrained(tmp_path / "model", VOCABULARY)
+
+
+@pytest.mark.parametrize("register", [registry.register_task, registry.register_family])
+def test_only_new_entries_are_registered(register):
+    with pytest.raises(ValueError, match="The entry of 'mine' must be a (Task|Family). Received: <class '.*Distance"):
+        register("mine", DistanceConfig)
+    name, entry = ("Encoder", URGENCY) if register is registry.register_task else ("bert", FAMILY)
+    with pytest.raises(ValueError, match=f"The library has a (Task|Family) '{name}'. Register yours by another name"):
+        register(name, entry)
+
+
+LONG_ROWS = """
+import numpy as np
+from keras_bert import BertConfig, registry
+from keras_bert.models.encoders import make_encoder
+from toys.distance.entry import FAMILY
+
+registry.register_family("distance", FAMILY)
+small = {"num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 16}
+encoder = make_encoder(BertConfig.from_size("distance-tiny", vocab_size=30, **small))
+ids = np.ones((1, 512), "int32")
+print(encoder({"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids})["sequence_output"].shape)
+"""
+
+
+@pytest.mark.slow
+@needs_jax
+def test_long_rows_of_the_toy_family_are_computed_on_jax():
+    assert output_on_jax(LONG_ROWS).strip() == "(1, 512, 16)"
 
 
 @pytest.mark.parametrize("format", ["google", "keras_hub"])

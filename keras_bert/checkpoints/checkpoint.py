@@ -31,6 +31,8 @@ GENERATOR = "generator"  # the masked LM that replaces tokens in pre-training
 SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling, or of each token
 QUERY_WEIGHTS = "query_weights"  # of the tokens of static queries
 
+# The kind of a checkpoint that is a model in memory.
+MODEL = "model"
 WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 
 TOKEN_EMBEDDINGS = "encoder/embeddings/token_embeddings"

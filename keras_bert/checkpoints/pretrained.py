@@ -10,6 +10,7 @@ from keras_bert.checkpoints.checkpoint import (
     ENCODER,
     GENERATOR,
     MASKED_LM,
+    MODEL,
     POOLER,
     BertCheckpoint,
     part_of,
@@ -134,7 +135,7 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
     labels = arguments.get("labels")
     checkpoint = BertCheckpoint(
         path=class_name(type(model)),
-        kind="model",
+        kind=MODEL,
         config=model.config,
         vocabulary=vocabulary,
         tensors=tensors_of(model),

@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from keras_bert.checkpoints.checkpoint import CLASSIFIER, ENCODER, POOLER, WEIGHT_TYPES, BertCheckpoint, part_of
+from keras_bert.checkpoints.checkpoint import (
+    CLASSIFIER,
+    ENCODER,
+    MODEL,
+    POOLER,
+    WEIGHT_TYPES,
+    BertCheckpoint,
+    part_of,
+)
 from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
 from keras_bert.program.errors import InputError
 
@@ -21,18 +29,27 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
             # A SentenceClassifier reads the vector of a text, of any width.
             expected[f"{head}/kernel"] = (kernel.shape[0], num_classes)
     missing = [name for name in expected if name not in tensors]
+    surplus = [name for name in tensors if part_of(name) == ENCODER and name not in expected]
     if missing:
+        remedy = "Copy it again, or correct its config."
+        if checkpoint.kind == MODEL:
+            remedy = (
+                f"It has others: {_some(surplus) or 'none'}. Correct `weights` in the entry of {config.model_type!r}."
+            )
         raise InputError(
             f"{checkpoint.path} ({checkpoint.kind}) is incomplete: {len(missing)} of {len(expected)} tensors are "
-            f"missing: {_some(missing)}. Copy it again, or correct its config."
+            f"missing: {_some(missing)}. {remedy}"
         )
     if checkpoint.model_class is None:  # a user's own class may have additional weights in its encoder
-        check_no_surplus(checkpoint, [name for name in tensors if part_of(name) == ENCODER and name not in expected])
+        check_no_surplus(checkpoint, surplus)
     for name, shape in expected.items():
         if tensors[name].shape != shape:
+            reason = "The config belongs to another checkpoint, or the file is damaged."
+            if checkpoint.kind == MODEL:
+                reason = f"Correct `weights` in the entry of {config.model_type!r}."
             raise InputError(
                 f"{checkpoint.path} ({checkpoint.kind}): {name} has the shape {list(tensors[name].shape)}, but its "
-                f"config requires {list(shape)}. The config belongs to another checkpoint, or the file is damaged."
+                f"config requires {list(shape)}. {reason}"
             )
         if tensors[name].dtype not in WEIGHT_TYPES:
             raise InputError(

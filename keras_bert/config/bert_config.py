@@ -119,13 +119,24 @@ class BertConfig:
     def __post_init__(self):
         if not isinstance(self.model_type, str) or self.model_type not in registry.FAMILIES:
             known = ", ".join(registry.FAMILIES)
-            raise InputError(f"Unknown model_type {reprlib.repr(self.model_type)}. Known are: {known}")
+            raise InputError(
+                f"Unknown model_type {reprlib.repr(self.model_type)}. Known are: {known}. Import the package that "
+                "registers it, if it is a family of your own."
+            )
         its_class = config_class(self.model_type)
         if not isinstance(self, its_class):
             raise InputError(
                 f"model_type {self.model_type!r} needs a {its_class.__name__}. Received: a {type(self).__name__}. Use "
-                f"BertConfig.from_size, BertConfig.from_dict or {its_class.__name__}(...)."
+                "BertConfig.from_size, BertConfig.from_dict or "
+                f"{its_class.__name__}(model_type={self.model_type!r}, ...)."
             )
+        if type(self) is not its_class:  # such as RotaryConfig(vocab_size=9): its model_type would stay "bert"
+            own = [name for name in registry.FAMILIES if config_class(name) is type(self)]
+            if own:
+                raise InputError(
+                    f"A {type(self).__name__} needs the model_type {' or '.join(map(repr, own))}. Received: "
+                    f"{self.model_type!r}"
+                )
         # A private copy: a frozen config must not change through the dictionary it was made from.
         defaults = {
             "embedding_size": self.hidden_size,

@@ -65,7 +65,7 @@ class SelfAttention(BertLayer):
     Reference: Vaswani et al., 2017, section 3.2.
     """
 
-    # Whether the bias has scores for each head, which get a gradient.
+    # Whether the bias is learned: only then it surely gets a gradient.
     learns_bias = False
     # Whether it may get `SequenceNumbers` instead of a bias.
     takes_numbers = True
@@ -158,8 +158,9 @@ class SelfAttention(BertLayer):
         dropout = ()
         if training and self.dropout.rate:
             dropout = formulas_for(training).draw_kept(sizes, self.dropout.rate, self.dropout.seed_generator)
-        # The kernels take the scores of a single head for a mask, which gets no gradient.
-        attention = formulas.attention if self.learns_bias and self.num_heads == 1 else attention_for(training)
+        # The kernels take scores that all heads share for a mask, which gets no gradient.
+        is_shared = bias.shape[1] in (1, None)
+        attention = formulas.attention if self.learns_bias and is_shared else attention_for(training)
         if return_attention == SCORES:
             scores = ops.matmul(query, ops.swapaxes(key, 2, 3))
             return attention(query, key, value, bias, *dropout), (scores, bias)

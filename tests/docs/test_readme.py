@@ -1,6 +1,7 @@
 """README, pages and lists of files are correct: the script runs, and everything that they name exists."""
 
 import ast
+import importlib
 import importlib.util
 import os
 import pathlib
@@ -18,6 +19,9 @@ PAGES = [
     *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "saved_models/README.md")),
     *sorted((DOCS).rglob("*.md")),
 ]
+PACKAGES = ("run_scripts", "data_prep")
+# Module of a command -> the names of its flags, once they are known.
+FLAGS = {}
 FOLDERS = [
     init.parent
     for package in ("data_prep", "keras_bert", "run_scripts")
@@ -154,9 +158,29 @@ def test_every_import_on_a_page_works(page):
         exec(compile(program, page.name, "exec"), {})
 
 
-def test_every_command_that_the_readme_names_exists():
-    for package, name in re.findall(r"python -m (data_prep|run_scripts)\.(\w+)", README):
-        assert (PROJECT / package / f"{name}.py").exists()
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_every_command_on_a_page_exists_and_has_the_flags_that_it_gets(page, flags_of):
+    # The arguments end with the line, unless a backslash does, and before the end of code, a pipe, or a single "--".
+    pattern = r"(?:python -m (data_prep|run_scripts)\.|keras-bert[- ])([a-z][\w-]*)(?=((?:\\\n|[^\n`|;&])*))"
+    for package, name, arguments in re.findall(pattern, page.read_text("utf-8")):
+        name = name.replace("-", "_")
+        [package] = [one for one in (package, *PACKAGES) if one and (PROJECT / one / f"{name}.py").exists()][:1]
+        flags = flags_of(f"{package}.{name}")
+        for flag in re.findall(r"(?<![\w-])--(\w+)", re.split(r"\s--\s", arguments)[0]):
+            assert {flag, flag.removeprefix("no")} & flags, f"{page.name}: {package}.{name} has no --{flag}"
+
+
+@pytest.fixture
+def flags_of(run_here):
+    """Function of the module of a command -> the names of its flags."""
+
+    def flags(module):
+        if module not in FLAGS:
+            _, printed = run_here(importlib.import_module(module), "--help")
+            FLAGS[module] = {"help", *re.findall(r"^  --(\w+)", printed.out, re.M)}
+        return FLAGS[module]
+
+    return flags
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))

@@ -1,9 +1,7 @@
 """The pages on text prediction and embeddings are correct: their scripts and commands run unchanged."""
 
-import importlib
 import json
 import re
-import shlex
 import subprocess
 import sys
 
@@ -180,13 +178,3 @@ def test_commands_say_what_is_wrong_in_one_line(my_bert, texts, run_here, module
     assert code == 1
     [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
     assert re.search(error, line)
-
-
-def test_every_command_that_the_pages_name_has_the_flags_that_they_name(run_here):
-    for page in PAGES.values():
-        for command in re.findall(r"\$ keras-bert-(.*?)(?:\n[^ ]|\n```)", page, re.S):
-            name, *arguments = shlex.split(command.replace("\\\n", " "))
-            _, printed = run_here(importlib.import_module(f"run_scripts.{name.replace('-', '_')}"), "--help")
-            flags = set(re.findall(r"^  --(\w+)", printed.out, re.M))
-            for argument in arguments:
-                assert argument.removeprefix("--").partition("=")[0] in flags, argument

@@ -247,6 +247,25 @@ def test_dropout_of_the_same_seed_is_the_same():
     np.testing.assert_array_equal(*(Dropout(0.5, seed=7)(values, training=True) for _ in range(2)))
 
 
+@pytest.mark.parametrize("num_heads", [1, 2])
+def test_a_learned_bias_that_all_heads_share_gets_its_gradient(num_heads):
+    attention = SelfAttention(num_heads, dropout=0.0, initializer_range=1.0, dtype="float64")
+    attention.learns_bias = True
+    draw = np.random.default_rng(0)
+    hidden, bias = draw.normal(size=(2, 5, 8)), tf.Variable(draw.normal(size=(2, 1, 5, 5)))
+
+    def loss(bias):
+        return tf.reduce_sum(tf.sin(attention(hidden, bias, training=True)))
+
+    with tf.GradientTape() as tape:
+        value = loss(bias)
+    step = np.zeros(bias.shape)
+    step[1, 0, 2, 3] = 1e-6
+    expected = (loss(bias + step) - loss(bias - step)) / 2e-6
+    assert abs(expected) > 1e-3
+    np.testing.assert_allclose(tape.gradient(value, bias)[1, 0, 2, 3], expected, rtol=1e-6)
+
+
 def test_attention_and_hidden_dropout_are_separate():
     hidden, allowed = vectors(2, 5, 6), bias()
 

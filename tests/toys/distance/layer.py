@@ -11,6 +11,8 @@ from keras_bert.layers.transformer_block import TransformerBlock
 class SharpAttention(SelfAttention):
     """Self-attention whose scores are multiplied by a number of each head, which is learned."""
 
+    takes_numbers = False  # the encoder adds distances to the bias
+
     def build(self, hidden_shape, *other_shapes):
         super().build(hidden_shape)
         self.sharpness = self.add_weight((self.num_heads,), "ones", name="sharpness")

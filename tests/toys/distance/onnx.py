@@ -9,10 +9,6 @@ from toys.distance.encoder import PENALTY
 class OnnxDistanceEncoder(OnnxEncoder):
     """Adds a `DistanceEncoder` to a graph."""
 
-    def _run(self, select=None, num_selected=None):
-        self._select = select
-        return super()._run(select, num_selected)
-
     def _attention(self, layer, hidden, tokens, bias):
         graph = self.graph
         shape = graph.node("Shape", self.inputs[features.INPUT_MASK])
