@@ -159,7 +159,7 @@ class SelfAttention(BertLayer):
         if training and self.dropout.rate:
             dropout = formulas_for(training).draw_kept(sizes, self.dropout.rate, self.dropout.seed_generator)
         # The kernels take scores that all heads share for a mask, which gets no gradient.
-        is_shared = bias.shape[1] in (1, None)
+        is_shared = (bias.shape[1] or self.num_heads) == 1
         attention = formulas.attention if self.learns_bias and is_shared else attention_for(training)
         if return_attention == SCORES:
             scores = ops.matmul(query, ops.swapaxes(key, 2, 3))
