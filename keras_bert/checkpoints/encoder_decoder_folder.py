@@ -134,6 +134,11 @@ def write_encoder_decoder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
             f"transformers. Received: {config.model_type}. Write it with format='keras_bert'."
         )
     check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=True)
+    if not config.tie_word_embeddings:
+        raise InputError(
+            f"{checkpoint.path}: folders of transformers hold a TextToText whose output table is that of its tokens. "
+            "Received: tie_word_embeddings=False. Write it with format='keras_bert'."
+        )
     table = names.names(config, None)
     tensors = dict(checkpoint.tensors)
     if form.DECODER not in checkpoint.heads:

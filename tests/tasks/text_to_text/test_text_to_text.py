@@ -162,6 +162,22 @@ def test_other_encoders_and_decoders_of_transformers_are_refused(folder, tmp_pat
         read_checkpoint(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tie_word_embeddings": False}, r"whose output table is that of its tokens\. Received: tie_word_embeddings="),
+        ({"type_vocab_size": 0}, r"type_vocab_size=0 \(fixed there: 1\)"),
+        ({"embedding_size": 8}, r"embedding_projection=True \(fixed there: False\)"),
+        ({"pooler_act": "gelu"}, r"pooler_act=gelu \(fixed there: tanh\)"),
+    ],
+)
+def test_configs_that_folders_of_transformers_cannot_hold_are_not_written(tmp_path, changes, message):
+    model = TextToText(small().config.replace(**changes))
+    with pytest.raises(InputError, match=message + ".* Write it with format='keras_bert'"):
+        model.save_pretrained(tmp_path / "folder", format="huggingface")
+    assert not list(tmp_path.iterdir())
+
+
 def test_steps_with_the_cache_equal_the_whole_target(theirs):
     inputs = batch()
     targets, source = inputs["target_ids"], theirs.encoder(inputs)["sequence_output"]
