@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
@@ -73,6 +73,19 @@ def _as_typed(arguments: Sequence[str]) -> str:
     return " ".join([program, *map(shlex.quote, arguments[1:])])
 
 
+@contextlib.contextmanager
+def _ended_by_closed_pipes() -> Iterator[None]:
+    """Lets `--help | head`, which closes the pipe early, end the process without a word."""
+    if not hasattr(signal, "SIGPIPE"):  # Windows
+        yield
+        return
+    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGPIPE, before)
+
+
 def _run(
     main: Callable[..., None],
     define_flags: Callable[[], None],
@@ -83,11 +96,10 @@ def _run(
     flags_of_others = set(flags.FLAGS)
     define_flags()
     if any(argument in _HELP for argument in sys.argv[1:]):
-        if hasattr(signal, "SIGPIPE"):  # `--help | head` closes the pipe early
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         # A command may define flags in several modules.
         own_flags = [name for name in flags.FLAGS if name not in flags_of_others]
-        print(_help_text(sys.modules[main.__module__], own_flags))
+        with _ended_by_closed_pipes():
+            print(_help_text(sys.modules[main.__module__], own_flags), flush=True)
         sys.exit(0)
     own, others = sys.argv, []
     if passes_on and "--" in sys.argv:

@@ -1,5 +1,6 @@
 import importlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import pytest
 
 from keras_bert import registry
 from keras_bert.program.command_line import run_command
+from run_scripts import fill_mask
 
 PROGRAM = '''"""Greets somebody."""
 
@@ -62,6 +64,16 @@ def test_help_shows_the_docstring_and_the_flags_however_it_is_started(tmp_path):
         assert result.stdout.startswith("Greets somebody.\n\nFlags:\n")
         assert "--name\n      Whom to greet." in result.stdout
         assert "--times (default: 1)" in result.stdout
+
+
+def test_help_leaves_the_signals_of_its_process_as_they_were(run_here):
+    before = signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python starts
+    try:
+        code, printed = run_here(fill_mask, "--help")
+        assert (code, signal.getsignal(signal.SIGPIPE)) == (0, signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGPIPE, before)
+    assert "--init_checkpoint" in printed.out
 
 
 def test_bad_input_is_one_line_and_exit_code_1(tmp_path):
