@@ -184,9 +184,7 @@ def test_an_export_of_a_toy_needs_neither_keras_nor_tensorflow(trained, exported
     program = f"""
 import sys
 from keras_bert import registry, serving
-from toys.distance import entry as distance_entry
 from toys.distance.entry import FAMILY
-from toys.distance.entry import weights as distance_weights
 from toys.urgency.entry import URGENCY
 registry.register_task("UrgencyModel", URGENCY)
 registry.register_family("distance", FAMILY)
@@ -251,7 +249,7 @@ def test_the_toy_family_has_its_config_and_its_encoder_everywhere():
         config.replace(hidden_size=0)
     with pytest.raises(InputError, match=r"BertEncoder does not compute models of the family 'distance'\. Use Dist"):
         BertEncoder(config)
-    with pytest.raises(InputError, match=r"A DistanceConfig needs the model_type 'distance'\. Received: 'bert'"):
+    with pytest.raises(InputError, match=r"DistanceConfig: model_type must be 'distance'\. Received: 'bert'"):
         DistanceConfig(vocab_size=20)
 
 

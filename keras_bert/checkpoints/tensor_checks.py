@@ -30,26 +30,22 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
             expected[f"{head}/kernel"] = (kernel.shape[0], num_classes)
     missing = [name for name in expected if name not in tensors]
     surplus = [name for name in tensors if part_of(name) == ENCODER and name not in expected]
+    # The files of a model in memory cannot be at fault.
+    of_entry = f"Correct `weights` in the entry of {config.model_type!r}." if checkpoint.kind == MODEL else None
     if missing:
-        remedy = "Copy it again, or correct its config."
-        if checkpoint.kind == MODEL:
-            remedy = (
-                f"It has others: {_some(surplus) or 'none'}. Correct `weights` in the entry of {config.model_type!r}."
-            )
+        others = f"It has others: {_some(surplus) or 'none'}. {of_entry}"
         raise InputError(
             f"{checkpoint.path} ({checkpoint.kind}) is incomplete: {len(missing)} of {len(expected)} tensors are "
-            f"missing: {_some(missing)}. {remedy}"
+            f"missing: {_some(missing)}. {others if of_entry else 'Copy it again, or correct its config.'}"
         )
     if checkpoint.model_class is None:  # a user's own class may have additional weights in its encoder
         check_no_surplus(checkpoint, surplus)
     for name, shape in expected.items():
         if tensors[name].shape != shape:
-            reason = "The config belongs to another checkpoint, or the file is damaged."
-            if checkpoint.kind == MODEL:
-                reason = f"Correct `weights` in the entry of {config.model_type!r}."
             raise InputError(
                 f"{checkpoint.path} ({checkpoint.kind}): {name} has the shape {list(tensors[name].shape)}, but its "
-                f"config requires {list(shape)}. {reason}"
+                f"config requires {list(shape)}. "
+                f"{of_entry or 'The config belongs to another checkpoint, or the file is damaged.'}"
             )
         if tensors[name].dtype not in WEIGHT_TYPES:
             raise InputError(

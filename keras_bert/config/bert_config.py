@@ -127,16 +127,14 @@ class BertConfig:
         if not isinstance(self, its_class):
             raise InputError(
                 f"model_type {self.model_type!r} needs a {its_class.__name__}. Received: a {type(self).__name__}. Use "
-                "BertConfig.from_size, BertConfig.from_dict or "
-                f"{its_class.__name__}(model_type={self.model_type!r}, ...)."
+                f"BertConfig.from_size, from_dict or {its_class.__name__}(model_type={self.model_type!r}, ...)."
             )
-        if type(self) is not its_class:  # such as RotaryConfig(vocab_size=9): its model_type would stay "bert"
-            own = [name for name in registry.FAMILIES if config_class(name) is type(self)]
-            if own:
-                raise InputError(
-                    f"A {type(self).__name__} needs the model_type {' or '.join(map(repr, own))}. Received: "
-                    f"{self.model_type!r}"
-                )
+        # A RotaryConfig(vocab_size=9), for example, would stay a "bert".
+        own = type(self) is not its_class and [
+            repr(one) for one in registry.FAMILIES if config_class(one) is type(self)
+        ]
+        if own:
+            raise self._error(f"model_type must be {' or '.join(own)}. Received: {self.model_type!r}")
         # A private copy: a frozen config must not change through the dictionary it was made from.
         defaults = {
             "embedding_size": self.hidden_size,

@@ -199,6 +199,7 @@ def best_threshold(
     A prediction is kept unless its odds exceed the threshold. At first all predictions are "no answer", which is right
     for questions without an answer. Then predictions are added in the order of their odds; the best sum is kept. If no
     prediction is worth adding, the threshold is 0, as in the scripts, or below all odds where 0 would keep predictions.
+    Questions with equal odds are added one by one, as in the scripts, although no threshold divides them.
 
     Args:
         answers: question id -> texts of its answers.
@@ -208,7 +209,8 @@ def best_threshold(
     """
     current = best = float(sum(not texts for texts in answers.values()))
     names = sorted((name for name in null_odds if name in earned), key=null_odds.__getitem__)
-    threshold = 0.0 if not names or null_odds[names[0]] > 0 else null_odds[names[0]] - 1.0
+    lowest = null_odds[names[0]] if names else 1.0
+    threshold = 0.0 if lowest > 0 else lowest - 1.0
     for name in names:
         if answers[name]:
             current += earned[name]
