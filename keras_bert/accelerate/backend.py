@@ -33,6 +33,19 @@ def numpy_of(variable: Any) -> np.ndarray:
     return variable.value.numpy() if on_tensorflow() else np.array(variable.value)
 
 
+def tensor_of(variable: Any) -> Any:
+    """Returns the value of a Keras variable as a tensor, through which gradients reach the variable.
+
+    Keras' `convert_to_tensor` returns a `tf.Variable` as it is. TensorFlow traces a function for a variable of a
+    strategy, not for its value: the trace would read the weights of the first layer for all layers.
+    """
+    if on_tensorflow():
+        import tensorflow as tf
+
+        return tf.convert_to_tensor(variable.value)
+    return variable.value
+
+
 def compiled(function: Callable) -> Callable:
     """Returns a function of tensors, compiled by the backend."""
     if on_tensorflow():

@@ -1,7 +1,8 @@
 """Runs a layer as a function of its weights and dropout seeds."""
 
 import keras
-from keras import ops
+
+from keras_bert.accelerate.backend import tensor_of
 
 
 def seeds_and_weights(layer) -> tuple[list[keras.Variable], list[keras.Variable]]:
@@ -40,7 +41,7 @@ def run_with_state(function, inputs, seeds, weights):
         inputs: the first argument of `function`.
         seeds, weights: variables of a layer.
     """
-    values = ([ops.convert_to_tensor(variable.value) for variable in group] for group in (seeds, weights))
+    values = ([tensor_of(variable) for variable in group] for group in (seeds, weights))
     outputs, next_seeds = function(inputs, *values)
     for seed, value in zip(seeds, next_seeds, strict=True):
         seed.assign(value)

@@ -3,6 +3,20 @@
 import tensorflow as tf
 
 
+def summed_over_devices(gradients) -> list:
+    """Returns the sum of each gradient over the devices of the strategy; outside of `strategy.run` they are unchanged.
+
+    Args:
+        gradients: list of tensors or `tf.IndexedSlices`; None stays None.
+    """
+    device = tf.distribute.get_replica_context()
+    given = [gradient for gradient in gradients if gradient is not None]
+    if device is None or device.num_replicas_in_sync == 1 or not given:
+        return list(gradients)
+    sums = iter(device.all_reduce(tf.distribute.ReduceOp.SUM, given))
+    return [None if gradient is None else next(sums) for gradient in gradients]
+
+
 def summed_rows(gradient):
     """Sums the slices of an embedding's gradient that belong to the same row of the table.
 

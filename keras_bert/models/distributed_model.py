@@ -69,7 +69,7 @@ class DistributedModel(keras.Model):
                 self.optimizer.build(self.trainable_variables)
         # Our own step has summed the gradients over all devices, and Keras' step runs on one device only. The optimiser
         # must not sum them again: XLA cannot compile a MirroredStrategy's sum of slices, not even that of one GPU.
-        inner._all_reduce_sum_gradients = list
+        inner.sums_devices, inner._all_reduce_sum_gradients = False, list
 
     def fit(self, x: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any) -> Any:
         if isinstance(validation_data, tf.data.Dataset):

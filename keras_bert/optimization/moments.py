@@ -35,6 +35,9 @@ class MomentOptimizer(keras.optimizers.Optimizer):
 
     # Whether the slices of an embedding's gradient are summed before clipping. Keras' optimisers do not sum them.
     sums_slices = True
+    # Whether `apply` adds up the gradients of the devices of a tf.distribute strategy. Keras' optimisers clip the
+    # gradients of each device first. `DistributedModel` switches it off, because it adds them up itself.
+    sums_devices = True
 
     def __init__(
         self,
@@ -109,11 +112,16 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         return make() if self._update_cache is None else self._update_cache.get(key, make)
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
+        if updates and self.sums_devices:
+            grads = updates.summed_over_devices(grads)
         # In TensorFlow, an embedding's gradient consists of slices, one per looked-up token. Keras would accumulate and
         # clip these slices instead of their sums.
         if updates and not self._clips_slices():
             grads = [updates.dense_gradient(gradient) for gradient in grads]
         super().apply(grads, trainable_variables)
+
+    def _all_reduce_sum_gradients(self, grads_and_vars):
+        return grads_and_vars  # `apply` has added them up
 
     def _clips_slices(self):
         return bool(self.global_clipnorm) and not self.gradient_accumulation_steps and self.loss_scale_factor is None
