@@ -25,8 +25,9 @@ from tiny_families import config_of, fewest_layers
 from keras_bert import registry
 from keras_bert.config import BertConfig
 from keras_bert.models.distiller import TERMS, Distiller
+from keras_bert.models.encoders import make_encoder
 from keras_bert.models.stream_memory import StreamMemory
-from keras_bert.models.trainable_parts import freeze
+from keras_bert.models.trainable_parts import enable_lora, freeze
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.contrastive_losses import OnlineContrastive
@@ -192,6 +193,67 @@ def distilled_pretrainer():
     return Distiller(student, teacher, [name for name in TERMS if name != "embeddings"])
 
 
+def three_layers(family="bert", **changes) -> BertConfig:
+    """Returns a config with as many layers as share a trace, with larger weights."""
+    return config(family=family).replace(num_hidden_layers=3, initializer_range=0.2, **changes)
+
+
+def classifier(change):
+    """A task model of which parts are trained."""
+    model = SequenceClassifier(three_layers(), labels=["a", "b"])
+    change(model)
+    return model
+
+
+def own_model(change=None, family="bert", model_class=keras.Model):
+    """A user's own functional model around an encoder."""
+    encoder = make_encoder(three_layers(family))
+    if change:
+        change(encoder)
+    inputs = {name: keras.Input([None], dtype="int32", name=name) for name in names_for(family)}
+    return model_class(inputs, keras.layers.Dense(1)(encoder(inputs)["sequence_output"][:, 0]))
+
+
+@keras.saving.register_keras_serializable()
+class OwnLoop(keras.Model):
+    """A user's own model with a training loop of its own."""
+
+    def fit(self, data, verbose):
+        strategy = tf.distribute.get_strategy() if self.distribute_strategy is None else self.distribute_strategy
+
+        def step(x, y):
+            with tf.GradientTape() as tape:
+                errors = tf.cast(y, tf.float32)[:, None] - self(x, training=True)
+                loss = tf.reduce_sum(tf.square(errors)) / BATCH
+            gradients = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+
+        run = tf.function(lambda batch: strategy.run(step, args=batch), autograph=False)
+        for batch in strategy.experimental_distribute_dataset(data):
+            run(batch)
+        return keras.callbacks.History()
+
+    def evaluate(self, data, **arguments):
+        return {}
+
+
+def own_data():
+    return classification_data().take(4)
+
+
+def sgd():
+    return keras.optimizers.SGD(0.02)
+
+
+def recomputed(encoder) -> None:
+    encoder.gradient_checkpointing = True
+
+
+def clipping_adamw():
+    # Without a large epsilon, Adam would scale up gradients that are 0 but for rounding.
+    return AdamW(1e-2, epsilon=1e-2, global_clipnorm=0.1)
+
+
 # name -> (model, optimiser, data, further arguments of compile)
 SETTINGS = {
     "adamw": (lambda: BertPretrainer(config()), lambda: AdamW(schedule(), bias_correction=False), pretraining_data, {}),
@@ -282,6 +344,14 @@ SETTINGS = {
         {},
     ),
     "dropout": (lambda: BertPretrainer(config(0.3)), lambda: AdamW(schedule()), pretraining_data, {}),
+    "own_clipped": (own_model, clipping_adamw, own_data, {"loss": "mse"}),
+    "own_frozen": (lambda: own_model(lambda encoder: freeze(encoder, num_layers=1)), sgd, own_data, {"loss": "mse"}),
+    "own_lora": (lambda: own_model(lambda encoder: enable_lora(encoder, 2)), sgd, own_data, {"loss": "mse"}),
+    "own_recomputed": (lambda: own_model(recomputed), sgd, own_data, {"loss": "mse"}),
+    "own_loop": (lambda: own_model(model_class=OwnLoop), clipping_adamw, own_data, {}),
+    "classifier": (lambda: classifier(lambda model: None), sgd, own_data, {}),
+    "classifier_frozen": (lambda: classifier(lambda model: freeze(model, num_layers=1)), sgd, own_data, {}),
+    "classifier_lora": (lambda: classifier(lambda model: enable_lora(model, 2)), sgd, own_data, {}),
 }
 
 
@@ -312,7 +382,7 @@ def strategy_and_parts(layout: str):
         return tf.distribute.MultiWorkerMirroredStrategy(), 1
     match = re.fullmatch(r"(?:one|(?:mirrored(\d+))?_?(?:parts(\d+))?)", layout)
     devices, parts = (int(number) if number else 1 for number in match.groups())
-    if devices == 1:
+    if not match[1]:
         return None, parts
     # All collective operations of a process would need the same size.
     reduction = tf.distribute.ReductionToOneDevice()
@@ -328,7 +398,9 @@ def train(setting: str, layout: str) -> dict:
         keras.utils.set_random_seed(3)
         model = make_model()
         arguments = {"jit_compile": False, **arguments}
-        model.compile(make_optimizer(), gradient_accumulation_steps=parts, **arguments)
+        if parts > 1:
+            arguments["gradient_accumulation_steps"] = parts
+        model.compile(make_optimizer(), **arguments)
         before = _state(model)
     history = model.fit(make_data(), verbose=0).history
     # Of a family, the weights are compared only.
@@ -344,6 +416,35 @@ def _state(model) -> list[np.ndarray]:
     for variable in memory:
         variable.assign(variable.value.numpy())
     return [variable.numpy() for variable in model.weights] + [variable.value.numpy() for variable in memory]
+
+
+def gradients_of_own_model(family: str) -> list[float]:
+    """Returns the largest gradient of a user's own model, and for each of its weights the largest difference between
+    the gradient of two devices in a graph and that of one device without a graph."""
+    with strategy_and_parts("mirrored2")[0].scope():
+        keras.utils.set_random_seed(3)
+        model = own_model(family=family)
+        strategy = tf.distribute.get_strategy()
+    x, y = next(iter(classification_data(names_for(family))))
+
+    def gradients(x, y):
+        with tf.GradientTape() as tape:
+            outputs = model(x, training=True)
+            loss = tf.reduce_mean(tf.square(tf.cast(y, tf.float32)[:, None] - outputs))
+        found = tape.gradient(loss, model.trainable_variables)
+        return [tf.convert_to_tensor(gradient) for gradient in found if gradient is not None]
+
+    def sums(x, y):
+        share = strategy.run(lambda *batch: [part / 2 for part in gradients(*batch)], args=(x, y))
+        return [strategy.reduce("SUM", part, axis=None) for part in share]
+
+    batch = next(
+        iter(strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensors((x, y)).unbatch().batch(BATCH)))
+    )
+    one, two = gradients(x, y), tf.function(sums, autograph=False)(*batch)
+    assert len(one) == len(two)
+    largest = max(float(tf.reduce_max(tf.abs(part))) for part in one)
+    return [largest, *(float(tf.reduce_max(tf.abs(a - b))) for a, b in zip(one, two, strict=True))]
 
 
 def memory_of_two_devices():

@@ -17,6 +17,7 @@ import pytest
 import tensorflow as tf
 import tiny_models
 
+from keras_bert import registry
 from keras_bert.models import distributed_model
 
 PROGRAM = pathlib.Path(distributed_runs.__file__)
@@ -88,6 +89,29 @@ def test_every_layout_computes_what_one_device_computes(trained, setting, layout
     assert_all_are_as_one_device(trained(setting, "one"), others, tolerance=1e-6)
 
 
+@pytest.mark.parametrize("family", sorted(registry.FAMILIES.keys() - {"static", "transfo-xl"}))
+def test_two_devices_compute_the_gradients_of_a_users_own_model(on_four_devices, family):
+    largest, *differences = on_four_devices(distributed_runs.gradients_of_own_model, family)
+    assert max(differences) <= 1e-6 * max(1, largest)
+    assert largest > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("setting", "layouts"),
+    [
+        ("own_loop", ["mirrored2"]),
+        ("classifier_frozen", ["mirrored1"]),
+        *(
+            pytest.param(setting, ["mirrored1", "mirrored2"], marks=pytest.mark.slow)
+            for setting in ("own_clipped", "own_frozen", "own_lora", "own_recomputed", "classifier", "classifier_lora")
+        ),
+    ],
+)
+def test_three_layers_train_on_devices_of_a_strategy_as_on_one(trained, setting, layouts):
+    others = {layout: trained(setting, layout) for layout in layouts}
+    assert_all_are_as_one_device(trained(setting, "one"), others, tolerance=1e-6)
+
+
 @pytest.mark.slow
 def test_in_float64_layouts_are_equal_to_the_last_digits(trained):
     others = {layout: trained("float64", layout) for layout in BOTH}
@@ -122,7 +146,7 @@ def start_workers(setting, folder, count=2):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ["adamw", "memory"])
+@pytest.mark.parametrize("setting", ["adamw", "memory", "own_loop", "classifier_frozen"])
 def test_two_processes_compute_what_one_device_computes(trained, tmp_path, setting):
     finish(*start_workers(setting, tmp_path))
     workers = {index: result(tmp_path / index, "workers") for index in ("0", "1")}
