@@ -345,12 +345,17 @@ SETTINGS = {
     ),
     "dropout": (lambda: BertPretrainer(config(0.3)), lambda: AdamW(schedule()), pretraining_data, {}),
     "own_clipped": (own_model, clipping_adamw, own_data, {"loss": "mse"}),
-    "own_frozen": (lambda: own_model(lambda encoder: freeze(encoder, num_layers=1)), sgd, own_data, {"loss": "mse"}),
+    "own_frozen": (
+        lambda: own_model(lambda encoder: freeze(encoder, whole_encoder=True)),
+        sgd,
+        own_data,
+        {"loss": "mse"},
+    ),
     "own_lora": (lambda: own_model(lambda encoder: enable_lora(encoder, 2)), sgd, own_data, {"loss": "mse"}),
     "own_recomputed": (lambda: own_model(recomputed), sgd, own_data, {"loss": "mse"}),
     "own_loop": (lambda: own_model(model_class=OwnLoop), clipping_adamw, own_data, {}),
     "classifier": (lambda: classifier(lambda model: None), sgd, own_data, {}),
-    "classifier_frozen": (lambda: classifier(lambda model: freeze(model, num_layers=1)), sgd, own_data, {}),
+    "classifier_frozen": (lambda: classifier(lambda model: freeze(model, whole_encoder=True)), sgd, own_data, {}),
     "classifier_lora": (lambda: classifier(lambda model: enable_lora(model, 2)), sgd, own_data, {}),
 }
 
