@@ -21,6 +21,7 @@ from keras_bert.program.atomic_output import check_output_file
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import write_json
+from keras_bert.program.long_work import progress_bar
 from keras_bert.program.printing import recordable
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ def collect_statistics(
         vocabulary: the vocabulary of the records. Without it, statistics that need it are left out.
         sample: read only about this many records, the first ones of every file; 0 reads all.
     """
-    from tqdm import tqdm
 
     from data_prep.inspection.parsed_records import read_batches
     from data_prep.inspection.record_statistics import RecordStatistics
@@ -63,7 +63,7 @@ def collect_statistics(
     by_features: dict[tuple, RecordStatistics] = {}
     num_read, damage = dict.fromkeys(paths, 0), []
     size = None if sample else sum(os.path.getsize(path) for path in paths if os.path.exists(path))
-    with tqdm(total=size, desc="reading", unit="B", unit_scale=True, disable=not show_progress) as bar:
+    with progress_bar(total=size, desc="reading", unit="B", unit_scale=True, disable=not show_progress) as bar:
         for path in paths:
             try:
                 for columns in read_batches(path, most, bar.update):

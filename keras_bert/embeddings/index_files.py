@@ -106,6 +106,16 @@ def check_replaceable_index(path: str | os.PathLike) -> None:
     check_replaceable_folder(path)
 
 
+def index_stamp(path: str | os.PathLike) -> tuple:
+    """Returns the real path of an index, and what changes when another index takes its place."""
+    path = os.path.realpath(path)
+    try:
+        facts = os.stat(os.path.join(path, FACTS_FILE))
+    except OSError:
+        return (path,)
+    return path, facts.st_ino, facts.st_mtime_ns, facts.st_size
+
+
 def _write_lines(path: str, values: Iterable[Any]) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(value, ensure_ascii=False) + "\n" for value in values)

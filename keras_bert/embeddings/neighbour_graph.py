@@ -5,9 +5,9 @@ FAISS's own files are not used, because a damaged one can crash the process. The
 """
 
 import numpy as np
-from tqdm import tqdm
 
 from keras_bert.program.errors import InputError, how_to_install
+from keras_bert.program.long_work import progress_bar
 
 # Links of a vector on each level of the graph; the lowest level has twice as many. Saved graphs have this number.
 LINKS = 16
@@ -49,7 +49,7 @@ def build_graph(
     index = _faiss_index(vectors[:start], graph, ranges)
     index.hnsw.efConstruction = _CANDIDATES_IN_BUILDING
     step = max(1000, (len(vectors) - start) // 100)
-    with tqdm(
+    with progress_bar(
         total=len(vectors), initial=start, unit=" vectors", desc="graph", mininterval=1, delay=seconds_without_progress
     ) as bar:
         for first in range(start, len(vectors), step):
@@ -111,11 +111,13 @@ class GraphSearch:
         candidates = max(_CANDIDATES_IN_SEARCH, _CANDIDATES_FOR_EACH_RESULT * top_k)
         selector = None
         if mask is not None:
-            if self._last_mask is None or self._last_mask[0] is not mask:
+            # Read once: another thread may put its own mask here at any time.
+            last = self._last_mask
+            if last is None or last[0] is not mask:
                 bits = np.packbits(mask, bitorder="little")  # kept here, since FAISS makes no copy
                 share = max(np.count_nonzero(mask), 1) / len(mask)
-                self._last_mask = (mask, bits, self._faiss.IDSelectorBitmap(bits), share)
-            _, _, selector, share = self._last_mask
+                last = self._last_mask = (mask, bits, self._faiss.IDSelectorBitmap(bits), share)
+            _, _, selector, share = last
             candidates = max(candidates, int(top_k / share))
         parameters = self._faiss.SearchParametersHNSW(efSearch=candidates, sel=selector)
         return self._index.search(np.ascontiguousarray(vectors, np.float32), top_k, params=parameters)[1]

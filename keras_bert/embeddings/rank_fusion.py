@@ -19,7 +19,7 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], top_k: int, k: int
     [3, 7, 1]
 
     Args:
-        rankings: for each ranking the numbers of documents, the best first, without repetitions.
+        rankings: for each ranking the numbers of documents, the best first. A document that comes again is left out.
         top_k: how many documents, 1 or more.
         k: how little the first ranks stand out, 0 or more.
 
@@ -36,7 +36,8 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], top_k: int, k: int
         raise InputError(f"top_k must be 1 or more, and k 0 or more. Received: {top_k} and {k}")
     parts: dict[int, list[float]] = {}
     for ranking in rankings:
-        for rank, number in enumerate(ranking, start=1):
+        # A document that comes again counts where it came first.
+        for rank, number in enumerate(dict.fromkeys(ranking), start=1):
             parts.setdefault(number, []).append(1 / (k + rank))
     # Exact sums, so that equal ranks give equal sums in any order of the rankings.
     sums = [(number, math.fsum(of_number)) for number, of_number in parts.items()]

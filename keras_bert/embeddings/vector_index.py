@@ -1,5 +1,6 @@
 """Search over vectors of texts, kept in a folder that knows its model: exact, or by a graph where there are many."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -8,9 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
-from keras_bert.embeddings.index_files import check_replaceable_index, read_index, write_index
+from keras_bert.embeddings.index_files import FACTS_FILE, check_replaceable_index, index_stamp, read_index, write_index
 from keras_bert.embeddings.index_rows import IndexRows, checked_ids
 from keras_bert.embeddings.metadata_columns import Columns, Where, checked_columns
 from keras_bert.embeddings.model_fingerprint import model_fingerprint
@@ -22,6 +22,8 @@ from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.embeddings.word_index import checked_texts
 from keras_bert.program.atomic_output import atomic_folder, replacement_folder
 from keras_bert.program.errors import InputError
+from keras_bert.program.folder_lock import held
+from keras_bert.program.long_work import progress_bar
 
 # From this number of texts on, an index has a graph (docs/decisions/graph_is_checked_array.md).
 GRAPH_FROM = 50_000
@@ -94,6 +96,7 @@ class VectorIndex:
             vectors = StoredVectors(vectors)
         rows = IndexRows(vectors, list(texts), None if ids is None else list(ids), metadata or {}, deleted)
         self.fingerprint, self.options = fingerprint, dict(options)
+        self._stamp: tuple = (None,)  # of the folder that has this index
         self._search = RowSearch(rows.stored, graph)
         self._set(rows, graph, added)
 
@@ -319,10 +322,11 @@ class VectorIndex:
         """Returns which rows may be found, or None for all. It is remembered for the next search of the same kind."""
         if where is not None and type(where) is not dict:
             return self.rows.mask(where)
-        key = repr(where)
-        if self._last_filter is None or self._last_filter[0] != key:
-            self._last_filter = (key, self.rows.mask(where))
-        return self._last_filter[1]
+        # Read once: another thread may put its own filter here at any time.
+        key, last = repr(where), self._last_filter
+        if last is None or last[0] != key:
+            last = self._last_filter = (key, self.rows.mask(where))
+        return last[1]
 
     def _hit(self, number: int, score: float) -> Hit:
         text, one, metadata = self.rows.values(number)
@@ -349,13 +353,28 @@ class VectorIndex:
             replace: `path` may also be the folder of an index. The new one takes its place when it is complete.
 
         Raises:
-            InputError: the folder has other files, or cannot be written.
+            InputError: the folder has other files, or cannot be written; or this index was loaded from it, and another
+                process has replaced it since.
         """
+        is_index = os.path.isfile(os.path.join(path, FACTS_FILE))
+        if is_index and not replace:
+            raise InputError(
+                f"{os.fspath(path)} has an index already. Give replace=True to put this one in its place, or name a "
+                "new folder."
+            )
         is_replaced = replace and os.path.isdir(path) and bool(os.listdir(path))
-        if is_replaced:
-            check_replaceable_index(path)
-        with replacement_folder(path) if is_replaced else atomic_folder(path) as folder:
+        with contextlib.ExitStack() as stack:
+            if is_replaced:
+                stack.enter_context(held(path))
+                check_replaceable_index(path)
+                if self._stamp[0] == os.path.realpath(path) and self._stamp != index_stamp(path):
+                    raise InputError(
+                        f"Another process has changed the index {os.fspath(path)} since it was loaded here, and its "
+                        "changes would be lost. Load it again and repeat yours, or save to a new folder."
+                    )
+            folder = stack.enter_context(replacement_folder(path) if is_replaced else atomic_folder(path))
             write_index(folder, self)
+        self._stamp = index_stamp(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "VectorIndex":
@@ -364,7 +383,10 @@ class VectorIndex:
         Raises:
             InputError: it is no index, it is damaged, or a file is a link out of the folder.
         """
-        return cls(**read_index(path))
+        stamp = index_stamp(path)  # before the files are read
+        index = cls(**read_index(path))
+        index._stamp = stamp
+        return index
 
 
 def _gets_graph(num_texts: int, exact: bool, precision: str) -> bool:
@@ -387,7 +409,7 @@ def _build_graph(stored: StoredVectors, graph: np.ndarray | None = None, num_vec
 
 def _document_vectors(model, texts, batch_size: int, options: dict) -> np.ndarray:
     # Shown where it takes longer than a moment.
-    with tqdm(
+    with progress_bar(
         total=len(texts), unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS
     ) as bar:
         return search_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)

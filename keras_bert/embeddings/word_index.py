@@ -37,8 +37,8 @@ class WordIndex:
 
     The score of a text adds up, for each word of a query, `idf * tf / (tf + k1 * (1 - b + b * length / mean_length))`.
     Here `tf` is how often the text has the word, and `idf = ln(1 + (N - df + 0.5) / (df + 0.5))`, where `df` of the N
-    texts have the word. A word that a query has twice counts twice. `words_of` has the rule for words. The texts are
-    not kept.
+    texts have the word. A word that a query has twice counts twice. `words_of` has the rule for words; a text may
+    have none, such as "!?". The texts are not kept.
 
     Args:
         postings: the weights of V words in N texts.
@@ -72,8 +72,8 @@ class WordIndex:
             b: how much a long text is marked down, 0 to 1.
 
         Raises:
-            InputError: there are no texts, one is empty, no text has a word, `ids` are not N different strings, or a
-                number is out of range.
+            InputError: there are no texts, one is empty, `ids` are not N different strings, or a number is out of
+                range.
         """
         texts = checked_texts(texts, "text")
         ids = [str(number) for number in range(len(texts))] if ids is None else as_texts(ids, "id")
@@ -88,8 +88,6 @@ class WordIndex:
         for text in texts:
             flat.extend(columns.setdefault(word, len(columns)) for word in words_of(text))
             splits.append(len(flat))
-        if not columns:
-            raise InputError("No text has a word: a run of letters or digits. Give other texts.")
         weights = _bm25(np.frombuffer(flat, np.int32), np.array(splits), len(columns), k1, b)
         return cls(Postings.of_rows(weights), list(columns), ids)
 
@@ -206,7 +204,7 @@ def _bm25(columns: np.ndarray, splits: np.ndarray, num_words: int, k1: float, b:
     counts.sum_duplicates()
     num_texts = np.bincount(counts.indices, minlength=num_words)
     idf = np.log1p((len(lengths) - num_texts + 0.5) / (num_texts + 0.5))
-    discounts = k1 * (1 - b + b * lengths / lengths.mean())
+    discounts = k1 * (1 - b + b * lengths / max(lengths.mean(), np.finfo(float).tiny))
     counts.data *= idf[counts.indices] / (counts.data + np.repeat(discounts, np.diff(counts.indptr)))
     return counts
 

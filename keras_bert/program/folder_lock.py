@@ -69,6 +69,22 @@ def held_folder(path: str) -> Iterator[None]:
             os.close(descriptor)
 
 
+@contextlib.contextmanager
+def held(path: str | os.PathLike) -> Iterator[None]:
+    """Waits for the lock of an existing folder and holds it while the block runs, which may replace the folder."""
+    while True:
+        descriptor = _lock(os.path.realpath(path), is_patient=True)
+        # Its last holder may have put another folder in its place.
+        if descriptor is None or not os.path.exists(path) or os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            break
+        os.close(descriptor)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
 def remove_unheld_folders(paths: Iterable[str]) -> None:
     """Removes folders that no living process holds. Without locks, as on Windows, it removes none."""
     for path in paths:

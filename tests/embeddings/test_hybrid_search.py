@@ -73,3 +73,9 @@ def test_changes_count_the_words_again(monkeypatch):
 def test_top_k_below_1_is_refused():
     with pytest.raises(InputError, match="top_k must be 1 or more"):
         found(index_of(), "dog", 0)
+
+
+@pytest.mark.parametrize("texts", [["!!!", "?"], ["123 !!!", "\U0001f600"]])
+def test_texts_and_queries_may_have_no_word(texts):
+    index = VectorIndex(VECTORS[:2], texts, "", {}, ids=["one", "other"])
+    assert sorted(found(index, "...")) == sorted(found(index, "dog")) == ["one", "other"]

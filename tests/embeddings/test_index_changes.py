@@ -1,5 +1,7 @@
 """An index with ids and metadata: filters, deletions, updates, and what a kill leaves."""
 
+import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -123,6 +125,67 @@ def test_a_graph_finds_what_a_filter_keeps(large, share, monkeypatch):
         numbers, _ = index.nearest(vectors[:5], 10, where=lambda columns: mask)
         assert mask[numbers].all()
         np.logical_not(mask, out=mask)
+
+
+def test_each_thread_gets_the_texts_that_its_own_filter_keeps(large):
+    vectors, graph, _ = large
+    kinds = np.arange(3000) % 4
+    index = VectorIndex(vectors, ["x"] * 3000, "", {}, graph, metadata={"kind": kinds})
+
+    def found(kind):
+        return {kind} | {
+            int(one) for _ in range(100) for one in kinds[index.nearest(vectors[:1], 5, where={"kind": kind})[0][0]]
+        }
+
+    with changing_threads_often(), concurrent.futures.ThreadPoolExecutor(16) as threads:
+        assert list(threads.map(found, [0, 1, 2, 3] * 4)) == [{0}, {1}, {2}, {3}] * 4
+
+
+@contextlib.contextmanager
+def changing_threads_often():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_an_index_that_another_process_has_changed_is_not_overwritten(tmp_path):
+    built().save(tmp_path / "index")
+    one, other = VectorIndex.load(tmp_path / "index"), VectorIndex.load(tmp_path / "index")
+    one.delete("d1")
+    one.save(tmp_path / "index", replace=True)
+    one.delete("d2")  # a writer may go on
+    one.save(tmp_path / "index", replace=True)
+    other.delete("d3")
+    with pytest.raises(InputError, match="Another process has changed the index .* Load it again and repeat yours"):
+        other.save(tmp_path / "index", replace=True)
+    assert len(VectorIndex.load(tmp_path / "index")) == 10
+    other.save(tmp_path / "other")
+    built().save(tmp_path / "index", replace=True)  # made anew, so nothing is lost by mistake
+    assert len(VectorIndex.load(tmp_path / "index")) == 12
+
+
+def test_of_many_writers_one_after_the_other_replaces_an_index(tmp_path):
+    built().save(tmp_path / "index")
+    indexes = [VectorIndex.load(tmp_path / "index") for _ in range(8)]
+
+    def saves(number):
+        indexes[number].delete(f"d{number}")
+        try:
+            indexes[number].save(tmp_path / "index", replace=True)
+        except InputError:
+            return False
+        return True
+
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(saves, range(8))) == 1
+    assert len(VectorIndex.load(tmp_path / "index")) == 11
+
+
+def test_saving_over_an_index_names_the_argument(tmp_path):
+    built().save(tmp_path / "index")
+    with pytest.raises(InputError, match="has an index already. Give replace=True"):
+        built().save(tmp_path / "index")
 
 
 def noting(calls: list, function):

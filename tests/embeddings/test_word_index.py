@@ -108,7 +108,6 @@ def test_a_pickle_in_an_index_is_not_read(index, tmp_path):
     [
         ([], {}, "at least one text"),
         (["a", " "], {}, "Text 2 is empty"),
-        (["...", "?"], {}, "No text has a word"),
         (["a", "b"], {"ids": ["1"]}, "2 texts and 1 different ids"),
         (["a", "b"], {"ids": ["1", "1"]}, "2 texts and 1 different ids"),
         (["a"], {"k1": -1}, "k1 must be 0 or more"),
@@ -134,3 +133,8 @@ def test_sparse_vectors_are_searched_as_words_are():
     numbers, scores = Postings.of_rows(documents).nearest(csr_array(np.float32([[1, 1, 0], [0, 0, 0]])), top_k=9)
     assert numbers.tolist() == [[0, 1, 3, -1], [-1, -1, -1, -1]]
     assert scores.tolist() == [[2, 2, 2, 0], [0, 0, 0, 0]]
+
+
+def test_texts_without_a_word_are_found_by_nothing(tmp_path):
+    WordIndex.build(["...", "?"]).save(tmp_path / "words")
+    assert WordIndex.load(tmp_path / "words").search(["a", "?"]) == [[], []]
