@@ -6,6 +6,7 @@ attributes of all its layers are the same objects. That catches LoRA, quantisati
 vocabulary, config or dtype policy, and every option. Values of weights are not fixed.
 """
 
+import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -21,6 +22,7 @@ _OF_STEPS = ("loss_choice", "_loss_of_examples", "_warm_up", "stream_memory", "g
 _NOTES = """optimizer history stop_training stop_evaluating stop_predicting temperature new_parts _reports _is_used
 _part_function _compile_config _compiled_trainable_state _distribute_reduction_method _distributed_dataset
 _eval_epoch_iterator _jax_state _jax_state_synced _traced _state_of_steps"""
+_lock = threading.Lock()
 _NOT_FIXED = frozenset([*vars(keras.Model(name="model")), *_NOTES.split(), *_OF_STEPS])
 
 
@@ -45,17 +47,19 @@ def traced(model: keras.Model, key: Hashable, function: Callable, signature: lis
         return function
     import tensorflow as tf
 
-    state, kept = _state(model), model.__dict__.get("_traced")
-    if kept is None or not _is_same(kept.state, state):
-        kept = model.__dict__["_traced"] = _Kept(state)
-    functions = kept.functions
-    if key not in functions:
-        while len(functions) >= _MOST_FUNCTIONS:
-            del functions[next(iter(functions))]
-        functions[key] = tf.function(
-            function, input_signature=signature, reduce_retracing=signature is None, autograph=False
-        )
-    return functions[key]
+    state = _state(model)
+    with _lock:  # threads that use one model add and forget functions at the same time
+        kept = model.__dict__.get("_traced")
+        if kept is None or not _is_same(kept.state, state):
+            kept = model.__dict__["_traced"] = _Kept(state)
+        functions = kept.functions
+        if key not in functions:
+            while len(functions) >= _MOST_FUNCTIONS:
+                del functions[next(iter(functions))]
+            functions[key] = tf.function(
+                function, input_signature=signature, reduce_retracing=signature is None, autograph=False
+            )
+        return functions[key]
 
 
 def forget_stale_steps(model: keras.Model) -> None:
@@ -74,7 +78,8 @@ def _state(model) -> list[Any]:
     state = []
     for layer in model._flatten_layers():
         state += (layer, layer.dtype_policy)
-        state += (value for name, value in vars(layer).items() if name not in _NOT_FIXED)
+        # A copy, because a layer may get attributes from another thread.
+        state += (value for name, value in list(vars(layer).items()) if name not in _NOT_FIXED)
         state += layer._trainable_variables
         state += layer._non_trainable_variables
     return state
