@@ -1,6 +1,6 @@
 """Scores of a search in a collection: every query is ranked against all documents."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -8,9 +8,11 @@ import numpy as np
 from keras_bert.embeddings.rank_fusion import FUSED, reciprocal_rank_fusion
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.embeddings.word_index import WordIndex
+from keras_bert.program.columns import as_mapping, is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
 from keras_bert.tasks.embedding.scores import retrieval_scores
+from keras_bert.tokenization.user_inputs import as_list
 
 SCORES = ("ndcg", "mrr", "map", "recall")
 _SCORES_AT_ONCE = 1 << 24  # of queries and documents, 4 bytes each
@@ -20,7 +22,7 @@ def evaluate_search(
     model: Any,
     corpus: Mapping[str, str],
     queries: Mapping[str, str],
-    relevant: Mapping[str, Collection[str]],
+    relevant: Mapping[str, Collection[str] | Mapping[str, float]],
     *,
     ks: Sequence[int] = (1, 10, 100),
     index: VectorIndex | None = None,
@@ -40,7 +42,8 @@ def evaluate_search(
         model: a `SentenceEncoder`, or a `BertEncoder`, with a vocabulary. Similarity is the cosine. Or None.
         corpus: the id of each document -> its text.
         queries: the id of each query -> its text.
-        relevant: the id of each query -> the ids of all its relevant documents.
+        relevant: the id of each query -> the ids of all its relevant documents; or id -> degree, as in files of
+            judgements, where a degree above 0 means relevant.
         ks: the numbers of ranks that count.
         index: of the texts of the corpus, in the order of `sorted(corpus)`, with their ids or without ids. By default
             all vectors are compared.
@@ -69,7 +72,8 @@ def evaluate_search(
     """
     if not ks or min(ks) < 1 or num_candidates < 1:
         raise InputError(f"ks and num_candidates must be 1 or more. Received: {list(ks)} and {num_candidates}")
-    ids = sorted(corpus)  # so that equal scores come in the order of the ids
+    # So that equal scores come in the order of the ids, also of numbers beside strings.
+    ids = sorted(corpus, key=None if len({*map(type, corpus)}) == 1 else str)
     numbers = {name: number for number, name in enumerate(ids)}
     judged = _judged(numbers, queries, relevant)
     asked, texts = [queries[name] for name in judged], [corpus[name] for name in ids]
@@ -126,21 +130,34 @@ def _most_similar(model, texts: list[str], queries: list[str], depth: int, batch
     return found
 
 
-def _judged(
-    numbers: Mapping[str, int], queries: Mapping[str, str], relevant: Mapping[str, Collection[str]]
-) -> dict[str, set[int]]:
+def _judged(numbers: Mapping[str, int], queries: Mapping[str, str], relevant: Mapping[str, Any]) -> dict[str, set[int]]:
     """Returns the numbers of the relevant documents of each query that has some, in the order of `queries`."""
     unknown = next((name for name in relevant if name not in queries), None)
     if unknown is not None:
         raise InputError(f"relevant has the query {unknown!r}, but queries have no text for it.")
-    for query, names in relevant.items():
+    found = {query: _relevant_ids(query, names) for query, names in relevant.items()}
+    for query, names in found.items():
         unknown = next((name for name in names if name not in numbers), None)
         if unknown is not None:
             raise InputError(f"The query {query!r} has the relevant document {unknown!r}, which the corpus lacks.")
-    judged = {name: {numbers[document] for document in relevant[name]} for name in queries if relevant.get(name)}
+    judged = {name: {numbers[document] for document in found[name]} for name in queries if found.get(name)}
     if not judged:
         raise InputError("No query has a relevant document, so nothing can be found.")
     return judged
+
+
+def _relevant_ids(query: str, given: Any) -> list:
+    """Returns ids as a list; a single id counts as a list of one, and of a mapping those with a degree above 0."""
+    degrees = as_mapping(given)
+    if degrees is None:
+        is_one = isinstance(given, (str, int))
+        return [given] if is_one else list(given) if isinstance(given, Set) else as_list(given, "relevant documents")
+    wrong = next((degree for degree in degrees.values() if not is_float32(degree) and type(degree) is not bool), None)
+    if wrong is not None:
+        raise InputError(
+            f"The query {query!r} has the degree {wrong!r:.100}. Degrees are numbers; above 0 is relevant."
+        )
+    return [name for name, degree in degrees.items() if degree > 0]
 
 
 def _ranked_again(

@@ -1,7 +1,7 @@
 """Reads a column that a user passes: a list, an array, a tensor, a column of a table."""
 
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, KeysView, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,21 @@ def as_column(values: Any) -> Any:
     return np.asarray(values.numpy()).tolist() if hasattr(values, "numpy") else values
 
 
+def as_mapping(values: Any) -> dict | None:
+    """Returns a dictionary, or a Series of pandas by its index, as a dictionary; None for what has no names.
+
+    Raises:
+        InputError: a Series has two values for one label.
+    """
+    if isinstance(values, Mapping):
+        return dict(values)
+    if not (hasattr(values, "index") and hasattr(values, "to_dict") and getattr(values, "ndim", None) == 1):
+        return None
+    if not values.index.is_unique:
+        raise InputError(f"A Series has two values for one label of its index. Received: {list(values.index)!r:.200}")
+    return values.to_dict()
+
+
 def checked_column(values: Any, name: str) -> Iterable:
     """Returns a column as something to iterate over.
 
@@ -48,6 +63,8 @@ def checked_column(values: Any, name: str) -> Iterable:
             f"table[{str(next(iter(names), 'text'))!r}]."
         )
     column = as_column(values)
+    if isinstance(column, Set) and not isinstance(column, KeysView):
+        raise InputError(f"{name} must be a list. Received a set, which has no order. Give sorted(...) of it.")
     if isinstance(column, (str, bytes, Mapping)) or not isinstance(column, Iterable):
         raise InputError(f"{name} must be a list. Received: {values!r:.100}")
     return column

@@ -6,6 +6,7 @@ import importlib
 import inspect
 
 import numpy as np
+import pandas
 import pytest
 from scipy import sparse
 
@@ -78,6 +79,30 @@ def test_cells_have_the_values_of_the_fields():
     assert frame["text"].tolist()[:2] == ["Ada", "Paris"]
     assert frame["tag"].tolist()[2:] == ["DET", "NOUN"]
     assert answers_frame(ANSWERS["labels"][0])["probabilities.b"].tolist() == [0.7]
+
+
+def test_the_rows_keep_the_index_of_the_texts():
+    texts = pandas.DataFrame({"text": ["c", "a"]}, index=["z", "x"])
+    answers = [LabelAnswer(name, 0.7, {"a": 0.3}) for name in texts["text"]]
+    assert texts.assign(label=answers_frame(answers, index=texts.index)["label"])["label"].tolist() == ["c", "a"]
+    assert answers_frame(answers, index=texts).index.equals(texts.index)
+    assert answers_frame(np.zeros((2, 3)), index=texts.index).index.tolist() == ["z", "x"]
+    assert answers_frame(sparse.csr_matrix(np.eye(2)), index=texts.index).index.tolist() == ["z", "x"]
+    entities = answers_frame([WORDS, TagsAnswer(ENTITIES, (), (), (), None)], index=pandas.Index([7, 5], name="id"))
+    assert (entities.index.tolist(), entities.index.name) == ([7, 7, 5, 5], "id")
+    with pytest.raises(InputError, match="a label for each answer: 2. Received: 1"):
+        answers_frame(answers, index=texts.index[:1])
+
+
+@pytest.mark.parametrize(
+    ("answer", "columns"),
+    [
+        (TagsAnswer((), ("a",), ("O",), (0.9,), None), "type start end text probability"),
+        (FilledText("a", (), None), "mask start token token_id score text"),
+    ],
+)
+def test_texts_without_a_row_have_the_columns_of_their_answers(answer, columns):
+    assert " ".join(answers_frame([answer]).columns) == columns
 
 
 def test_every_answer_class_of_the_registry_is_above():

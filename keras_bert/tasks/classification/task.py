@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from keras_bert.program.columns import as_mapping
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
@@ -180,16 +181,17 @@ class ClassificationTask(TextTask):
         if self.problem_type != "classification" or examples.labels is None:
             return super().class_weights(examples, class_weight)
         labels = self.labels
-        if class_weight == "balanced":
+        if isinstance(class_weight, str) and class_weight == "balanced":
             counts = Counter(examples.labels)
             return [len(examples) / (len(counts) * counts[label]) for label in examples.labels]
-        if not isinstance(class_weight, Mapping):
+        by_label = as_mapping(class_weight)
+        if by_label is None:
             raise InputError(
                 f'class_weight must be a dictionary label -> weight, or "balanced". Received: {class_weight!r}'
             )
         place = "A label of class_weight"
-        weights = {label_name(label, labels, place, self.label_type): one for label, one in class_weight.items()}
-        if len(weights) < len(class_weight):
+        weights = {label_name(label, labels, place, self.label_type): one for label, one in by_label.items()}
+        if len(weights) < len(by_label):
             raise InputError(f"class_weight has two weights for one label. Received: {class_weight!r:.200}")
         unknown = [label for label in weights if label not in labels]
         if unknown:

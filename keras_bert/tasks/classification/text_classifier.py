@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_strings
@@ -61,8 +61,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """Trains on texts, and returns itself.
 
         Args:
-            X: N texts, or N pairs of texts, `[N, 2]`.
-            y: a label for each text.
+            X: N texts, or N pairs of texts, `[N, 2]`; or a tuple of two columns of N texts, as other models take it.
+            y: a label for each text, `[N]` or, with a warning, `[N, 1]`.
             sample_weight: a weight for each text; None for 1.
 
         Raises:
@@ -72,13 +72,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         from keras_bert.optimization import AdamW, WarmupLinearDecay
         from keras_bert.tasks.classification.model import SequenceClassifier
 
-        labels = np.asarray(y)
-        if labels.ndim != 1:
-            raise InputError(
-                f"TextClassifier learns one label for each text. Received labels of the shape {labels.shape}. For "
-                "several labels, use SequenceClassifier with problem_type='multi_label'."
-            )
-        label_strings(labels.tolist())  # raises for labels that are missing, or of several types
+        labels = _one_label_each(y)
         self.classes_ = np.unique(labels)
         printed = contextlib.nullcontext() if self.verbose else contextlib.redirect_stdout(io.StringIO())
         with printed, _seeded(self.seed):
@@ -108,8 +102,24 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+def _one_label_each(y: Any) -> np.ndarray:
+    """Returns labels of one type, `[N]`. NumPy would make strings of `[1, "a"]`, and 1 of True in `[True, 2]`."""
+    values = np.asarray(y, dtype=object)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = column_or_1d(values, warn=True)
+    if values.ndim != 1 or any(isinstance(value, (list, tuple)) for value in values):
+        raise InputError(
+            f"TextClassifier learns one label for each text. Received labels of the shape {values.shape}. For "
+            "several labels, use SequenceClassifier with problem_type='multi_label'."
+        )
+    label_strings(values)  # raises for labels that are missing, or of several types
+    return np.array(values.tolist())
+
+
 def _texts(x: Any) -> Any:
-    """Returns texts, or two columns of texts, as models take them."""
+    """Returns texts, or two columns of texts, as models take them. A tuple of two lists is such columns already."""
+    if isinstance(x, tuple) and len(x) == 2 and not any(isinstance(column, str) for column in x):
+        return x
     values = np.asarray(x, dtype=object)
     if values.ndim != 2:
         return values.tolist() if values.ndim == 1 else x

@@ -1,11 +1,12 @@
 """Thresholds of several labels: a label is predicted if its probability exceeds its threshold."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from keras_bert.program.columns import as_mapping
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import Label
 from keras_bert.tasks.label_names import label_name
@@ -27,7 +28,8 @@ def as_thresholds(
     ((0.3, 0.3), (0.5, 0.2))
 
     Args:
-        value: a number for all labels, a number for each label, or label -> number; None for none.
+        value: a number for all labels, a number for each label, or label -> number, also as a Series of pandas with
+            the labels as its index; None for none.
         labels: L names.
         others: the thresholds of labels that have none in `value`; None for 0.5.
         label_type: the type of the labels in `value`.
@@ -39,8 +41,9 @@ def as_thresholds(
     result = [THRESHOLD] * len(labels) if others is None else list(others)
     if value is None:
         return tuple(result)
-    if isinstance(value, Mapping):
-        for label, one in value.items():
+    by_label = as_mapping(value)
+    if by_label is not None:
+        for label, one in by_label.items():
             known = label_name(label, labels, f"A label of {name}", label_type)
             if known not in labels:
                 raise InputError(f"{name} has the unknown label {known!r}. The labels are: {', '.join(labels)}")

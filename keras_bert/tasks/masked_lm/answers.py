@@ -59,6 +59,11 @@ class FilledText:
         shown = [] if self.filled_text is None else [self.filled_text]
         return "\n".join([*shown, self.readable()])
 
+    @property
+    def table_columns(self) -> list[str]:
+        """The columns of a table of masks where no text has one."""
+        return ["mask", "start", *(field.name for field in dataclasses.fields(Fill))]
+
     def table_rows(self) -> list[dict[str, Any]]:
         """Returns a row for each predicted token of each mask, with the number of the mask from 0."""
         return [

@@ -75,6 +75,11 @@ class TagsAnswer:
         ]
         return "\n".join(lines if text is None else [f"  {_marked(text, parts)}", *lines])
 
+    @property
+    def table_columns(self) -> list[str]:
+        """The columns of a table of entities where no text has one."""
+        return [field.name for field in dataclasses.fields(EntityAnswer)]
+
     def table_rows(self) -> list[dict[str, Any]]:
         """Returns a row for each entity, or, if the tags are of another kind, for each word."""
         if self.entities or not self.tags or set(self.tags) == {"O"}:

@@ -6,6 +6,7 @@ import pickle
 
 import keras
 import numpy as np
+import pandas
 import pytest
 from tiny_models import CONFIG, TEXTS, VOCABULARY, assert_same_answers
 
@@ -99,3 +100,21 @@ def test_labels_given_anew_have_their_own_type(tmp_path):
     for label_type in ("int", "tuple"):
         with pytest.raises(InputError, match="The label 'a' is no int|label_type must be one of str, int, bool, float"):
             new_model(["a", "b"], label_type=label_type)
+
+
+def test_a_series_goes_by_its_labels():
+    model = new_model(["a", "b", "c"], "multi_label", thresholds=pandas.Series({"c": 0.1, "a": 0.9}))
+    assert model.thresholds == (0.9, 0.5, 0.1)
+    with pytest.raises(InputError, match="has the unknown label 'x'"):
+        model.predict(["a"], threshold=pandas.Series({"x": 0.1}), verbose=0)
+    with pytest.raises(InputError, match="two values for one label"):
+        model.thresholds = pandas.Series([0.1, 0.2], index=["a", "a"])
+    task = text_task(new_model(["a", "b"], "classification"))
+    examples = task.examples(["x", "y", "z"], ["a", "b", "a"])
+    assert task.class_weights(examples, pandas.Series({"b": 3.0, "a": 2.0})) == [2.0, 3.0, 2.0]
+
+
+@pytest.mark.parametrize("texts", [{"b", "a"}, frozenset("ab")])
+def test_a_set_has_no_order_so_it_is_no_column(texts):
+    with pytest.raises(InputError, match="must be a list. Received a set"):
+        new_model(["a", "b"], "classification").predict(texts, verbose=0)

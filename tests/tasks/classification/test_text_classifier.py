@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -119,6 +119,18 @@ def test_it_is_a_step_of_a_pipeline_that_is_validated_and_searched(quick):
     assert search.predict_proba(TEXTS).shape == (6, 2)
 
 
+def test_a_column_of_labels_is_raveled_with_a_warning(new):
+    with pytest.warns(DataConversionWarning):
+        fitted = new().fit(TEXTS, np.array(LABELS)[:, None])
+    assert fitted.classes_.tolist() == ["no", "yes"]
+
+
+def test_a_tuple_of_two_columns_is_not_transposed(new):
+    fitted = new().fit(TEXTS, LABELS)
+    columns = (["the film", "bad"], ["good", "the bad film"])
+    np.testing.assert_array_equal(fitted.predict_proba(columns), fitted.predict_proba(np.array(columns).T))
+
+
 def test_pairs_are_two_columns(new):
     pairs = list(zip(TEXTS, TEXTS[::-1], strict=True))
     assert new().fit(pairs, LABELS).predict(np.array(pairs)).shape == (6,)
@@ -127,7 +139,10 @@ def test_pairs_are_two_columns(new):
 @pytest.mark.parametrize(
     ("texts", "labels", "message"),
     [
-        (TEXTS, [["yes"]] * 6, r"one label for each text. Received labels of the shape \(6, 1\)"),
+        (TEXTS, [["yes", "no"]] * 6, r"one label for each text. Received labels of the shape \(6, 2\)"),
+        (TEXTS, [1, "a"] * 3, "labels must be of one type. Received: int, str"),
+        (TEXTS, [True, 2] * 3, "labels must be of one type. Received: bool, int"),
+        (TEXTS, np.array([1, "a"] * 3, dtype=object), "labels must be of one type. Received: int, str"),
         (TEXTS, [None, *LABELS[1:]], "Received: None, and it marks a missing label"),
         (TEXTS, ["yes"] * 6, "labels must be two or more different names"),
         ([["good"] * 3] * 6, LABELS, r"X must be N texts, or pairs \[N, 2\]. Received the shape \(6, 3\)"),
