@@ -58,6 +58,13 @@ def test_texts_that_a_filter_leaves_out_or_that_are_deleted_are_not_found_by_wor
     assert found(deleted, "libfoo the") == ["red dog", "fox", "dog"]
 
 
+@pytest.mark.parametrize("texts", [["!!!", "?", "...", "\N{GRINNING FACE}"], ["123 !!!", "", " ", "?"], [""] * 4])
+def test_texts_without_letters_are_found_by_their_vectors(texts):
+    index = VectorIndex(VECTORS, texts, "", {}, ids=IDS)
+    assert found(index, "dog") == found(index, "?!") == IDS
+    assert found(index, "123")[0] == "fox"
+
+
 def test_changes_count_the_words_again(monkeypatch):
     index = index_of()
     assert found(index, "cat")[0] == "fox"
