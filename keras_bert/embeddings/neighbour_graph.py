@@ -111,11 +111,12 @@ class GraphSearch:
         candidates = max(_CANDIDATES_IN_SEARCH, _CANDIDATES_FOR_EACH_RESULT * top_k)
         selector = None
         if mask is not None:
-            if self._last_mask is None or self._last_mask[0] is not mask:
+            last = self._last_mask  # read once: other threads search too
+            if last is None or last[0] is not mask:
                 bits = np.packbits(mask, bitorder="little")  # kept here, since FAISS makes no copy
                 share = max(np.count_nonzero(mask), 1) / len(mask)
-                self._last_mask = (mask, bits, self._faiss.IDSelectorBitmap(bits), share)
-            _, _, selector, share = self._last_mask
+                last = self._last_mask = (mask, bits, self._faiss.IDSelectorBitmap(bits), share)
+            _, _, selector, share = last
             candidates = max(candidates, int(top_k / share))
         parameters = self._faiss.SearchParametersHNSW(efSearch=candidates, sel=selector)
         return self._index.search(np.ascontiguousarray(vectors, np.float32), top_k, params=parameters)[1]
