@@ -181,13 +181,14 @@ def _learner(kind: str):
 def _count(
     input_file, words_of, do_lower_case, text_field, tfds_data_dir, num_processes, show_progress
 ) -> Counter[str]:
-    from tqdm import tqdm
-
     from data_prep.text.corpus import input_size, read_documents
     from data_prep.vocabulary.word_counts import count_words
+    from keras_bert.program.long_work import progress_bar
 
     size = input_size(input_file, tfds_data_dir=tfds_data_dir)
-    with tqdm(desc="counting words", total=size, unit="B", unit_scale=True, disable=not show_progress) as progress:
+    with progress_bar(
+        desc="counting words", total=size, unit="B", unit_scale=True, disable=not show_progress
+    ) as progress:
         documents = read_documents(
             input_file, text_field=text_field, tfds_data_dir=tfds_data_dir, on_progress=progress.update
         )

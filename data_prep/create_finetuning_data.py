@@ -151,9 +151,8 @@ def _write_part(
     show_progress: bool,
 ) -> dict[str, Any]:
     """Writes the records of one part, and returns their metadata."""
-    from tqdm import tqdm
-
     from data_prep.pretraining.record_writer import write_records
+    from keras_bert.program.long_work import progress_bar
     from keras_bert.records import features
 
     record = maker.record(part)
@@ -163,7 +162,9 @@ def _write_part(
     tokens = {"all": 0, "unknown": 0}
     names = {"name": f"{part}.tf_record"}
     with contextlib.ExitStack() as stack:
-        bar = stack.enter_context(tqdm(desc=part, total=num_examples, unit=" examples", disable=not show_progress))
+        bar = stack.enter_context(
+            progress_bar(desc=part, total=num_examples, unit=" examples", disable=not show_progress)
+        )
         write_line = None
         if maker.has_side_file(part):
             names["side_file"] = f"{part}.windows.jsonl"

@@ -54,16 +54,15 @@ def collect_statistics(
         vocabulary: the vocabulary of the records. Without it, statistics that need it are left out.
         sample: read only about this many records, the first ones of every file; 0 reads all.
     """
-    from tqdm import tqdm
-
     from data_prep.inspection.parsed_records import read_batches
     from data_prep.inspection.record_statistics import RecordStatistics
+    from keras_bert.program.long_work import progress_bar
 
     most = math.ceil(sample / len(paths)) if sample else None
     by_features: dict[tuple, RecordStatistics] = {}
     num_read, damage = dict.fromkeys(paths, 0), []
     size = None if sample else sum(os.path.getsize(path) for path in paths if os.path.exists(path))
-    with tqdm(total=size, desc="reading", unit="B", unit_scale=True, disable=not show_progress) as bar:
+    with progress_bar(total=size, desc="reading", unit="B", unit_scale=True, disable=not show_progress) as bar:
         for path in paths:
             try:
                 for columns in read_batches(path, most, bar.update):

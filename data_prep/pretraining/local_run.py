@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from tqdm import tqdm
 
 from data_prep.pretraining import pretraining_plan as plan
 from data_prep.pretraining.document_dealing import Dealing
@@ -28,6 +27,7 @@ from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.atomic_output import check_output_file, remove_partial_files
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
+from keras_bert.program.long_work import progress_bar
 
 _logger = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ def _write_shards(
         _logger.warning("%d of %d files are finished. Writing the others.", len(shards), len(names))
     folder.write_progress(list(shards.values()), noted_names)
     tokens_done = 0.0
-    with tqdm(desc="writing", unit=" records", unit_scale=True, disable=not show_progress) as bar:
+    with progress_bar(desc="writing", unit=" records", unit_scale=True, disable=not show_progress) as bar:
 
         def on_records(shard: int, num_records: int, share: float) -> None:
             nonlocal tokens_done

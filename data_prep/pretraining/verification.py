@@ -5,12 +5,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tqdm import tqdm
-
 from data_prep.pretraining.pretraining_plan import output_prefix
 from data_prep.pretraining.record_folder import MANIFEST_NAME, read_manifest
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import progress_bar
 
 
 def verify_pretraining_data(
@@ -30,7 +29,7 @@ def verify_pretraining_data(
     """
     manifest_path = output_prefix(output_file, output_dir) + MANIFEST_NAME
     num_bytes = sum(file["num_bytes"] for file in read_manifest(manifest_path)["files"])
-    with tqdm(total=num_bytes, desc="verifying", unit="B", unit_scale=True, disable=not show_progress) as bar:
+    with progress_bar(total=num_bytes, desc="verifying", unit="B", unit_scale=True, disable=not show_progress) as bar:
         manifest = verify_records(manifest_path, bar.update)
     if tokenized_corpus is not None:
         TokenizedCorpus.open(tokenized_corpus).verify()

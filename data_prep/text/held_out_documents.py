@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from tqdm import tqdm
 
 from data_prep.text.corpus import input_size, read_documents
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import progress_bar
 
 TRAIN_FILE, HELD_OUT_FILE = "train.txt", "held_out.txt"
 # More documents do not make a score noticeably more exact.
@@ -44,7 +44,7 @@ def divide_documents(
     size = input_size(input_file)
 
     def documents(description: str) -> Iterator[tuple[list[str], int]]:
-        with tqdm(desc=description, total=size, unit="B", unit_scale=True, disable=not show_progress) as bar:
+        with progress_bar(desc=description, total=size, unit="B", unit_scale=True, disable=not show_progress) as bar:
             for lines in read_documents(input_file, text_field=text_field, on_progress=bar.update):
                 yield lines, _hash_of(lines)
 

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from tqdm import tqdm
 
 from data_prep.text.corpus import TextCheck, as_patterns, list_sources, read_text_chunks, source_size
 from data_prep.text.ordered_map import WorkerPool
@@ -25,6 +24,7 @@ from data_prep.tokenized.corpus_writer import (
 from data_prep.tokenized.document_filters import FILTERS, RepeatedDocuments, document_keys
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import progress_bar
 from keras_bert.program.option_flags import documented, option
 from keras_bert.program.printing import recordable
 from keras_bert.tokenization.kinds import load_vocabulary
@@ -152,7 +152,9 @@ def _add_text(
     if repeated and (before := writer.documents_before()):
         repeated.remember(before)
     chunks = iter(read_text_chunks(source.input_file, text_field=settings.text_field))
-    with tqdm(total=source.num_bytes, desc="tokenising", unit="B", unit_scale=True, disable=not show_progress) as bar:
+    with progress_bar(
+        total=source.num_bytes, desc="tokenising", unit="B", unit_scale=True, disable=not show_progress
+    ) as bar:
         for chunk in itertools.islice(chunks, writer.num_chunks):
             # The documents of this chunk were counted by the run that tokenised it.
             check.add(chunk.source, 1, chunk.is_last)

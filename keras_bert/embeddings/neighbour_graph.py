@@ -5,9 +5,9 @@ FAISS's own files are not used, because a damaged one can crash the process. The
 """
 
 import numpy as np
-from tqdm import tqdm
 
 from keras_bert.program.errors import InputError, how_to_install
+from keras_bert.program.long_work import progress_bar
 
 # Links of a vector on each level of the graph; the lowest level has twice as many. Saved graphs have this number.
 LINKS = 16
@@ -49,7 +49,7 @@ def build_graph(
     index = _faiss_index(vectors[:start], graph, ranges)
     index.hnsw.efConstruction = _CANDIDATES_IN_BUILDING
     step = max(1000, (len(vectors) - start) // 100)
-    with tqdm(
+    with progress_bar(
         total=len(vectors), initial=start, unit=" vectors", desc="graph", mininterval=1, delay=seconds_without_progress
     ) as bar:
         for first in range(start, len(vectors), step):

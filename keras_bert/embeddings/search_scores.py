@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from keras_bert.embeddings.rank_fusion import FUSED, reciprocal_rank_fusion
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.embeddings.word_index import WordIndex
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import progress_bar
 from keras_bert.tasks.embedding.scores import retrieval_scores
 
 SCORES = ("ndcg", "mrr", "map", "recall")
@@ -89,7 +89,9 @@ def evaluate_search(
         rankings["hybrid"] = [[number for number, _ in reciprocal_rank_fusion(some, depth)] for some in of_queries]
     if reranker is not None:
         first = rankings["hybrid" if hybrid else next(iter(rankings))]
-        with tqdm(zip(asked, first, strict=True), total=len(asked), unit=" queries", mininterval=1, delay=2) as pairs:
+        with progress_bar(
+            zip(asked, first, strict=True), total=len(asked), unit=" queries", mininterval=1, delay=2
+        ) as pairs:
             rankings["re-ranked"] = [
                 _ranked_again(reranker, query, found, texts, num_candidates, batch_size) for query, found in pairs
             ]
@@ -114,7 +116,7 @@ def _index_of(index: VectorIndex | None, model, ids: list[str], texts: list[str]
 
 def _most_similar(model, texts: list[str], queries: list[str], depth: int, batch_size: int) -> list[list[int]]:
     """Returns the documents of each query with the largest `similarity`, as numbers. All vectors are in memory."""
-    with tqdm(total=len(texts), unit=" texts", mininterval=1, delay=2) as bar:
+    with progress_bar(total=len(texts), unit=" texts", mininterval=1, delay=2) as bar:
         documents = model.encode_document(texts, batch_size=batch_size, on_progress=bar.update)
     vectors, found = model.encode_query(queries, batch_size=batch_size), []
     step = max(1, _SCORES_AT_ONCE // len(texts))

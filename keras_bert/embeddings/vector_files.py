@@ -5,11 +5,11 @@ import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from tqdm import tqdm
 
 from keras_bert.embeddings.text_vectors import EncodedText, encode_texts, sentence_embeddings, token_features
 from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import progress_bar
 
 PAIR_MARK = " ||| "
 
@@ -20,7 +20,7 @@ def embed_sentences(model, input_file: str, output_file: str, **options) -> tupl
     check_output_file(output_file, [input_file])
     texts = read_texts(input_file)
     with atomic_file(output_file) as file:  # opened first: nothing is computed that cannot be written
-        with tqdm(total=len(texts), unit=" texts", mininterval=1) as bar:
+        with progress_bar(total=len(texts), unit=" texts", mininterval=1) as bar:
             vectors = sentence_embeddings(model, texts, on_progress=bar.update, **options)
         np.save(file, vectors)
     return vectors.shape
@@ -54,7 +54,7 @@ def extract_features(
         check_output_file(output_file, [input_file])
     texts = [tuple(line.split(PAIR_MARK, 1)) for line in read_texts(input_file)]
     encoded = list(encode_texts(model, texts, max_seq_length))
-    with tqdm(total=len(encoded), unit=" texts", mininterval=1) as bar:
+    with progress_bar(total=len(encoded), unit=" texts", mininterval=1) as bar:
         vectors = token_features(model, encoded, layers, batch_size, bar.update)
         if output_format == "jsonl":
             with atomic_file(output_file) as file:

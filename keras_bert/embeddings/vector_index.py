@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from keras_bert.embeddings.index_files import FACTS_FILE, check_replaceable_index, read_index, state_of, write_index
 from keras_bert.embeddings.index_rows import IndexRows, checked_ids
@@ -25,6 +24,7 @@ from keras_bert.embeddings.word_index import checked_texts
 from keras_bert.program.atomic_output import atomic_folder, replacement_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import waiting_for_folder
+from keras_bert.program.long_work import progress_bar
 
 # From this number of texts on, an index has a graph (docs/decisions/graph_is_checked_array.md).
 GRAPH_FROM = 50_000
@@ -440,7 +440,7 @@ def _build_graph(stored: StoredVectors, graph: np.ndarray | None = None, num_vec
 
 def _document_vectors(model, texts, batch_size: int, options: dict) -> np.ndarray:
     # Shown where it takes longer than a moment.
-    with tqdm(
+    with progress_bar(
         total=len(texts), unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS
     ) as bar:
         return search_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from keras_bert.embeddings.text_vectors import EncodedText, token_features
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import progress_bar
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.tasks.text_rows import checked_length, tokenizer_of
 from keras_bert.tokenization.user_inputs import as_texts
@@ -93,7 +93,7 @@ def word_vectors(
     if max_occurrences is not None and len(found) > max_occurrences:
         found = [found[number] for number in np.linspace(0, len(found) - 1, max_occurrences).astype(int)]
     occurrences, rows, columns = zip(*found, strict=True)
-    with tqdm(total=len(rows), unit=" occurrences", desc="vectors", mininterval=1, delay=2) as bar:
+    with progress_bar(total=len(rows), unit=" occurrences", desc="vectors", mininterval=1, delay=2) as bar:
         features = token_features(model, rows, layers, batch_size, bar.update)
         vectors = [array[place].mean(axis=(0, 1)) for array, place in zip(features, columns, strict=True)]
     return WordVectors(occurrences, np.array(vectors, np.float32))
@@ -183,7 +183,7 @@ def _find_in_texts(
     vocabulary = tokenizer.vocabulary
     spellings = [_spelling(word, tokenizer, longest) for word in words]
     beginnings = [words_of_stretch(split_at_white_space(word)[0], True)[0] for word in words]
-    for number, text in enumerate(tqdm(texts, unit=" texts", desc="looking", mininterval=1, delay=2)):
+    for number, text in enumerate(progress_bar(texts, unit=" texts", desc="looking", mininterval=1, delay=2)):
         if text.isascii() and text.isprintable() and not any(beginning in text.lower() for beginning in beginnings):
             continue  # told without tokenising, which is slow
         ids, starts, ends = tokenizer.tokenize_with_offsets(text)

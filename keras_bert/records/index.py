@@ -8,10 +8,10 @@ import zipfile
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from tqdm import tqdm
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import progress_bar
 from keras_bert.program.record_files import iterate_records, record_offsets
 
 # Records between two kept offsets, about 100 kB of records.
@@ -88,7 +88,7 @@ def _count(paths: Sequence[str], num_bytes: int) -> list[tuple[int, list[int]]]:
     """Returns `record_offsets` of each file. Shows a progress bar after two seconds."""
     lock = threading.Lock()
     with (
-        tqdm(
+        progress_bar(
             total=num_bytes,
             desc="counting records",
             unit="B",

@@ -5,8 +5,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
+from keras_bert.program.long_work import progress_bar
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.records.token_rows import RowBatches, TokenRows
 
@@ -77,7 +77,7 @@ def predict_rows(
     """
     model.warn_if_untrained()
     forward = forward or forward_function(model, num_axes=3 if rows.rows_per_example > 1 else 2)
-    with tqdm(
+    with progress_bar(
         total=len(rows),
         unit="example",
         delay=_SECONDS_WITHOUT_PROGRESS,

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tqdm import tqdm
+from keras_bert.program.long_work import progress_bar
 
 _SECONDS_WITHOUT_PROGRESS, _SECONDS_BETWEEN_LINES = 10, 1
 
@@ -21,5 +21,7 @@ def text_progress(texts: Any, on_progress: Callable[[int], Any] | None) -> Itera
         yield on_progress
         return
     total = len(texts) if hasattr(texts, "__len__") and not isinstance(texts, str) else None
-    with tqdm(total=total, unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS) as bar:
+    with progress_bar(
+        total=total, unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS
+    ) as bar:
         yield bar.update

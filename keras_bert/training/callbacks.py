@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import keras
 
 from keras_bert.program.atomic_output import atomic_file, explain_write_errors
+from keras_bert.program.long_work import progress_bar
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.run_folder import RunFolder
@@ -72,9 +73,7 @@ class ProgressLine(StepCallback):
         self._bar = None
 
     def on_train_begin(self, logs=None):
-        import tqdm
-
-        self._bar = tqdm.tqdm(
+        self._bar = progress_bar(
             total=self._num_train_steps * self._batch_size,
             initial=self.step * self._batch_size,
             desc="training",

@@ -147,7 +147,7 @@ def test_encoding_shows_a_bar_after_ten_seconds_or_calls_what_is_given(texts, to
 
         update = steps.append
 
-    monkeypatch.setattr(progress, "tqdm", Bar)
+    monkeypatch.setattr(progress, "progress_bar", Bar)
     model = encoder(folder)
     model.encode(texts, batch_size=2)
     assert (bars[0]["total"], bars[0]["delay"], sum(steps)) == (total, 10, len(TEXTS))
