@@ -6,6 +6,7 @@ attributes of all its layers are the same objects. That catches LoRA, quantisati
 vocabulary, config or dtype policy, and every option. Values of weights are not fixed.
 """
 
+import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -21,6 +22,8 @@ _OF_STEPS = ("loss_choice", "_loss_of_examples", "_warm_up", "stream_memory", "g
 _NOTES = """optimizer history stop_training stop_evaluating stop_predicting temperature new_parts _reports _is_used
 _part_function _compile_config _compiled_trainable_state _distribute_reduction_method _distributed_dataset
 _eval_epoch_iterator _jax_state _jax_state_synced _traced _state_of_steps"""
+# Another thread may forget the function that this one is about to return.
+_changing_functions = threading.Lock()
 _NOT_FIXED = frozenset([*vars(keras.Model(name="model")), *_NOTES.split(), *_OF_STEPS])
 
 
@@ -45,17 +48,19 @@ def traced(model: keras.Model, key: Hashable, function: Callable, signature: lis
         return function
     import tensorflow as tf
 
-    state, kept = _state(model), model.__dict__.get("_traced")
-    if kept is None or not _is_same(kept.state, state):
-        kept = model.__dict__["_traced"] = _Kept(state)
-    functions = kept.functions
-    if key not in functions:
-        while len(functions) >= _MOST_FUNCTIONS:
-            del functions[next(iter(functions))]
-        functions[key] = tf.function(
-            function, input_signature=signature, reduce_retracing=signature is None, autograph=False
-        )
-    return functions[key]
+    state = _state(model)
+    with _changing_functions:
+        kept = model.__dict__.get("_traced")
+        if kept is None or not _is_same(kept.state, state):
+            kept = model.__dict__["_traced"] = _Kept(state)
+        functions = kept.functions
+        if key not in functions:
+            while len(functions) >= _MOST_FUNCTIONS:
+                del functions[next(iter(functions))]
+            functions[key] = tf.function(
+                function, input_signature=signature, reduce_retracing=signature is None, autograph=False
+            )
+        return functions[key]
 
 
 def forget_stale_steps(model: keras.Model) -> None:
