@@ -25,7 +25,7 @@ def long_work(what: str) -> Iterator[None]:
     Args:
         what: the work, such as "exporting to served".
     """
-    if not _shows_progress():
+    if not shows_progress():
         yield
         return
     _stack.append(what)
@@ -54,7 +54,7 @@ def progress_bar(
     Args:
         iterable, total, initial, options: as for `tqdm.tqdm`.
     """
-    if not _shows_progress():
+    if not shows_progress():
         return _HiddenBar(iterable or (), total, initial)
     from tqdm import tqdm
 
@@ -86,7 +86,8 @@ class _HiddenBar:
         pass
 
 
-def _shows_progress() -> bool:
+def shows_progress() -> bool:
+    """Returns whether this thread shows progress: the main thread does."""
     return threading.current_thread() is threading.main_thread()
 
 

@@ -108,10 +108,22 @@ def test_threads_share_a_loaded_export_and_show_no_bars(name, runtime, tmp_path,
     assert "%|" not in capfd.readouterr().err.rpartition("alone\n")[2]
 
 
+def test_bars_of_keras_are_shown_in_the_main_thread_only(capfd):
+    model, ids = make_model("first token"), np.full((2, 4), 7)
+    features = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(model.predict, features).result()
+    assert capfd.readouterr().out == ""
+    assert_same_answers(model.predict(features), result)
+    assert "1/1" in capfd.readouterr().out
+
+
 def test_a_model_that_forgets_functions_gives_each_thread_its_own():
     model = make_model("classifier")
-    found = in_threads([lambda number=number: traced(model, number % 20, lambda: number % 20) for number in range(500)])
-    assert [function.python_function() for function in found] == [number % 20 for number in range(500)]
+    found = in_threads(
+        [lambda number=number: traced(model, number % 20, lambda: number % 20) for number in range(2000)]
+    )
+    assert [function.python_function() for function in found] == [number % 20 for number in range(2000)]
 
 
 def test_threads_with_more_vocabularies_than_are_kept_get_their_own_tokenizers():
