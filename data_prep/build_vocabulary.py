@@ -20,7 +20,6 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
-from keras_bert.program.long_work import progress_bar
 from keras_bert.program.option_flags import define_option_flags, flag_values, option
 from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 
@@ -182,9 +181,9 @@ def _learner(kind: str):
 def _count(
     input_file, words_of, do_lower_case, text_field, tfds_data_dir, num_processes, show_progress
 ) -> Counter[str]:
-
     from data_prep.text.corpus import input_size, read_documents
     from data_prep.vocabulary.word_counts import count_words
+    from keras_bert.program.long_work import progress_bar
 
     size = input_size(input_file, tfds_data_dir=tfds_data_dir)
     with progress_bar(

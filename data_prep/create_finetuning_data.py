@@ -27,7 +27,6 @@ from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_o
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import write_json
-from keras_bert.program.long_work import progress_bar
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.program.printing import recordable
 
@@ -152,8 +151,8 @@ def _write_part(
     show_progress: bool,
 ) -> dict[str, Any]:
     """Writes the records of one part, and returns their metadata."""
-
     from data_prep.pretraining.record_writer import write_records
+    from keras_bert.program.long_work import progress_bar
     from keras_bert.records import features
 
     record = maker.record(part)

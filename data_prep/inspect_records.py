@@ -21,7 +21,6 @@ from keras_bert.program.atomic_output import check_output_file
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import write_json
-from keras_bert.program.long_work import progress_bar
 from keras_bert.program.printing import recordable
 
 if TYPE_CHECKING:
@@ -55,9 +54,9 @@ def collect_statistics(
         vocabulary: the vocabulary of the records. Without it, statistics that need it are left out.
         sample: read only about this many records, the first ones of every file; 0 reads all.
     """
-
     from data_prep.inspection.parsed_records import read_batches
     from data_prep.inspection.record_statistics import RecordStatistics
+    from keras_bert.program.long_work import progress_bar
 
     most = math.ceil(sample / len(paths)) if sample else None
     by_features: dict[tuple, RecordStatistics] = {}

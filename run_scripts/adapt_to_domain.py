@@ -229,20 +229,19 @@ def _checked_checkpoint(path, num_new_tokens: int):
 
 def _new_vocabulary(folder, checkpoint, num_new_tokens: int, num_processes: int):
     """Writes `vocabulary` into the folder of the run, unless it is there, and returns it."""
-    from tqdm import tqdm
-
     from data_prep.text.corpus import input_size, read_documents
     from data_prep.text.held_out_documents import TRAIN_FILE
     from data_prep.vocabulary.new_words import find_new_words
     from data_prep.vocabulary.word_counts import count_words
     from keras_bert.program.atomic_output import atomic_folder
+    from keras_bert.program.long_work import progress_bar
     from keras_bert.tokenization.kinds import load_vocabulary, python_tokenizer, save_vocabulary
 
     if not os.path.isdir(folder.file("vocabulary")):
         vocabulary, do_lower_case = checkpoint.vocabulary, checkpoint.config.do_lower_case
         if num_new_tokens:
             text = [os.path.join(folder.file("text"), TRAIN_FILE)]
-            with tqdm(desc="counting words", total=input_size(text), unit="B", unit_scale=True) as bar:
+            with progress_bar(desc="counting words", total=input_size(text), unit="B", unit_scale=True) as bar:
                 documents = read_documents(text, on_progress=bar.update)
                 counts = count_words(documents, do_lower_case, num_processes=num_processes)
             new = find_new_words(counts, python_tokenizer(vocabulary, do_lower_case), num_new_tokens)

@@ -10,9 +10,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tqdm import tqdm
-
 from data_prep.text.ordered_map import ordered_map
+from keras_bert.program.long_work import progress_bar
 
 # Folders without documentation of the package: tests, code of others, generated wrappers.
 _SKIPPED_FOLDERS = {"test", "tests", "testing", "idle_test", "site-packages", "dist-packages", "_vendor", "__pycache__"}
@@ -66,7 +65,7 @@ def read_packages(packages: Sequence[str]) -> list[Module]:
     files = [file for package in packages for file in _source_files(package)]
     # Parsing takes most of the time, and files are independent.
     modules = ordered_map(_read_module, files, min(8, os.cpu_count() or 1))
-    return [module for module in tqdm(modules, "reading packages", len(files)) if module.paragraphs]
+    return [module for module in progress_bar(modules, desc="reading packages", total=len(files)) if module.paragraphs]
 
 
 def package_folder(package: str) -> str | None:

@@ -74,11 +74,10 @@ def main():
 
 
 def _sentences(lines: list[str], language: str) -> list[str]:
-    from tqdm import tqdm
-
     from data_prep.text.sentences import split_sentences
+    from keras_bert.program.long_work import progress_bar
 
-    lines = tqdm(lines, unit=" lines", desc="sentences", mininterval=1, delay=2)
+    lines = progress_bar(lines, unit=" lines", desc="sentences", mininterval=1, delay=2)
     return [sentence for line in lines for sentence in split_sentences(line, language)]
 
 

@@ -22,7 +22,8 @@ _OF_STEPS = ("loss_choice", "_loss_of_examples", "_warm_up", "stream_memory", "g
 _NOTES = """optimizer history stop_training stop_evaluating stop_predicting temperature new_parts _reports _is_used
 _part_function _compile_config _compiled_trainable_state _distribute_reduction_method _distributed_dataset
 _eval_epoch_iterator _jax_state _jax_state_synced _traced _state_of_steps"""
-_lock = threading.Lock()
+# Another thread may forget the function that this one is about to return.
+_changing_functions = threading.Lock()
 _NOT_FIXED = frozenset([*vars(keras.Model(name="model")), *_NOTES.split(), *_OF_STEPS])
 
 
@@ -48,7 +49,7 @@ def traced(model: keras.Model, key: Hashable, function: Callable, signature: lis
     import tensorflow as tf
 
     state = _state(model)
-    with _lock:  # threads that use one model add and forget functions at the same time
+    with _changing_functions:
         kept = model.__dict__.get("_traced")
         if kept is None or not _is_same(kept.state, state):
             kept = model.__dict__["_traced"] = _Kept(state)
@@ -78,8 +79,7 @@ def _state(model) -> list[Any]:
     state = []
     for layer in model._flatten_layers():
         state += (layer, layer.dtype_policy)
-        # A copy, because a layer may get attributes from another thread.
-        state += (value for name, value in list(vars(layer).items()) if name not in _NOT_FIXED)
+        state += (value for name, value in vars(layer).items() if name not in _NOT_FIXED)
         state += layer._trainable_variables
         state += layer._non_trainable_variables
     return state

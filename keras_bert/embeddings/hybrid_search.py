@@ -18,7 +18,7 @@ class RowWords:
 
     def __init__(self, texts: Sequence[str], deleted: np.ndarray | None):
         self._rows = np.arange(len(texts)) if deleted is None else np.flatnonzero(~deleted)
-        self._words = WordIndex.build([texts[row] for row in self._rows.tolist()])
+        self._words = WordIndex.of_texts([texts[row] for row in self._rows.tolist()])
 
     def fused(
         self, queries: Sequence[str], by_vectors: np.ndarray, top_k: int, mask: np.ndarray | None

@@ -14,7 +14,7 @@ index.json      the model, how texts were embedded, and what the folder has
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -60,13 +60,37 @@ def write_index(folder: str, index: Any) -> None:
         file.write(json.dumps(facts, indent=2) + "\n")
 
 
-def read_index(path: str | os.PathLike) -> dict[str, Any]:
-    """Returns the arguments of `VectorIndex` that a folder holds; arrays stay on disk until they are used.
+def state_of(path: str | os.PathLike) -> Hashable:
+    """Returns what tells an index in a folder from one that replaces it; None if there is none."""
+    try:
+        status = os.stat(os.path.join(path, FACTS_FILE))
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def read_index(path: str | os.PathLike) -> tuple[dict[str, Any], Hashable]:
+    """Returns the arguments of `VectorIndex` that a folder holds, and `state_of` the folder.
+
+    Arrays stay on disk until they are used.
 
     Raises:
         InputError: it is no index, it is damaged, or a file is a link out of the folder.
     """
-    path = os.fspath(path)
+    while True:
+        state = state_of(path)
+        try:
+            arguments = _read_files(os.fspath(path))
+        except InputError:
+            if state_of(path) == state:
+                raise
+        else:
+            if state_of(path) == state:
+                return arguments, state
+        # Another process has replaced the folder meanwhile, so some files are of the old and some of the new index.
+
+
+def _read_files(path: str) -> dict[str, Any]:
     missing = [name for name in (FACTS_FILE, TEXTS_FILE, VECTORS_FILE) if not os.path.isfile(os.path.join(path, name))]
     if missing:
         what = f"it has no {', '.join(missing)}" if os.path.isdir(path) else "there is no such folder"
@@ -104,16 +128,6 @@ def check_replaceable_index(path: str | os.PathLike) -> None:
     if others:
         raise InputError(f"{os.fspath(path)} has other files than an index: {others[0]}. Save to a new folder.")
     check_replaceable_folder(path)
-
-
-def index_stamp(path: str | os.PathLike) -> tuple:
-    """Returns the real path of an index, and what changes when another index takes its place."""
-    path = os.path.realpath(path)
-    try:
-        facts = os.stat(os.path.join(path, FACTS_FILE))
-    except OSError:
-        return (path,)
-    return path, facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
 def _write_lines(path: str, values: Iterable[Any]) -> None:

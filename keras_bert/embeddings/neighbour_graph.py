@@ -111,8 +111,7 @@ class GraphSearch:
         candidates = max(_CANDIDATES_IN_SEARCH, _CANDIDATES_FOR_EACH_RESULT * top_k)
         selector = None
         if mask is not None:
-            # Read once: another thread may put its own mask here at any time.
-            last = self._last_mask
+            last = self._last_mask  # read once: other threads search too
             if last is None or last[0] is not mask:
                 bits = np.packbits(mask, bitorder="little")  # kept here, since FAISS makes no copy
                 share = max(np.count_nonzero(mask), 1) / len(mask)

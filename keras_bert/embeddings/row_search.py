@@ -1,5 +1,7 @@
 """Searches the vectors of an index: by its graph, or exactly where that is asked for or cheaper."""
 
+import threading
+
 import numpy as np
 
 from keras_bert.embeddings.exact_search import best_of_candidates
@@ -12,6 +14,8 @@ _MOST_BY_GRAPH = 100
 # Masks that keep a smaller share of the vectors are searched exactly.
 _LEAST_SHARE_BY_GRAPH = 0.05
 _QUERIES_AT_ONCE = 256
+# Threads that search first wait for one copy of the vectors in FAISS instead of making one each.
+_copying = threading.Lock()
 
 
 class RowSearch:
@@ -71,9 +75,10 @@ class RowSearch:
     def _nearest_by_graph(
         self, vectors: np.ndarray, top_k: int, mask: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        if self._graph_search is None:
-            assert self._graph is not None
-            self._graph_search = GraphSearch(self._stored.codes, self._graph, self._stored.ranges)
+        with _copying:
+            if self._graph_search is None:
+                assert self._graph is not None
+                self._graph_search = GraphSearch(self._stored.codes, self._graph, self._stored.ranges)
         # More than are asked for, because the graph's products are less precise.
         candidates = self._graph_search.nearest(vectors, min(2 * top_k + 10, len(self._stored.codes)), mask)
         numbers, scores = best_of_candidates(vectors, candidates, self._stored.restored, top_k)

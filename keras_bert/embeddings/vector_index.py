@@ -1,16 +1,17 @@
 """Search over vectors of texts, kept in a folder that knows its model: exact, or by a graph where there are many."""
 
-import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.index_files import FACTS_FILE, check_replaceable_index, index_stamp, read_index, write_index
+from keras_bert.embeddings.index_files import FACTS_FILE, check_replaceable_index, read_index, state_of, write_index
 from keras_bert.embeddings.index_rows import IndexRows, checked_ids
 from keras_bert.embeddings.metadata_columns import Columns, Where, checked_columns
 from keras_bert.embeddings.model_fingerprint import model_fingerprint
@@ -22,7 +23,7 @@ from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.embeddings.word_index import checked_texts
 from keras_bert.program.atomic_output import atomic_folder, replacement_folder
 from keras_bert.program.errors import InputError
-from keras_bert.program.folder_lock import held
+from keras_bert.program.folder_lock import waiting_for_folder
 from keras_bert.program.long_work import progress_bar
 
 # From this number of texts on, an index has a graph (docs/decisions/graph_is_checked_array.md).
@@ -31,6 +32,17 @@ GRAPH_FROM = 50_000
 _MOST_DELETED = 0.2
 
 _SECONDS_WITHOUT_PROGRESS, _SECONDS_BETWEEN_LINES = 2, 1
+# Threads change and save indexes one after another. It is no attribute, since a lock cannot be copied or pickled.
+_changing = threading.RLock()
+
+
+def _one_at_a_time(method: Callable) -> Callable:
+    @functools.wraps(method)
+    def changed(*arguments, **options):
+        with _changing:
+            return method(*arguments, **options)
+
+    return changed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +89,8 @@ class VectorIndex:
         # 'b'
         index.delete(["a"])
         index.save("my_index")
+
+    Threads may search one index, and change it, at the same time. A search reads the index before or after a change.
     """
 
     def __init__(
@@ -96,15 +110,21 @@ class VectorIndex:
             vectors = StoredVectors(vectors)
         rows = IndexRows(vectors, list(texts), None if ids is None else list(ids), metadata or {}, deleted)
         self.fingerprint, self.options = fingerprint, dict(options)
-        self._stamp: tuple = (None,)  # of the folder that has this index
-        self._search = RowSearch(rows.stored, graph)
-        self._set(rows, graph, added)
+        # Replaced as one, so that no search in another thread sees the rows of one state and the vectors of another.
+        self._rows_and_search = rows, RowSearch(rows.stored, graph)
+        self.graph, self.added = graph, tuple(added)
+        self._last_filter: tuple[IndexRows, str, np.ndarray | None] | None = None
+        self._stored_states: dict[str, Hashable] = {}  # the folders it was loaded from or saved to, as they were then
 
     def _set(self, rows: IndexRows, graph: np.ndarray | None, added: Sequence[str]) -> None:
-        if not self._search.is_of(rows.stored, graph):
-            self._search = RowSearch(rows.stored, graph)
-        self.rows, self.graph, self.added = rows, graph, tuple(added)
-        self._last_filter: tuple[str, np.ndarray | None] | None = None
+        search = self._rows_and_search[1]
+        self._rows_and_search = rows, search if search.is_of(rows.stored, graph) else RowSearch(rows.stored, graph)
+        self.graph, self.added = graph, tuple(added)
+
+    @property
+    def rows(self) -> IndexRows:
+        """The vectors, texts, ids and metadata."""
+        return self._rows_and_search[0]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -176,6 +196,7 @@ class VectorIndex:
         fingerprint, added = model_fingerprint(model), [_hash_of(texts, ids)]
         return cls(stored, texts, fingerprint, options, graph, added, ids=ids, metadata=columns)
 
+    @_one_at_a_time
     def append(
         self,
         model: Any,
@@ -205,6 +226,7 @@ class VectorIndex:
         rows = self.rows.joined(self._added_vectors(model, texts, batch_size), texts, ids, columns)
         self._set(*self._grown(rows, self.graph, len(texts), exact), (*self.added, _hash_of(texts, ids)))
 
+    @_one_at_a_time
     def update(self, model: Any, ids: Any, texts: Any, *, metadata: Any = None, batch_size: int = 32) -> None:
         """Gives the texts with these ids other texts, and other metadata, if given. They move to the end of the index.
 
@@ -224,6 +246,7 @@ class VectorIndex:
         rows = rows.joined(vectors, texts, ids, columns)
         self._set(*self._grown(rows, graph, len(texts), self.graph is None), ())
 
+    @_one_at_a_time
     def delete(self, ids: Any) -> None:
         """Removes texts; save the index afterwards.
 
@@ -291,16 +314,19 @@ class VectorIndex:
         Raises:
             InputError: the model is another than that of the index, or a query is empty; and as `nearest`.
         """
-        queries = checked_texts(queries, "query")
+        queries = checked_texts(queries, "query", may_be_none=True)
         self.check_model(model)
-        mask = self._mask(where)
+        if not queries:
+            return []
+        rows, search = self._rows_and_search
+        mask = self._mask(rows, where)
         vectors = search_vectors(model, queries, "query", batch_size=batch_size, **self.options)
-        numbers, scores = self._search.nearest(vectors, max(top_k, FUSED) if hybrid else top_k, mask, exact)
+        numbers, scores = search.nearest(vectors, max(top_k, FUSED) if hybrid else top_k, mask, exact)
         if hybrid:
-            fused = self.rows.words.fused(queries, numbers, top_k, mask)
-            return [[self._hit(*pair) for pair in of_query] for of_query in fused]
+            fused = rows.words.fused(queries, numbers, top_k, mask)
+            return [[_hit(rows, *pair) for pair in of_query] for of_query in fused]
         found = zip(numbers.tolist(), scores.tolist(), strict=True)
-        return [[self._hit(*pair) for pair in zip(*of_query, strict=True)] for of_query in found]
+        return [[_hit(rows, *pair) for pair in zip(*of_query, strict=True)] for of_query in found]
 
     def nearest(
         self, vectors: np.ndarray, top_k: int = 5, *, where: Where | None = None, exact: bool = False
@@ -316,25 +342,21 @@ class VectorIndex:
             InputError: the vectors have another dimension, `where` names no column or returns no mask, or FAISS is
                 missing where a graph is searched.
         """
-        return self._search.nearest(np.asarray(vectors, np.float32), top_k, self._mask(where), exact)
+        rows, search = self._rows_and_search
+        return search.nearest(np.asarray(vectors, np.float32), top_k, self._mask(rows, where), exact)
 
-    def _mask(self, where: Where | None) -> np.ndarray | None:
+    def _mask(self, rows: IndexRows, where: Where | None) -> np.ndarray | None:
         """Returns which rows may be found, or None for all. It is remembered for the next search of the same kind."""
         if where is not None and type(where) is not dict:
-            return self.rows.mask(where)
-        # Read once: another thread may put its own filter here at any time.
-        key, last = repr(where), self._last_filter
-        if last is None or last[0] != key:
-            last = self._last_filter = (key, self.rows.mask(where))
-        return last[1]
-
-    def _hit(self, number: int, score: float) -> Hit:
-        text, one, metadata = self.rows.values(number)
-        return Hit(number, text, score, one, metadata)
+            return rows.mask(where)
+        key, last = repr(where), self._last_filter  # read once: other threads search too
+        if last is None or last[0] is not rows or last[1] != key:
+            last = self._last_filter = (rows, key, rows.mask(where))
+        return last[2]
 
     def _added_vectors(self, model: Any, texts: list[str], batch_size: int) -> np.ndarray:
         vectors = _document_vectors(model, texts, batch_size, self.options)
-        self._search.check_dimension(vectors)
+        self._rows_and_search[1].check_dimension(vectors)
         return vectors
 
     def check_model(self, model: Any) -> None:
@@ -345,6 +367,7 @@ class VectorIndex:
                 "compared with this model's. Build it again, or load the model that it was made with."
             )
 
+    @_one_at_a_time
     def save(self, path: str | os.PathLike, *, replace: bool = False) -> None:
         """Writes a folder, see `index_files.py`: a process that is killed leaves the old or the new index.
 
@@ -353,28 +376,31 @@ class VectorIndex:
             replace: `path` may also be the folder of an index. The new one takes its place when it is complete.
 
         Raises:
-            InputError: the folder has other files, or cannot be written; or this index was loaded from it, and another
-                process has replaced it since.
+            InputError: the folder has an index and `replace` is not set; it has other files; another process has
+                changed the index there since this one was loaded or saved; or it cannot be written.
         """
-        is_index = os.path.isfile(os.path.join(path, FACTS_FILE))
-        if is_index and not replace:
+        is_old_index = os.path.isfile(os.path.join(path, FACTS_FILE))
+        if is_old_index and not replace:
             raise InputError(
-                f"{os.fspath(path)} has an index already. Give replace=True to put this one in its place, or name a "
-                "new folder."
+                f"The output folder {os.fspath(path)} is not empty: it has an index. Use save(path, replace=True), or "
+                "save to a new folder."
             )
-        is_replaced = replace and os.path.isdir(path) and bool(os.listdir(path))
-        with contextlib.ExitStack() as stack:
-            if is_replaced:
-                stack.enter_context(held(path))
-                check_replaceable_index(path)
-                if self._stamp[0] == os.path.realpath(path) and self._stamp != index_stamp(path):
+        if not (replace and os.path.isdir(path) and os.listdir(path)):
+            with atomic_folder(path) as folder:
+                write_index(folder, self)
+                state = state_of(folder)
+        else:
+            check_replaceable_index(path)
+            with waiting_for_folder(path):
+                if self._stored_states.get(os.path.realpath(path), state_of(path)) != state_of(path):
                     raise InputError(
-                        f"Another process has changed the index {os.fspath(path)} since it was loaded here, and its "
-                        "changes would be lost. Load it again and repeat yours, or save to a new folder."
+                        f"Another process or index has saved to {os.fspath(path)} since this index was loaded, and its "
+                        "changes would be lost. Load the index again and repeat yours, or save to a new folder."
                     )
-            folder = stack.enter_context(replacement_folder(path) if is_replaced else atomic_folder(path))
-            write_index(folder, self)
-        self._stamp = index_stamp(path)
+                with replacement_folder(path) as folder:
+                    write_index(folder, self)
+                    state = state_of(folder)
+        self._stored_states[os.path.realpath(path)] = state
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "VectorIndex":
@@ -383,10 +409,15 @@ class VectorIndex:
         Raises:
             InputError: it is no index, it is damaged, or a file is a link out of the folder.
         """
-        stamp = index_stamp(path)  # before the files are read
-        index = cls(**read_index(path))
-        index._stamp = stamp
+        arguments, state = read_index(path)
+        index = cls(**arguments)
+        index._stored_states[os.path.realpath(path)] = state
         return index
+
+
+def _hit(rows: IndexRows, number: int, score: float) -> Hit:
+    text, one, metadata = rows.values(number)
+    return Hit(number, text, score, one, metadata)
 
 
 def _gets_graph(num_texts: int, exact: bool, precision: str) -> bool:

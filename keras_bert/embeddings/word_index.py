@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,8 @@ class WordIndex:
 
     The score of a text adds up, for each word of a query, `idf * tf / (tf + k1 * (1 - b + b * length / mean_length))`.
     Here `tf` is how often the text has the word, and `idf = ln(1 + (N - df + 0.5) / (df + 0.5))`, where `df` of the N
-    texts have the word. A word that a query has twice counts twice. `words_of` has the rule for words; a text may
-    have none, such as "!?". The texts are not kept.
+    texts have the word. A word that a query has twice counts twice. `words_of` has the rule for words. The texts are
+    not kept.
 
     Args:
         postings: the weights of V words in N texts.
@@ -76,20 +77,27 @@ class WordIndex:
                 range.
         """
         texts = checked_texts(texts, "text")
-        ids = [str(number) for number in range(len(texts))] if ids is None else as_texts(ids, "id")
-        if len(ids) != len(texts) or len(set(ids)) < len(ids):
+        ids = None if ids is None else as_texts(ids, "id")
+        if ids is not None and (len(ids) != len(texts) or len(set(ids)) < len(ids)):
             raise InputError(
                 f"Every text needs an id of its own. Received: {len(texts)} texts and {len(set(ids))} different ids"
             )
         if not (0 <= k1 < np.inf and 0 <= b <= 1):
             raise InputError(f"k1 must be 0 or more and b between 0 and 1. Received: {k1} and {b}")
+        return cls.of_texts(texts, ids, k1, b)
+
+    @classmethod
+    def of_texts(
+        cls, texts: Sequence[str], ids: list[str] | None = None, k1: float = 1.2, b: float = 0.75
+    ) -> "WordIndex":
+        """As `build`, without its checks. Texts may be empty: a text without words is never found."""
         columns: dict[str, int] = {}
         flat, splits = array.array("i"), [0]
         for text in texts:
             flat.extend(columns.setdefault(word, len(columns)) for word in words_of(text))
             splits.append(len(flat))
         weights = _bm25(np.frombuffer(flat, np.int32), np.array(splits), len(columns), k1, b)
-        return cls(Postings.of_rows(weights), list(columns), ids)
+        return cls(Postings.of_rows(weights), list(columns), ids or [str(number) for number in range(len(texts))])
 
     def search(self, queries: Any, top_k: int = 5) -> list[list[WordHit]]:
         """Returns the best texts of each query, the earlier of equally good texts first.
@@ -113,7 +121,7 @@ class WordIndex:
         """As `search`, as arrays: see `Postings.nearest`."""
         from scipy.sparse import csr_array
 
-        queries = checked_texts(queries, "query")
+        queries = checked_texts(queries, "query", may_be_none=True)
         known = [[self._columns[word] for word in words_of(query) if word in self._columns] for query in queries]
         flat = np.array([column for columns in known for column in columns], np.int32)
         splits = np.cumsum([0, *map(len, known)])
@@ -179,10 +187,10 @@ def _patterns() -> tuple[re.Pattern, re.Pattern]:
     return re.compile(f"[{ideographs}]"), re.compile(rf"[\w{marks}]+")
 
 
-def checked_texts(texts: Any, what: str) -> list[str]:
+def checked_texts(texts: Any, what: str, may_be_none: bool = False) -> list[str]:
     """Returns texts as a list. Raises `InputError` if there are none, or one is empty; `what` names them."""
     texts = as_texts(texts, what)
-    if not texts:
+    if not texts and not may_be_none:
         raise InputError(f"Expected at least one {what}. Received: none")
     for number, text in enumerate(texts, start=1):
         if not text.strip():
@@ -204,7 +212,7 @@ def _bm25(columns: np.ndarray, splits: np.ndarray, num_words: int, k1: float, b:
     counts.sum_duplicates()
     num_texts = np.bincount(counts.indices, minlength=num_words)
     idf = np.log1p((len(lengths) - num_texts + 0.5) / (num_texts + 0.5))
-    discounts = k1 * (1 - b + b * lengths / max(lengths.mean(), np.finfo(float).tiny))
+    discounts = k1 * (1 - b + b * lengths / (lengths.mean() or 1))  # no text may have a word
     counts.data *= idf[counts.indices] / (counts.data + np.repeat(discounts, np.diff(counts.indptr)))
     return counts
 

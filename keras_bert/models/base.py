@@ -20,6 +20,7 @@ from keras_bert.models.layer_settings import (
 from keras_bert.models.new_parts import NewParts
 from keras_bert.models.shown_arguments import with_constructor_arguments
 from keras_bert.program.errors import InputError, UntrainedWarning
+from keras_bert.program.long_work import shows_progress
 from keras_bert.records import features
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -281,7 +282,7 @@ class BertModel(keras.Model):
     ) -> Any:
         """As `keras.Model.predict`. Warns once when the model is untrained, see `warn_if_untrained`."""
         self.warn_if_untrained()
-        return super().predict(x, batch_size, verbose, steps, callbacks)
+        return super().predict(x, batch_size, _verbose_of_thread(verbose), steps, callbacks)
 
     def evaluate(
         self,
@@ -300,6 +301,7 @@ class BertModel(keras.Model):
         `of_keras` is what `fit` of Keras gives.
         """
         self.warn_if_untrained()
+        verbose = _verbose_of_thread(verbose)
         return super().evaluate(x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **of_keras)
 
     def warn_if_untrained(self, parts: Sequence[str] | None = None) -> None:
@@ -362,3 +364,8 @@ class BertModel(keras.Model):
     def _logits_dtype(self) -> str:
         """The dtype of logits and losses: float32, also in mixed precision; float64 in a float64 model."""
         return keras.backend.result_type(self.compute_dtype, "float32")
+
+
+def _verbose_of_thread(verbose: Any) -> Any:
+    """Returns `verbose`; for "auto" 0 in other threads than the main one, whose bars of Keras would mix."""
+    return verbose if verbose != "auto" or shows_progress() else 0

@@ -9,7 +9,7 @@ printing.py             makes text safe to show: control characters, long lines,
 missing_values.py       finds missing values: None, NaN, empty texts
 atomic_output.py        writes a file or folder completely or not at all
 folder_lock.py          allows one writer at a time in a folder, and removes folders of dead writers
-long_work.py            shows what work of more than ten seconds is doing
+long_work.py            shows what long work is doing, and how far it is
 columns.py              reads columns that users pass: lists, arrays, columns of tables
 record_files.py         reads TFRecord files as bytes, plain or compressed
 earlier_names.py        the names of modules and model classes in earlier versions

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from typing import IO
 
 from keras_bert.program.errors import InputError
 
@@ -32,7 +31,7 @@ def only_writer(path: str | os.PathLike) -> Iterator[None]:
                 ) from None
             except OSError as error:
                 raise InputError(f"Cannot lock {path}: {error.strerror}. Use a folder on a local disk.") from None
-            if not _is_at(file, path):
+            if not _is_at(file.fileno(), path):
                 continue  # its last holder has removed this file, and another process may hold a new one
             try:
                 yield
@@ -43,10 +42,26 @@ def only_writer(path: str | os.PathLike) -> Iterator[None]:
             return
 
 
-def _is_at(file: IO, path: str | os.PathLike) -> bool:
-    """Returns whether the open file is still the one at `path`."""
+@contextlib.contextmanager
+def waiting_for_folder(path: str | os.PathLike) -> Iterator[None]:
+    """Waits until nobody else holds the lock of a folder, and holds it while the block runs.
+
+    The block may put another folder in its place. Without locks, as on Windows, it does not wait.
+    """
+    path = os.path.realpath(path)
+    while (descriptor := _lock(path, is_patient=True)) is not None and not _is_at(descriptor, path):
+        os.close(descriptor)  # the one who held it has replaced the folder
     try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: str | os.PathLike) -> bool:
+    """Returns whether an open file or folder is still the one at `path`."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
 
@@ -62,22 +77,6 @@ def held_folder(path: str) -> Iterator[None]:
             break
         if descriptor is not None:
             os.close(descriptor)
-    try:
-        yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-@contextlib.contextmanager
-def held(path: str | os.PathLike) -> Iterator[None]:
-    """Waits for the lock of an existing folder and holds it while the block runs, which may replace the folder."""
-    while True:
-        descriptor = _lock(os.path.realpath(path), is_patient=True)
-        # Its last holder may have put another folder in its place.
-        if descriptor is None or not os.path.exists(path) or os.path.samestat(os.fstat(descriptor), os.stat(path)):
-            break
-        os.close(descriptor)
     try:
         yield
     finally:

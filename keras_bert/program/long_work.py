@@ -1,4 +1,7 @@
-"""Shows on standard error how far long work is: bars, and lines for exports, kits and conversions."""
+"""Shows on standard error what long work is doing, and how far it is.
+
+Progress belongs to the main thread. Lines of several threads would mix, and tqdm fails where threads make bars at once.
+"""
 
 import contextlib
 import sys
@@ -7,75 +10,88 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tqdm import tqdm
-
 SECONDS_BETWEEN_LINES = 10.0
-_of_thread = threading.local()
+_stack: list[str] = []  # the work of the main thread, the inner behind the outer
 
 
 @contextlib.contextmanager
 def long_work(what: str) -> Iterator[None]:
     """Prints every ten seconds what the block is doing, and for how long; nothing if it is done before.
 
+    In other threads than the main one nothing is printed.
+
     In a block within a block the inner work is shown behind the outer: `exporting to served: checking it (20 s)`.
 
     Args:
         what: the work, such as "exporting to served".
     """
-    stack = getattr(_of_thread, "stack", None)
-    if stack is not None:
-        stack.append(what)
+    if not shows_progress():
+        yield
+        return
+    _stack.append(what)
+    if len(_stack) > 1:
         try:
             yield
         finally:
-            stack.pop()
+            _stack.pop()
         return
-    stack, is_done = [what], threading.Event()
-    _of_thread.stack = stack
-    thread = threading.Thread(target=_print_lines, args=(stack, is_done), daemon=True)
+    is_done = threading.Event()
+    thread = threading.Thread(target=_print_lines, args=(_stack, is_done), daemon=True)
     thread.start()
     try:
         yield
     finally:
         is_done.set()
         thread.join()
-        _of_thread.stack = None
+        _stack.pop()
+
+
+def progress_bar(
+    iterable: Iterable | None = None, *, total: int | None = None, initial: int = 0, **options: Any
+) -> Any:
+    """Returns a bar of tqdm; in other threads than the main one, an object that is used like it and shows nothing.
+
+    Args:
+        iterable, total, initial, options: as for `tqdm.tqdm`.
+    """
+    if not shows_progress():
+        return _HiddenBar(iterable or (), total, initial)
+    from tqdm import tqdm
+
+    return tqdm(iterable, total=total, initial=initial, **options)
+
+
+class _HiddenBar:
+    """What the package uses of a bar. A disabled one of tqdm would still enter the list that all its bars share."""
+
+    def __init__(self, iterable: Iterable, total: int | None, initial: int):
+        self._iterable, self.total, self.n = iterable, total, initial
+
+    def __iter__(self) -> Iterator:
+        return iter(self._iterable)
+
+    def __enter__(self) -> "_HiddenBar":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def update(self, number: int = 1) -> None:
+        self.n += number
+
+    def set_postfix_str(self, text: str, refresh: bool = True) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def shows_progress() -> bool:
+    """Returns whether this thread shows progress: the main thread does."""
+    return threading.current_thread() is threading.main_thread()
 
 
 def _print_lines(stack: list[str], is_done: threading.Event) -> None:
     start = time.monotonic()
     while not is_done.wait(SECONDS_BETWEEN_LINES):
         print(f"{': '.join(stack)} ({time.monotonic() - start:.0f} s)", file=sys.stderr, flush=True)
-
-
-def progress_bar(iterable: Iterable | None = None, **arguments: Any) -> Any:
-    """Returns a bar of tqdm in the main thread, and a bar that shows nothing in other threads.
-
-    Bars of several threads would mix on standard error, and tqdm's own list of bars fails where threads change it.
-
-    Args:
-        iterable: what the bar goes through, if it is not moved by `update`.
-        arguments: those of `tqdm.tqdm`.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    return tqdm(iterable, **arguments) if is_main else _HiddenBar(iterable)
-
-
-class _HiddenBar(contextlib.nullcontext):
-    """Has those methods of a bar of tqdm that the package uses."""
-
-    def __init__(self, iterable: Iterable | None):
-        super().__init__(self)
-        self._iterable = iterable
-
-    def __iter__(self) -> Iterator:
-        return iter(self._iterable or ())
-
-    def update(self, number: float = 1) -> None:
-        """Does nothing."""
-
-    def set_postfix_str(self, text: str, refresh: bool = True) -> None:
-        """Does nothing."""
-
-    def close(self) -> None:
-        """Does nothing."""

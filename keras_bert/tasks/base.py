@@ -33,7 +33,8 @@ class ExampleRows:
     def print_notes(self, file: TextIO | None = None) -> "ExampleRows":
         """Prints the notes, on standard output by default, and returns this object."""
         for note in self.notes:
-            print(printable(note, LONGEST_LINE), file=file)
+            # In one piece, so that lines of several threads do not mix.
+            print(printable(note, LONGEST_LINE) + "\n", end="", file=file)
         return self
 
     def outputs_of_examples(self, outputs: np.ndarray) -> np.ndarray:

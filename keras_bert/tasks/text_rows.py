@@ -1,6 +1,7 @@
 """Texts -> `TokenRows`: the one way in which texts are tokenised, cut, and joined to rows."""
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ ROWS_AT_ONCE = 1024
 # The size of the cache of tokenizers: a run creates several models with one vocabulary.
 _MOST_TOKENIZERS = 4
 _tokenizers: dict[tuple[str, bool], FastForm] = {}
+_changing_tokenizers = threading.Lock()  # another thread may remove what this one is about to return
 
 
 class TextRows(NamedTuple):
@@ -101,11 +103,12 @@ def tokenizer_of(model) -> Any:
 
 def _shared_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> FastForm:
     key = (vocabulary.sha256, do_lower_case)
-    if key not in _tokenizers:
-        while len(_tokenizers) >= _MOST_TOKENIZERS:
-            del _tokenizers[next(iter(_tokenizers))]
-        _tokenizers[key] = FastForm(python_tokenizer(vocabulary, do_lower_case))
-    return _tokenizers[key]
+    with _changing_tokenizers:
+        if key not in _tokenizers:
+            while len(_tokenizers) >= _MOST_TOKENIZERS:
+                del _tokenizers[next(iter(_tokenizers))]
+            _tokenizers[key] = FastForm(python_tokenizer(vocabulary, do_lower_case))
+        return _tokenizers[key]
 
 
 def checked_length(config, max_seq_length: int | None) -> int:

@@ -1,5 +1,6 @@
 """The tokens of many texts as NumPy arrays, and tokenizers that return them without TensorFlow."""
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -102,6 +103,7 @@ class FastForm(PythonForm):
         super().__init__(tokenizer)
         self._graph: GraphForm | None = None
         self._num_characters = 0
+        self._making_graph = threading.Lock()
 
     def tokenize(self, texts: Sequence[str | bytes]) -> TokenLists:
         graph = self._graph_for(texts)
@@ -124,8 +126,9 @@ class FastForm(PythonForm):
         self._num_characters += size
         if size < _FEW_CHARACTERS or self._num_characters < _WORTH_A_GRAPH:
             return None
-        if self._graph is None:
-            self._graph = self._tokenizer.graph()
+        with self._making_graph:  # other threads wait for it instead of making one each
+            if self._graph is None:
+                self._graph = self._tokenizer.graph()
         return self._graph
 
 

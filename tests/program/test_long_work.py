@@ -1,12 +1,15 @@
 """Work that takes long says what it is doing; short work says nothing."""
 
-import concurrent.futures
 import pathlib
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import data_prep
+import keras_bert
+import run_scripts
 from keras_bert.program import long_work as module
-from keras_bert.program.long_work import long_work
+from keras_bert.program.long_work import long_work, progress_bar
 
 
 def test_short_work_says_nothing(capsys):
@@ -28,24 +31,23 @@ def test_long_work_says_what_it_does_until_it_ends(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_only_the_main_thread_shows_bars(capsys):
-    def run(_):
-        with module.progress_bar(total=3, desc="work") as bar:
-            for _ in range(3):
-                bar.update(1)
-            bar.set_postfix_str("so far", refresh=False)
-        return list(module.progress_bar("abc", total=3))
+def test_progress_belongs_to_the_main_thread(monkeypatch, capsys):
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", 0.01)
 
-    with concurrent.futures.ThreadPoolExecutor(32) as threads:
-        assert list(threads.map(run, range(256))) == [["a", "b", "c"]] * 256
+    def work(number):
+        with long_work(f"work {number}"), progress_bar(range(3), desc=f"bar {number}") as bar:
+            bar.set_postfix_str("nearly done")
+            time.sleep(0.05)
+            return sum(bar)
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(work, range(16))) == [3] * 16
     assert capsys.readouterr().err == ""
-    assert run(0) == ["a", "b", "c"]
-    assert "3/3" in capsys.readouterr().err
+    assert work(99) == 3
+    assert "bar 99: 100%" in capsys.readouterr().err
 
 
-def test_no_bar_is_made_without_this_rule():
-    """tqdm's own bars are not for several threads."""
-    packages = pathlib.Path(module.__file__).parents[2]
-    files = [path for name in ("keras_bert", "data_prep") for path in packages.joinpath(name).rglob("*.py")]
-    users = [path.name for path in files if re.search(r"^\s*(import|from) tqdm", path.read_text("utf-8"), re.M)]
-    assert users == ["long_work.py"]
+def test_only_one_file_makes_bars():
+    packages = [pathlib.Path(package.__file__).parent for package in (keras_bert, data_prep, run_scripts)]
+    files = [path for package in packages for path in package.rglob("*.py")]
+    assert [path.name for path in files if re.search(r"(from|import) tqdm\b", path.read_text())] == ["long_work.py"]

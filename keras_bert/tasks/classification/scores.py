@@ -1,7 +1,6 @@
 """The official scores of tasks with one label, several labels or a number for each text, and those of GLUE."""
 
 import logging
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -129,7 +128,7 @@ def regression_scores(gold: Sequence[float], predicted: Sequence[float]) -> dict
         >>> regression_scores([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])["spearman"]
         1.0
     """
-    from scipy.stats import pearsonr, spearmanr
+    from scipy.stats import spearmanr
 
     gold, predicted = np.asarray(gold, np.float64), np.asarray(predicted, np.float64)
     _check_like(gold, predicted)
@@ -149,14 +148,16 @@ def regression_scores(gold: Sequence[float], predicted: Sequence[float]) -> dict
             (gold if "gold" in constant else predicted)[0],
         )
     else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # scipy warns about nearly constant numbers
-            scores = {
-                "pearson": float(pearsonr(gold, predicted)[0]),
-                "spearman": float(spearmanr(gold, predicted)[0]),
-            }
+        scores = {"pearson": _pearson(gold, predicted), "spearman": float(spearmanr(gold, predicted)[0])}
     scores["pearson_and_spearman"] = (scores["pearson"] + scores["spearman"]) / 2
     return {**scores, "mean_squared_error": float(np.mean((gold - predicted) ** 2))}
+
+
+def _pearson(gold: np.ndarray, predicted: np.ndarray) -> float:
+    # scipy warns about nearly constant numbers. To hide that for a while would change the warnings of all threads.
+    centred = [values - values.mean() for values in (gold, predicted)]
+    centred = [values / np.abs(values).max() for values in centred]  # so that no square is too large or too small
+    return float(np.clip(np.dot(*(values / np.linalg.norm(values) for values in centred)), -1, 1))
 
 
 def _matthews(gold: np.ndarray, predicted: np.ndarray) -> float:
