@@ -10,7 +10,7 @@ from typing import Any
 from data_prep.finetuning import conllu
 from data_prep.finetuning.complete_rows import complete_rows
 from data_prep.finetuning.span_rows import has_spans, read_span_rows, text_column_of, unknown_form
-from data_prep.finetuning.tables import Column, Row, has_named_values, read_rows
+from data_prep.finetuning.tables import Column, Row, ending_of, has_named_values, read_rows
 from data_prep.text.text_lines import read_lines, without_lone_surrogates
 from keras_bert.program.errors import InputError
 from keras_bert.program.missing_values import MissingValue, is_missing
@@ -42,8 +42,8 @@ def read_tagged_sentences(
 ) -> TaggedSentences:
     """Reads sentences as words with a tag for each.
 
-    `.jsonl`, `.json` and Parquet files and `tfds:` names have a list of words and a list of tags in each row, or a text
-    with a list of spans, which `span_rows.py` reads. Others are read as CoNLL columns:
+    Files with JSON, whatever their names, Parquet files and `tfds:` names have a list of words and a list of tags in
+    each row, or a text with a list of spans, which `span_rows.py` reads. Others are read as CoNLL columns:
 
     * one word per line, in columns separated by tabs, or by blanks if the line of the first word has no tab; other
       white space, such as U+00A0, is a part of a word;
@@ -66,8 +66,13 @@ def read_tagged_sentences(
             word or a tag is empty.
     """
     path = os.fspath(path)
-    if has_named_values(path) or path.removesuffix(".gz").endswith(".json"):
+    if has_named_values(path) or (ending := ending_of(path)) == ".json":
         return _read_rows(path, text_column, label_column, has_tags, labels, skip_missing)
+    if ending == ".csv":
+        raise InputError(
+            f"{path}: words with tags are not read from CSV. Export JSON Lines, or write CoNLL columns, with tabs "
+            "between them and a blank line after each sentence, to a .tsv file."
+        )
     sentences = _sentences(path)
     first = next(sentences, None)
     sentences = itertools.chain([first] if first else [], sentences)

@@ -13,14 +13,17 @@ from typing import Any
 
 from data_prep.finetuning.annotation_tools import plain_rows
 from data_prep.text import tfds_text
-from data_prep.text.column_files import is_column_file, read_column_file
-from data_prep.text.remote_files import is_remote
-from data_prep.text.text_lines import read_lines, read_text, without_lone_surrogates
+from data_prep.text.column_files import COLUMN_SUFFIXES, is_column_file, read_column_file
+from data_prep.text.text_lines import JSON_LINES, read_lines, read_text, without_lone_surrogates
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
 from keras_bert.program.missing_values import MissingValue, is_missing
 
+# How JSON begins: with a list of objects or of spaCy's pairs, or with one of these. No word or header begins so.
+_START_OF_JSON = re.compile(r'\s*(?P<list>\[\s*(?=[{\[]))?(\{\s*"[^"]*"\s*:|\[\s*"(\\.|[^"\\])*"\s*,\s*\{)')
+# A line with an object or a list, followed by another: JSON Lines, whatever the name of the file.
+_TWO_VALUES = re.compile(r"\s*(\{.*\}|\[.*\])\s*\n\s*[{\[]")
 # The first lines of a CSV file, which show its separator.
 _LINES_COMPARED = 200
 
@@ -177,13 +180,13 @@ class Row:
 def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | None = None) -> Iterator[Row]:
     """Yields the rows of a file or of a data set.
 
-    The name determines the kind of the file, without a final `.gz`:
+    The name determines the kind of the file, without a final `.gz` and in either case:
 
     * `.tsv`, `.txt`: values separated by tabs. A quotation mark is an ordinary character, as in the GLUE files.
     * `.csv`: values separated by commas, or by semicolons where the decimal mark is a comma (see `separator_of`). A
       value with a separator, a quotation mark or a line break is quoted.
-    * `.jsonl`: one JSON object per line; `.json`: a list of objects. Tasks of Label Studio and answers of Prodigy
-      become plain rows, see `plain_rows`.
+    * `.jsonl`, `.ndjson`, and other files that begin as JSON: one JSON object per line, or a list of objects; `.json`:
+      a list of objects. Tasks of Label Studio and answers of Prodigy become plain rows, see `plain_rows`.
     * `.parquet`, `.arrow`, `.feather`: see `read_column_file`.
     * `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`: a data set of tensorflow_datasets. Classes are given by name.
 
@@ -202,24 +205,22 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
         for number, values in enumerate(tfds_text.read_examples(source), start=1):
             yield Row(f"{source}: example {number}", values)
         return
-    name = source.removesuffix(".gz")
-    if name.endswith(".jsonl"):
+    ending = ending_of(source)
+    if ending in JSON_LINES:
         lines = ((number, line) for number, line in enumerate(read_lines(source), start=1) if line.strip())
         values = ((number, parse_json(line, f"{source}: line {number}")) for number, line in lines)
         yield from itertools.starmap(Row, plain_rows(source, "line", values))
-    elif name.endswith(".json"):
+    elif ending == ".json":
         yield from rows_of_list(source, _json_list(source))
     elif is_column_file(source):
         for number, (values, _) in enumerate(read_column_file(source), start=1):
             yield Row(f"{source}: row {number}", values)
-    elif name.endswith((".tsv", ".txt")):
+    elif ending in (".tsv", ".txt"):
         yield from _named_rows(_tab_separated(source), source, has_header, left_out)
-    elif name.endswith(".csv"):
+    elif ending == ".csv":
         separator = separator_of(itertools.islice(read_lines(source), _LINES_COMPARED))
         rows = _named_rows(_separated(source, separator), source, has_header, left_out)
         yield from rows if separator == "," else (dataclasses.replace(row, decimal_comma=True) for row in rows)
-    elif not is_remote(source) and not os.path.isfile(source):
-        raise InputError(f"There is no file {source}")
     else:
         raise InputError(
             f"{source}: labelled text is read from .tsv, .csv, .jsonl, .parquet, .arrow and .feather files. Rename or "
@@ -229,7 +230,33 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
 
 def has_named_values(source: str) -> bool:
     """Returns whether a source names its values itself, not in a header: JSON Lines, Parquet, tensorflow_datasets."""
-    return tfds_text.is_tfds_name(source) or is_column_file(source) or source.removesuffix(".gz").endswith(".jsonl")
+    return tfds_text.is_tfds_name(source) or is_column_file(source) or ending_of(source) in JSON_LINES
+
+
+def ending_of(source: str) -> str:
+    """Returns the ending of a file's name, in lower case and without `.gz`; of files with JSON, that of its form.
+
+    A name may end in anything: `eng.train` has CoNLL columns, and `export.json1` has JSON Lines.
+
+    Raises:
+        InputError: the file cannot be read, or is of a kind that another program must convert.
+    """
+    ending = os.path.splitext(source.lower().removesuffix(".gz"))[1]
+    if ending in (*JSON_LINES, *COLUMN_SUFFIXES):
+        return ending
+    if ending == ".spacy":
+        raise InputError(
+            f"{source} is a DocBin of spaCy. Write JSON Lines from it: for each doc of "
+            'DocBin().from_disk(...).get_docs(nlp.vocab) the line json.dumps({"text": doc.text, "spans": '
+            'doc.to_json()["ents"]}).'
+        )
+    start = "".join(itertools.islice(filter(str.strip, read_lines(source)), 5))
+    if ending == ".json":
+        return ".jsonl" if _TWO_VALUES.match(start) else ending
+    found = _START_OF_JSON.match(start)
+    if found is None:
+        return ending
+    return ".json" if found["list"] or start.splitlines()[0].rstrip()[-1:] not in "}]" else ".jsonl"
 
 
 def separator_of(lines: Iterable[str]) -> str:
@@ -322,11 +349,7 @@ def rows_of_list(path: str, values: list) -> Iterator[Row]:
 
 
 def _json_list(path: str) -> list:
-    text = read_text(path)
-    try:
-        values = parse_json(text, path)
-    except InputError as error:
-        raise InputError(f"{error}. If it has one object in each line, rename it to .jsonl.") from None
+    values = parse_json(read_text(path), path)
     if not isinstance(values, list):
         raise InputError(f"{path} must be a list of objects, as Label Studio exports it. Received: {values!r:.100}")
     return values

@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -168,10 +169,41 @@ def test_a_json_file_has_a_list_of_rows(write):
         write('[{"tokens": ["a"], "tags": ["O"]}, {"tokens": ["b"], "tags": ["B-X"]}]', "a.json")
     )
     assert (found.words, found.locations) == ([["a"], ["b"]], ["item 1", "item 2"])
-    with pytest.raises(InputError, match=r"a.json is not JSON: .* rename it to .jsonl"):
-        read_tagged_sentences(write('{"tokens": ["a"]}\n{"tokens": ["a"]}', "a.json"))
     with pytest.raises(InputError, match="a.json must be a list of objects"):
         read_tagged_sentences(write('{"tokens": ["a"]}', "a.json"))
+
+
+ROWS = ['{"text": "Ada wrote", "label": [[0, 3, "PER"]]}', '{"text":"It rained","label":[]}']
+PAIRS = ['["Ada wrote", {"entities": [[0, 3, "PER"]]}]', '["It rained", {"entities": []}]']
+
+
+@pytest.mark.parametrize("name", ["a.ndjson", "a.JSONL", "a.json1", "a.json", "a.txt", "a.tsv", "a", "a.conll"])
+@pytest.mark.parametrize("rows", [ROWS, PAIRS])
+def test_json_is_known_by_its_content_where_the_name_does_not_tell(write, name, rows):
+    forms = [(name, "\n".join(rows) + "\n"), (name, "\n\n" + "\r\n".join(rows)), (name + ".GZ", "\n".join(rows))]
+    if name not in ("a.ndjson", "a.JSONL"):
+        values = list(map(json.loads, rows))
+        forms += [(name, json.dumps(values)), (name, json.dumps(values, indent=1))]
+    for name, text in forms:
+        found = read_tagged_sentences(write(gzip.compress(text.encode()) if name.endswith(".GZ") else text, name))
+        assert (found.words, found.tags) == ([["Ada", "wrote"], ["It", "rained"]], [["B-PER", "O"], ["O", "O"]])
+
+
+@pytest.mark.parametrize("content", ['{ O\n" O\na O\n', "[\tO\n{\tO\n", '{\n"a"\n'])
+def test_braces_and_quotes_are_words_too(write, content):
+    assert len(read_tagged_sentences(write(content, "a.train"), has_tags=False).words[0]) == content.count("\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", 'text,label\nAda,"[[0, 3, ""PER""]]"\n', "words with tags are not read from CSV. Export JSON Lines"),
+        ("a.spacy", b"\x78\x9c", "a.spacy is a DocBin of spaCy. Write JSON Lines from it: .*doc.to_json"),
+    ],
+)
+def test_files_of_other_kinds_are_refused(write, name, content, message):
+    with pytest.raises(InputError, match=message):
+        read_tagged_sentences(write(content, name))
 
 
 @pytest.mark.parametrize(

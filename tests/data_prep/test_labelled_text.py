@@ -125,6 +125,13 @@ def test_a_bad_file_is_refused_with_line_and_reason(write, name):
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["a.ndjson", "a.JSONL", "a.json1", "a.json", "a.txt"])
+def test_json_is_known_by_its_content_where_the_name_does_not_tell(write, name):
+    rows = '{"text": "Yes", "label": 1}\n{"text": "No", "label": 0}'
+    assert read_labelled_text(write(name, rows)).labels == ["1", "0"]
+    assert read_labelled_text(write("A.TSV", "text\tlabel\nYes\tgood\n")).labels == ["good"]
+
+
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="There is no file .*no.tsv"):
         read_labelled_text(tmp_path / "no.tsv")
