@@ -18,7 +18,7 @@ from data_prep.text.text_lines import JSON_LINES, read_lines, read_text, without
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
-from keras_bert.program.missing_values import MissingValue, is_missing
+from keras_bert.program.missing_values import MissingColumn, MissingValue, is_missing
 
 # How JSON begins: with a list of objects or of spaCy's pairs, or with one of these. No word or header begins so.
 _START_OF_JSON = re.compile(r'\s*(?P<list>\[\s*(?=[{\[]))?(\{\s*"[^"]*"\s*:|\[\s*"(\\.|[^"\\])*"\s*,\s*\{)')
@@ -46,22 +46,31 @@ class Row:
         where: its place, for error messages.
         values: its values by column name and by column number.
         decimal_comma: whether numbers have a comma, as "0,5".
+        header: the place of the line with the names of the columns; empty if there is none.
     """
 
     where: str
     values: Mapping[Column, Any]
     decimal_comma: bool = False
+    header: str = ""
 
     def value(self, column: Column, kind: str) -> Any:
-        """Returns the value in a column. `kind` names it in the error message for a missing column."""
+        """Returns the value in a column. `kind` names it in the error message for a missing column.
+
+        Raises:
+            InputError: the file has no such column; `MissingColumn` if only this row is known not to have it.
+        """
         if column not in self.values:
             names = [name for name in self.values if isinstance(name, str) and not _is_number_of(name, self.values)]
             found = (
                 ", ".join(map(repr, names))
                 or f"the numbers 0 to {sum(isinstance(name, int) for name in self.values) - 1}"
             )
+            message = f"there is no column {column!r} for the {kind}. The columns are: {found}"
+            if 0 not in self.values:  # each row names its values
+                raise MissingColumn(f"{self.where}: {message}")
             raise InputError(
-                f"{self.where}: there is no column {column!r} for the {kind}. The columns are: {found}. "
+                f"{self.header or self.where}: {message}. "
                 + (
                     _separator_hint(names)
                     or "Name one of them. For a file without a header, use --nohas_header (has_header=False) and give "
@@ -95,6 +104,10 @@ class Row:
         if isinstance(value, list):
             if any(map(is_missing, value)):
                 raise self._missing(value, column, "label")
+            if nested := [label for label in value if isinstance(label, (list, dict))]:
+                raise InputError(
+                    f"{self.where}: a label in column {column!r} must be a string. Received: {nested[0]!r:.100}"
+                )
             return [self._checked_text(str(label), column, "label") for label in value]
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
@@ -308,12 +321,13 @@ def _named_rows(
     rows: Iterator[tuple[int, list[str]]], path: str, has_header: bool, left_out: list[str] | None
 ) -> Iterator[Row]:
     """Converts lists of values to mappings from column numbers, and from column names if there is a header."""
-    header = None
+    header, header_place = None, ""
     for line_number, values in _with_empty_values(rows):
         if header is None:
             header = [value.strip() for value in values] if has_header else [None] * len(values)
             numbers = [(number, str(number)) for number in range(len(header))]
             if has_header:
+                header_place = f"{path}: line {line_number}, the header"
                 continue
         where = f"{path}: line {line_number}"
         if len(values) != len(header):
@@ -327,7 +341,7 @@ def _named_rows(
         # Names are added last, since a column may have the name "0".
         found = {key: value for keys, value in zip(numbers, values, strict=True) for key in keys}
         found.update((name, value) for name, value in zip(header, values, strict=True) if name is not None)
-        yield Row(where, found)
+        yield Row(where, found, header=header_place)
 
 
 def _with_empty_values(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
