@@ -173,6 +173,8 @@ class Row:
     def texts(self, columns: Sequence[Column], kind: str) -> list[str]:
         """Returns the texts of several columns, or the texts of a list in a single column."""
         if len(columns) == 1 and isinstance(self.value(columns[0], kind), list):
+            if not self.values[columns[0]]:
+                raise self._missing([], columns[0], kind)
             return [self._checked_text(text, columns[0], kind) for text in self.values[columns[0]]]
         return [self.text(column, kind) for column in columns]
 
@@ -239,6 +241,13 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
             f"{source}: labelled text is read from .tsv, .csv, .jsonl, .parquet, .arrow and .feather files. Rename or "
             "convert it."
         )
+
+
+def column_names(source: str, *, has_header: bool = True) -> set[Column]:
+    """Returns the columns of a source. Each row of JSON names its own, so all rows are read."""
+    rows = read_rows(source, has_header=has_header)
+    is_json = not tfds_text.is_tfds_name(source) and ending_of(source) in (".json", *JSON_LINES)
+    return {name for row in itertools.islice(rows, None if is_json else 1) for name in row.values}
 
 
 def has_named_values(source: str) -> bool:
