@@ -1,6 +1,7 @@
 """The kinds of models of `run_embeddings`, and its data sets: their columns, and the loss of each."""
 
 import dataclasses
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from keras_bert.tasks.multi_vector.loss_table import MAX_SIM_LOSSES
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
 from keras_bert.tasks.sparse.loss_table import SPARSE_LOSSES
 
+_logger = logging.getLogger(__name__)
 _REGULARISERS = ("document_regularizer_weight", "query_regularizer_weight", "warmup_ratio")
 _THRESHOLDS = ("document_regularizer_threshold", "query_regularizer_threshold")
 _OF_LOSSES = ("temperature", "symmetric", "margin", "teacher", "guide", "scale", *_REGULARISERS, *_THRESHOLDS)
@@ -97,11 +99,28 @@ class DataSet:
             return [score / self.score_scale for score in row.numbers(score_column)]
 
         def values(row):
+            """Returns the examples of a row: one, or one for each of a list of positives."""
+            if not score_column and not label_column and len(self.text_columns) > 1:
+                positives, *negatives = (row.texts([name], "text") for name in self.text_columns[1:])
+                anchor, negatives = row.text(self.text_columns[0]), [text for several in negatives for text in several]
+                return [(anchor, positive, *negatives, None, None) for positive in positives]
             texts = [row.text(name) for name in self.text_columns]
             score = scores_of(row) if score_column else None
-            return *texts, score, row.label(label_column) if label_column else None
+            return [(*texts, score, row.label(label_column) if label_column else None)]
 
-        found = complete_rows(path, read_rows(path, has_header=has_header), values, skip_missing=skip_missing)
+        rows = complete_rows(path, read_rows(path, has_header=has_header), values, skip_missing=skip_missing)
+        found = [example for examples in rows for example in examples]
+        widths = set(map(len, found))
+        if len(widths) > 1:
+            fewest, most = min(widths), max(widths)
+            _logger.warning(
+                "%s: examples have %d to %d negatives. The first %d of each are used.",
+                path,
+                fewest - 4,
+                most - 4,
+                fewest - 4,
+            )
+            found = [(*example[: fewest - 2], None, None) for example in found]
         *columns, scores, labels = zip(*found, strict=True) if found else ((), (), ())
         scores, labels = (None if None in column else list(column) for column in (scores, labels))
         return SentenceExamples(list(map(list, columns)), scores, labels, source=path)

@@ -35,9 +35,15 @@ def define_flags() -> None:
     flags.DEFINE_bool("hybrid", False, "Searches the words too, and fuses all rankings.")
     flags.DEFINE_string("data_dir", None, "A folder in the form of a BEIR data set.")
     flags.DEFINE_string("split", "test", "Which judgements count: those of qrels/SPLIT.tsv.")
+    flags.DEFINE_bool("strict", False, "Refuse a folder in which ids are missing or occur twice, or texts are empty.")
     flags.DEFINE_string("pairs_file", None, "A table of queries and their documents, instead of --data_dir.")
     flags.DEFINE_list("corpus_files", [], "Tables whose documents belong to the corpus too, beside those of the pairs.")
-    flags.DEFINE_list("text_columns", ["query", "document"], "The columns of these tables, by name or number from 0.")
+    flags.DEFINE_list(
+        "text_columns",
+        None,
+        "The columns of these tables, by name or number from 0. "
+        "Default: query,document, or FlagEmbedding's query,pos,neg.",
+    )
     flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
     flags.DEFINE_list("ks", ["1", "10", "100"], "The numbers of ranks that count.")
     flags.DEFINE_string("index_dir", None, "The folder of the index: read if it is there, else written.")
@@ -115,9 +121,9 @@ def _collection():
         raise InputError("Give the collection: either --data_dir, a BEIR folder, or --pairs_file, a table of pairs.")
     of_pairs = ("corpus_files", "text_columns", "has_header")
     refuse_flags_without_effect(arguments.pairs_file, "without --pairs_file", *of_pairs)
-    refuse_flags_without_effect(arguments.data_dir, "without --data_dir", "split")
+    refuse_flags_without_effect(arguments.data_dir, "without --data_dir", "split", "strict")
     if arguments.data_dir:
-        return read_beir_folder(arguments.data_dir, arguments.split)
+        return read_beir_folder(arguments.data_dir, arguments.split, strict=arguments.strict)
     options = {"corpus_files": arguments.corpus_files, "has_header": arguments.has_header}
     return read_search_pairs(arguments.pairs_file, arguments.text_columns, **options)
 

@@ -52,9 +52,9 @@ def main() -> None:
         raise InputError("Nothing to do. Give --do_train, --do_predict or both.")
     refuse_flags_without_effect(FLAGS.do_predict, "without --do_predict", "calibrate")
     # All files are read before TensorFlow is loaded, so that errors appear early.
-    train = _read("train_file", "do_train") if FLAGS.do_train else None
-    asked = _read("predict_file", "do_predict") if FLAGS.do_predict else None
-    if asked and not any(asked.answers):
+    train = _read("train_file", "do_train", has_answers=True) if FLAGS.do_train else None
+    asked = _read("predict_file", "do_predict", has_answers=None) if FLAGS.do_predict else None
+    if asked and not any(asked.answers or ()):
         for name in ("tune_null_threshold", "calibrate"):
             if FLAGS[name].value:
                 raise InputError(f"--{name} needs answers, but {FLAGS.predict_file} has none.")
@@ -90,12 +90,12 @@ def main() -> None:
     train_evaluate_predict(fine_tuning_options(), train_in if train else None, answer_in if asked else None, "f1")
 
 
-def _read(flag: str, purpose: str):
+def _read(flag: str, purpose: str, has_answers: bool | None):
     from data_prep.finetuning.squad import read_squad
 
     if not FLAGS[flag].value:
         raise InputError(f"--{purpose} needs --{flag}.")
-    return read_squad(FLAGS[flag].value, skip_missing=FLAGS.skip_missing)
+    return read_squad(FLAGS[flag].value, has_answers=has_answers, skip_missing=FLAGS.skip_missing)
 
 
 def _check(train) -> None:

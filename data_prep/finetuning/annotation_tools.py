@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked
@@ -22,8 +22,9 @@ def plain_rows(path: str, kind: str, values: Iterable[tuple[int, Any]]) -> Itera
 
     * spaCy's examples, `["a text", {"entities": [...]}]`, are objects with a `text`.
     * Label Studio's JSON export: the entries of `data` are columns. The spans of its Labels are the column `spans`, and
-      the names of its Choices have the column of their control, and `label` if there is one control only. A task
-      without annotations has None there. Of several annotations that differ, one must be the ground truth.
+      the names of its Choices have the column of their control, and `label` if the file has one control only. They are
+      empty where the annotator chose nothing; a task without annotations has None there. Of several annotations that
+      differ, one must be the ground truth. In JSON-MIN, several choices are a list.
     * Prodigy: rows with the answer "accept"; the accepted ids of `options` are the column `label`.
 
     Tasks that the annotator skipped, and rows with the answer "reject" or "ignore", are left out: a warning says how
@@ -37,6 +38,7 @@ def plain_rows(path: str, kind: str, values: Iterable[tuple[int, Any]]) -> Itera
         InputError: a value is no object, or an annotation is damaged or of a kind that is not read.
     """
     left_out: Counter[str] = Counter()
+    tasks: list[tuple[str, dict, _Annotation | None]] = []  # and the rows after the first task
     for number, row in values:
         where = f"{path}: {kind} {number}"
         if isinstance(row, list) and [type(part) for part in row] == [str, dict]:
@@ -45,36 +47,70 @@ def plain_rows(path: str, kind: str, values: Iterable[tuple[int, Any]]) -> Itera
             raise InputError(f"{where} must be a JSON object. Received: {type(row).__name__}")
         found, reason = row, ""
         if isinstance(row.get("data"), dict) and "text" not in row:
-            found, reason = _of_label_studio(row, where), "was skipped by the annotator"
+            if task := _of_label_studio(row, where):
+                tasks.append((where, *task))
+                continue
+            found, reason = None, "was skipped by the annotator"
         elif row.get("answer") in _ANSWERS and "text" in row and any(key in row for key in _OF_PRODIGY):
             found, reason = _of_prodigy(row, where), f'has the answer "{row["answer"]}"'
         if found is None:
             left_out[reason] += 1
         else:
-            yield where, found
+            found = {name: _chosen(value) for name, value in found.items()}
+            if not tasks:
+                yield where, found
+            else:
+                tasks.append((where, found, _OF_OTHERS))
+    controls = sorted({name for _, _, annotation in tasks if annotation for name in annotation.classes})
+    for where, columns, annotation in tasks:
+        yield where, columns if annotation is _OF_OTHERS else columns | _annotation_columns(annotation, controls)
     for reason, count in left_out.items():
         _logger.warning("%s: %s rows were left out: each %s.", path, f"{count:,}", reason)
 
 
-def _of_label_studio(task: dict[str, Any], where: str) -> dict[str, Any] | None:
+class _Annotation(NamedTuple):
+    """The spans of a task, and the names that were chosen at each control."""
+
+    spans: list[dict]
+    classes: dict[str, list[str]]
+
+
+# Stands for the annotation of a row that is no task.
+_OF_OTHERS = _Annotation([], {})
+
+
+def _of_label_studio(task: dict[str, Any], where: str) -> tuple[dict, _Annotation | None] | None:
+    """Returns the entries of a task and its annotation; None if the annotator skipped it."""
     annotations = task.get("annotations", task.get("completions"))
     annotations = checked([] if annotations is None else annotations, list, "annotations", where)
     done = [one for one in annotations if not checked(one, dict, "an annotation", where).get("was_cancelled")]
     if annotations and not done:
         return None
     truths = [one for one in done if one.get("ground_truth")]
-    columns = [_columns(checked(one.get("result"), list, "result", where), where) for one in truths or done]
-    if any(one != columns[0] for one in columns):
+    found = [_annotation(checked(one.get("result"), list, "result", where), where) for one in truths or done]
+    if any(one != found[0] for one in found):
         raise InputError(
-            f"{where} has {len(columns)} annotations that differ. Mark one of them as ground truth in Label Studio, or "
+            f"{where} has {len(found)} annotations that differ. Mark one of them as ground truth in Label Studio, or "
             "delete the others, and export again."
         )
     name = {"id": str(task["id"])} if "id" in task else {}
-    return name | task["data"] | (columns[0] if columns else {"spans": None, "label": None})
+    return name | task["data"], found[0] if found else None
 
 
-def _columns(results: list, where: str) -> dict[str, Any]:
-    """Returns the spans and the classes of one annotation."""
+def _annotation_columns(annotation: _Annotation | None, controls: list[str]) -> dict[str, Any]:
+    if annotation is None:
+        return dict.fromkeys((*controls, "label", "spans"))
+    columns = {name: annotation.classes.get(name, []) for name in controls}
+    label = {"label": next(iter(columns.values()), [])} if len(controls) < 2 else {}
+    return label | columns | {"spans": annotation.spans}
+
+
+def _chosen(value: Any) -> Any:
+    """Returns the list of several choices in Label Studio's JSON-MIN; other values as they are."""
+    return value["choices"] if isinstance(value, dict) and value.keys() == {"choices"} else value
+
+
+def _annotation(results: list, where: str) -> _Annotation:
     spans, classes, places, others = [], {}, set(), set()
     for result in results:
         kind = checked(result, dict, "a result", where).get("type")
@@ -90,7 +126,8 @@ def _columns(results: list, where: str) -> dict[str, Any]:
         elif kind == _CLASSES and "start" not in value:  # those with a start are of one span
             names = checked(value.get("choices"), list, "choices", where)
             names = [checked(name, str, "a choice", where) for name in names]
-            classes.setdefault(str(result.get("from_name")), []).extend(names)
+            before = classes.setdefault(str(result.get("from_name")), [])
+            before.extend(name for name in dict.fromkeys(names) if name not in before)
         else:
             others.add(str(kind))
     if len(places) > 1:
@@ -101,8 +138,7 @@ def _columns(results: list, where: str) -> dict[str, Any]:
             "read."
         )
     spans.sort(key=repr)  # annotators mark them in any order
-    label = {"label": next(iter(classes.values()), None)} if len(classes) < 2 else {}
-    return label | classes | {"spans": spans}
+    return _Annotation(spans, classes)
 
 
 def _of_prodigy(values: dict, where: str) -> dict[str, Any] | None:

@@ -1,12 +1,17 @@
 """Reads collections for search in the form of BEIR: documents, queries, and which documents are relevant."""
 
+import itertools
+import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from data_prep.finetuning.tables import Row, read_rows
+from data_prep.text.text_lines import read_lines
 from keras_bert.program.errors import InputError
 
+_logger = logging.getLogger(__name__)
+_QRELS_ENDINGS = (".tsv", ".txt", ".qrels", ".trec", ".jsonl")
 _QRELS_COLUMNS = ("query-id", "corpus-id", "score")
 
 
@@ -24,37 +29,67 @@ class BeirFolder(NamedTuple):
     relevant: dict[str, set[str]]
 
 
-def read_beir_folder(path: str | os.PathLike, split: str = "test") -> BeirFolder:
+def read_beir_folder(path: str | os.PathLike, split: str = "test", *, strict: bool = False) -> BeirFolder:
     """Reads `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`, `text`) and `qrels/SPLIT.tsv`.
 
-    The last has a header line, `query-id`, `corpus-id` and `score` with tabs between, and whole numbers as scores. If
-    it judges a pair twice, the last score counts. A document may lack its title or its text, but not both.
+    The last has a header line, `query-id`, `corpus-id` and `score` with tabs between, and whole numbers as scores.
+    Or it is a qrels file of TREC, with the columns query, iteration, document and score; then its name may also end in
+    `.txt`, `.qrels` or `.trec`. If it judges a pair twice, the last score counts. A document may lack one of its texts.
+
+    Texts without a character and judgements of ids without a text are left out, and of texts with the same id the last
+    counts, as in BEIR's own program. A warning has their numbers.
+
+    Args:
+        strict: whether such faults are refused.
 
     Raises:
-        InputError: a file is missing or has other columns, a text is missing, an id occurs twice or belongs to no text,
-            a score is no whole number, or no document is relevant.
+        InputError: a file is missing or has other columns, a score is no whole number, no document is relevant, or
+            there are faults and `strict`.
 
     Reference: Thakur et al., 2021, "BEIR", arXiv 2104.08663.
     """
     corpus_file, queries_file = (os.path.join(path, name) for name in ("corpus.jsonl", "queries.jsonl"))
-    qrels_file = os.path.join(path, "qrels", f"{split}.tsv")
+    qrels_files = [os.path.join(path, "qrels", f"{split}{ending}") for ending in _QRELS_ENDINGS]
+    qrels_file = next(filter(os.path.isfile, qrels_files), qrels_files[0])
     _check_files(os.fspath(path), [corpus_file, queries_file, qrels_file])
-    corpus = _texts_by_id(read_rows(corpus_file), _document)
-    queries = _texts_by_id(read_rows(queries_file), lambda row: row.text("text", "query"))
+    faults = _Faults()
+    corpus = _texts_by_id(read_rows(corpus_file), ("title", "text"), "documents", faults)
+    queries = _texts_by_id(read_rows(queries_file), ("text",), "queries", faults)
     grades: dict[str, dict[str, int]] = {}
-    for row in read_rows(qrels_file):
-        query, document, grade = _judgement(row)
-        for what, name, known, file in (
-            ("query", query, queries, queries_file),
-            ("document", document, corpus, corpus_file),
-        ):
-            if name not in known:
-                raise InputError(f"{row.where}: {file} has no {what} {name!r}. Add it, or leave the line out.")
-        grades.setdefault(query, {})[document] = grade
+    for where, query, document, score in _judgements(qrels_file):
+        try:
+            grade = int(score.removesuffix(".0"))
+        except ValueError:
+            raise InputError(f"{where}: the score must be a whole number. Received: {score!r:.100}") from None
+        if query not in queries:
+            faults.add("judgements of queries without a text", f"{where}: {query!r}")
+        elif document not in corpus:
+            faults.add("judgements of documents without a text", f"{where}: {document!r}")
+        else:
+            grades.setdefault(query, {})[document] = grade
+    faults.report(os.fspath(path), strict)
     relevant = {query: {name for name, grade in judged.items() if grade > 0} for query, judged in grades.items()}
     if not any(relevant.values()):
         raise InputError(f"{qrels_file} has no document with a score of 1 or more, so nothing can be found.")
     return BeirFolder(corpus, queries, relevant)
+
+
+class _Faults:
+    """Counts the faults of each kind, and remembers the place of the first."""
+
+    def __init__(self):
+        self._found: dict[str, list] = {}
+
+    def add(self, kind: str, place: str) -> None:
+        self._found.setdefault(kind, [0, place])[0] += 1
+
+    def report(self, path: str, strict: bool) -> None:
+        if not self._found:
+            return
+        kinds = "; ".join(f"{count:,} {kind} (the first: {place})" for kind, (count, place) in self._found.items())
+        if strict:
+            raise InputError(f"{path} has {kinds}. Mend them, or leave --strict (strict=True) out.")
+        _logger.warning("%s: left out: %s. --strict (strict=True) refuses such folders.", path, kinds)
 
 
 def _check_files(path: str, files: Iterable[str]) -> None:
@@ -62,7 +97,9 @@ def _check_files(path: str, files: Iterable[str]) -> None:
     if missing:
         folder = os.path.join(path, "qrels")
         splits = (
-            sorted(name[:-4] for name in os.listdir(folder) if name.endswith(".tsv")) if os.path.isdir(folder) else []
+            sorted(os.path.splitext(name)[0] for name in os.listdir(folder) if name.endswith(_QRELS_ENDINGS))
+            if os.path.isdir(folder)
+            else []
         )
         raise InputError(
             f"{path} must have corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv, as the data sets of BEIR have. "
@@ -70,33 +107,39 @@ def _check_files(path: str, files: Iterable[str]) -> None:
         )
 
 
-def _texts_by_id(rows: Iterable[Row], text_of: Callable[[Row], str]) -> dict[str, str]:
+def _texts_by_id(rows: Iterable[Row], columns: Sequence[str], what: str, faults: _Faults) -> dict[str, str]:
+    """Returns the id of each row -> its texts in these columns, with a blank between."""
     found: dict[str, str] = {}
     for row in rows:
         name = row.label("_id", "id")
+        parts = [row.text(part, may_be_empty=True) for part in columns if row.values.get(part) is not None]
+        text = " ".join(parts).strip()
+        if not text:
+            faults.add(f"{what} without a text", f"{row.where}: {name!r}")
+            continue
         if name in found:
-            raise InputError(f"{row.where}: the id {name!r} occurs twice. Give every text an id of its own.")
-        found[name] = text_of(row)
+            faults.add(f"{what} before others with the same id", f"{row.where}: {name!r}")
+        found[name] = text
     return found
 
 
-def _document(row: Row) -> str:
-    parts = [row.text(name, may_be_empty=True) for name in ("title", "text") if row.values.get(name) is not None]
-    document = " ".join(parts).strip()
-    if not document:
-        raise InputError(f"{row.where}: the document has no text. Fill in 'title' or 'text', or leave the line out.")
-    return document
-
-
-def _judgement(row: Row) -> tuple[str, str, int]:
-    missing = [name for name in _QRELS_COLUMNS if name not in row.values]
-    if missing:
-        raise InputError(
-            f"{row.where}: expected the columns {', '.join(_QRELS_COLUMNS)}, named in a header line. "
-            f"Missing: {', '.join(missing)}"
-        )
-    query, document, score = (row.values[name].strip() for name in _QRELS_COLUMNS)
-    try:
-        return query, document, int(score)
-    except ValueError:
-        raise InputError(f"{row.where}: the score must be a whole number. Received: {score!r:.100}") from None
+def _judgements(path: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yields the place of each judgement, its query, document and score."""
+    lines = ((number, line.split()) for number, line in enumerate(read_lines(path), start=1) if line.strip())
+    first = next(lines, (0, []))
+    if len(first[1]) == 4 and first[1][3].lstrip("-").isdigit():
+        for number, columns in itertools.chain([first], lines):
+            where = f"{path}: line {number}"
+            if len(columns) != 4:
+                raise InputError(f"{where} must have the 4 columns of TREC's qrels. Received: {len(columns)}")
+            yield where, columns[0], columns[2], columns[3]
+        return
+    for row in read_rows(path):
+        missing = [name for name in _QRELS_COLUMNS if name not in row.values]
+        if missing:
+            raise InputError(
+                f"{row.header or row.where}: expected the columns {', '.join(_QRELS_COLUMNS)}, named in a header line, "
+                f"or the four columns of TREC's qrels, without a header. Missing: {', '.join(missing)}"
+            )
+        query, document, score = (str(row.values[name]).strip() for name in _QRELS_COLUMNS)
+        yield row.where, query, document, score

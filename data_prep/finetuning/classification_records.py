@@ -77,8 +77,7 @@ class Classification(FinetuningTask):
         text, second_text = options.text_column, options.second_text_column
         label = options.label_columns[0] if len(options.label_columns) == 1 else options.label_columns
         if text is None or not options.label_columns:
-            first = next(tables.read_rows(path, has_header=options.has_header), None)
-            names = first.values if first else ()
+            names = tables.column_names(path, has_header=options.has_header)
             if text is None:
                 usual = usual_text_columns(names)
                 text, second_text = usual if second_text is None else (usual[0], second_text)

@@ -1,15 +1,32 @@
 """Reports all rows of a file that miss a value at once, or leaves them out."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.missing_values import MissingValue, missing_message, skipped_note
+from keras_bert.program.missing_values import MissingColumn, MissingValue, missing_message, skipped_note
 
 _logger = logging.getLogger(__name__)
 _ADVICE = "Fill them in, or leave such rows out with --skip_missing (skip_missing=True)."
 Read = TypeVar("Read")
+
+
+def has_labels(path: str, labelled: Sequence[bool], skip_missing: bool) -> bool:
+    """Returns whether the labels of a file that may have none are read, from whether each row has one.
+
+    They are read if all rows have one, and with `skip_missing` if some have. If some have but are not read, a warning
+    says so.
+    """
+    if any(labelled) and not all(labelled) and not skip_missing:
+        _logger.warning(
+            "%s: %s of %s rows have labels, so none are read. To read them, leave out the other rows with "
+            "--skip_missing (skip_missing=True).",
+            path,
+            f"{sum(labelled):,}",
+            f"{len(labelled):,}",
+        )
+    return all(labelled) or (any(labelled) and skip_missing)
 
 
 def complete_rows(
@@ -32,7 +49,7 @@ def complete_rows(
     Raises:
         InputError: values are missing; or as `convert`.
     """
-    found, missing, number = [], [], -1
+    found, missing, number, has_column = [], [], -1, False
     for number, row in enumerate(rows):
         try:
             found.append(convert(row))
@@ -41,10 +58,13 @@ def complete_rows(
                 left_out.append(str(error))
             elif isinstance(error, MissingValue):
                 missing.append((number, str(error).removeprefix(f"{path}: ")))
+                has_column = has_column or not isinstance(error, MissingColumn)
             else:
                 raise
     if missing and (not skip_missing or not found):
         row, place = missing[0]
+        if not found and not has_column:
+            raise InputError(f"{path}: {place}.")
         raise InputError(
             missing_message(path, len(missing), number + 1, f"number {row}, counted from 0, at {place}", _ADVICE)
         )

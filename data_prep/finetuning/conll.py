@@ -4,13 +4,13 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from data_prep.finetuning import conllu
-from data_prep.finetuning.complete_rows import complete_rows
-from data_prep.finetuning.span_rows import has_spans, read_span_rows, text_column_of, unknown_form
-from data_prep.finetuning.tables import Column, Row, has_named_values, read_rows
+from data_prep.finetuning.complete_rows import complete_rows, has_labels
+from data_prep.finetuning.span_rows import read_span_rows, text_column_of, unknown_form
+from data_prep.finetuning.tables import Column, Row, ending_of, has_named_values, read_rows
 from data_prep.text.text_lines import read_lines, without_lone_surrogates
 from keras_bert.program.errors import InputError
 from keras_bert.program.missing_values import MissingValue, is_missing
@@ -42,8 +42,8 @@ def read_tagged_sentences(
 ) -> TaggedSentences:
     """Reads sentences as words with a tag for each.
 
-    `.jsonl`, `.json` and Parquet files and `tfds:` names have a list of words and a list of tags in each row, or a text
-    with a list of spans, which `span_rows.py` reads. Others are read as CoNLL columns:
+    Files with JSON, whatever their names, Parquet files and `tfds:` names have a list of words and a list of tags in
+    each row, or a text with a list of spans, which `span_rows.py` reads. Others are read as CoNLL columns:
 
     * one word per line, in columns separated by tabs, or by blanks if the line of the first word has no tab; other
       white space, such as U+00A0, is a part of a word;
@@ -57,7 +57,8 @@ def read_tagged_sentences(
         label_column: by default the last column, or "tags", "ner_tags", "ner" or "labels"; of spans "spans", "label",
             "labels", "entities" or "ents". Negative numbers count from the end. CoNLL-U: the name of a column, such as
             UPOS, or of a key in MISC; by default the key NER.
-        has_tags: False reads words only; None reads tags if the first sentence has them.
+        has_tags: False reads words only; None reads tags if all sentences have them, or some and `skip_missing`. In
+            CoNLL-U, where words without the key have O, one word with it is enough.
         labels: the names of the tags in the order of their numbers, if the lists have numbers.
         skip_missing: whether sentences with an empty or missing word or tag are left out; a warning says how many.
 
@@ -66,8 +67,13 @@ def read_tagged_sentences(
             word or a tag is empty.
     """
     path = os.fspath(path)
-    if has_named_values(path) or path.removesuffix(".gz").endswith(".json"):
+    if has_named_values(path) or (ending := ending_of(path)) == ".json":
         return _read_rows(path, text_column, label_column, has_tags, labels, skip_missing)
+    if ending == ".csv":
+        raise InputError(
+            f"{path}: words with tags are not read from CSV. Export JSON Lines, or write CoNLL columns, with tabs "
+            "between them and a blank line after each sentence, to a .tsv file."
+        )
     sentences = _sentences(path)
     first = next(sentences, None)
     sentences = itertools.chain([first] if first else [], sentences)
@@ -75,7 +81,8 @@ def read_tagged_sentences(
         text_column = conllu.word_column_of(text_column)
         label_column, key = conllu.tag_column_of(label_column)
         if has_tags is None and key is not None:
-            has_tags = key in conllu.keys_of(first.rows)
+            sentences = list(sentences)
+            has_tags = any(key in conllu.keys_of(conllu.words_only(sentence.rows)) for sentence in sentences)
         sentences = _of_conllu(sentences, key if has_tags else None, path)
     word_column = _as_number(text_column, 0)
     tag_column = _as_number(label_column, -1)
@@ -217,26 +224,25 @@ def _read_rows(
     labels: Sequence[str],
     skip_missing: bool,
 ) -> TaggedSentences:
-    rows = iter(read_rows(path))
-    first = next(rows, None)
-    if first is None:
+    rows = list(read_rows(path))
+    if not rows:
         raise InputError(f"{path} has no rows.")
+    first, names = rows[0], {name for row in rows for name in row.values}
     words_name = text_column or next((name for name in _WORD_NAMES if _is_list_of_strings(first.values, name)), None)
     if not isinstance(first.values.get(words_name), list) and text_column_of(first, text_column) is not None:
-        has_tags = has_spans(first, label_column) if has_tags is None else has_tags
-        rows = itertools.chain([first], rows)
         return read_span_rows(path, rows, text_column, label_column, has_tags, skip_missing)
     if text_column is None and not any(name in first.values for name in _WORD_NAMES):
         raise unknown_form(first)
     text_column = _column(text_column, _WORD_NAMES, first.values)
-    label_column = _column(label_column, _TAG_NAMES, first.values)
-    has_tags = isinstance(first.values.get(label_column), list) if has_tags is None else has_tags
+    label_column = _column(label_column, _TAG_NAMES, names)
+    if has_tags is None:
+        has_tags = has_labels(path, [isinstance(row.values.get(label_column), list) for row in rows], skip_missing)
 
     def values(row: Row) -> tuple[list[str], list[str] | None, str]:
         words = _strings(row, text_column, "words")
         return words, _tag_names(row, label_column, labels) if has_tags else None, row.where.removeprefix(f"{path}: ")
 
-    found = complete_rows(path, itertools.chain([first], rows), values, skip_missing=skip_missing)
+    found = complete_rows(path, rows, values, skip_missing=skip_missing)
     words, tags, locations = map(list, zip(*found, strict=True))
     return TaggedSentences(words, tags if has_tags else None, None, path, locations)
 
@@ -245,9 +251,9 @@ def _is_list_of_strings(values: Mapping[Column, Any], name: str) -> bool:
     return isinstance(values.get(name), list) and not any(isinstance(value, Mapping) for value in values[name])
 
 
-def _column(column: Column | None, names: Sequence[str], values: Mapping[Column, Any]) -> Column:
+def _column(column: Column | None, names: Sequence[str], found: Container[Column]) -> Column:
     """Returns the given column, or the usual name that exists, or the first usual name for the error message."""
-    return next((name for name in names if name in values), names[0]) if column is None else column
+    return next((name for name in names if name in found), names[0]) if column is None else column
 
 
 def _tag_names(row: Row, column: Column, labels: Sequence[str]) -> list[str]:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from data_prep.text.column_files import COLUMN_SUFFIXES
 from data_prep.text.remote_files import is_remote, remote_names
+from data_prep.text.text_lines import JSON_LINES
 from keras_bert.program.errors import InputError
 
 # The endings of the names of tables.
-TABLE_ENDINGS = (".tsv", ".csv", ".jsonl", *COLUMN_SUFFIXES)
+TABLE_ENDINGS = (".tsv", ".csv", *JSON_LINES, *COLUMN_SUFFIXES)
 # The whole of a data set of Hugging Face in one file.
 _ONE_SHARD = "-00000-of-00001"
 
@@ -33,18 +34,19 @@ def find_parts(data_dir: str | os.PathLike, endings: Sequence[str]) -> dict[str,
     data_dir = os.fspath(data_dir)
     if is_remote(data_dir):
         data_dir = data_dir.rstrip("/")
-        names_in_folder = {name.removeprefix(f"{data_dir}/") for name in remote_names(data_dir)}
+        names = [name.removeprefix(f"{data_dir}/") for name in remote_names(data_dir)]
         join = posixpath.join
     else:
         if not os.path.isdir(data_dir):
             raise InputError(f"There is no folder {data_dir}.")
-        names_in_folder = {name for name in os.listdir(data_dir) if os.path.isfile(os.path.join(data_dir, name))}
+        names = [name for name in os.listdir(data_dir) if os.path.isfile(os.path.join(data_dir, name))]
         join = os.path.join
+    in_folder = {name.lower(): name for name in names}
     found = {}
     for part, stems in _STEMS.items():
         names = [f"{stem}{ending}{packed}" for stem in stems for ending in endings for packed in ("", ".gz")]
         names += [f"{stem}{_ONE_SHARD}{ending}" for stem in stems for ending in endings if ending in COLUMN_SUFFIXES]
-        existing = [name for name in names if name in names_in_folder]
+        existing = [in_folder[name] for name in names if name in in_folder]
         if len(existing) > 1:
             raise InputError(
                 f"{data_dir} has several files to {part if part != 'eval' else 'evaluate'} on: {', '.join(existing)}. "

@@ -5,9 +5,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from data_prep.finetuning.complete_rows import complete_rows
+from data_prep.finetuning.complete_rows import complete_rows, has_labels
 from data_prep.finetuning.tables import Column, Row, read_rows
 from keras_bert.program.errors import InputError
+from keras_bert.program.missing_values import is_missing
 
 # Values that say whether a text has a label.
 _MARKS = {"0", "1", "0.0", "1.0", "false", "true"}
@@ -183,23 +184,25 @@ def read_sources_and_targets(
     """Reads sources and the targets to write for them.
 
     Args:
-        needs_targets: whether the column of the targets must be there.
+        needs_targets: whether each row must have a target.
 
     Returns:
-        N sources, and N targets, or None if there is no such column.
+        N sources, and N targets. Without `needs_targets`, targets are None if rows have none, see `has_labels`.
 
     Raises:
         InputError: as in `read_labelled_text`.
     """
     path = os.fspath(path)
+    rows = list(read_rows(path, has_header=has_header))
+    labelled = [not is_missing(row.values.get(target_column)) for row in rows]
+    has_targets = needs_targets or has_labels(path, labelled, skip_missing)
 
     def values(row: Row) -> tuple[str, str | None]:
-        source = row.text(source_column, "source")
-        return source, row.text(target_column, "target") if needs_targets or target_column in row.values else None
+        return row.text(source_column, "source"), row.text(target_column, "target") if has_targets else None
 
-    found = complete_rows(path, read_rows(path, has_header=has_header), values, skip_missing=skip_missing)
+    found = complete_rows(path, rows, values, skip_missing=skip_missing)
     sources, targets = _columns_of(found, path, has_header)
-    return sources, None if None in targets else targets
+    return sources, targets if has_targets else None
 
 
 def _read(

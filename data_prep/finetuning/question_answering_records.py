@@ -12,6 +12,7 @@ from data_prep.finetuning.finetuning_task import FinetuningTask, has_labels
 from data_prep.finetuning.glue import GlueTask
 from data_prep.finetuning.squad import read_squad
 from data_prep.text.column_files import COLUMN_SUFFIXES
+from data_prep.text.text_lines import JSON_LINES
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
@@ -29,7 +30,7 @@ class QuestionAnswering(FinetuningTask):
 
     kind = "question_answering"
     task_type = "bert_squad"
-    endings = (".json", ".jsonl", *COLUMN_SUFFIXES)
+    endings = (".json", *JSON_LINES, *COLUMN_SUFFIXES)
     rows_at_once = 256  # questions; each may have many windows
 
     def __init__(self, options: FinetuningOptions, glue: GlueTask | None = None):

@@ -1,13 +1,13 @@
 """Reads texts with spans from rows of Doccano, spaCy, Prodigy and Label Studio."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from data_prep.finetuning.complete_rows import complete_rows
+from data_prep.finetuning.complete_rows import complete_rows, has_labels
 from data_prep.finetuning.tables import Column, Row
 from data_prep.text.text_lines import without_lone_surrogates
 from keras_bert.program.errors import InputError
-from keras_bert.program.missing_values import MissingValue, is_missing
+from keras_bert.program.missing_values import MissingColumn, MissingValue, is_missing
 from keras_bert.tasks.tagging.annotated_spans import Span, read_spans, sentences_of_spans
 from keras_bert.tasks.tagging.examples import TaggedSentences
 
@@ -43,7 +43,7 @@ def text_of(row: Row, text_column: Column | None = None) -> str:
 
 
 def has_spans(row: Row, label_column: Column | None) -> bool:
-    return span_column(row) is not None if label_column is None else label_column in row.values
+    return span_column(row) is not None if label_column is None else isinstance(row.values.get(label_column), list)
 
 
 def span_column(row: Row, label_column: Column | None = None) -> Column | None:
@@ -53,6 +53,8 @@ def span_column(row: Row, label_column: Column | None = None) -> Column | None:
         InputError: there are several.
     """
     if label_column is not None:
+        if label_column not in row.values and _is_done(row):
+            return None
         row.value(label_column, "spans")
         return label_column
     found = [name for name in _SPAN_NAMES if _may_be_spans(row.values.get(name))]
@@ -66,16 +68,22 @@ def span_column(row: Row, label_column: Column | None = None) -> Column | None:
 
 def read_span_rows(
     path: str,
-    rows: Iterable[Row],
+    rows: Sequence[Row],
     text_column: Column | None,
     label_column: Column | None,
-    has_tags: bool,
+    has_tags: bool | None,
     skip_missing: bool,
 ) -> TaggedSentences:
     """Reads texts with spans as words with tags, see `annotated_spans.py`. Tokens of Prodigy or spaCy are the words.
 
     The arguments are those of `read_tagged_sentences`.
     """
+    if has_tags is None:
+        has_some = [has_spans(row, label_column) for row in rows]
+        labelled = [has or _is_done(row) for has, row in zip(has_some, rows, strict=True)]
+        has_tags = any(has_some) and has_labels(path, labelled, skip_missing)
+    if has_tags and label_column is not None and not any(label_column in row.values for row in rows):
+        rows[0].value(label_column, "spans")  # raises an error
     is_of_spacy = has_classes = False
 
     def values(row: Row) -> tuple[str, list[Span], list | None, str]:
@@ -101,9 +109,14 @@ def _spans(row: Row, text: str, label_column: Column | None) -> list[Span]:
         return read_spans(row.values[column], text, row.where)
     if column is not None or any(row.values.get(name, ()) is None for name in _SPAN_NAMES):
         raise MissingValue(f"{row.where}: there are no annotations")
-    if row.values.get("answer") == "accept":  # Prodigy leaves out an empty list
+    if _is_done(row):
         return []
-    raise unknown_form(row)
+    raise MissingColumn(str(unknown_form(row)).removesuffix("."))
+
+
+def _is_done(row: Row) -> bool:
+    """Returns whether an annotator is done with a row. Prodigy and Label Studio's JSON-MIN leave out empty lists."""
+    return row.values.get("answer") == "accept" or "annotator" in row.values
 
 
 def unknown_form(row: Row) -> InputError:

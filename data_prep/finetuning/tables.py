@@ -13,14 +13,17 @@ from typing import Any
 
 from data_prep.finetuning.annotation_tools import plain_rows
 from data_prep.text import tfds_text
-from data_prep.text.column_files import is_column_file, read_column_file
-from data_prep.text.remote_files import is_remote
-from data_prep.text.text_lines import read_lines, read_text, without_lone_surrogates
+from data_prep.text.column_files import COLUMN_SUFFIXES, is_column_file, read_column_file
+from data_prep.text.text_lines import JSON_LINES, read_lines, read_text, without_lone_surrogates
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
-from keras_bert.program.missing_values import MissingValue, is_missing
+from keras_bert.program.missing_values import MissingColumn, MissingValue, is_missing
 
+# How JSON begins: with a list of objects or of spaCy's pairs, or with one of these. No word or header begins so.
+_START_OF_JSON = re.compile(r'\s*(?P<list>\[\s*(?=[{\[]))?(\{\s*"[^"]*"\s*:|\[\s*"(\\.|[^"\\])*"\s*,\s*\{)')
+# A line with an object or a list, followed by another: JSON Lines, whatever the name of the file.
+_TWO_VALUES = re.compile(r"\s*(\{.*\}|\[.*\])\s*\n\s*[{\[]")
 # The first lines of a CSV file, which show its separator.
 _LINES_COMPARED = 200
 
@@ -43,22 +46,31 @@ class Row:
         where: its place, for error messages.
         values: its values by column name and by column number.
         decimal_comma: whether numbers have a comma, as "0,5".
+        header: the place of the line with the names of the columns; empty if there is none.
     """
 
     where: str
     values: Mapping[Column, Any]
     decimal_comma: bool = False
+    header: str = ""
 
     def value(self, column: Column, kind: str) -> Any:
-        """Returns the value in a column. `kind` names it in the error message for a missing column."""
+        """Returns the value in a column. `kind` names it in the error message for a missing column.
+
+        Raises:
+            InputError: the file has no such column; `MissingColumn` if only this row is known not to have it.
+        """
         if column not in self.values:
             names = [name for name in self.values if isinstance(name, str) and not _is_number_of(name, self.values)]
             found = (
                 ", ".join(map(repr, names))
                 or f"the numbers 0 to {sum(isinstance(name, int) for name in self.values) - 1}"
             )
+            message = f"there is no column {column!r} for the {kind}. The columns are: {found}"
+            if 0 not in self.values:  # each row names its values
+                raise MissingColumn(f"{self.where}: {message}")
             raise InputError(
-                f"{self.where}: there is no column {column!r} for the {kind}. The columns are: {found}. "
+                f"{self.header or self.where}: {message}. "
                 + (
                     _separator_hint(names)
                     or "Name one of them. For a file without a header, use --nohas_header (has_header=False) and give "
@@ -92,6 +104,10 @@ class Row:
         if isinstance(value, list):
             if any(map(is_missing, value)):
                 raise self._missing(value, column, "label")
+            if nested := [label for label in value if isinstance(label, (list, dict))]:
+                raise InputError(
+                    f"{self.where}: a label in column {column!r} must be a string. Received: {nested[0]!r:.100}"
+                )
             return [self._checked_text(str(label), column, "label") for label in value]
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
@@ -157,6 +173,8 @@ class Row:
     def texts(self, columns: Sequence[Column], kind: str) -> list[str]:
         """Returns the texts of several columns, or the texts of a list in a single column."""
         if len(columns) == 1 and isinstance(self.value(columns[0], kind), list):
+            if not self.values[columns[0]]:
+                raise self._missing([], columns[0], kind)
             return [self._checked_text(text, columns[0], kind) for text in self.values[columns[0]]]
         return [self.text(column, kind) for column in columns]
 
@@ -177,13 +195,13 @@ class Row:
 def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | None = None) -> Iterator[Row]:
     """Yields the rows of a file or of a data set.
 
-    The name determines the kind of the file, without a final `.gz`:
+    The name determines the kind of the file, without a final `.gz` and in either case:
 
     * `.tsv`, `.txt`: values separated by tabs. A quotation mark is an ordinary character, as in the GLUE files.
     * `.csv`: values separated by commas, or by semicolons where the decimal mark is a comma (see `separator_of`). A
       value with a separator, a quotation mark or a line break is quoted.
-    * `.jsonl`: one JSON object per line; `.json`: a list of objects. Tasks of Label Studio and answers of Prodigy
-      become plain rows, see `plain_rows`.
+    * `.jsonl`, `.ndjson`, and other files that begin as JSON: one JSON object per line, or a list of objects; `.json`:
+      a list of objects. Tasks of Label Studio and answers of Prodigy become plain rows, see `plain_rows`.
     * `.parquet`, `.arrow`, `.feather`: see `read_column_file`.
     * `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`: a data set of tensorflow_datasets. Classes are given by name.
 
@@ -202,24 +220,22 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
         for number, values in enumerate(tfds_text.read_examples(source), start=1):
             yield Row(f"{source}: example {number}", values)
         return
-    name = source.removesuffix(".gz")
-    if name.endswith(".jsonl"):
+    ending = ending_of(source)
+    if ending in JSON_LINES:
         lines = ((number, line) for number, line in enumerate(read_lines(source), start=1) if line.strip())
         values = ((number, parse_json(line, f"{source}: line {number}")) for number, line in lines)
         yield from itertools.starmap(Row, plain_rows(source, "line", values))
-    elif name.endswith(".json"):
+    elif ending == ".json":
         yield from rows_of_list(source, _json_list(source))
     elif is_column_file(source):
         for number, (values, _) in enumerate(read_column_file(source), start=1):
             yield Row(f"{source}: row {number}", values)
-    elif name.endswith((".tsv", ".txt")):
+    elif ending in (".tsv", ".txt"):
         yield from _named_rows(_tab_separated(source), source, has_header, left_out)
-    elif name.endswith(".csv"):
+    elif ending == ".csv":
         separator = separator_of(itertools.islice(read_lines(source), _LINES_COMPARED))
         rows = _named_rows(_separated(source, separator), source, has_header, left_out)
         yield from rows if separator == "," else (dataclasses.replace(row, decimal_comma=True) for row in rows)
-    elif not is_remote(source) and not os.path.isfile(source):
-        raise InputError(f"There is no file {source}")
     else:
         raise InputError(
             f"{source}: labelled text is read from .tsv, .csv, .jsonl, .parquet, .arrow and .feather files. Rename or "
@@ -227,9 +243,42 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
         )
 
 
+def column_names(source: str, *, has_header: bool = True) -> set[Column]:
+    """Returns the columns of a source. Each row of JSON names its own, so all rows are read."""
+    rows = read_rows(source, has_header=has_header)
+    is_json = not tfds_text.is_tfds_name(source) and ending_of(source) in (".json", *JSON_LINES)
+    return {name for row in itertools.islice(rows, None if is_json else 1) for name in row.values}
+
+
 def has_named_values(source: str) -> bool:
     """Returns whether a source names its values itself, not in a header: JSON Lines, Parquet, tensorflow_datasets."""
-    return tfds_text.is_tfds_name(source) or is_column_file(source) or source.removesuffix(".gz").endswith(".jsonl")
+    return tfds_text.is_tfds_name(source) or is_column_file(source) or ending_of(source) in JSON_LINES
+
+
+def ending_of(source: str) -> str:
+    """Returns the ending of a file's name, in lower case and without `.gz`; of files with JSON, that of its form.
+
+    A name may end in anything: `eng.train` has CoNLL columns, and `export.json1` has JSON Lines.
+
+    Raises:
+        InputError: the file cannot be read, or is of a kind that another program must convert.
+    """
+    ending = os.path.splitext(source.lower().removesuffix(".gz"))[1]
+    if ending in (*JSON_LINES, *COLUMN_SUFFIXES):
+        return ending
+    if ending == ".spacy":
+        raise InputError(
+            f"{source} is a DocBin of spaCy. Write JSON Lines from it: for each doc of "
+            'DocBin().from_disk(...).get_docs(nlp.vocab) the line json.dumps({"text": doc.text, "spans": '
+            'doc.to_json()["ents"]}).'
+        )
+    start = "".join(itertools.islice(filter(str.strip, read_lines(source)), 5))
+    if ending == ".json":
+        return ".jsonl" if _TWO_VALUES.match(start) else ending
+    found = _START_OF_JSON.match(start)
+    if found is None:
+        return ending
+    return ".json" if found["list"] or start.splitlines()[0].rstrip()[-1:] not in "}]" else ".jsonl"
 
 
 def separator_of(lines: Iterable[str]) -> str:
@@ -281,12 +330,13 @@ def _named_rows(
     rows: Iterator[tuple[int, list[str]]], path: str, has_header: bool, left_out: list[str] | None
 ) -> Iterator[Row]:
     """Converts lists of values to mappings from column numbers, and from column names if there is a header."""
-    header = None
+    header, header_place = None, ""
     for line_number, values in _with_empty_values(rows):
         if header is None:
             header = [value.strip() for value in values] if has_header else [None] * len(values)
             numbers = [(number, str(number)) for number in range(len(header))]
             if has_header:
+                header_place = f"{path}: line {line_number}, the header"
                 continue
         where = f"{path}: line {line_number}"
         if len(values) != len(header):
@@ -300,7 +350,7 @@ def _named_rows(
         # Names are added last, since a column may have the name "0".
         found = {key: value for keys, value in zip(numbers, values, strict=True) for key in keys}
         found.update((name, value) for name, value in zip(header, values, strict=True) if name is not None)
-        yield Row(where, found)
+        yield Row(where, found, header=header_place)
 
 
 def _with_empty_values(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
@@ -322,11 +372,7 @@ def rows_of_list(path: str, values: list) -> Iterator[Row]:
 
 
 def _json_list(path: str) -> list:
-    text = read_text(path)
-    try:
-        values = parse_json(text, path)
-    except InputError as error:
-        raise InputError(f"{error}. If it has one object in each line, rename it to .jsonl.") from None
+    values = parse_json(read_text(path), path)
     if not isinstance(values, list):
         raise InputError(f"{path} must be a list of objects, as Label Studio exports it. Received: {values!r:.100}")
     return values

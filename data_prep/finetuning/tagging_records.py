@@ -7,6 +7,7 @@ import numpy as np
 from data_prep.finetuning.conll import read_tagged_sentences
 from data_prep.finetuning.finetuning_task import FinetuningTask, has_labels
 from data_prep.text.column_files import COLUMN_SUFFIXES
+from data_prep.text.text_lines import JSON_LINES
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
@@ -23,7 +24,7 @@ class Tagging(FinetuningTask):
 
     kind = "tagging"
     task_type = "tagging"
-    endings = (".conll", ".txt", ".tsv", ".bio", ".iob", ".jsonl", *COLUMN_SUFFIXES)
+    endings = (".conll", ".txt", ".tsv", ".bio", ".iob", *JSON_LINES, *COLUMN_SUFFIXES)
 
     def settle(self) -> None:
         schemes = {}

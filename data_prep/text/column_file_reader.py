@@ -57,7 +57,7 @@ def _batches(path: str, size: int, column: str | None):
     import pyarrow as pa
 
     with pa.OSFile(path) as source:
-        schema, read = _open_parquet(source, size) if path.endswith(".parquet") else _open_arrow(source)
+        schema, read = _open_parquet(source, size) if path.lower().endswith(".parquet") else _open_arrow(source)
         names, class_names = _readable_columns(schema, column), _class_names(schema)
         for position, batch in _with_end(read(names), size):
             columns = [_values(batch.column(name), class_names.get(name)) for name in names]

@@ -24,7 +24,7 @@ _REFUSED = 2
 
 def is_column_file(path: str) -> bool:
     """Returns whether a name is that of a Parquet, Arrow or Feather file."""
-    return path.endswith(COLUMN_SUFFIXES)
+    return path.lower().endswith(COLUMN_SUFFIXES)
 
 
 def read_column_file(

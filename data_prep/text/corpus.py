@@ -223,7 +223,7 @@ def _remote_files(pattern: str) -> list[str]:
 
 def _is_text(name: str) -> bool:
     """Returns whether a file of a folder is read."""
-    return not name.startswith((".", "_")) and (name.endswith(_SUFFIXES) or "." not in name)
+    return not name.startswith((".", "_")) and (name.lower().endswith(_SUFFIXES) or "." not in name)
 
 
 def _files_in_folder(folder: str, may_be_empty: bool = False) -> list[str]:

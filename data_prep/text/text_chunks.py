@@ -12,11 +12,11 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from data_prep.text.text_lines import open_file, without_lone_surrogates
+from data_prep.text.text_lines import JSON_LINES, open_file, without_lone_surrogates
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
 
-JSON_SUFFIXES = (".jsonl", ".jsonl.gz")
+JSON_SUFFIXES = (*JSON_LINES, *(f"{ending}.gz" for ending in JSON_LINES))
 
 # Large enough for the tokenizer to run at full speed, small enough for several to be in memory.
 CHUNK_BYTES = 2_000_000
@@ -55,7 +55,7 @@ class TextChunk:
         if isinstance(self.data, list):
             return _documents_of_texts(self.data)
         text = _decode(self)
-        if self.source.endswith(JSON_SUFFIXES):
+        if self.source.lower().endswith(JSON_SUFFIXES):
             return _documents_of_texts(_texts_of_json_lines(self, text))
         # Old Macintosh programs end lines with "\r" alone.
         return _group_lines(text.split("\n" if "\n" in text else "\r"))
@@ -70,10 +70,10 @@ def read_chunks(path: str, text_field: str, open_file: Callable[[str], BinaryIO]
     Raises:
         InputError: the file cannot be read, is not valid gzip, or has a JSON line of more than 256 MB.
     """
-    is_json = path.endswith(JSON_SUFFIXES)
+    is_json = path.lower().endswith(JSON_SUFFIXES)
     try:
         with open_file(path) as raw_file:
-            file = io.BufferedReader(gzip.GzipFile(fileobj=raw_file)) if path.endswith(".gz") else raw_file
+            file = io.BufferedReader(gzip.GzipFile(fileobj=raw_file)) if path.lower().endswith(".gz") else raw_file
             line, start, reported = 1, 0, 0
             for data, is_last in _pieces(file, path, is_json):
                 # A gzip reader reads ahead of the decompressed data; at the end both positions agree.

@@ -10,6 +10,9 @@ from typing import BinaryIO
 from data_prep.text.remote_files import is_remote, open_remote
 from keras_bert.program.errors import InputError
 
+# Endings of files with a JSON object in each line.
+JSON_LINES = (".jsonl", ".ndjson", ".jsonlines")
+
 
 def read_lines(path: str | os.PathLike) -> Iterator[str]:
     r"""Yields the lines of a UTF-8 text file, with their line breaks; `.gz` is decompressed.
@@ -22,7 +25,7 @@ def read_lines(path: str | os.PathLike) -> Iterator[str]:
     """
     path = os.fspath(path)
     try:
-        with open_file(path) as raw_file, gzip.open(raw_file) if path.endswith(".gz") else raw_file as file:
+        with open_file(path) as raw_file, gzip.open(raw_file) if path.lower().endswith(".gz") else raw_file as file:
             for number, line in enumerate(_physical_lines(file), start=1):
                 text = _decode(line, path, number)
                 yield text.removeprefix("\ufeff") if number == 1 else text

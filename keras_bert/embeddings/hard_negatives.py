@@ -1,5 +1,6 @@
 """Finds hard negatives: texts that a model finds similar to an anchor although they are not its positive."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,8 +11,10 @@ from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.user_inputs import as_texts
 
-# Candidates that are looked at for each anchor, beside its positives.
+# Candidates that are looked at first for each anchor; more where these are not enough.
 _CANDIDATES = 50
+# The most candidates of all anchors at once.
+_MOST_NUMBERS = 1 << 24
 
 
 class MinedNegatives(NamedTuple):
@@ -86,13 +89,22 @@ def mine_hard_negatives(
     right = index.vectors[[places[positive] for positive in positives]]
     cosines_of_positives = (queries * right).sum(axis=1)
     limits = cosines_of_positives - relative_margin * np.abs(cosines_of_positives)
-    numbers, scores = index.nearest(queries, _CANDIDATES + num_negatives)
-    rows = []
-    for anchor, positive, limit, found, cosines in zip(anchors, positives, limits, numbers, scores, strict=True):
-        candidates = [documents[number] for number, cosine in zip(found, cosines, strict=True) if cosine <= limit]
-        negatives = [text for text in candidates if text not in relevant[anchor]]
-        if len(negatives) >= num_negatives:
-            rows.append((anchor, positive, *negatives[:num_negatives]))
+    negatives: dict[int, list[str]] = {}
+    pending, top_k = np.arange(len(anchors)), num_negatives + _CANDIDATES
+    while len(pending):
+        for some in np.array_split(pending, min(len(pending), -(-len(pending) * top_k // _MOST_NUMBERS))):
+            numbers, scores = index.nearest(queries[some], top_k)
+            for anchor, found, is_below in zip(some.tolist(), numbers, scores <= limits[some, None], strict=True):
+                texts = (documents[number] for number in found[is_below])
+                texts = (text for text in texts if text not in relevant[anchors[anchor]])
+                negatives[anchor] = list(itertools.islice(texts, num_negatives))
+        pending = np.array([anchor for anchor in pending.tolist() if len(negatives[anchor]) < num_negatives], int)
+        # Positives and texts above the margin may take all places.
+        top_k, is_last = min(8 * top_k, len(documents)), top_k >= len(documents)
+        if is_last:
+            break
+    enough = [number for number in range(len(anchors)) if len(negatives[number]) == num_negatives]
+    rows = [(anchors[number], positives[number], *negatives[number]) for number in enough]
     if not rows:
         raise InputError(
             f"No anchor has {num_negatives} texts below the margin. Give a larger corpus, fewer num_negatives or a "

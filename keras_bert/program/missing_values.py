@@ -12,6 +12,10 @@ class MissingValue(InputError):
     """A value of a row is missing. Readers count such rows and report all of them at once."""
 
 
+class MissingColumn(MissingValue):
+    """A row does not name a value. If none of the rows does, there is no such column."""
+
+
 def is_missing(value: Any, may_be_blank: bool = False) -> bool:
     """Returns whether a value is missing, or one of a list of texts is.
 

@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -123,6 +124,9 @@ def test_lists_of_hugging_face_have_their_own_names_and_numbers(tmp_path):
         read_tagged_sentences(path)
 
 
+WORD = "1\tAda\tl\tNOUN\tNN\t_\t0\troot\t_\t{}\n\n"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "tags"),
     [
@@ -130,12 +134,41 @@ def test_lists_of_hugging_face_have_their_own_names_and_numbers(tmp_path):
         ("a.conll", "Ada\nwrote\n", None),
         ("a.jsonl", '{"tokens": ["Ada"], "tags": ["O"]}\n', [["O"]]),
         ("a.jsonl", '{"tokens": ["Ada"]}\n', None),
+        ("a.jsonl", '{"tokens": ["Ada"], "id": 1}\n{"tokens": ["a"], "id": 2}\n', None),
+        ("a.jsonl", '{"text": "Ada", "answer": "accept"}\n{"text": "Ada", "spans": []}\n', [["O"], ["O"]]),
+        ("a.jsonl", '{"text": "Ada", "label": null}\n{"text": "Ada"}\n', None),
+        ("a.conllu", WORD.format("_") + WORD.format("NER=B-PER"), [["O"], ["B-PER"]]),
+        ("a.conllu", f"1-1{WORD[1:]}".format("NER=B-PER").rstrip() + "\n" + WORD.format("_"), None),
     ],
 )
 def test_tags_are_read_where_there_are_some(tmp_path, name, content, tags):
     path = tmp_path / name
     path.write_text(content)
     assert read_tagged_sentences(path, has_tags=None).tags == tags
+
+
+@pytest.mark.parametrize(
+    ("with_tags", "without"),
+    [
+        ({"tokens": ["Ada"], "ner_tags": ["B-PER"]}, {"tokens": ["a"]}),
+        ({"tokens": ["Ada"], "ner_tags": ["B-PER"]}, {"tokens": ["a"], "ner_tags": None}),
+        ({"text": "Ada", "label": [[0, 3, "PER"]]}, {"text": "a", "label": None}),
+        ({"text": "Ada", "label": [[0, 3, "PER"]]}, {"text": "a"}),
+        ({"data": {"text": "Ada"}, "annotations": [{"result": []}]}, {"data": {"text": "a"}, "annotations": []}),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_it_does_not_matter_which_row_lacks_tags(write, caplog, with_tags, without, is_first):
+    rows = [with_tags, without] if is_first else [without, with_tags]
+    path = write("\n".join(map(json.dumps, rows)), "a.jsonl")
+    with pytest.raises(InputError, match="1 of 2 rows have no value where one is needed"):
+        read_tagged_sentences(path)
+    found = read_tagged_sentences(path, has_tags=None)
+    assert (found.tags, sorted(found.words)) == (None, [["Ada"], ["a"]])
+    assert "a.jsonl: 1 of 2 rows have labels, so none are read. To read them, leave out" in caplog.text
+    for has_tags in (True, None):
+        found = read_tagged_sentences(path, has_tags=has_tags, skip_missing=True)
+        assert (found.words, found.tags) == ([["Ada"]], [["O" if "data" in with_tags else "B-PER"]])
 
 
 @pytest.mark.parametrize("sign", "\u00a0\u202f\u2009\u3000\u2028\u0085\v\f\x1c")
@@ -168,10 +201,41 @@ def test_a_json_file_has_a_list_of_rows(write):
         write('[{"tokens": ["a"], "tags": ["O"]}, {"tokens": ["b"], "tags": ["B-X"]}]', "a.json")
     )
     assert (found.words, found.locations) == ([["a"], ["b"]], ["item 1", "item 2"])
-    with pytest.raises(InputError, match=r"a.json is not JSON: .* rename it to .jsonl"):
-        read_tagged_sentences(write('{"tokens": ["a"]}\n{"tokens": ["a"]}', "a.json"))
     with pytest.raises(InputError, match="a.json must be a list of objects"):
         read_tagged_sentences(write('{"tokens": ["a"]}', "a.json"))
+
+
+ROWS = ['{"text": "Ada wrote", "label": [[0, 3, "PER"]]}', '{"text":"It rained","label":[]}']
+PAIRS = ['["Ada wrote", {"entities": [[0, 3, "PER"]]}]', '["It rained", {"entities": []}]']
+
+
+@pytest.mark.parametrize("name", ["a.ndjson", "a.JSONL", "a.json1", "a.json", "a.txt", "a.tsv", "a", "a.conll"])
+@pytest.mark.parametrize("rows", [ROWS, PAIRS])
+def test_json_is_known_by_its_content_where_the_name_does_not_tell(write, name, rows):
+    forms = [(name, "\n".join(rows) + "\n"), (name, "\n\n" + "\r\n".join(rows)), (name + ".GZ", "\n".join(rows))]
+    if name not in ("a.ndjson", "a.JSONL"):
+        values = list(map(json.loads, rows))
+        forms += [(name, json.dumps(values)), (name, json.dumps(values, indent=1))]
+    for name, text in forms:
+        found = read_tagged_sentences(write(gzip.compress(text.encode()) if name.endswith(".GZ") else text, name))
+        assert (found.words, found.tags) == ([["Ada", "wrote"], ["It", "rained"]], [["B-PER", "O"], ["O", "O"]])
+
+
+@pytest.mark.parametrize("content", ['{ O\n" O\na O\n', "[\tO\n{\tO\n", '{\n"a"\n'])
+def test_braces_and_quotes_are_words_too(write, content):
+    assert len(read_tagged_sentences(write(content, "a.train"), has_tags=False).words[0]) == content.count("\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", 'text,label\nAda,"[[0, 3, ""PER""]]"\n', "words with tags are not read from CSV. Export JSON Lines"),
+        ("a.spacy", b"\x78\x9c", "a.spacy is a DocBin of spaCy. Write JSON Lines from it: .*doc.to_json"),
+    ],
+)
+def test_files_of_other_kinds_are_refused(write, name, content, message):
+    with pytest.raises(InputError, match=message):
+        read_tagged_sentences(write(content, name))
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_gzip_is_unpacked_even_in_several_members(tmp_path):
     assert read(write(tmp_path / "a.gz", gzip.compress(first) + gzip.compress(second))) == AS_LISTS
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".ndjson", ".JSONL"])
 def test_a_json_record_is_a_document_and_its_line_breaks_part_paragraphs(tmp_path, suffix):
     lines = "\n".join(
         json.dumps({"id": 1, "body": text}) for text in ["The quick brown fox.\n\nIt jumped.", "", "Two."]

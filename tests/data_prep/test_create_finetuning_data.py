@@ -132,6 +132,15 @@ def test_multi_label_records_have_a_number_for_each_label(folder):
     assert metadata["label_list"] == ["a", "b"]
 
 
+def test_the_usual_columns_are_those_of_all_rows(folder):
+    rows = ['{"sentence": "good", "score": 1}', '{"question": "who", "sentence": "bad", "score": 2, "label": "no"}']
+    write(folder, train_jsonl="\n".join(rows))
+    with pytest.raises(InputError, match="1 of 2 rows .* line 1: there is no column 'question' for the text"):
+        create_finetuning_data(
+            "classification", {"train": str(folder / "train.jsonl")}, folder / "vocab.txt", folder / "out"
+        )
+
+
 def test_columns_of_0_and_1_name_the_labels_in_their_order(folder):
     write(folder, train_tsv="text\trude\tfunny\ngood\t0\t1\n", test_tsv="text\nbad\n")
     metadata = make(folder, "multi_label", ["train", "predict"], label_columns=("rude", "funny"))

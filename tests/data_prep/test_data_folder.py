@@ -1,6 +1,6 @@
 import pytest
 
-from data_prep.finetuning.data_folder import find_parts
+from data_prep.finetuning.data_folder import TABLE_ENDINGS, find_parts
 from keras_bert.program.errors import InputError
 
 
@@ -10,6 +10,15 @@ def test_the_parts_of_a_folder_are_found_by_name(tmp_path):
     expected = {"train": "train.tsv", "eval": "dev.csv.gz", "predict": "test.jsonl"}
     assert find_parts(tmp_path, [".tsv", ".csv", ".jsonl"]) == {
         part: str(tmp_path / name) for part, name in expected.items()
+    }
+
+
+def test_names_are_found_in_either_case(tmp_path):
+    for name in ("Train.JSONL", "dev.ndjson"):
+        (tmp_path / name).touch()
+    assert find_parts(tmp_path, TABLE_ENDINGS) == {
+        "train": str(tmp_path / "Train.JSONL"),
+        "eval": str(tmp_path / "dev.ndjson"),
     }
 
 

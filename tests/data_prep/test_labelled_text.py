@@ -99,7 +99,7 @@ BAD_FILES = {
     "tabs.csv": ("text\tlabel\nYes\tgood\n", r"The first line has tabs between its values. .* Name the file .tsv"),
     "commas.tsv": ("text,label\nYes,good\n", r"The first line has commas between its values. .* Name the file .csv"),
     "no_header.tsv": ("Yes\tgood\nNo\tbad\n", r"use --nohas_header \(has_header=False\) and give the columns as num"),
-    "label.tsv": ("text\tquality\nYes\tgood\n", r"line 2: there is no column 'label' for the label"),
+    "label.tsv": ("text\tquality\nYes\tgood\n", r"line 1, the header: there is no column 'label' for the label"),
     "keys.jsonl": ('{"body": "Yes", "label": 1}', r"no column 'text' for the text. The columns are: 'body', 'label'"),
     "empty_text.tsv": ("text\tlabel\n \tgood\n", r"line 2: the text in column 'text' is empty"),
     "empty_label.tsv": ("text\tlabel\nYes\t\n", r"line 2: the label in column 'label' is empty"),
@@ -123,6 +123,13 @@ def test_a_bad_file_is_refused_with_line_and_reason(write, name):
     with pytest.raises(InputError, match=message) as caught:
         read_labelled_text(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.ndjson", "a.JSONL", "a.json1", "a.json", "a.txt"])
+def test_json_is_known_by_its_content_where_the_name_does_not_tell(write, name):
+    rows = '{"text": "Yes", "label": 1}\n{"text": "No", "label": 0}'
+    assert read_labelled_text(write(name, rows)).labels == ["1", "0"]
+    assert read_labelled_text(write("A.TSV", "text\tlabel\nYes\tgood\n")).labels == ["good"]
 
 
 def test_a_missing_file_is_refused(tmp_path):
@@ -314,6 +321,22 @@ def test_rows_without_a_value_are_counted_or_left_out(write, caplog, name, read)
     found = read(path, skip_missing=True)
     assert (found.texts, list(map(float, found.labels))) == (["a", "c"], [1.0, 3.0])
     assert "2 of 4 rows were left out, because a value is missing." in caplog.text
+
+
+def test_the_first_row_does_not_decide_which_columns_there_are(write, caplog):
+    path = write("a.jsonl", '{"text":"a"}\n{"label":1}\n{"text":"c","label":3}\n')
+    with pytest.raises(InputError, match="2 of 3 rows .* number 0, counted from 0, at line 1: there is no column 'lab"):
+        read_labelled_text(path)
+    assert read_labelled_text(path, skip_missing=True) == LabelledText(["c"], None, ["3"])
+    path = write("b.jsonl", '{"source":"a"}\n{"source":"b","target":"c"}\n')
+    assert read_sources_and_targets(path, needs_targets=False) == (["a", "b"], None)
+    assert "1 of 2 rows have labels, so none are read" in caplog.text
+    assert read_sources_and_targets(path, needs_targets=False, skip_missing=True) == (["b"], ["c"])
+
+
+def test_labels_in_lists_are_no_lists(write):
+    with pytest.raises(InputError, match=r"line 1: a label in column 'label' must be a string. Received: \[0, 4"):
+        read_multi_label_text(write("a.jsonl", '{"text": "Mira", "label": [[0, 4, "PER"]]}'))
 
 
 def test_nothing_but_missing_values_is_an_error(write):

@@ -236,6 +236,60 @@ def test_classes_of_the_tools_are_labels(write):
         read_labelled_text(write(label_studio("g"), name="a.json"))
 
 
+def two_controls(text, **choices):
+    return label_studio(text) | {
+        "annotations": [
+            {
+                "result": [
+                    {"type": "choices", "from_name": name, "to_name": "t", "value": {"choices": chosen}}
+                    for name, several in choices.items()
+                    for chosen in several
+                ]
+            }
+        ]
+    }
+
+
+def test_choices_that_are_empty_absent_or_made_twice_are_the_same_in_every_row(write):
+    first, twice, none = (
+        two_controls("a", topic=[["x"]]),
+        two_controls("b", topic=[["y"], ["x", "y"]]),
+        two_controls("c"),
+    )
+    path = write(none, first, twice, label_studio("d"), name="a.json")
+    for column in ("topic", "label"):
+        with pytest.raises(InputError, match="1 of 4 rows .* item 4: the label in column .* is None"):
+            read_multi_label_text(path, label_column=column)
+        found = read_multi_label_text(path, label_column=column, skip_missing=True)
+        assert (found.texts, found.labels) == (["c", "a", "b"], [[], ["x"], ["y", "x"]])
+    path = write(none, first, two_controls("e", topic=[["x"], ["x"]]), name="a.json")
+    with pytest.raises(InputError, match="1 of 3 rows .* number 0, counted from 0, at item 1: the label"):
+        read_labelled_text(path, label_column="topic")
+    assert read_labelled_text(path, label_column="topic", skip_missing=True).labels == ["x", "x"]
+
+
+def test_a_file_of_several_controls_has_no_column_of_whichever_was_used(write):
+    path = write(two_controls("a", topic=[["x"]]), two_controls("b", tone=[["y"]]), {"text": "c"}, name="a.json")
+    with pytest.raises(InputError, match="item 1: there is no column 'label' .* 'topic'"):
+        read_labelled_text(path, skip_missing=True)
+    found = read_labelled_text(path, label_column="tone", skip_missing=True)
+    assert (found.texts, found.labels) == (["b"], ["y"])
+
+
+def test_json_min_of_label_studio_has_several_choices_as_a_list(write):
+    rows = [{"text": "a", "topic": "x"}, {"text": "b", "topic": {"choices": ["x", "y"]}}, {"text": "c"}]
+    path = write(*({**row, "annotator": 1} for row in rows), name="a.json")
+    with pytest.raises(InputError, match="1 of 3 rows .* item 3: there is no column 'topic' for the labels"):
+        read_multi_label_text(path, label_column="topic")
+    found = read_multi_label_text(path, label_column="topic", skip_missing=True)
+    assert found.labels == [["x"], ["x", "y"]]
+    spans = {"label": [{"start": 0, "end": 3, "labels": ["PER"]}]}
+    path = write({"text": "Ada", "annotator": 1}, {"text": "Ada", "annotator": 1, **spans}, name="a.json")
+    assert read_tagged_sentences(path).tags == read_tagged_sentences(path, has_tags=None).tags == [["O"], ["B-PER"]]
+    with pytest.raises(InputError, match="item 1: there is no column 'lable' for the spans"):
+        read_tagged_sentences(path, label_column="lable")
+
+
 def test_spans_beside_a_question_are_its_answers(write):
     task = label_studio("Ada was born in London.", labels([16, 22, "Answer"]))
     task["data"]["question"] = "Where?"

@@ -50,6 +50,28 @@ def test_json_lines_have_answers_in_columns_or_in_rows(write):
     assert read_squad(path).ids == ["1", "2", "3"]
 
 
+def test_a_list_of_answers_must_not_be_missing_between_others(write, caplog):
+    rows = [
+        {"id": "1", "question": "Who?", "context": "a b", "answer": {"text": ["b"], "answer_start": [2]}},
+        {"id": "2", "question": "Who?", "context": "a b", "answers": {"text": ["b"], "answer_start": [2.0]}},
+        {"id": "3", "question": "Who?", "context": "a b", "is_impossible": True},
+    ]
+    path = write("\n".join(map(json.dumps, rows)).encode(), "a.jsonl")
+    with pytest.raises(InputError, match="1 of 3 rows .* line 1: question '1': there is no list 'answers'"):
+        read_squad(path)
+    found = read_squad(path, skip_missing=True)
+    assert (found.ids, found.answers) == (["2", "3"], [[Answer("b", 2)], []])
+    assert read_squad(path, has_answers=None, skip_missing=True).answers == found.answers
+    caplog.clear()
+    assert read_squad(path, has_answers=None).answers is None
+    assert "a.jsonl: 2 of 3 rows have labels, so none are read" in caplog.text
+    paragraphs = [{"context": "a b", "qas": [QUESTIONS[0], {"id": "4", "question": "When?"}]}]
+    with pytest.raises(InputError, match="1 of 2 rows .* article 1, paragraph 1: question '4': there is no list"):
+        read_squad(write({"data": [{"paragraphs": paragraphs}]}))
+    none = write({"data": [{"paragraphs": [{"context": "a b", "qas": [{"id": "4", "question": "When?"}]}]}]})
+    assert read_squad(none, has_answers=None).answers is None
+
+
 def test_half_a_surrogate_pair_keeps_the_offsets(write):
     paragraph = {"context": "\ud83d b", "qas": [{**QUESTIONS[0], "answers": [{"text": "b", "answer_start": 2}]}]}
     found = read_squad(write({"data": [{"paragraphs": [paragraph]}]}))
@@ -79,7 +101,7 @@ def with_question(**changes):
         (with_question(id=None), "'id' must be a non-empty text. Received: None"),
         (with_question(answers=["b"]), "question '1': each answer must have a text and a number answer_start"),
         (with_question(answers=[{"text": "b", "answer_start": "2"}]), "and a number answer_start"),
-        (with_question(answers=None), "a number answer_start. Received: None"),
+        (with_question(answers=None), "1 of 1 rows .* question '1': there is no list 'answers', not even an empty one"),
         (b"caf\xe9", "is not UTF-8: byte 0xe9 in line 1"),
     ],
 )

@@ -69,6 +69,20 @@ def test_anchors_without_enough_negatives_are_left_out_and_counted():
     assert mined == ((["turned"], ["other"], ["far"]), 1)
 
 
+@pytest.mark.parametrize("at_once", [1 << 24, 100])
+def test_many_positives_and_texts_above_the_margin_hide_no_negative(monkeypatch, at_once):
+    monkeypatch.setattr(hard_negatives, "_MOST_NUMBERS", at_once)
+    positives = [f"right {number}" for number in range(60)]
+    near = [f"near {number}" for number in range(500)]
+    for text in (*positives, *near):
+        monkeypatch.setitem(VECTORS, text, VECTORS[text.partition(" ")[0]])
+    anchors = ["query"] * 60
+    mined = mine_hard_negatives(None, [*anchors, "turned"], [*positives, "other"], corpus=["far"], num_negatives=2)
+    assert mined == (([*anchors, "turned"], [*positives, "other"], ["far"] * 61, ["other"] * 60 + ["right 0"]), 0)
+    mined = mine_hard_negatives(None, ["query"], ["right"], corpus=[*near, "far"])
+    assert mined == ((["query"], ["right"], ["far"]), 0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [

@@ -8,6 +8,7 @@ from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.embeddings.vector_index import VectorIndex
+from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
 from keras_bert.tasks.embedding.loss_table import LOSSES
 from keras_bert.tasks.embedding.losses import (
@@ -28,6 +29,7 @@ from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.sparse.loss_table import SPARSE_LOSSES
 from keras_bert.training.run_folder import RunFolder
 from run_scripts import evaluate_search, run_classifier, run_embeddings, search_sentences
+from run_scripts.embedding_data import DataSet
 
 ROWS = [
     ("the quick fox", "quick fox", "brown the", 4.5, "fast", [2.0, 1.0]),
@@ -75,6 +77,19 @@ def test_the_columns_decide_what_is_learnt(arguments, score, files, run_here, ea
     code, printed = run_here(run_embeddings, *common(files, *arguments))
     assert code == 0
     assert "the training is finished" in printed.out
+
+
+def test_lists_of_right_and_wrong_texts_are_examples(tmp_path, caplog):
+    path = tmp_path / "flag.jsonl"
+    rows = [{"query": "a", "pos": ["b", "c"], "neg": ["d", "e"]}, {"query": "f", "pos": ["g"], "neg": ["h"]}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data, options = DataSet(["query", "pos", "neg"]), {"has_header": True, "skip_missing": False}
+    found = data.read(str(path), with_labels=True, **options)
+    assert found.columns == [["a", "a", "f"], ["b", "c", "g"], ["d", "d", "h"]]
+    assert "examples have 1 to 2 negatives. The first 1 of each are used" in caplog.text
+    path.write_text(json.dumps(rows[0]) + "\n" + json.dumps({**rows[1], "neg": []}))
+    with pytest.raises(InputError, match=r"1 of 2 rows .* line 2: the text in column 'neg' is \[\]"):
+        data.read(str(path), with_labels=True, **options)
 
 
 def test_flags_make_the_loss(files, monkeypatch, run_here):
