@@ -33,7 +33,8 @@ GENERATION = (
 # What a file says about its origin and about programs that read it, and settings that change no outputs.
 HARMLESS = (
     *GENERATION,
-    *("_name_or_path", "name_or_path", "_commit_hash", "_from_model_config", "transformers_version"),
+    *("_name_or_path", "name_or_path", "pretrained_model_name_or_path", "trust_remote_code", "_commit_hash"),
+    *("_from_model_config", "transformers_version", "matryoshka_dimensions"),
     *("_num_labels", "num_labels", "label2id"),
     *("torch_dtype", "dtype", "torchscript", "use_bfloat16", "xla_device", "tf_legacy_loss", "is_training"),
     *("output_attentions", "output_hidden_states", "output_past", "return_dict", "use_return_dict", "use_cache"),
@@ -41,7 +42,9 @@ HARMLESS = (
     *("_experts_implementation", "experts_implementation", "_flash_attn_2_enabled", "use_memory_efficient_attention"),
     *("gradient_checkpointing", "chunk_size_feed_forward", "classifier_dropout", "classifier_dropout_prob"),
     *("finetuning_task", "task_specific_params", "prefix", "keys_to_ignore_at_inference", "custom_pipelines"),
-    *("bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "unk_token_id"),
+    # the files of the tokenizer name its tokens
+    *(f"{role}_token{end}" for role in ("bos", "eos", "sep", "cls", "mask", "unk") for end in ("", "_id")),
+    "pad_token",
     *("decoder_start_token_id", "cross_attention_hidden_size", "tie_encoder_decoder"),
     *("model_max_length", "max_seq_length", "do_lower_case"),
     # AutoTrain, FARM, unsloth, transformers.js, optimum
@@ -65,7 +68,10 @@ _FIXED = {
     **{"cell": ({},), "structure": ([],), "pre_trained": ("",), "training": ("",)},
 }
 REFUSED = {
-    "quantization_config": "its weights are quantised. Save it dequantised, with the library that quantised it.",
+    **dict.fromkeys(
+        ("quantization_config", "quantization"),
+        "its weights are quantised. Save it dequantised, with the library that quantised it.",
+    ),
     "auto_map": "the model is computed by code in its folder. Only the models of transformers itself are supported.",
     "peft_type": "the folder has an adapter only. Merge it into its base model (merge_and_unload), and save that.",
 }

@@ -17,7 +17,7 @@ class KnownKeys:
     Attributes:
         used: keys whose values the reader uses or checks itself.
         harmless: keys that change none of our results, whatever their value is.
-        fixed: key -> the values with which it changes nothing; any other value is refused.
+        fixed: key -> the values with which it changes nothing; any other value is refused. Of none, only a null passes.
         refused: key -> the reason why a file with this key is refused, and what to do instead. An empty value passes.
     """
 
@@ -63,7 +63,7 @@ class KnownKeys:
         for name, allowed in self.fixed.items():
             value = values.get(name)
             if value is not None and value not in allowed:
-                supported = " or ".join(map(repr, allowed))
+                supported = " or ".join(map(repr, allowed)) or "null, or a file without this key,"
                 raise InputError(
                     f"{where}: {name} is {reprlib.repr(value)}, which would change the results. Only {supported} is "
                     "supported."

@@ -30,6 +30,7 @@ from keras_bert.tokenization.tokenizer_json import (
     TOKENIZER_FILE,
     added_token_entry,
     check_row_form,
+    has_own_steps,
     parts_of,
     read_added_tokens,
     read_settings,
@@ -110,12 +111,14 @@ def read_byte_pair(folder: str | os.PathLike) -> tuple[dict, bool]:
     values, falls_back = read_tokenizer_json(folder), False
     if os.path.isfile(os.path.join(folder, VOCABULARY_FILE)):
         settings = read_settings(folder, BYTE_PAIR_CLASSES)
-        form = {"add_prefix_space": member(settings, "add_prefix_space", bool, settings_file, False)}
+        form = {"add_prefix_space": _stated_prefix(settings, settings_file)}
         ids = read_vocabulary(os.path.join(folder, VOCABULARY_FILE))
         merges = read_merges(os.path.join(folder, MERGES_FILE))
     elif values:
         form, falls_back = _form_of(values, file)
         settings = read_settings(folder, BYTE_FALLBACK_CLASSES if falls_back else BYTE_PAIR_CLASSES)
+        if not falls_back and has_own_steps(settings):
+            form["add_prefix_space"] = _stated_prefix(settings, settings_file)
         ids, merges = _model_of(values, file)
     else:
         raise InputError(f"{os.fspath(folder)} has neither {VOCABULARY_FILE} nor {TOKENIZER_FILE}.")
@@ -124,6 +127,11 @@ def read_byte_pair(folder: str | os.PathLike) -> tuple[dict, bool]:
     check_row_form(values, special_tokens, ids, folder)
     form |= {"special_tokens": special_tokens, "added_tokens": tuple(without_roles(added, special_tokens))}
     return {"ids": ids, "merges": merges, **form}, falls_back
+
+
+def _stated_prefix(settings: Mapping, file: str) -> bool:
+    """Returns `add_prefix_space` as a RoBERTa's class reads it, which has a default of its own."""
+    return member(settings, "add_prefix_space", bool, file, False)
 
 
 def _form_of(values: Mapping, file: str) -> tuple[dict[str, bool], bool]:

@@ -12,13 +12,11 @@ from typing import Any
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import member, read_json_object
+from keras_bert.program.json_files import member
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer, beyond_model, named, parsed
 from keras_bert.tokenization.sentence_piece_forms import (
-    CAMEMBERT,
     DEBERTA,
     MODEL_FILES,
-    XLM_ROBERTA,
     SentencePieceForm,
     form_of,
 )
@@ -44,13 +42,6 @@ from keras_bert.tokenization.tokenizer_json import (
     special_tokens_of,
 )
 
-_CONFIG_FILE = "config.json"
-# The classes of folders that state only the family of their model.
-_CLASSES = {
-    "xlm-roberta": XLM_ROBERTA.tokenizer_class,
-    "camembert": CAMEMBERT.tokenizer_class,
-    "deberta-v2": DEBERTA.tokenizer_class,
-}
 _SPLITTER_KEYS = KnownKeys(
     used=("type",),
     fixed={"replacement": ("▁",), "prepend_scheme": ("always",), "add_prefix_space": (True,), "split": (True,)},
@@ -92,7 +83,7 @@ def _of_model_file(folder: str | os.PathLike, file: str, settings: Mapping[str, 
     data = read_small_file(file)
     with named(file):
         pieces = parsed(data).pieces
-    its_class, path = _class_of(folder, settings), os.path.join(folder, SETTINGS_FILE)
+    its_class, path = settings.get("tokenizer_class"), os.path.join(folder, SETTINGS_FILE)
     tokens = [piece.text for piece in pieces]
     form = form_of(its_class, os.path.basename(file), tokens)
     values = {} if form.prepares else read_tokenizer_json(folder)
@@ -138,7 +129,7 @@ def _of_tokenizer_file(folder: str | os.PathLike, file: str, settings: Mapping[s
     for part in parts:
         _SPLITTER_KEYS.check(part, f"{file}: pre_tokenizer")
     vocab = _vocabulary(values, file)
-    form = form_of(_class_of(folder, settings), TOKENIZER_FILE, [text for text, _ in vocab])
+    form = form_of(settings.get("tokenizer_class"), TOKENIZER_FILE, [text for text, _ in vocab])
     do_lower_case, keep_accents, rules = _normalizer(values, form, file)
     if form == DEBERTA:
         do_lower_case = member(settings, "do_lower_case", bool, file, do_lower_case)
@@ -158,15 +149,6 @@ def _of_tokenizer_file(folder: str | os.PathLike, file: str, settings: Mapping[s
         data = SentencePieceModel(form.in_order_of_file(pieces, special.mask), rules).to_bytes()
         further = beyond_model(added, special, pieces)
         return SentencePieceTokenizer(data, special, do_lower_case, keep_accents, further, form)
-
-
-def _class_of(folder: str | os.PathLike, settings: Mapping[str, Any]) -> str | None:
-    """Returns the name of the tokenizer's class that a folder states, by itself or by the family of its model."""
-    stated = member(settings, "tokenizer_class", str, os.path.join(folder, SETTINGS_FILE))
-    file = os.path.join(folder, _CONFIG_FILE)
-    if stated is not None or not os.path.isfile(file):
-        return stated
-    return _CLASSES.get(member(read_json_object(file), "model_type", str, file, ""))
 
 
 def _vocabulary(values: Mapping[str, Any], file: str) -> list[tuple[str, float]]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member, read_json_object
+from keras_bert.registry import families
 from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.tokenizer import SpecialTokens
 from keras_bert.tokenization.tokenizer_files import check_count
@@ -21,6 +22,7 @@ from keras_bert.tokenization.tokenizer_files import check_count
 TOKENIZER_FILE = "tokenizer.json"
 SETTINGS_FILE = "tokenizer_config.json"
 SPECIAL_TOKENS_FILE = "special_tokens_map.json"
+_CONFIG_FILE = "config.json"
 ADDED_TOKENS_FILE = "added_tokens.json"
 
 # Classes that take their steps from tokenizer.json.
@@ -95,6 +97,8 @@ _FILE_KEYS = KnownKeys(
 def read_settings(folder: str | os.PathLike, classes: Sequence[str]) -> dict[str, Any]:
     """Returns the settings in a folder's `tokenizer_config.json`, or an empty dict without the file.
 
+    As in transformers, `tokenizer_class` is that of `config.json`, or that of its model, if the file states none.
+
     Args:
         folder: the folder.
         classes: the classes that tokenise as the caller does, such as `WORD_PIECE_CLASSES`.
@@ -112,7 +116,22 @@ def read_settings(folder: str | os.PathLike, classes: Sequence[str]) -> dict[str
             f"the folder are for. Supported with these are: {', '.join(known)}."
         )
     _SETTING_KEYS.check(settings, path)
-    return settings
+    found = None if its_class else _class_of_model(os.path.join(folder, _CONFIG_FILE))
+    return settings | {"tokenizer_class": found} if found and found.removesuffix("Fast") in known else settings
+
+
+def _class_of_model(file: str) -> str | None:
+    """Returns the class of the tokenizer that a `config.json` states, by its name or by the family of the model."""
+    values = read_json_object(file) if os.path.isfile(file) else {}
+    stated = member(values, "tokenizer_class", str, file)
+    theirs = families(has=lambda entry: entry.hugging_face).get(member(values, "model_type", str, file, ""))
+    return stated or (f"{theirs.hugging_face.classes}Tokenizer" if theirs else None)
+
+
+def has_own_steps(settings: Mapping[str, Any]) -> bool:
+    """Returns whether the steps of a tokenizer are those of its class, with the defaults of the class for what the
+    settings leave out. Classes without steps have those of `tokenizer.json`."""
+    return settings.get("tokenizer_class") not in (None, *GENERIC_CLASSES)
 
 
 def read_tokenizer_json(folder: str | os.PathLike) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from keras_bert.tokenization.tokenizer_json import (
     WORD_PIECE_CLASSES,
     added_tokens_decoder,
     check_row_form,
+    has_own_steps,
     json_text,
     num_between,
     read_added_tokens,
@@ -40,7 +41,9 @@ MPNET_CLASS = "MPNetTokenizer"
 _MPNET_MAX_CHARACTERS = 100
 # Google's code has 200 and Hugging Face's 100. A BERT always has 200 here: see docs/tokenizer.md.
 _BERT_MAX_CHARACTERS = (100, 200)
-# Settings of WordPiece -> their names in the normaliser of a tokenizer.json.
+# Settings of WordPiece, with the defaults of the classes of transformers.
+_DEFAULTS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+# The settings -> their names in the normaliser of a tokenizer.json.
 _OF_NORMALIZER = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",
@@ -77,7 +80,7 @@ def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple
     added = read_added_tokens(folder, values, settings, ids)
     if makes_rows:
         check_row_form(values, special, ids, folder, has_segments=special.second_segment == 1)
-    rules = _rules(folder, values, settings)
+    rules = _rules(folder, values, settings, of_class=makes_rows and has_own_steps(settings))
     lower_case, chinese_chars = rules.get("do_lower_case"), rules.get("tokenize_chinese_chars")
     try:
         vocabulary = Vocabulary(
@@ -186,11 +189,14 @@ def _with_added(tokens: list[str], ids: Mapping[str, int]) -> list[str]:
     return tokens + [of_numbers.get(number, *unused_rows(number, number + 1)) for number in range(len(tokens), count)]
 
 
-def _rules(folder: str | os.PathLike, values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, bool | None]:
+def _rules(
+    folder: str | os.PathLike, values: Mapping[str, Any], settings: Mapping[str, Any], of_class: bool
+) -> dict[str, bool | None]:
     """Returns the three settings of WordPiece as the files state them.
 
-    As in transformers, the settings of a BertTokenizer come before its `tokenizer.json`. A class without settings of
-    its own has the latter only.
+    Args:
+        of_class: whether, as in transformers, the settings of a class such as BertTokenizer, and its defaults for
+            settings that are not stated, come before its `tokenizer.json`. Otherwise the latter counts.
     """
     file, settings_file = os.path.join(folder, TOKENIZER_FILE), os.path.join(folder, SETTINGS_FILE)
     normalizer, splitter = (member(values, name, dict, file, {}) for name in ("normalizer", "pre_tokenizer"))
@@ -209,7 +215,9 @@ def _rules(folder: str | os.PathLike, values: Mapping[str, Any], settings: Mappi
     for name, theirs in _OF_NORMALIZER.items():
         of_file = member(normalizer, theirs, bool, file)
         of_settings = member(settings, name, bool, settings_file)
-        is_stated = of_settings is not None or (name == "strip_accents" and name in settings)
-        comes_first = is_stated and not (values and settings.get("tokenizer_class") in GENERIC_CLASSES)
-        stated[name] = of_settings if comes_first else of_file
+        if values and not of_class:
+            stated[name] = of_file
+        else:
+            is_stated = of_settings is not None or not values
+            stated[name] = of_settings if is_stated else _DEFAULTS[name]
     return stated

@@ -10,6 +10,7 @@ from tiny_families import config_of
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.hugging_face_config import config_from
 from keras_bert.checkpoints.hugging_face_keys import known_keys
 from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer
 from keras_bert.config import BertConfig
@@ -263,13 +264,67 @@ PUBLISHED = {
         "reference_compile": None, "repad_logits_with_grad": False, "sep_token_id": 50282,
         "sparse_pred_ignore_index": -100, "sparse_prediction": False,
     }),
+    "mmbert": ("modernbert", {"layer_norm_eps": 1e-05, "position_embedding_type": "sans_pos"}),
+    "deberta v2": ("deberta-v2", {
+        "attention_head_size": 64, "conv_act": "gelu", "conv_kernel_size": 3, "max_relative_positions": -1,
+        "norm_rel_ebd": "layer_norm", "pooler_dropout": 0, "pooler_hidden_act": "gelu", "pooler_hidden_size": 1536,
+        "pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "position_buckets": 256,
+        "relative_attention": True, "share_att_key": True, "type_vocab_size": 0, "legacy": True,
+    }),
+    "mpnet": ("mpnet", {"relative_attention_num_buckets": 32}),
+    "nomic": ("nomic_bert", {
+        "activation_function": "swiglu", "attn_pdrop": 0.0, "auto_map": {}, "causal": False, "dense_seq_output": True,
+        "embd_pdrop": 0.0, "fused_bias_fc": True, "fused_dropout_add_ln": True, "layer_norm_epsilon": 1e-12,
+        "max_trained_positions": 2048, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "moe_every_n_layers": 0,
+        "n_embd": 768, "n_head": 12, "n_inner": 3072, "n_layer": 12, "n_positions": 8192, "num_experts": 0,
+        "pad_vocab_size_multiple": 64, "parallel_block": False, "parallel_block_tied_norm": False, "prenorm": False,
+        "qkv_proj_bias": False, "reorder_and_upcast_attn": False, "resid_pdrop": 0.0, "rotary_emb_base": 1000,
+        "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None,
+        "rotary_scaling_factor": 2, "scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True,
+        "summary_activation": None, "summary_first_dropout": 0.0, "summary_proj_to_labels": True,
+        "summary_type": "cls_index", "summary_use_proj": True, "use_flash_attn": True, "use_rms_norm": False,
+        "use_xentropy": True,
+    }),
+    "gte": ("new", {
+        "auto_map": {"AutoConfig": "Alibaba-NLP/new-impl--configuration.NewConfig"}, "layer_norm_type": "layer_norm",
+        "logn_attention_clip1": False, "logn_attention_scale": False, "pack_qkv": True,
+        "position_embedding_type": "rope", "rope_scaling": {"factor": 8.0, "type": "ntk"}, "rope_theta": 20000,
+        "unpad_inputs": False, "use_memory_efficient_attention": False,
+    }),
+    "arctic": ("gte", {"matryoshka_dimensions": [256], "position_embedding_type": "rope", "unpad_inputs": "true"}),
+    "embeddinggemma": ("gemma3_text", {
+        "_sliding_window_pattern": 6, "attention_bias": False, "attention_dropout": 0.0, "dtype": "float32",
+        "attn_logit_softcapping": None, "final_logit_softcapping": None, "head_dim": 256, "hidden_act": None,
+        "hidden_activation": "gelu_pytorch_tanh", "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
+        "num_key_value_heads": 1, "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06,
+        "rope_local_base_freq": 10000.0, "rope_scaling": None, "rope_theta": 1000000.0, "sliding_window": 512,
+        "use_bidirectional_attention": True,
+    }),
+    # turn4/neobert_config.json, and what the code of its training writes
+    "neobert": ("neobert", {
+        "auto_map": {"AutoConfig": "model.NeoBERTConfig"}, "classifier_init_range": 0.02, "decoder_init_range": 0.02,
+        "dim_head": 64, "embedding_init_range": 0.02, "max_length": 4096, "norm_eps": 1e-05, "hidden_act": "swiglu",
+        "kwargs": {"classifier_init_range": 0.02, "trust_remote_code": True}, "trust_remote_code": True,
+        "pretrained_model_name_or_path": "google-bert/bert-base-uncased", "max_position_embeddings": 4096,
+        "dropout": 0.0, "flash_attention": True, "rms_norm": True, "rope": True, "ngpt": False,
+    }),
+    "eurobert": ("eurobert", {
+        "attention_bias": False, "attention_dropout": 0.0, "auto_map": {"AutoModel": "modeling_eurobert.EuroBertModel"},
+        "bos_token": "<|begin_of_text|>", "clf_pooling": "late", "eos_token": "<|end_of_text|>", "head_dim": 64,
+        "hidden_act": "silu", "hidden_dropout": 0.0, "mask_token": "<|mask|>", "mask_token_id": 128002,
+        "mlp_bias": False, "num_key_value_heads": 12, "pad_token": "<|end_of_text|>", "pretraining_tp": 1,
+        "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 250000, "tie_word_embeddings": False,
+    }),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_keys_of_published_files_are_known(name):
     model_type, values = PUBLISHED[name]
-    known_keys(family(model_type)).check({**BASE, **values}, "config.json")
+    known = known_keys(family(model_type))
+    known.check({**BASE, **values}, "config.json")
+    with pytest.raises(InputError, match="settings that keras_bert does not know .*'new_setting'=7"):
+        known.check({**BASE, **values, "new_setting": 7}, "config.json")
 
 
 def test_the_keys_of_the_published_transformer_xl_are_known():
@@ -282,6 +337,63 @@ def test_the_keys_of_the_published_transformer_xl_are_known():
         "vocab_size": 267735, "eos_token_id": 0, "architectures": ["TransfoXLLMHeadModel"],
     }  # fmt: skip
     TRANSFORMER_XL_KEYS.check(values, "config.json")
+
+
+NOMIC = {"n_embd": 8, "n_head": 2, "n_layer": 1, "n_inner": 12, "vocab_size": 30, "activation_function": "swiglu"}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ({"n_positions": 8192}, 8192),
+        ({"n_positions": 8192, "max_position_embeddings": 2048}, 2048),
+        ({"n_positions": 8192, "max_trained_positions": 2048}, 8192),
+        # Dynamic scaling changes the positions of rows beyond the training's only.
+        ({"n_positions": 8192, "rotary_scaling_factor": 2, "max_trained_positions": 1024}, 1024),
+        ({"n_positions": 8192, "rotary_scaling_factor": 1}, 2048),
+        ({"n_positions": 512, "rotary_scaling_factor": 2}, 512),
+        ({"n_positions": 8192, "rotary_scaling_factor": None, "max_position_embeddings": None}, 8192),
+    ],
+)
+def test_the_longest_row_of_a_nomic_does_not_depend_on_the_order_of_its_keys(lengths, expected, turned):
+    values = {"model_type": "nomic_bert", **NOMIC, **lengths}
+    values = dict(reversed(values.items())) if turned else values
+    assert config_from("folder", values).max_position_embeddings == expected
+
+
+def test_a_nomic_with_geglu_is_gated_by_gelu():
+    assert config_from("folder", {"model_type": "nomic_bert", **NOMIC}).hidden_act == "silu"
+    values = {"model_type": "nomic_bert", **NOMIC, "activation_function": "geglu"}
+    assert config_from("folder", values).hidden_act == "gelu_erf"
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "message"),
+    [
+        ("nomic_bert", {"num_experts": 8}, "num_experts is 8: some of its feed-forward parts are mixtures"),
+        ("nomic_bert", {"rotary_emb_scale_base": 512}, "rotary_emb_scale_base is 512, .* Only null, or a file without"),
+        ("nomic_bert", {"activation_function": "glu"}, "hidden_act is 'glu'. Supported: gelu"),
+        (
+            "nomic_bert",
+            {"layer_norm_epsilon": 1e-5, "layer_norm_eps": 1e-12},
+            "layer_norm_eps is 1e-12, but layer_norm_epsilon, another name of the same setting, is 1e-05",
+        ),
+        (
+            "gemma3_text",
+            {"attn_logit_softcapping": 50.0},
+            "attn_logit_softcapping is 50.0, .* Only null, or a file with",
+        ),
+        ("neobert", {"rms_norm": False}, "rms_norm is False"),
+        ("neobert", {"hidden_act": "gelu"}, "hidden_act is 'gelu', which would change the results. Only 'silu'"),
+        ("modernbert", {"position_embedding_type": "alibi"}, "position_embedding_type is 'alibi'"),
+        ("bert", {"quantization": {"bits": 4}}, "quantization is .*: its weights are quantised"),
+    ],
+)
+def test_settings_of_a_family_that_change_the_results_are_refused(family, changes, message):
+    base = NOMIC if family == "nomic_bert" else {}
+    with pytest.raises(InputError, match=message):
+        config_from("folder", {"model_type": family, **base, **changes})
 
 
 @pytest.mark.parametrize(

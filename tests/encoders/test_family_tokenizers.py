@@ -153,9 +153,24 @@ def write_with_tokenizer_json(folder, values):
     return folder
 
 
-def test_a_tokenizer_json_is_read(tmp_path):
-    found = BertEncoder.from_pretrained(write_with_tokenizer_json(tmp_path / "model", tokenizer_json())).vocabulary
-    assert found.sha256 == byte_pairs(add_prefix_space=True).sha256
+@pytest.mark.parametrize(
+    ("settings", "prefix"),
+    [
+        # As transformers 5.24.0 reads them; so does 4.57.6, but for PreTrainedTokenizerFast.
+        ({"tokenizer_class": "RobertaTokenizer"}, False),
+        ({"tokenizer_class": "GPT2TokenizerFast", "add_prefix_space": True}, True),
+        ({}, False),  # the model is a RoBERTa
+        ({"add_prefix_space": True}, True),
+        ({"tokenizer_class": "PreTrainedTokenizerFast"}, True),
+        ({"tokenizer_class": "PreTrainedTokenizerFast", "add_prefix_space": False}, True),
+    ],
+)
+def test_the_settings_of_a_roberta_s_class_come_before_its_tokenizer_json(settings, prefix, tmp_path):
+    folder = write(tmp_path / "model")
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer_json()), "utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "config.json").write_text('{"model_type": "roberta"}')
+    assert load_vocabulary(folder).sha256 == byte_pairs(add_prefix_space=prefix).sha256
 
 
 @pytest.mark.parametrize(

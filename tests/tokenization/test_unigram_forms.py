@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from sentence_piece_checks import graph_differences, is_tie, texts_of
 from sentencepiece import SentencePieceProcessor
+from tiny_families import sentence_pieces
 
 from keras_bert import InputError, SentencePieceTokenizer, load_vocabulary
 from keras_bert.tokenization.added_tokens import AddedToken
@@ -200,6 +201,14 @@ def test_the_family_of_the_model_tells_the_class_if_no_file_states_it(model_type
     (tmp_path / form.model_file).write_bytes(tiny_model(form))
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
     assert load_vocabulary(tmp_path).form == form
+
+
+@pytest.mark.parametrize(("model_type", "lower_case"), [("albert", True), ("big_bird", False), ("bert", True)])
+def test_the_default_of_lower_case_is_that_of_the_model_s_class(model_type, lower_case, tmp_path):
+    sentence_pieces().save(tmp_path)
+    (tmp_path / "tokenizer_config.json").unlink()
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    assert load_vocabulary(tmp_path).do_lower_case == lower_case
 
 
 def test_deberta_in_lower_case_keeps_accents(tmp_path):

@@ -7,11 +7,13 @@ import random
 
 import pytest
 import tiny
+from tiny_families import VOCABULARIES
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from keras_bert import InputError, Vocabulary, WordPieceTokenizer, load_vocabulary
 from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.kinds import save_vocabulary
+from keras_bert.tokenization.tokenizer import MPNET_SPECIAL_TOKENS
 from keras_bert.tokenization.wordpiece_files import read_word_piece
 
 LETTERS = "aAbBeE\u00e9\u00c9e\u00fc\u00dc\u0301\u0307i\u0130\u5b57\u4e2d\u3042\uac00\u1100\u1161."
@@ -100,6 +102,49 @@ def test_the_settings_of_a_bert_tokenizer_come_before_its_tokenizer_json(tmp_pat
     settings |= {"tokenizer_class": "PreTrainedTokenizerFast", "tokenize_chinese_chars": False}
     vocabulary, lower_case = read_word_piece(folder_with(tmp_path, settings, {}))
     assert (vocabulary.tokenize_chinese_chars, lower_case) == (True, True)
+
+
+def test_the_vocabulary_of_an_mpnet_needs_no_stated_class(tmp_path):
+    VOCABULARIES["mpnet"].save(tmp_path / "vocab.txt")
+    (tmp_path / "config.json").write_text('{"model_type": "mpnet"}')
+    found = load_vocabulary(tmp_path)
+    assert (found, found.special_tokens) == (VOCABULARIES["mpnet"], MPNET_SPECIAL_TOKENS)
+
+
+ALL, NOTHING, DEFAULTS = (True, True, True), (False, False, False), (None, True, True)
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "in_file", "expected"),
+    [
+        # strip_accents, tokenize_chinese_chars and do_lower_case as transformers 5.24.0 reads them; so does 4.57.6,
+        # which does not know the models of the last three rows.
+        ({}, {"tokenizer_class": "BertTokenizer"}, NOTHING, DEFAULTS),
+        ({}, {"tokenizer_class": "BertTokenizerFast"}, ALL, DEFAULTS),
+        ({}, {"tokenizer_class": "ElectraTokenizer", "do_lower_case": False}, NOTHING, (None, True, False)),
+        ({}, {"tokenizer_class": "DistilBertTokenizer", "strip_accents": True}, NOTHING, (True, True, True)),
+        ({}, {"tokenizer_class": "MobileBertTokenizer", "tokenize_chinese_chars": False}, ALL, (None, False, True)),
+        ({"model_type": "bert"}, {}, NOTHING, DEFAULTS),
+        ({"model_type": "distilbert"}, None, NOTHING, DEFAULTS),
+        ({"model_type": "bert"}, {"tokenizer_class": "PreTrainedTokenizerFast"}, NOTHING, NOTHING),
+        ({"model_type": "bert"}, {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True}, ALL, ALL),
+        ({"model_type": "bert", "tokenizer_class": "PreTrainedTokenizerFast"}, {}, NOTHING, NOTHING),
+        ({"model_type": "roberta", "tokenizer_class": "BertTokenizer"}, {}, NOTHING, DEFAULTS),
+        ({"model_type": "neobert"}, {"tokenizer_class": "BertTokenizer"}, NOTHING, DEFAULTS),
+        ({"model_type": "neobert"}, {}, NOTHING, NOTHING),
+        ({}, {}, NOTHING, NOTHING),
+        ({"model_type": "new"}, {"do_lower_case": True}, NOTHING, NOTHING),
+    ],
+)
+def test_a_class_fills_what_its_settings_leave_out(config, settings, in_file, expected, tmp_path):
+    normalizer = dict(zip(("strip_accents", "handle_chinese_chars", "lowercase"), in_file, strict=True))
+    normalizer |= {"type": "BertNormalizer", "clean_text": True}
+    folder = folder_with(tmp_path, settings, {"normalizer": normalizer})
+    (folder / "config.json").write_text(json.dumps(config))
+    vocabulary, lower_case = read_word_piece(folder)
+    assert (vocabulary.strip_accents, vocabulary.tokenize_chinese_chars, lower_case) == expected
+    vocabulary, lower_case = read_word_piece(folder, makes_rows=False)  # sentence-transformers reads one file only
+    assert (vocabulary.strip_accents, vocabulary.tokenize_chinese_chars, lower_case) == in_file
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,8 @@ FAMILY = Family(
                 *("initializer_cutoff_factor", "deterministic_flash_attn", "reference_compile"),
                 *("repad_logits_with_grad", "sparse_prediction", "sparse_pred_ignore_index", *_RENAMED),
             ),
-            fixed={"decoder_bias": (True,)},
+            # What its training code writes; all of its models have rotary positions.
+            fixed={"decoder_bias": (True,), "position_embedding_type": ("absolute", "sans_pos", "rope")},
         ),
         absent=(*_RENAMED, "type_vocab_size", *COLUMNS),
         read=_of_theirs,

@@ -101,9 +101,14 @@ FAMILY = rotary_family(
         used=("dim_head",),
         harmless=(
             *("auto_map", "kwargs", "embedding_init_range", "encoder_init_range", "decoder_init_range"),
-            "classifier_init_range",
+            # of the training code: dropout, and what attends how fast
+            *("classifier_init_range", "dropout", "flash_attention", "attn_backend", "kernel_backend", "base_scale"),
         ),
-        fixed={"tie_word_embeddings": (False,)},
+        fixed={
+            "tie_word_embeddings": (False,),
+            "hidden_act": ("silu", "swiglu", "SwiGLU"),
+            **{"rms_norm": (True,), "rope": (True,), "ngpt": (False,)},
+        },
         unread=(
             *("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range"),
             "type_vocab_size",

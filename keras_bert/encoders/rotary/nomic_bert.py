@@ -1,6 +1,7 @@
 """NomicBERT. Reference: Nussbaum et al., 2024, arXiv 2402.01613; nomic-ai/contrastors; transformers,
 `models/nomic_bert/`."""
 
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from keras_bert.encoders.rotary.config import RotaryConfig
 from keras_bert.encoders.rotary.entries import joined_as_stored, rotary_family, rotary_files
 from keras_bert.encoders.rotary.keys import ROTARY_KEYS, bases_of
 from keras_bert.encoders.rotary.names import PARTS, rotary_weights
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import member
 from keras_bert.registry import size
 
 _TABLES = {"tokens": "embeddings.word_embeddings", "segments": "embeddings.token_type_embeddings"}
@@ -29,9 +32,12 @@ _OF_GPT_2 = {
     "resid_pdrop": "hidden_dropout_prob",
     "attn_pdrop": "attention_probs_dropout_prob",
 }
+_DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+_TRAINED = 2048  # the longest row in training, by default
+_EXPERTS = "some of its feed-forward parts are mixtures of experts. Use a NomicBERT without them."
 _FALSE = (
     *("prenorm", "rotary_emb_interleaved", "causal", "parallel_block", "parallel_block_tied_norm", "use_rms_norm"),
-    *("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "scale_attn_by_inverse_layer_idx"),
+    *("last_layer_subset", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "scale_attn_by_inverse_layer_idx"),
 )
 
 
@@ -45,10 +51,26 @@ def weights(config: RotaryConfig) -> list[Weight]:
 
 
 def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
-    values = {_OF_GPT_2.get(name, name): value for name, value in values.items()}
-    values["hidden_act"] = {"swiglu": "silu"}.get(
-        values.pop("activation_function", ""), values.get("hidden_act", "silu")
-    )
+    of_gpt_2 = {ours: values[name] for name, ours in _OF_GPT_2.items() if values.get(name) is not None}
+    kept = {name: value for name, value in values.items() if name not in _OF_GPT_2 and value is not None}
+    # Published files have 8192 positions under the name of GPT-2, and the 2048 of the training under the other.
+    for name in sorted((of_gpt_2.keys() & kept) - {"max_position_embeddings", *_DROPOUTS}):
+        if of_gpt_2[name] != kept[name]:
+            theirs = next(key for key, ours in _OF_GPT_2.items() if ours == name)
+            raise InputError(
+                f"{file}: {name} is {reprlib.repr(kept[name])}, but {theirs}, another name of the same setting, is "
+                f"{reprlib.repr(of_gpt_2[name])}. Remove the wrong one from a copy of the file."
+            )
+    values = of_gpt_2 | kept
+    if values.pop("rotary_scaling_factor", None):
+        # It scales the positions of rows that are longer than those of the training.
+        longest, trained = (
+            member(values, name, int, file, _TRAINED) for name in ("max_position_embeddings", "max_trained_positions")
+        )
+        values["max_position_embeddings"] = min(longest, trained)
+    values.pop("max_trained_positions", None)
+    activation = values.pop("activation_function", values.get("hidden_act", "silu"))
+    values["hidden_act"] = {"swiglu": "silu", "geglu": "gelu"}.get(activation, activation)
     return bases_of(values, file)
 
 
@@ -74,17 +96,21 @@ FAMILY = rotary_family(
         "nomic_bert",
         poolers={name: ("nomic_bert.pooler.dense",) for name in ("", form.CLASSIFIER)},
         decoder_bias="cls.predictions.decoder.bias",
-        used=(*ROTARY_KEYS, *_OF_GPT_2, "activation_function"),
+        used=(
+            *(*ROTARY_KEYS, *_OF_GPT_2, "activation_function"),
+            *("rotary_scaling_factor", "max_trained_positions"),
+        ),
         harmless=(
-            *("embd_pdrop", "max_trained_positions", "pad_vocab_size_multiple", "dense_seq_output", "use_xentropy"),
+            *("embd_pdrop", "pad_vocab_size_multiple", "dense_seq_output", "use_xentropy"),
             *("fused_bias_fc", "fused_dropout_add_ln", "use_flash_attn", "reorder_and_upcast_attn", "auto_map"),
             *("summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type"),
             *("summary_use_proj", "add_pooling_layer", "use_fused_kernel", "layer_norm_training"),
         ),
         fixed={
             **dict.fromkeys(_FALSE, (False,)),
-            **{"rotary_emb_fraction": (1.0,), "scale_attn_weights": (True,)},
+            **{"rotary_emb_fraction": (1.0,), "scale_attn_weights": (True,), "rotary_emb_scale_base": ()},
         },
+        refused=dict.fromkeys(("num_experts", "moe_every_n_layers"), _EXPERTS),
         present=("head_dim",),
         read=_of_theirs,
         of_weights=joined_as_stored("joined_attention"),
