@@ -2,7 +2,7 @@
 
 From scratch, with the records of data_prep/create_pretraining_data.py (or those of Google's script):
 
-    run_pretraining --input_file='records/*.tfrecord' --bert_config_file=bert_config.json --vocab_file=vocab.txt \\
+    run_pretraining --input_file='records/*.tfrecord' --size=tiny --vocab_file=vocab.txt \\
         --output_dir=runs/tiny --do_train --do_eval --num_train_steps=2000 --num_warmup_steps=200 --learning_rate=1e-3
 
 It trains on all records that create_pretraining_data writes: packed rows, records without a sentence task, gzip and
@@ -56,6 +56,12 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of a run to resume.")
     flags.DEFINE_string("bert_config_file", None, "bert_config.json of the model. Not needed with init_checkpoint.")
+    flags.DEFINE_string(
+        "size",
+        None,
+        "In place of bert_config_file, a published size: tiny, mini, small, medium, base or large, or one of another "
+        "family, such as roberta-base. It needs vocab_file.",
+    )
     flags.DEFINE_string(
         "vocab_file",
         None,
@@ -130,11 +136,19 @@ def main() -> None:
             "and --eval_input_file."
         )
 
+    if FLAGS.size and FLAGS.bert_config_file:
+        raise InputError("--size and --bert_config_file both say the shape of the model. Give one of them.")
+    refuse_flags_without_effect(
+        FLAGS.do_train and not FLAGS.init_checkpoint, "when nothing starts from scratch", "size"
+    )
+    refuse_flags_without_effect(FLAGS.vocab_file, "without --vocab_file, whose length the model needs", "size")
+
     with strategy_of_flags().scope():
         _train_and_evaluate()
 
 
 def _train_and_evaluate() -> None:
+    from keras_bert.checkpoints.casing import is_cased
     from keras_bert.config import BertConfig
     from keras_bert.records.form import read_form
     from keras_bert.records.manifests import check_vocabulary
@@ -184,6 +198,9 @@ def _train_and_evaluate() -> None:
             distillation=distillation_of_flags(),
         )
         config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
+        if FLAGS.size:
+            casing = {"do_lower_case": False} if is_cased(vocabulary) else {}
+            config = BertConfig.from_size(FLAGS.size, len(vocabulary), **casing)
         start = StartingPoint(config, vocabulary, FLAGS.init_checkpoint, keep_layers=layers_to_keep())
         train_pretrainer(FLAGS.output_dir, FLAGS.input_file, start, options)
     if FLAGS.do_eval:

@@ -12,6 +12,7 @@ import tiny
 from pretraining_runs import pretrain
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
+from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -337,3 +338,30 @@ def test_the_command_says_what_is_wrong_in_one_line(flags, message, tmp_path, ru
     assert printed.err.strip().splitlines()[-1].startswith("error: ")
     assert message in printed.err
     assert "Traceback" not in printed.err
+
+
+def test_a_published_size_needs_no_config_file(tmp_path, run_here):
+    write_records(tmp_path / "a.tfrecord")
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    files = [f"--input_file={tmp_path}/a.tfrecord", f"--vocab_file={tmp_path}/vocab.txt", "--do_train"]
+    steps = ["--num_train_steps=1", "--num_warmup_steps=0", "--train_batch_size=4"]
+    code, printed = run_here(run_pretraining, *files, *steps, "--size=tiny", f"--output_dir={tmp_path}/run")
+    assert code == 0, printed.err
+    config = BertConfig.from_json_file(tmp_path / "run" / "model" / "bert_config.json")
+    assert config == BertConfig.from_size("tiny", len(VOCABULARY))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--size=tiny", "--bert_config_file=x.json", "--vocab_file=v"], "Give one of them"),
+        (["--size=tiny"], "--size has no effect without --vocab_file"),
+        (["--size=tiny", "--vocab_file=v", "--init_checkpoint=m"], "--size has no effect unless a model is new"),
+    ],
+)
+def test_a_size_that_contradicts_is_refused(flags, message, tmp_path, run_here):
+    code, printed = run_here(
+        run_pretraining, f"--input_file={tmp_path}/a", f"--output_dir={tmp_path}/run", "--do_train", *flags
+    )
+    assert code != 0
+    assert message in f"{code} {printed.err}"
