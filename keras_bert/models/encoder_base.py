@@ -18,7 +18,7 @@ from keras_bert.models.encoder_tokens import Tokens
 from keras_bert.models.encoders import encoder_class
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tokenization.user_inputs import holds_texts
+from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 # The capabilities that an encoder can list in `supports`.
 SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT = "segments", "packing", "unpadding", "pooled output"
@@ -359,6 +359,7 @@ class Encoder(BertModel):
         Raises:
             InputError: `x` has texts, or the features do not fit the model.
         """
+        x = listed_texts(x)
         if holds_texts(x):
             raise InputError(
                 f"{type(self).__name__}.predict takes features. Received: texts. Use "

@@ -20,7 +20,7 @@ from keras_bert.optimization import FOR_ONE_FIT, OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tokenization.user_inputs import holds_texts
+from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 if on_tensorflow():
     from keras_bert.models.distributed_model import DistributedModel as _Trained
@@ -192,6 +192,7 @@ class TaskVerbs(_Trained, BertModel):
     def _fit(self, given: Mapping[str, Any]) -> Any:
         """Trains. `given` are all arguments of this model's `fit`: its `locals()`."""
         arguments, options, unknown = split_arguments(given, keras.Model.fit)
+        arguments["x"] = listed_texts(arguments["x"])
         if holds_texts(arguments["x"]):
             check_options(self.fit, "on texts", {}, unknown)
             return self._on_texts().fit_texts(self, **arguments, **options)
@@ -281,6 +282,7 @@ class TaskVerbs(_Trained, BertModel):
         """Evaluates. `given` are all arguments of this model's `evaluate`: its `locals()`."""
         arguments, options, unknown = split_arguments(given, keras.Model.evaluate)
         steps, return_dict = arguments.pop("steps"), arguments.pop("return_dict")
+        arguments["x"] = listed_texts(arguments["x"])
         if holds_texts(arguments["x"]):
             check_options(self.evaluate, "on texts", {"steps": steps}, unknown)
             return_dict = True if return_dict is None else return_dict
@@ -322,6 +324,7 @@ class TaskVerbs(_Trained, BertModel):
         """Predicts. `given` are all arguments of this model's `predict`: its `locals()`."""
         arguments, options, unknown = split_arguments(given, keras.Model.predict)
         steps = arguments.pop("steps")
+        arguments["x"] = listed_texts(arguments["x"])
         if holds_texts(arguments["x"]):
             check_options(self.predict, "on texts", {"steps": steps}, unknown)
             return self._on_texts().predict_texts(self, **arguments, **options)

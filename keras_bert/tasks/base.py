@@ -163,6 +163,10 @@ class TextTask:
         """Returns the outputs of the model for rows; the arguments are those of `predict_rows`."""
         return predict_rows(self.model, rows, batch_size, verbose, calls)
 
+    def no_answers(self, num_columns: int) -> Any:
+        """Returns what `answers` returns for no examples of so many columns."""
+        return []
+
     def answers(self, examples, example_rows: ExampleRows, outputs) -> list:
         """Converts outputs of the model to answers, one for each example.
 

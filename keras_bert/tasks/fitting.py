@@ -13,7 +13,7 @@ from keras_bert.tasks.base import Answered, TextTask
 from keras_bert.tasks.held_out import first_held_out
 from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.prediction import Calls
-from keras_bert.tokenization.user_inputs import as_list, collect, holds_texts
+from keras_bert.tokenization.user_inputs import as_list, collect, holds_texts, listed_texts
 
 _BATCH_SIZE = 32
 
@@ -153,6 +153,10 @@ def predict_texts(
     """
     task = text_task(model)
     output_options = {name: options.pop(name) for name in task.output_options if name in options}
+    columns = () if hasattr(x, "element_spec") else task.text_columns(x) or (x,)
+    lists = [column for column in columns if hasattr(column, "__len__") and not isinstance(column, (str, bytes))]
+    if lists and not any(map(len, lists)):
+        return task.no_answers(len(columns))
     examples = _examples(task, x)
     example_rows = task.rows(examples, max_seq_length).print_notes(sys.stderr)
     calls = Calls(model, callbacks, "predict")
@@ -200,9 +204,10 @@ def _check_labels(rows: TokenRows, purpose: str) -> None:
 
 
 def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: int | None, skip_missing: bool):
-    parts = data if isinstance(data, (tuple, list)) else (data,)
+    parts = tuple(data) if isinstance(data, (tuple, list)) else (data,)
+    parts = (listed_texts(parts[0]), *parts[1:]) if parts else parts
     if not holds_texts(parts[0] if parts else None):
-        return data
+        return parts if isinstance(data, (tuple, list)) else parts[0]
     if len(parts) > 3:
         raise InputError(
             f"validation_data must be (texts, labels) or (texts, labels, weights). Received: {len(parts)} parts"

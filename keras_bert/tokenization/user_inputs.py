@@ -3,6 +3,7 @@
 Wherever texts are expected, a single string counts as a list of one, and the result is a list of one.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from types import GeneratorType
 from typing import Any
@@ -23,7 +24,43 @@ def holds_texts(x: Any) -> bool:
         return _first_dtype(x.element_spec) == "string"
     if isinstance(x, (Mapping, GeneratorType)) or getattr(getattr(x, "dtype", None), "kind", None) in tuple("biufc"):
         return False
-    return not any(f"{base.__module__}.".startswith(_LOADERS) for base in type(x).__mro__)
+    return not _is_loader(x)
+
+
+def listed_texts(x: Any) -> Any:
+    """Returns a generator of texts as a list; a generator of features, of which the first is looked at, is whole again.
+
+    Raises:
+        InputError: `x` gives texts in batches or with labels, as a generator, a `PyDataset` or a `DataLoader`.
+    """
+    if isinstance(x, GeneratorType):
+        first = next(x, None)
+        if first is None or isinstance(first, (str, bytes)) or (isinstance(first, list) and _has_text(first)):
+            return [] if first is None else [first, *x]
+        given, found = x, (one for one in itertools.chain([first], x))
+    else:
+        given = found = x
+        source = getattr(x, "dataset", x) if _is_loader(x) else None
+        first = source[0] if hasattr(source, "__getitem__") and len(source) else None
+    if _has_text(first):
+        raise InputError(
+            f"A {type(given).__name__} that gives texts in batches or with labels is not taken. Give lists, such as "
+            "fit(texts, labels), or a tf.data.Dataset of texts and labels: keras_bert makes the batches."
+        )
+    return found
+
+
+def _is_loader(x: Any) -> bool:
+    return any(f"{base.__module__}.".startswith(_LOADERS) for base in type(x).__mro__)
+
+
+def _has_text(value: Any) -> bool:
+    """Returns whether the first value in lists, tuples, dictionaries and arrays is a text."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple, np.ndarray)) and len(value):
+        return _has_text(value[0])
+    return isinstance(value, (str, bytes)) or getattr(getattr(value, "dtype", None), "name", "") == "string"
 
 
 def iterate_column(values: Any, name: str) -> Iterator:
@@ -34,6 +71,10 @@ def iterate_column(values: Any, name: str) -> Iterator:
     Raises:
         InputError: `values` is not a column, or its bytes are not UTF-8.
     """
+    if _is_loader(values):
+        raise InputError(f"{name} must be a list. Received: {type(values).__name__}, which gives batches.")
+    if hasattr(values, "element_spec"):
+        values = collect(values, 0)[0]
     return (_as_python(value, name) for value in checked_column(values, name))
 
 

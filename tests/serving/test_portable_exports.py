@@ -63,6 +63,23 @@ def test_a_saved_model_of_a_masked_lm_knows_all_tokens(tmp_path):
     assert_same_answers(loaded.evaluate(["the fox is", "a"]), model.evaluate(["the fox is", "a"]))
 
 
+@pytest.mark.parametrize("name", ["classifier", "cross-encoder", "sentence encoder"])
+def test_no_text_has_no_answer_and_a_generator_is_a_list(name, tmp_path):
+    model = make_model(name)
+    write_portable(model, tmp_path / "export", "onnx")
+    loaded = load(tmp_path / "export", runtime="onnxruntime")
+    columns = 2 if name == "cross-encoder" else 1
+    for texts in ([], ["the fox", "a"]):
+        x = texts if columns == 1 else (texts,) * columns
+        generators = [(text for text in texts) for _ in range(columns)]
+        expected = model.predict(x, verbose=0)
+        assert len(expected) == len(texts)
+        assert_same_answers(loaded.predict(x), expected)
+        assert_same_answers(loaded.predict(generators[0] if columns == 1 else tuple(generators)), expected)
+    if name == "cross-encoder":
+        assert loaded.rank("the fox", []) == []
+
+
 def test_what_a_saved_model_does_not_hold_is_refused(tmp_path, saved_model):
     shutil.copytree(saved_model("classifier"), tmp_path / "single")
     with pytest.raises(InputError, match="takes single texts. Export the model with text_pairs=True"):

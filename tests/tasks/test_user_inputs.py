@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from tiny_models import CONFIG as TWO_LAYERS
 from tiny_models import VOCABULARY
 
@@ -15,6 +16,7 @@ from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
 from keras_bert.tasks.masked_lm.model import MaskedLM
@@ -23,7 +25,7 @@ from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.user_inputs import as_list, as_texts, holds_texts
+from keras_bert.tokenization.user_inputs import as_list, as_texts, holds_texts, listed_texts
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
@@ -84,6 +86,20 @@ class Batches(keras.utils.PyDataset):
         return {"input_ids": np.ones((1, 3), np.int32)}
 
 
+class Given(keras.utils.PyDataset):
+    """Batches of whatever it is given."""
+
+    def __init__(self, batch):
+        super().__init__()
+        self.batch = batch
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, place):
+        return self.batch
+
+
 @pytest.fixture(scope="module")
 def models():
     found = {
@@ -97,6 +113,13 @@ def models():
     for model in found.values():
         model.vocabulary = VOCABULARY
     return found
+
+
+@pytest.fixture(scope="module")
+def vector_model():
+    model = SentenceEncoder(CONFIG)
+    model.vocabulary = VOCABULARY
+    return model
 
 
 @pytest.fixture
@@ -198,6 +221,57 @@ def test_a_table_is_not_taken_for_a_column():
         as_texts(Table([{"text": "a"}]))
     with pytest.raises(InputError, match="labels must be a list. Received: 'yes'. Give a single value as a list of"):
         as_list("yes", "labels")
+
+
+def test_a_generator_or_a_data_set_of_texts_is_a_list(models, vector_model):
+    texts, classifier = [TEXT, "fox"], models["classifier"]
+    expected = classifier.predict(texts)
+    assert classifier.predict(text for text in texts) == expected
+    assert models["tagger"].predict(text.split() for text in texts) == models["tagger"].predict(
+        [text.split() for text in texts]
+    )
+    dataset = tf.data.Dataset.from_tensor_slices(texts)
+    assert classifier.predict(dataset) == expected
+    for given in (dataset, dataset.batch(2), (text for text in texts)):
+        np.testing.assert_array_equal(vector_model.encode(given), vector_model.encode(texts))
+    assert as_texts(dataset) == texts
+
+
+LABELLED = (np.array([TEXT, "fox"]), np.array(["animal", "none"]))
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        lambda: Given(LABELLED),
+        lambda: Given(LABELLED[0]),
+        lambda: Given({"text": LABELLED[0]}),
+        lambda: (one for one in zip(*LABELLED, strict=True)),
+        lambda: (batch for batch in [LABELLED]),
+        lambda: (batch for batch in [LABELLED[0]]),
+    ],
+)
+def test_batches_of_texts_are_refused_in_one_line(models, loader):
+    message = "that gives texts in batches or with labels is not taken. Give lists, such as fit.texts, labels"
+    model = models["classifier"]
+    calls = [model.fit, model.evaluate, model.predict, models["encoder"].predict]
+    calls.append(lambda x: model.fit(*LABELLED, validation_data=x))
+    for call in calls:
+        with pytest.raises(InputError, match=message):
+            call(loader())
+
+
+def test_batches_are_no_texts_to_encode(vector_model):
+    with pytest.raises(InputError, match="texts must be a list. Received: Given, which gives batches"):
+        vector_model.encode(Given(LABELLED[0]))
+
+
+def test_a_generator_of_features_is_whole_after_a_look_at_it(models):
+    ids = {name: np.ones((1, 3), np.int32) for name in models["classifier"].feature_names}
+    batches = [({**ids, features.INPUT_IDS: np.full((1, 3), number, np.int32)},) for number in (5, 6, 7)]
+    found = models["classifier"].predict((batch for batch in batches), steps=3, verbose=0)
+    np.testing.assert_allclose(found, np.concatenate([models["classifier"].predict(x, verbose=0) for (x,) in batches]))
+    assert listed_texts(batches) is batches
 
 
 def test_features_and_loaders_of_batches_go_to_keras():

@@ -17,7 +17,7 @@ from keras_bert.serving.portable.runtimes import Runtime
 from keras_bert.tasks import fitting
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.token_lists import PythonForm
-from keras_bert.tokenization.user_inputs import holds_texts
+from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 
 class LoadedModel:
@@ -114,6 +114,7 @@ class LoadedModel:
 
     def _predict(self, x, arguments: dict[str, Any], unknown: Mapping[str, Any]) -> list:
         check_options(self.predict, "of this export", {}, unknown)
+        x = listed_texts(x)
         return self._on_texts().predict_texts(self, x, **self._checked(x, arguments))
 
     def evaluate(
@@ -141,6 +142,7 @@ class LoadedModel:
 
     def _evaluate(self, x, arguments: dict[str, Any], unknown: Mapping[str, Any]) -> dict[str, float] | list[float]:
         check_options(self.evaluate, "of this export", {}, unknown)
+        x = listed_texts(x)
         return self._on_texts().evaluate_texts(self, x, **self._checked(x, arguments))
 
     def _on_texts(self) -> Any:

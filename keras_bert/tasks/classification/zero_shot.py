@@ -29,6 +29,10 @@ TEMPLATE = "This example is {}."
 def zero_shot(model, texts, batch_size: int | None, max_seq_length: int | None, verbose, **options) -> list:
     """Returns an answer for each text; see the method `zero_shot` of `SequenceClassifier`."""
     task = ZeroShotTask(model, **options)
+    if not isinstance(texts, str):
+        texts = as_list(texts, "texts")
+    if not texts:
+        return []
     examples = complete_examples(task, texts)
     example_rows = task.rows(examples, max_seq_length).print_notes(sys.stderr)
     outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), verbose)
@@ -54,7 +58,13 @@ class ZeroShotTask(ClassificationTask):
     """
 
     def __init__(self, model, labels: Sequence[str], hypothesis_template: str = TEMPLATE, multi_label: bool = False):
-        labels = check_labels(as_list(labels, "labels"), fewest=1)
+        labels = as_list(labels, "labels")
+        if any(isinstance(label, list) for label in labels):
+            raise InputError(
+                f"labels must be names for all texts. Received: {labels!r:.100}. Where texts have labels of their own, "
+                "call zero_shot for the texts of each list."
+            )
+        labels = check_labels(labels, fewest=1)
         if not all(label.strip() for label in labels):
             raise InputError(f"labels must not be empty. Received: {list(labels)}")
         check_template(hypothesis_template)

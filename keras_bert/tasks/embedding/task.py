@@ -179,6 +179,10 @@ class EmbeddingTask(SentenceTask):
             return [prompt()] * len(examples.columns)
         return [prompt(prompt_for("query")), *[prompt(prompt_for("document"))] * (len(examples.columns) - 1)]
 
+    def no_answers(self, num_columns: int) -> np.ndarray:
+        vectors = self.model.encode([])
+        return vectors if num_columns == 1 else np.zeros((0, num_columns, vectors.shape[1]), np.float32)
+
     def answers(self, examples: SentenceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> np.ndarray:
         """Returns the vectors, float32 `[N, D]`, or `[N, C, D]` for C columns."""
         return outputs

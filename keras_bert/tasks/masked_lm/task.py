@@ -219,8 +219,8 @@ def predict_texts(
     """
     if callbacks is not None:
         raise InputError("predict on texts with [MASK] has no batches for callbacks. Leave callbacks out.")
-    texts = collect(x, 0)[0] if hasattr(x, "element_spec") else x
-    return fill_masks(model, texts, batch_size=batch_size_of(batch_size), **options)
+    texts = as_texts(x)
+    return [] if not texts else fill_masks(model, texts, batch_size=batch_size_of(batch_size), **options)
 
 
 def _refuse_weights(*weights) -> None:

@@ -19,6 +19,7 @@ from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
 from keras_bert.tasks.report_files import write_numbers, write_table
+from keras_bert.tokenization.user_inputs import as_texts
 
 
 class RankingTask(SentenceTask):
@@ -70,6 +71,9 @@ class RankingTask(SentenceTask):
             relevances = np.tile(np.eye(num_texts)[0], (len(examples), 1))
         rows = self._with_labels(rows, np.asarray(relevances, np.float32), examples.weights)
         return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, length, "rows were"))
+
+    def no_answers(self, num_columns: int) -> np.ndarray:
+        return np.zeros((0, num_columns - 1) if num_columns > 2 else 0, np.float32)
 
     def answers(self, examples: SentenceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> np.ndarray:
         """Returns the scores, float32 `[N]`, or `[N, C]` for C texts per query."""
@@ -129,7 +133,9 @@ def rank(
     if not isinstance(query, str):
         raise InputError(f"The query must be a string. Received: {query!r:.100}")
     task = text_task(model)
-    texts = list(examples_of_columns((texts,), None).columns[0])
+    texts = as_texts(texts)
+    if not texts:
+        return []
     examples = SentenceExamples([[query] * len(texts), texts], source="the query and its texts")
     rows = task.rows_of(examples, prompt=prompt).print_notes().rows
     scores = task.answers(examples, None, predict_rows(model, rows, batch_size))

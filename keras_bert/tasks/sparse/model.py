@@ -21,7 +21,7 @@ from keras_bert.tasks.masked_lm.model import masked_lm_head
 from keras_bert.tasks.recipe import num_batches_of
 from keras_bert.tasks.sparse.encoding import ROLES, SparseEncoding
 from keras_bert.tasks.sparse.losses import MixedSpladeLoss, SpladeLoss, as_splade_loss
-from keras_bert.tokenization.user_inputs import holds_texts
+from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 
 @stored_class
@@ -160,6 +160,7 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         return np.asarray(keras.ops.convert_to_numpy(self.query_weights.weight), np.float32)
 
     def _fit(self, given: Mapping[str, Any]) -> Any:
+        given = {**given, "x": listed_texts(given["x"])}
         if not holds_texts(given["x"]):
             self._warm_up = self._updates_of_warm_up(given)
         return super()._fit(given)

@@ -74,6 +74,10 @@ class SparseTask(EmbeddingTask):
             found.append(vectors_of_rows(self.model, column, is_static, self.model.max_active_dims, batch_size, calls))
         return tuple(found)
 
+    def no_answers(self, num_columns: int) -> Any:
+        nothing = self.model.encode([])
+        return nothing if num_columns == 1 else (nothing,) * num_columns
+
     def answers(self, examples: SentenceExamples, example_rows: ExampleRows, outputs: tuple) -> Any:
         """Returns the vectors, a CSR array `[N, V]`, or for C columns a tuple of C of them."""
         return outputs if len(outputs) > 1 else outputs[0]
