@@ -138,9 +138,7 @@ def main() -> None:
 
     if FLAGS.size and FLAGS.bert_config_file:
         raise InputError("--size and --bert_config_file both say the shape of the model. Give one of them.")
-    refuse_flags_without_effect(
-        FLAGS.do_train and not FLAGS.init_checkpoint, "when nothing starts from scratch", "size"
-    )
+    refuse_flags_without_effect(FLAGS.do_train and not FLAGS.init_checkpoint, "unless the model is new", "size")
     refuse_flags_without_effect(FLAGS.vocab_file, "without --vocab_file, whose length the model needs", "size")
 
     with strategy_of_flags().scope():

@@ -207,7 +207,7 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         config = config.replace(extra={**config.extra, _OUR_KEY: ours})
     write_json(os.path.join(folder, f"{config.model_type}_config.json"), theirs.write(config))
     if checkpoint.vocabulary is not None:
-        save_vocabulary(checkpoint.vocabulary, folder)
+        save_vocabulary(checkpoint.vocabulary.with_pair_rule(longer_keeps_more=False), folder)
     write_tensorflow_checkpoint(os.path.join(folder, PREFIX), variables)
     return left_out
 

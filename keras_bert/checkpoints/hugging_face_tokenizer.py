@@ -65,8 +65,9 @@ def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> 
     """Writes the files of the tokenizer.
 
     For WordPiece these are `vocab.txt`, `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`. For
-    the other kinds they are the files that the tokenizer's `save` writes.
+    the other kinds they are the files that the tokenizer's `save` writes. Pairs are cut as transformers cuts them.
     """
+    vocabulary = vocabulary.with_pair_rule(longer_keeps_more=True)
     if isinstance(vocabulary, SentencePieceTokenizer):
         theirs = config.family.hugging_face
         # transformers puts the mask of some classes behind all pieces.

@@ -41,7 +41,8 @@ def join_segments(
     Example, with [CLS] = 2 and [SEP] = 3:
         segments [[5, 6, 7]], [[8]] and max_seq_length 6 -> input_ids [[2, 5, 6, 3, 8, 3]]
 
-    Reference: google-research/bert `convert_single_example` and `_truncate_seq_pair`.
+    Reference: google-research/bert `convert_single_example` and `_truncate_seq_pair`; huggingface/tokenizers,
+    `truncate_encodings` with `LongestFirst`.
     """
     special_tokens = vocabulary.special_tokens
     if len(segments) > 1:
@@ -53,7 +54,7 @@ def join_segments(
             f"max_seq_length must be at least {num_special}, for [CLS] and {num_special - 1} [SEP]. Received: "
             f"{max_seq_length}"
         )
-    lengths = _shortened([segment.lengths for segment in segments], room)
+    lengths = _shortened([segment.lengths for segment in segments], room, special_tokens.longer_keeps_more)
     row_lengths = sum(lengths) + num_special
     splits = np.concatenate([[0], np.cumsum(row_lengths, dtype=np.int64)])
     ids = np.full(splits[-1], vocabulary.sep_id, np.int32)
@@ -74,12 +75,16 @@ def _interleaved(num_first: np.ndarray, row_lengths: np.ndarray) -> np.ndarray:
     return np.stack([num_first, row_lengths - num_first], axis=1).reshape(-1)
 
 
-def _shortened(lengths: list[np.ndarray], room: int) -> list[np.ndarray]:
-    """Shortens lengths to a sum of at most `room`: [9], 4 -> [4]; [9, 2], 7 -> [5, 2]; [9, 9], 7 -> [4, 3]."""
+def _shortened(lengths: list[np.ndarray], room: int, longer_keeps_more: bool) -> list[np.ndarray]:
+    """Shortens lengths to a sum of at most `room`: [9], 4 -> [4]; [9, 2], 7 -> [5, 2]; [9, 9], 7 -> [4, 3].
+
+    With `longer_keeps_more` [9, 9], 7 -> [3, 4]; and [9, 8], 7 -> [4, 3].
+    """
     if len(lengths) == 1:
         return [np.minimum(lengths[0], room)]
-    # The second segment gets the room that the first leaves, but at least half, rounded down: it is cut first on a tie.
-    second = np.minimum(lengths[1], np.maximum(room - lengths[0], room // 2))
+    # The second segment gets the room that the first leaves, but at least half. If both are cut, one has the odd token.
+    half = (room + (longer_keeps_more and lengths[1] >= lengths[0])) // 2
+    second = np.minimum(lengths[1], np.maximum(room - lengths[0], half))
     return [np.minimum(lengths[0], room - second), second]
 
 

@@ -17,8 +17,8 @@ def pack_segments(segments: Sequence, max_seq_length: int, vocabulary: TokenTabl
     Args:
         segments: one or two RaggedTensors of ids, shape `(rows, None)`.
         max_seq_length: the largest number of tokens in a row, [CLS] and [SEP] included. Of two segments the longer one
-            is cut at its end until they fit or have equal lengths, and then both in turn, the second one first. It may
-            be an int32 scalar in the graph, which is not checked.
+            is cut at its end until they fit or have equal lengths, and then both in turn; the vocabulary says which one
+            keeps the odd token. It may be an int32 scalar in the graph, which is not checked.
         vocabulary: has the ids of [CLS], [SEP] and [PAD], and says how many [SEP] stand between two segments.
 
     Returns:
@@ -33,7 +33,7 @@ def pack_segments(segments: Sequence, max_seq_length: int, vocabulary: TokenTabl
         input_mask  [[1, 1, 1, 1, 1, 1]]
         segment_ids [[0, 0, 0, 0, 1, 1]]
 
-    Reference: google-research/bert `convert_single_example` and `_truncate_seq_pair`.
+    Reference: as `segment_rows.join_segments`.
     """
     import tensorflow as tf
 
@@ -47,7 +47,8 @@ def pack_segments(segments: Sequence, max_seq_length: int, vocabulary: TokenTabl
             f"max_seq_length must be at least {num_special}, for [CLS] and {num_special - 1} [SEP]. Received: "
             f"{max_seq_length}"
         )
-    lengths = _truncated_lengths([segment.row_lengths() for segment in segments], tf.cast(room, tf.int64))
+    lengths = [segment.row_lengths() for segment in segments]
+    lengths = _truncated_lengths(lengths, tf.cast(room, tf.int64), vocabulary.special_tokens.longer_keeps_more)
     row_lengths = tf.add_n(lengths) + num_special
     columns = tf.range(max_seq_length, dtype=tf.int64)
     ids = _joined(segments, lengths, columns, separators, vocabulary)
@@ -60,14 +61,14 @@ def pack_segments(segments: Sequence, max_seq_length: int, vocabulary: TokenTabl
     }
 
 
-def _truncated_lengths(lengths: list, room: int) -> list:
-    """Shortens lengths to a sum of at most `room`: [9], 4 -> [4]; [9, 2], 7 -> [5, 2]; [9, 9], 7 -> [4, 3]."""
+def _truncated_lengths(lengths: list, room: int, longer_keeps_more: bool) -> list:
+    """Shortens lengths to a sum of at most `room`, as `_shortened` of segment_rows.py."""
     import tensorflow as tf
 
     if len(lengths) == 1:
         return [tf.minimum(lengths[0], room)]
-    # The second segment gets the room that the first leaves, but at least half, rounded down: it is cut first on a tie.
-    second = tf.minimum(lengths[1], tf.maximum(room - lengths[0], room // 2))
+    odd = tf.cast(lengths[1] >= lengths[0], tf.int64) if longer_keeps_more else 0
+    second = tf.minimum(lengths[1], tf.maximum(room - lengths[0], (room + odd) // 2))
     return [tf.minimum(lengths[0], room - second), second]
 
 

@@ -18,7 +18,7 @@ from keras_bert.tokenization.tokenizer import TokenTable
 ROWS_AT_ONCE = 1024
 # The size of the cache of tokenizers: a run creates several models with one vocabulary.
 _MOST_TOKENIZERS = 4
-_tokenizers: dict[tuple[str, bool], FastForm] = {}
+_tokenizers: dict[tuple[str, bool, bool], FastForm] = {}
 _changing_tokenizers = threading.Lock()  # another thread may remove what this one is about to return
 
 
@@ -102,7 +102,7 @@ def tokenizer_of(model) -> Any:
 
 
 def _shared_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> FastForm:
-    key = (vocabulary.sha256, do_lower_case)
+    key = (vocabulary.sha256, do_lower_case, vocabulary.special_tokens.longer_keeps_more)
     with _changing_tokenizers:
         if key not in _tokenizers:
             while len(_tokenizers) >= _MOST_TOKENIZERS:

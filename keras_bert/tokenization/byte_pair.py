@@ -50,7 +50,13 @@ from keras_bert.tokenization.tokenizer import (
     check_unicode,
     text_bytes,
 )
-from keras_bert.tokenization.tokenizer_json import SECOND_SEGMENT, SETTINGS_FILE, TOKENIZER_FILE, settings_text
+from keras_bert.tokenization.tokenizer_json import (
+    SECOND_SEGMENT,
+    SETTINGS_FILE,
+    TOKENIZER_FILE,
+    pair_rule,
+    settings_text,
+)
 
 _CACHE_SIZE = 1 << 16
 _LONGEST_CACHED = 40
@@ -201,7 +207,7 @@ class BytePairTokenizer(Tokenizer):
 
         `tokenizer.json` is written for what the other two cannot hold: normalised texts, added tokens, Llama 3's words.
         """
-        for name, text in self._files().items():
+        for name, text in self._files(**pair_rule(self.special_tokens.longer_keeps_more)).items():
             with atomic_file(os.path.join(folder, name)) as file:
                 file.write(text.encode())
 
@@ -210,16 +216,17 @@ class BytePairTokenizer(Tokenizer):
         """Whether `vocab.json` and `merges.txt` hold all of the tokenizer."""
         return not (self.normalizes or self.added_tokens or self.splits_as_llama_3 or self.ignores_merges)
 
-    def _files(self) -> dict[str, str]:
+    def _files(self, **settings: Any) -> dict[str, str]:
+        settings |= self._segment
         if not self.fits_two_files:
-            settings = settings_text(self.special_tokens, "PreTrainedTokenizerFast", **self._segment)
-            return {TOKENIZER_FILE: tokenizer_json(self), SETTINGS_FILE: settings}
+            text = settings_text(self.special_tokens, "PreTrainedTokenizerFast", **settings)
+            return {TOKENIZER_FILE: tokenizer_json(self), SETTINGS_FILE: text}
         lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
         return {
             VOCABULARY_FILE: json.dumps(dict(zip(self.tokens, itertools.count())), ensure_ascii=False),
             MERGES_FILE: "".join(f"{line}\n" for line in lines),
             SETTINGS_FILE: settings_text(
-                self.special_tokens, "RobertaTokenizer", add_prefix_space=self.add_prefix_space, **self._segment
+                self.special_tokens, "RobertaTokenizer", add_prefix_space=self.add_prefix_space, **settings
             ),
         }
 

@@ -38,6 +38,7 @@ from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_sp
 from keras_bert.tokenization.tokenizer_json import (
     SETTINGS_FILE,
     added_tokens_decoder,
+    pair_rule,
     settings_text,
     without_roles,
 )
@@ -160,12 +161,12 @@ class SentencePieceTokenizer(Tokenizer):
             folder: the folder, which exists.
             tokenizer_class: another class that reads ALBERT's and XLNet's form.
         """
-        for name, content in self._files(tokenizer_class).items():
+        for name, content in self._files(tokenizer_class, **pair_rule(self.special_tokens.longer_keeps_more)).items():
             with atomic_file(os.path.join(folder, name)) as file:
                 file.write(content)
 
-    def _files(self, tokenizer_class: str | None = None) -> dict[str, bytes]:
-        form, settings = self.form, dict[str, Any]()
+    def _files(self, tokenizer_class: str | None = None, **settings: Any) -> dict[str, bytes]:
+        form = self.form
         if form.lower_case is not None:
             settings["do_lower_case"] = self.do_lower_case
         if form.prepares:
@@ -185,6 +186,11 @@ class SentencePieceTokenizer(Tokenizer):
     @functools.cached_property
     def sha256(self) -> str:
         return hashlib.sha256(b"".join(self._files().values())).hexdigest()
+
+    def with_special_tokens(self, special_tokens: SpecialTokens) -> "SentencePieceTokenizer":
+        """Returns this tokenizer with another form of rows."""
+        settings = (self.do_lower_case, self.keep_accents, self.added_tokens, self.form)
+        return SentencePieceTokenizer(self.model, special_tokens, *settings)
 
     def with_spare_rows(self, size: int) -> "SentencePieceTokenizer":
         """Returns this tokenizer with pieces for the rows of a table that have none.

@@ -25,6 +25,9 @@ class SpecialTokens:
         mask_takes_space: whether ASCII white space before a mask in a text belongs to the mask.
         second_segment: the segment of the second text of a pair and of what follows it: 1, or 0 if only `sep` tokens
             divide the texts. Rows for a RoBERTa have 1, which models of one segment ignore.
+        longer_keeps_more: which text of a pair keeps one token more if both are cut and the room is odd: the longer
+            one, or of equal ones the second, as in Hugging Face's library; or always the first, as in Google's code.
+            It does not count in comparisons: the vocabulary is the same.
     """
 
     cls: str
@@ -35,6 +38,7 @@ class SpecialTokens:
     num_between: int = 1
     mask_takes_space: bool = False
     second_segment: int = 1
+    longer_keeps_more: bool = dataclasses.field(default=False, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -128,6 +132,16 @@ class TokenTable:
     def with_spare_rows(self, size: int) -> "TokenTable":
         """Returns the vocabulary for a table of `size` rows. The tokens of its last rows are in no text."""
         raise NotImplementedError
+
+    def with_special_tokens(self, special_tokens: SpecialTokens) -> "TokenTable":
+        """Returns the vocabulary with another form of rows."""
+        raise NotImplementedError
+
+    def with_pair_rule(self, longer_keeps_more: bool) -> "TokenTable":
+        """Returns the vocabulary with a rule for pairs that are cut, see `SpecialTokens`."""
+        special = dataclasses.replace(self.special_tokens, longer_keeps_more=longer_keeps_more)
+        is_same = self.special_tokens.longer_keeps_more == longer_keeps_more
+        return self if is_same else self.with_special_tokens(special)
 
     def text_ids(self) -> list[int]:
         """Returns the ids of the tokens that text can contain: all but [PAD], [CLS], [unused12] and the like."""

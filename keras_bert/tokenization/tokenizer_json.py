@@ -33,7 +33,8 @@ WORD_PIECE_CLASSES = (
     *("DPRContextEncoder", "DPRQuestionEncoder", "MPNet"),
 )
 BYTE_PAIR_CLASSES = ("Roberta", "GPT2", "Longformer", "Bart")
-SECOND_SEGMENT = "second_segment"
+# Settings of ours.
+SECOND_SEGMENT, LONGER_KEEPS_MORE = "second_segment", "longer_keeps_more"
 SENTENCE_PIECE_CLASSES = ("Albert", "XLNet", "BigBird", "XLMRoberta", "Camembert", "DebertaV2")
 BYTE_FALLBACK_CLASSES = ("Gemma",)
 _ROLES = tuple(f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask"))
@@ -74,6 +75,7 @@ _SETTING_KEYS = KnownKeys(
         "remove_space": (True,),
         "sp_model_kwargs": ({},),
         SECOND_SEGMENT: (0, 1),
+        LONGER_KEEPS_MORE: (False,),
         "split_by_punct": (False,),
         "vocab_type": ("spm",),
     },
@@ -207,10 +209,13 @@ def without_roles(tokens: Sequence[AddedToken], special_tokens: SpecialTokens) -
 def special_tokens_of(folder: str | os.PathLike, default: SpecialTokens) -> SpecialTokens:
     """Returns the special tokens that a folder's files name; `default` supplies the others.
 
+    Pairs are cut as Hugging Face's library cuts them, if the folder has one of its files that does not say otherwise.
+
     Raises:
         InputError: a file is damaged.
     """
-    names: dict[str, Any] = {}
+    theirs = (TOKENIZER_FILE, SPECIAL_TOKENS_FILE, SETTINGS_FILE, _CONFIG_FILE)
+    names: dict[str, Any] = {LONGER_KEEPS_MORE: any(os.path.isfile(os.path.join(folder, file)) for file in theirs)}
     for file in (SPECIAL_TOKENS_FILE, SETTINGS_FILE):
         path = os.path.join(folder, file)
         values = read_json_object(path) if os.path.isfile(path) else {}
@@ -218,7 +223,13 @@ def special_tokens_of(folder: str | os.PathLike, default: SpecialTokens) -> Spec
         # Of ours only: Hugging Face's library knows the segment by the class.
         second = member(values, SECOND_SEGMENT, int, path)
         names |= {} if second is None else {SECOND_SEGMENT: second}
+        names |= pair_rule(member(values, LONGER_KEEPS_MORE, bool, path, True))
     return dataclasses.replace(default, **names)
+
+
+def pair_rule(longer_keeps_more: bool) -> dict[str, bool]:
+    """Returns the setting of a folder whose pairs are cut otherwise than Hugging Face's library cuts them."""
+    return {} if longer_keeps_more else {LONGER_KEEPS_MORE: False}
 
 
 def settings_text(special_tokens: SpecialTokens, tokenizer_class: str, **settings: Any) -> str:

@@ -67,7 +67,7 @@ class Vocabulary(TokenTable):
             "added_tokens": tuple(added_tokens),
         }
         # The defaults are left to the class, so that a pickle of BERT's vocabulary stays as it was.
-        if special_tokens != BERT_SPECIAL_TOKENS:
+        if special_tokens != BERT_SPECIAL_TOKENS or special_tokens.longer_keeps_more:
             values["special_tokens"] = special_tokens
         if max_characters_per_word != MAX_CHARACTERS_PER_WORD:
             values["max_characters_per_word"] = max_characters_per_word
@@ -110,6 +110,10 @@ class Vocabulary(TokenTable):
     def with_spare_rows(self, size: int) -> "Vocabulary":
         """Returns the vocabulary with tokens for the rows of a table that have none."""
         return self.replace(tokens=(*self.tokens, *unused_rows(len(self), size)))
+
+    def with_special_tokens(self, special_tokens: SpecialTokens) -> "Vocabulary":
+        """Returns the vocabulary with another form of rows."""
+        return self.replace(special_tokens=special_tokens)
 
     @property
     def has_settings(self) -> bool:

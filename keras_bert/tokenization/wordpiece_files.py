@@ -26,6 +26,7 @@ from keras_bert.tokenization.tokenizer_json import (
     has_own_steps,
     json_text,
     num_between,
+    pair_rule,
     read_added_tokens,
     read_settings,
     read_tokenizer_json,
@@ -97,9 +98,9 @@ def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple
 
 
 def write_word_piece(vocabulary: Vocabulary, folder: str | os.PathLike) -> None:
-    """Writes `vocab.txt`, and `tokenizer_config.json` if the vocabulary has settings."""
+    """Writes `vocab.txt`, and `tokenizer_config.json` if the vocabulary has settings or the pairs of Hugging Face."""
     vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
-    if vocabulary.has_settings:
+    if vocabulary.has_settings or vocabulary.special_tokens.longer_keeps_more:
         with atomic_file(os.path.join(folder, SETTINGS_FILE)) as file:
             file.write(json_text(settings_of(vocabulary)).encode())
 
@@ -111,6 +112,7 @@ def settings_of(vocabulary: Vocabulary) -> dict[str, Any]:
         "tokenizer_class": MPNET_CLASS if is_mpnet else "BertTokenizer",
         "strip_accents": vocabulary.strip_accents,
         "tokenize_chinese_chars": vocabulary.tokenize_chinese_chars,
+        **pair_rule(special.longer_keeps_more),
     }
     if special != BERT_SPECIAL_TOKENS:
         values |= role_names(special)

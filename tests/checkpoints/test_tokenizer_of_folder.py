@@ -1,10 +1,13 @@
 """The tokenizer belongs to the folder: any kind with any encoder, and rows of the token table that have no token."""
 
+import copy
 import dataclasses
 import json
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny
 from places import REAL_DATA
 from tiny_families import VOCABULARIES, byte_pairs, config_of, modern_byte_pairs, new, sentence_pieces, word_pieces
@@ -22,7 +25,9 @@ from keras_bert import (
 )
 from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer, write_tokenizer
 from keras_bert.embeddings.text_vectors import sentence_embeddings
-from keras_bert.tokenization.kinds import save_vocabulary
+from keras_bert.tasks.text_rows import text_rows
+from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
+from keras_bert.tokenization.token_lists import PythonForm
 
 FOLDERS = REAL_DATA / "family2" / "tokenizers"
 MPNET = VOCABULARIES["mpnet"]
@@ -83,6 +88,67 @@ def test_a_text_and_a_pair_go_through_an_export(name, tmp_path):
         loaded = serving.load(model.export_for_serving(tmp_path / f"{len(options)}", **options))
         found = np.array([[*answer.probabilities.values()] for answer in loaded.predict(texts)])
         np.testing.assert_allclose(found, scores(model, texts), atol=1e-5)
+
+
+LONG_PAIR = (["the dog"], ["a fox the fox dog"])
+# The numbers of tokens that stay of each text in rows of 6, with [CLS] and two [SEP].
+GOOGLES, HUGGING_FACES = (2, 1), (1, 2)
+
+
+def kept(vocabulary, lower_case=True) -> tuple[int, int]:
+    rows = text_rows(*LONG_PAIR, PythonForm(python_tokenizer(vocabulary, lower_case)), 6).rows
+    ids = rows.tokens["input_ids"].tolist()
+    middle = ids.index(vocabulary.sep_id)
+    return middle - 1, len(ids) - middle - vocabulary.special_tokens.num_between - 1
+
+
+def test_a_folder_tells_how_pairs_are_cut(tmp_path):
+    model = classifier("bert", word_pieces())
+    assert kept(model.vocabulary) == GOOGLES
+    folders = {}
+    for name, expected in (("keras_bert", GOOGLES), ("google", GOOGLES), ("huggingface", HUGGING_FACES)):
+        model.save_pretrained(tmp_path / name, format=name)
+        folders[name] = SequenceClassifier.from_pretrained(tmp_path / name)
+        assert kept(folders[name].vocabulary) == expected, name
+        assert folders[name].vocabulary.sha256 == model.vocabulary.sha256
+    theirs = folders["huggingface"]
+    assert [kept(copy.deepcopy(theirs.vocabulary)), kept(theirs.vocabulary.with_spare_rows(99))] == [HUGGING_FACES] * 2
+    for name, expected in (("keras_bert", HUGGING_FACES), ("google", GOOGLES), ("huggingface", HUGGING_FACES)):
+        theirs.save_pretrained(tmp_path / f"of theirs, {name}", format=name)
+        assert kept(load_vocabulary(tmp_path / f"of theirs, {name}")) == expected, name
+    for path in (tmp_path / "huggingface").glob("*token*"):
+        path.unlink()
+    assert kept(load_vocabulary(tmp_path / "huggingface")) == HUGGING_FACES  # vocab.txt alone
+
+
+@pytest.mark.parametrize("vocabulary", [byte_pairs(), modern_byte_pairs(), sentence_pieces(), MPNET, KLUE], ids=str)
+def test_every_kind_of_tokenizer_keeps_its_rule_for_pairs(vocabulary, tmp_path):
+    for longer_keeps_more in (True, False):
+        folder = tmp_path / f"{longer_keeps_more}"
+        folder.mkdir()
+        save_vocabulary(vocabulary.with_pair_rule(longer_keeps_more), folder)
+        again = load_vocabulary(folder)
+        assert (again.special_tokens.longer_keeps_more, again.sha256) == (longer_keeps_more, vocabulary.sha256)
+
+
+def test_pairs_are_cut_in_an_export_as_in_its_model(tmp_path):
+    vocabulary, expected = word_pieces(), []
+    for longer_keeps_more in (True, False):
+        keras.utils.set_random_seed(1)
+        model = classifier("bert", vocabulary.with_pair_rule(longer_keeps_more))
+        expected.append(np.array(scores_of_pairs(model, 6)))
+        folder = model.export_for_serving(tmp_path / f"{longer_keeps_more}", text_pairs=True, max_seq_length=6)
+        loaded = serving.load(folder)
+        np.testing.assert_allclose(scores_of_pairs(loaded), expected[-1], atol=1e-5)
+        call = tf.saved_model.load(str(folder)).signatures["serving_default"]
+        outputs = call(text=tf.constant(LONG_PAIR[0]), text_b=tf.constant(LONG_PAIR[1]))
+        np.testing.assert_allclose(outputs["probabilities"].numpy(), expected[-1], atol=1e-5)
+    assert abs(expected[0] - expected[1]).max() > 1e-3
+
+
+def scores_of_pairs(model, max_seq_length=None) -> np.ndarray:
+    options = {} if max_seq_length is None else {"max_seq_length": max_seq_length}
+    return np.array([[*answer.probabilities.values()] for answer in model.predict(LONG_PAIR, **options)])
 
 
 def test_two_separators_leave_a_pair_in_one_segment():

@@ -1,11 +1,18 @@
+import dataclasses
 import itertools
 import subprocess
 import sys
 
 import pytest
 import tensorflow as tf
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
+from keras_bert.records.segment_rows import join_segments
 from keras_bert.records.segments import pack_segments
+from keras_bert.tokenization.token_lists import TokenLists
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 VOCABULARY = Vocabulary(SPECIAL_TOKENS)
@@ -56,6 +63,28 @@ def test_pairs_are_cut_as_google_cuts_them_token_by_token(max_seq_length):
         assert found["input_ids"][row] == expected + padding
         assert found["input_mask"][row] == [1] * len(expected) + padding
         assert found["segment_ids"][row] == [0] * (len(first) + 2) + [1] * (len(second) + 1) + padding
+
+
+@pytest.mark.parametrize("special_tokens", [BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS])
+@pytest.mark.parametrize("room", [0, 1, 4, 7])
+def test_pairs_are_cut_as_hugging_face_cuts_them(room, special_tokens):
+    special_tokens = dataclasses.replace(special_tokens, longer_keeps_more=True)
+    vocabulary = Vocabulary([*special_tokens.names, "a", "b"], special_tokens=special_tokens)
+    theirs = Tokenizer(WordLevel(vocabulary.ids, special_tokens.unk))
+    theirs.pre_tokenizer = WhitespaceSplit()
+    theirs.enable_truncation(max_length=room, strategy="longest_first")
+    pairs = [*itertools.product(range(10), repeat=2)]
+    first, second = ([[number] * pair[place] for pair in pairs] for place, number in enumerate([5, 6]))
+    length = room + special_tokens.num_special(2)
+    packed = pack_segments([ragged(first), ragged(second)], length, vocabulary)["input_ids"].numpy()
+    rows, is_cut = join_segments([TokenLists.of(ragged(first)), TokenLists.of(ragged(second))], length, vocabulary)
+    for row, pair in enumerate(pairs):
+        ids = theirs.encode("a " * pair[0], "b " * pair[1]).ids
+        counts = ids.count(5), ids.count(6)
+        assert (sum(packed[row] == 5), sum(packed[row] == 6)) == counts, pair
+        ids = rows.tokens["input_ids"][rows.splits[row] : rows.splits[row + 1]]
+        assert (sum(ids == 5), sum(ids == 6)) == counts, pair
+        assert is_cut[row] == (sum(pair) > room)
 
 
 def test_an_empty_batch_has_no_rows():

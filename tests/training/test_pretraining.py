@@ -348,7 +348,7 @@ def test_a_published_size_needs_no_config_file(tmp_path, run_here):
     code, printed = run_here(run_pretraining, *files, *steps, "--size=tiny", f"--output_dir={tmp_path}/run")
     assert code == 0, printed.err
     config = BertConfig.from_json_file(tmp_path / "run" / "model" / "bert_config.json")
-    assert config == BertConfig.from_size("tiny", len(VOCABULARY))
+    assert config.replace(extra={}) == BertConfig.from_size("tiny", len(VOCABULARY))
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_a_published_size_needs_no_config_file(tmp_path, run_here):
     [
         (["--size=tiny", "--bert_config_file=x.json", "--vocab_file=v"], "Give one of them"),
         (["--size=tiny"], "--size has no effect without --vocab_file"),
-        (["--size=tiny", "--vocab_file=v", "--init_checkpoint=m"], "--size has no effect unless a model is new"),
+        (["--size=tiny", "--vocab_file=v", "--init_checkpoint=m"], "--size has no effect unless the model is new"),
     ],
 )
 def test_a_size_that_contradicts_is_refused(flags, message, tmp_path, run_here):
