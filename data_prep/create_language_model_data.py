@@ -30,7 +30,7 @@ def define_flags() -> None:
 
 def main() -> None:
     from data_prep.text.corpus import list_sources
-    from data_prep.text.text_lines import read_lines
+    from data_prep.text.text_lines import MAX_LINE_BYTES, read_lines
     from keras_bert.program.atomic_output import check_output_folder
     from keras_bert.records.streams import write_stream
     from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
@@ -43,7 +43,7 @@ def main() -> None:
     files = list_sources(FLAGS.input_file)
 
     def lines():
-        return (line for file in files for line in read_lines(file))
+        return (line for file in files for line in read_lines(file, MAX_LINE_BYTES))
 
     if FLAGS.kind:
         vocabulary = StreamVocabulary.of_lines(lines(), FLAGS.kind, FLAGS.vocab_size, FLAGS.min_count)

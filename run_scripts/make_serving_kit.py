@@ -11,7 +11,7 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import parse_json
+from keras_bert.program.json_files import parse_json_line
 
 
 def define_flags() -> None:
@@ -57,7 +57,7 @@ def read_examples(path: str) -> list[dict]:
     rows = []
     for number, line in enumerate(_read(path).split("\n"), start=1):
         if line.strip():
-            rows.append(parse_json(line, f"{path}, line {number}"))
+            rows.append(parse_json_line(line, f"{path}, line {number}"))
             if not isinstance(rows[-1], dict):
                 raise InputError(f'{path}, line {number} must be an object such as {{"text": "..."}}.')
     if not rows:

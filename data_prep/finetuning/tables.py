@@ -14,10 +14,10 @@ from typing import Any
 from data_prep.finetuning.annotation_tools import plain_rows
 from data_prep.text import tfds_text
 from data_prep.text.column_files import COLUMN_SUFFIXES, is_column_file, read_column_file
-from data_prep.text.text_lines import JSON_LINES, read_lines, read_text, without_lone_surrogates
+from data_prep.text.text_lines import JSON_LINES, MAX_ROW_BYTES, read_lines, read_text, without_lone_surrogates
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import parse_json
+from keras_bert.program.json_files import parse_json, parse_json_line
 from keras_bert.program.missing_values import MissingColumn, MissingValue, is_missing
 
 # How JSON begins: with a list of objects or of spaCy's pairs, or with one of these. No word or header begins so.
@@ -30,9 +30,8 @@ _LINES_COMPARED = 200
 # A list that Python, NumPy or JSON has written into a text, and one of its values: a string, a number or a truth value.
 _LIST = re.compile(r"""\[\s*\]|[\[({]\s*['"].*['"],?\s*[\])}]|\[[\d\s.,]+\]|\[\s*(True|False|true|false)\b.*\]""", re.S)
 _LIST_VALUE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d[\d.]*|True|False|true|false""", re.S)
-# Python's limit of 131,072 characters is for all readers of CSV in a process.
-_LONGEST_FIELD = 256_000_000
-csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
+# Python's limit of 131,072 characters is for all readers of CSV in a process. `_separated` limits whole rows.
+csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
 
 # A name, or a number from 0, which may be written as a string.
 Column = str | int
@@ -223,7 +222,7 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
     ending = ending_of(source)
     if ending in JSON_LINES:
         lines = ((number, line) for number, line in enumerate(read_lines(source), start=1) if line.strip())
-        values = ((number, parse_json(line, f"{source}: line {number}")) for number, line in lines)
+        values = ((number, parse_json_line(line, f"{source}: line {number}")) for number, line in lines)
         yield from itertools.starmap(Row, plain_rows(source, "line", values))
     elif ending == ".json":
         yield from rows_of_list(source, _json_list(source))
@@ -314,9 +313,22 @@ def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _separated(path: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(read_lines(path), delimiter=separator, strict=True)
+    first_line, num_characters = 1, 0
+
+    def lines():
+        nonlocal num_characters
+        for line in read_lines(path):
+            num_characters += len(line)
+            if num_characters > MAX_ROW_BYTES:
+                raise InputError(
+                    f"{path}: the row that begins in line {first_line} has more than {MAX_ROW_BYTES:,} characters. It "
+                    "may lack a closing quotation mark."
+                )
+            yield line
+
+    reader = csv.reader(lines(), delimiter=separator, strict=True)
     while True:
-        first_line = reader.line_num + 1
+        first_line, num_characters = reader.line_num + 1, 0
         try:
             row = next(reader, None)
         except csv.Error as error:

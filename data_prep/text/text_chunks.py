@@ -5,16 +5,14 @@ splitting into documents is done by the process that gets the chunk.
 """
 
 import dataclasses
-import gzip
-import io
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from data_prep.text.text_lines import JSON_LINES, open_file, without_lone_surrogates
+from data_prep.text.text_lines import JSON_LINES, open_file, open_text, without_lone_surrogates
+from data_prep.text.text_lines import MAX_LINE_BYTES as MAX_JSON_LINE_BYTES
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import parse_json
+from keras_bert.program.json_files import parse_json_line
 
 JSON_SUFFIXES = (*JSON_LINES, *(f"{ending}.gz" for ending in JSON_LINES))
 
@@ -24,7 +22,6 @@ CHUNK_BYTES = 2_000_000
 # without line breaks into lines of this many bytes.
 MAX_DOCUMENT_CHARACTERS = 4_000_000
 MAX_LINE_BYTES = 4_000_000
-MAX_JSON_LINE_BYTES = 256_000_000
 
 _BLANK_LINE = re.compile(rb"\n[ \t\r\f\v]*\n")
 
@@ -68,22 +65,16 @@ def read_chunks(path: str, text_field: str, open_file: Callable[[str], BinaryIO]
         open_file: opens a file without decompression, on any file system.
 
     Raises:
-        InputError: the file cannot be read, is not valid gzip, or has a JSON line of more than 256 MB.
+        InputError: as `open_text`, or a JSON line has more than 256 MB.
     """
     is_json = path.lower().endswith(JSON_SUFFIXES)
-    try:
-        with open_file(path) as raw_file:
-            file = io.BufferedReader(gzip.GzipFile(fileobj=raw_file)) if path.lower().endswith(".gz") else raw_file
-            line, start, reported = 1, 0, 0
-            for data, is_last in _pieces(file, path, is_json):
-                # A gzip reader reads ahead of the decompressed data; at the end both positions agree.
-                position = start + len(data) if file is raw_file else raw_file.tell()
-                yield TextChunk(path, data, line, start, position - reported, is_last, text_field)
-                line, start, reported = line + data.count(b"\n"), start + len(data), position
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path} is not a complete gzip file: {error}. Fetch or compress it again.") from None
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}") from None
+    with open_text(path, open_file) as (file, raw_file):
+        line, start, reported = 1, 0, 0
+        for data, is_last in _pieces(file, path, is_json):
+            # A gzip reader reads ahead of the decompressed data; at the end both positions agree.
+            position = start + len(data) if file is raw_file else raw_file.tell()
+            yield TextChunk(path, data, line, start, position - reported, is_last, text_field)
+            line, start, reported = line + data.count(b"\n"), start + len(data), position
 
 
 def texts_in_chunks(source: str, texts: Iterable[tuple[str, int]]) -> Iterator[TextChunk]:
@@ -186,7 +177,7 @@ def _texts_of_json_lines(chunk: TextChunk, text: str) -> Iterator[str]:
         if not line.strip():
             continue
         where = f"{chunk.source}: line {number}"
-        record = parse_json(line, where)
+        record = parse_json_line(line, where)
         if not isinstance(record, dict):
             raise InputError(f"{where} must be a JSON object. Received: {type(record).__name__}")
         if chunk.text_field not in record:

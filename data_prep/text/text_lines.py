@@ -1,10 +1,13 @@
 """Reads the lines of text files, for formats with one row per line."""
 
+import contextlib
 import gzip
+import io
 import itertools
 import os
+import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from data_prep.text.remote_files import is_remote, open_remote
@@ -13,35 +16,44 @@ from keras_bert.program.errors import InputError
 # Endings of files with a JSON object in each line.
 JSON_LINES = (".jsonl", ".ndjson", ".jsonlines")
 
+# Python takes twenty times the memory for a row of very short values.
+MAX_ROW_BYTES = 16_000_000
+# text8, a usual text for language models, is one line of 100 MB.
+MAX_LINE_BYTES = 256_000_000
+# gzip packs one repeated character to a thousandth, but text hardly to a tenth. So a small file cannot fill the memory.
+_MOST_GROWTH, _BYTES_OF_ANY_FILE = 50, 16 << 20
 
-def read_lines(path: str | os.PathLike) -> Iterator[str]:
+
+def read_lines(path: str | os.PathLike, most_bytes: int = MAX_ROW_BYTES) -> Iterator[str]:
     r"""Yields the lines of a UTF-8 text file, with their line breaks; `.gz` is decompressed.
 
     Only "\n" is a line break, or "\r" in a file that has no "\n" before its end, as old Macintosh programs write.
     The file may be on disk or at a URL such as gs://, see `remote_files.py`. A byte order mark is skipped.
 
     Raises:
-        InputError: the file cannot be read, is binary, not UTF-8, or not valid gzip.
+        InputError: as `open_text`, the file is binary or not UTF-8, or a line has more than `most_bytes` bytes.
     """
     path = os.fspath(path)
-    try:
-        with open_file(path) as raw_file, gzip.open(raw_file) if path.lower().endswith(".gz") else raw_file as file:
-            for number, line in enumerate(_physical_lines(file), start=1):
-                text = _decode(line, path, number)
-                yield text.removeprefix("\ufeff") if number == 1 else text
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path} is not a complete gzip file: {error}. Fetch or compress it again.") from None
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}") from None
+    with open_text(path) as (file, _):
+        for number, line in enumerate(_physical_lines(file, path, most_bytes), start=1):
+            text = _decode(line, path, number)
+            yield text.removeprefix("\ufeff") if number == 1 else text
 
 
-def _physical_lines(file: Iterable[bytes]) -> Iterator[bytes]:
-    lines = iter(file)
+def _physical_lines(file: BinaryIO, path: str, most_bytes: int) -> Iterator[bytes]:
+    lines = _bounded_lines(file, path, most_bytes)
     first, second = next(lines, b""), next(lines, None)
     if second is None and b"\r" in first.rstrip(b"\r\n"):
         yield from (line + b"\n" for line in first.splitlines())
     elif first:
         yield from itertools.chain([first], [] if second is None else [second], lines)
+
+
+def _bounded_lines(file: BinaryIO, path: str, most_bytes: int) -> Iterator[bytes]:
+    while line := file.readline(most_bytes + 1):
+        if len(line) > most_bytes:
+            raise InputError(f"{path} has a line of more than {most_bytes:,} bytes. Write one row per line.")
+        yield line
 
 
 def open_file(path: str) -> BinaryIO:
@@ -53,9 +65,50 @@ def open_file(path: str) -> BinaryIO:
     return open(path, "rb")
 
 
+@contextlib.contextmanager
+def open_text(path: str, open_file: Callable[[str], BinaryIO] = open_file) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Gives the file of a text for reading, with `.gz` decompressed, and the file that is read for it.
+
+    Args:
+        path: a file on disk or at a URL.
+        open_file: opens a file without decompression.
+
+    Raises:
+        InputError: the file cannot be read, is not valid gzip, or decompresses to more than 16 MiB and fifty times its
+            size.
+    """
+    try:
+        with open_file(path) as raw_file:
+            yield (
+                (io.BufferedReader(_Unpacked(path, raw_file), 1 << 17) if path.lower().endswith(".gz") else raw_file),
+                raw_file,
+            )
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is not a complete gzip file: {error}. Fetch or compress it again.") from None
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}") from None
+
+
+class _Unpacked(gzip.GzipFile):
+    """The decompressed bytes of a file, as long as they can be text."""
+
+    def __init__(self, path: str, raw_file: BinaryIO):
+        super().__init__(fileobj=raw_file, mode="rb")
+        self._path, self._raw_file = path, raw_file
+
+    def readinto(self, buffer) -> int:
+        count = super().readinto(buffer)
+        if self.tell() > max(_BYTES_OF_ANY_FILE, _MOST_GROWTH * self._raw_file.tell()):
+            raise InputError(
+                f"{self._path} decompresses to more than {_MOST_GROWTH} times its size, which no text does. Get the "
+                "right file, or decompress it first."
+            )
+        return count
+
+
 def read_text(path: str | os.PathLike) -> str:
-    """Returns a whole file of UTF-8 text. Raises `InputError` as `read_lines` does."""
-    return "".join(read_lines(path))
+    """Returns a whole file of UTF-8 text. Raises `InputError` as `read_lines` does, but a line may have any length."""
+    return "".join(read_lines(path, most_bytes=sys.maxsize - 1))
 
 
 def _decode(line: bytes, path: str, number: int) -> str:

@@ -25,7 +25,7 @@ from keras_bert.embeddings.quantised_vectors import StoredVectors, check_precisi
 from keras_bert.program.atomic_output import check_replaceable_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
-from keras_bert.program.json_files import checked, member, parse_json, read_json_object, strings
+from keras_bert.program.json_files import checked, member, parse_json_line, read_json_object, strings
 
 VECTORS_FILE, TEXTS_FILE, FACTS_FILE, GRAPH_FILE = "vectors.npy", "texts.jsonl", "index.json", "graph.npy"
 RANGES_FILE, SIGNS_FILE, DELETED_FILE, COLUMN_FILE = "ranges.npy", "signs.npy", "deleted.npy", "column_{}.npy"
@@ -137,7 +137,7 @@ def _write_lines(path: str, values: Iterable[Any]) -> None:
 
 def _read_lines(path: str, name: str, kind: type | None) -> list:
     with open(os.path.join(path, name), encoding="utf-8") as file:
-        values = [parse_json(line, "a line") for line in file]
+        values = [parse_json_line(line, "a line") for line in file]
     return values if kind is None else [checked(value, kind, "each line", name) for value in values]
 
 

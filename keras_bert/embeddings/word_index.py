@@ -17,7 +17,7 @@ from keras_bert.embeddings.postings import Postings
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
-from keras_bert.program.json_files import checked, parse_json, read_json_object
+from keras_bert.program.json_files import checked, parse_json_line, read_json_object
 from keras_bert.tokenization.unicode_table import CJK_RANGES
 from keras_bert.tokenization.user_inputs import as_texts
 
@@ -219,4 +219,4 @@ def _bm25(columns: np.ndarray, splits: np.ndarray, num_words: int, k1: float, b:
 
 def _read_strings(path: str) -> list[str]:
     with open(path, encoding="utf-8") as file:
-        return [checked(parse_json(line, "a line"), str, "each line", os.path.basename(path)) for line in file]
+        return [checked(parse_json_line(line, "a line"), str, "each line", os.path.basename(path)) for line in file]

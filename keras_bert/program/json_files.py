@@ -49,19 +49,28 @@ def read_json(path: str | os.PathLike) -> Any:
 
 
 def parse_small_json(content: bytes | str, where: str) -> Any:
-    """As `parse_json`, for files whose values must fit in memory many times over: those of models.
+    """As `parse_json_line`, for files of models.
 
     Raises:
-        InputError: as `parse_json`, there are more than four million values, or a string has half of a surrogate pair.
+        InputError: as `parse_json_line`, or a string has half of a surrogate pair.
+    """
+    return _without_half_pairs(parse_json_line(content, where), content, where)
+
+
+def parse_json_line(content: bytes | str, where: str) -> Any:
+    """As `parse_json`, for texts whose values must fit in memory many times over: a line of a file.
+
+    Raises:
+        InputError: as `parse_json`, or there are more than four million values.
     """
     # Each value has a comma or a colon before it, or is the first in its list. Marks in texts are counted too.
     num_values = sum(map(content.count, b",:[" if isinstance(content, bytes) else ",:["))
     if num_values > _MOST_VALUES:
         raise InputError(
-            f"{where} has {num_values:,} values, more than the {_MOST_VALUES:,} that any JSON file of a model needs. "
-            "Give the right file."
+            f"{where} has {num_values:,} values, more than the {_MOST_VALUES:,} that any file of a model or row of "
+            "data needs. Give the right file."
         )
-    return _without_half_pairs(parse_json(content, where), content, where)
+    return parse_json(content, where)
 
 
 def parse_json_object(content: bytes | str, where: str) -> dict[str, Any]:

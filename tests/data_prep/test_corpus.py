@@ -191,6 +191,18 @@ def test_a_json_line_that_is_too_long_is_refused(tmp_path, monkeypatch):
         read(write(tmp_path / "a.jsonl", '{"text": "one two three"}'))
 
 
+def test_a_file_that_decompresses_as_no_text_does_is_refused(tmp_path):
+    path = write(tmp_path / "a.txt.gz", gzip.compress((b"word " * 200 + b"\n") * 20_000))
+    with pytest.raises(InputError, match="a.txt.gz decompresses to more than 50 times its size, which no text does"):
+        read(path)
+
+
+def test_a_json_line_of_very_many_values_is_refused(tmp_path):
+    path = write(tmp_path / "a.jsonl", f'{{"text": [{"[]," * 2_200_000}[]]}}')
+    with pytest.raises(InputError, match="line 1 has 4,400,003 values, more than the 4,194,304"):
+        read(path)
+
+
 def test_memory_stays_bounded_whatever_the_input(tmp_path, monkeypatch):
     """5 MB without a line break and 5 MB without a blank line are read in 2 MB when parts are kept below 0.1 MB."""
     monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 50_000)

@@ -1,5 +1,6 @@
 import gzip
 import json
+import tracemalloc
 
 import pytest
 
@@ -300,6 +301,29 @@ def test_line_ends_of_old_macintosh_programs_are_read(write):
 def test_a_value_may_be_longer_than_csv_readers_usually_take(write):
     text = "word " * 40_000
     assert read_labelled_text(write("a.csv", f'text,label\n"{text}",good\n')).texts == [text.strip()]
+
+
+LARGE = {
+    "a.tsv": b"ab\t" * 6_000_000,
+    "a.csv": b'text,label\n"' + (b"no mark " * 1_000 + b"\n") * 2_200,
+    "a.jsonl": b"[]," * 6_000_000,
+    "a.jsonl.gz": gzip.compress(b"a" * 30_000_000),
+    "a.json.gz": gzip.compress(b"[" + b"[]," * 6_000_000),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_row_is_refused_before_it_fills_the_memory(write, name):
+    path = write(name, LARGE[name])
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            InputError, match=r"a line of more than 16,000,000 bytes|row that begins in line 2|50 times"
+        ):
+            read_labelled_text(path)
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
 
 
 MISSING = {
