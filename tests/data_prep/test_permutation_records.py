@@ -193,8 +193,9 @@ def test_no_prediction_knows_a_later_token():
         moved = np.abs(logits - before).max(axis=1)
         # The first part knows nothing of the second. Tokens that are not predicted are known in their part.
         knows = ranks[columns] > ranks[column] if column in columns else (columns > 16) | (column <= 16)
-        assert (moved[~knows] == 0).all()
-        assert (moved[knows] > 0).all()
+        # On some processors, the products of a row depend in their last bits on its place in the batch.
+        assert (moved[~knows] < 1e-6).all()
+        assert (moved[knows] > 1e-6).all()
 
 
 @pytest.mark.parametrize(
