@@ -4,6 +4,7 @@ Reads .tsv, .csv, .jsonl and .parquet files. Which columns are named decides wha
 
     --text_columns=question,answer                        pairs: in-batch negatives
     --text_columns=question,answer,wrong                  the same with hard negatives
+    --text_columns=query,pos,neg                          FlagEmbedding's lists: an example for each positive
     --text_columns=sentence1,sentence2 --score_column=s   scored pairs: CoSENT
     --text_columns=text --label_column=label              labelled texts: triplets
 

@@ -12,7 +12,7 @@ _ADVICE = "Fill them in, or leave such rows out with --skip_missing (skip_missin
 Read = TypeVar("Read")
 
 
-def has_labels(path: str, labelled: Sequence[bool], skip_missing: bool) -> bool:
+def labels_are_read(path: str, labelled: Sequence[bool], skip_missing: bool) -> bool:
     """Returns whether the labels of a file that may have none are read, from whether each row has one.
 
     They are read if all rows have one, and with `skip_missing` if some have. If some have but are not read, a warning

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from data_prep.finetuning import conllu
-from data_prep.finetuning.complete_rows import complete_rows, has_labels
+from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.span_rows import read_span_rows, text_column_of, unknown_form
 from data_prep.finetuning.tables import Column, Row, ending_of, has_named_values, read_rows
 from data_prep.text.text_lines import read_lines, without_lone_surrogates
@@ -227,16 +227,18 @@ def _read_rows(
     rows = list(read_rows(path))
     if not rows:
         raise InputError(f"{path} has no rows.")
-    first, names = rows[0], {name for row in rows for name in row.values}
-    words_name = text_column or next((name for name in _WORD_NAMES if _is_list_of_strings(first.values, name)), None)
-    if not isinstance(first.values.get(words_name), list) and text_column_of(first, text_column) is not None:
+    names = {name for row in rows for name in row.values}
+    has_words = (name for name in _WORD_NAMES if any(_is_list_of_strings(row.values, name) for row in rows))
+    words_name = text_column or next(has_words, None)
+    has_lists = any(isinstance(row.values.get(words_name), list) for row in rows)
+    if not has_lists and any(text_column_of(row, text_column) is not None for row in rows):
         return read_span_rows(path, rows, text_column, label_column, has_tags, skip_missing)
-    if text_column is None and not any(name in first.values for name in _WORD_NAMES):
-        raise unknown_form(first)
-    text_column = _column(text_column, _WORD_NAMES, first.values)
+    if text_column is None and names.isdisjoint(_WORD_NAMES):
+        raise unknown_form(rows[0])
+    text_column = _column(text_column, _WORD_NAMES, names)
     label_column = _column(label_column, _TAG_NAMES, names)
     if has_tags is None:
-        has_tags = has_labels(path, [isinstance(row.values.get(label_column), list) for row in rows], skip_missing)
+        has_tags = labels_are_read(path, [isinstance(row.values.get(label_column), list) for row in rows], skip_missing)
 
     def values(row: Row) -> tuple[list[str], list[str] | None, str]:
         words = _strings(row, text_column, "words")
@@ -248,7 +250,9 @@ def _read_rows(
 
 
 def _is_list_of_strings(values: Mapping[Column, Any], name: str) -> bool:
-    return isinstance(values.get(name), list) and not any(isinstance(value, Mapping) for value in values[name])
+    """Returns whether a value is a list of words, not of Prodigy's tokens."""
+    found = values.get(name)
+    return isinstance(found, list) and bool(found) and not any(isinstance(value, Mapping) for value in found)
 
 
 def _column(column: Column | None, names: Sequence[str], found: Container[Column]) -> Column:

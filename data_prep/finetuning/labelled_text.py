@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from data_prep.finetuning.complete_rows import complete_rows, has_labels
+from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.tables import Column, Row, read_rows
 from keras_bert.program.errors import InputError
 from keras_bert.program.missing_values import is_missing
@@ -187,7 +187,7 @@ def read_sources_and_targets(
         needs_targets: whether each row must have a target.
 
     Returns:
-        N sources, and N targets. Without `needs_targets`, targets are None if rows have none, see `has_labels`.
+        N sources, and N targets. Without `needs_targets`, targets are None if rows have none, see `labels_are_read`.
 
     Raises:
         InputError: as in `read_labelled_text`.
@@ -195,7 +195,7 @@ def read_sources_and_targets(
     path = os.fspath(path)
     rows = list(read_rows(path, has_header=has_header))
     labelled = [not is_missing(row.values.get(target_column)) for row in rows]
-    has_targets = needs_targets or has_labels(path, labelled, skip_missing)
+    has_targets = needs_targets or labels_are_read(path, labelled, skip_missing)
 
     def values(row: Row) -> tuple[str, str | None]:
         return row.text(source_column, "source"), row.text(target_column, "target") if has_targets else None

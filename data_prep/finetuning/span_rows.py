@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from data_prep.finetuning.complete_rows import complete_rows, has_labels
+from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.tables import Column, Row
 from data_prep.text.text_lines import without_lone_surrogates
 from keras_bert.program.errors import InputError
@@ -36,6 +36,9 @@ def text_of(row: Row, text_column: Column | None = None) -> str:
     """
     name = text_column_of(row, text_column)
     if name is None:
+        names = _TEXT_NAMES if text_column is None else (text_column,)
+        if any(name in row.values and row.values[name] is None for name in names):
+            raise MissingValue(f"{row.where}: there is no text")
         raise unknown_form(row)
     if is_missing(row.values[name]):
         raise MissingValue(f"{row.where}: the text in {name!r} is empty")
@@ -81,7 +84,7 @@ def read_span_rows(
     if has_tags is None:
         has_some = [has_spans(row, label_column) for row in rows]
         labelled = [has or _is_done(row) for has, row in zip(has_some, rows, strict=True)]
-        has_tags = any(has_some) and has_labels(path, labelled, skip_missing)
+        has_tags = any(has_some) and labels_are_read(path, labelled, skip_missing)
     if has_tags and label_column is not None and not any(label_column in row.values for row in rows):
         rows[0].value(label_column, "spans")  # raises an error
     is_of_spacy = has_classes = False

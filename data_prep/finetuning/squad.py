@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from data_prep.finetuning.complete_rows import complete_rows, has_labels
+from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.span_rows import span_column, text_column_of
 from data_prep.finetuning.tables import Row, has_named_values, read_rows, rows_of_list
 from data_prep.text.text_lines import read_text, without_lone_surrogates
@@ -43,7 +43,7 @@ def read_squad(
     )
 
     if has_answers is None:
-        has_answers = has_labels(path, [answers is not None for _, _, _, answers in questions], skip_missing)
+        has_answers = labels_are_read(path, [answers is not None for _, _, _, answers in questions], skip_missing)
 
     def values(found: tuple[str, dict, dict, Any]) -> tuple[str, str, str, list[Answer]]:
         where, question, paragraph, answer_lists = found

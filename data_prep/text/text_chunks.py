@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from data_prep.text.text_lines import JSON_LINES, open_file, open_text, without_lone_surrogates
+from data_prep.text.text_lines import JSON_LINES, encoding_advice, open_file, open_text, without_lone_surrogates
 from data_prep.text.text_lines import MAX_LINE_BYTES as MAX_JSON_LINE_BYTES
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json_line
@@ -163,7 +163,7 @@ def _decode(chunk: TextChunk) -> str:
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is not UTF-8: byte 0x{data[error.start]:02x} in line {_line_of(chunk, error.start)}, at position "
-            f"{chunk.start + error.start} of the file. Convert it, for example: iconv -f LATIN1 -t UTF-8"
+            f"{chunk.start + error.start} of the file. {encoding_advice(data)}"
         ) from None
     return text.removeprefix("\ufeff") if chunk.start == 0 else text
 

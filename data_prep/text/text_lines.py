@@ -15,6 +15,7 @@ from keras_bert.program.errors import InputError
 
 # Endings of files with a JSON object in each line.
 JSON_LINES = (".jsonl", ".ndjson", ".jsonlines")
+_NOT_WINDOWS_1252 = frozenset(b"\x81\x8d\x8f\x90\x9d")
 
 # Python takes twenty times the memory for a row of very short values.
 MAX_ROW_BYTES = 16_000_000
@@ -120,9 +121,22 @@ def _decode(line: bytes, path: str, number: int) -> str:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path} is not UTF-8: byte 0x{line[error.start]:02x} in line {number}. Convert it, for example: "
-            "iconv -f LATIN1 -t UTF-8"
+            f"{path} is not UTF-8: byte 0x{line[error.start]:02x} in line {number}. {encoding_advice(line)}"
         ) from None
+
+
+def encoding_advice(data: bytes) -> str:
+    r"""Returns how to convert bytes that are not UTF-8.
+
+    Windows-1252 has the letters of Latin-1, and quotation marks, dashes and the euro sign where that has control
+    characters. Bytes that it lacks are of another encoding.
+
+    >>> encoding_advice(b"na\xefve"), encoding_advice(b"\x81")[:20]
+    ('If it is from Windows, convert it: iconv -f WINDOWS-1252 -t UTF-8', 'Find out its encodin')
+    """
+    if _NOT_WINDOWS_1252.isdisjoint(data):
+        return "If it is from Windows, convert it: iconv -f WINDOWS-1252 -t UTF-8"
+    return "Find out its encoding, such as with `file`, and convert it: iconv -f ENCODING -t UTF-8"
 
 
 def without_lone_surrogates(text: str) -> str:

@@ -30,9 +30,13 @@ def holds_texts(x: Any) -> bool:
 def listed_texts(x: Any) -> Any:
     """Returns a generator of texts as a list; a generator of features, of which the first is looked at, is whole again.
 
+    So are those in a tuple of columns.
+
     Raises:
         InputError: `x` gives texts in batches or with labels, as a generator, a `PyDataset` or a `DataLoader`.
     """
+    if isinstance(x, tuple):
+        return tuple(map(listed_texts, x))
     if isinstance(x, GeneratorType):
         first = next(x, None)
         if first is None or isinstance(first, (str, bytes)) or (isinstance(first, list) and _has_text(first)):

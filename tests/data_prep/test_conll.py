@@ -148,6 +148,21 @@ def test_tags_are_read_where_there_are_some(tmp_path, name, content, tags):
 
 
 @pytest.mark.parametrize(
+    "rows",
+    [
+        ['{"text": null, "label": []}', '{"text": "Ada", "label": [[0, 3, "PER"]]}'],
+        ['{"tokens": null, "tags": []}', '{"tokens": ["Ada"], "tags": ["B-PER"]}'],
+        ['{"tags": []}', '{"words": ["Ada"], "tags": ["B-PER"]}'],
+    ],
+)
+def test_a_first_row_without_words_decides_nothing(write, rows):
+    path = write("\n".join(rows), "a.jsonl")
+    with pytest.raises(InputError, match="1 of 2 rows .* number 0, counted from 0, at line 1: "):
+        read_tagged_sentences(path)
+    assert read_tagged_sentences(path, skip_missing=True).tags == [["B-PER"]]
+
+
+@pytest.mark.parametrize(
     ("with_tags", "without"),
     [
         ({"tokens": ["Ada"], "ner_tags": ["B-PER"]}, {"tokens": ["a"]}),

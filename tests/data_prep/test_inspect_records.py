@@ -1,6 +1,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import loaded_commands
 import pytest
@@ -148,3 +150,13 @@ def test_the_command_ends_with_1_and_one_line_when_a_file_is_damaged(records, tm
     assert "tokens to predict" in done.stdout
     assert done.stderr.splitlines()[-1].startswith(f"error: {damaged}: record ")
     assert "is damaged" in done.stderr
+
+
+def test_a_name_that_matches_nothing_is_reported_without_tensorflow():
+    """Its import takes many seconds on a cold disk."""
+    code = (
+        "import sys; from keras_bert.records.files import list_records\n"
+        "try: list_records('none')\nexcept ValueError as error: print(error, 'tensorflow' in sys.modules)"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output == "No file matches none. Check the name. False\n"

@@ -113,6 +113,8 @@ BAD_FILES = {
     "empty.tsv": ("", r"empty.tsv has no rows"),
     "binary.tsv": (b"text\tlabel\na\0\tb\n", r"is binary, not text: line 2"),
     "latin1.tsv": ("text\tlabel\ncafé\tb\n".encode("latin-1"), r"is not UTF-8: byte 0xe9 in line 2"),
+    "windows.tsv": ("text\tlabel\n“café”\tb\n".encode("cp1252"), r"convert it: iconv -f WINDOWS-1252 -t UTF-8"),
+    "other.tsv": (b"text\tlabel\n\xac\x90\tb\n", r"Find out its encoding, .*iconv -f ENCODING"),
     "table.xlsx": (b"PK", r"labelled text is read from .tsv, .csv, .jsonl, .parquet, .arrow and .feather files"),
 }
 
