@@ -193,7 +193,7 @@ def _make_in_processes(
         for number, ranges in enumerate(shard_blocks(corpus, job.dealing, shard))
     )
     passes = ((block, share, number) for block, share in blocks for number in range(job.options.dupe_factor))
-    with tempfile.TemporaryDirectory(prefix=f".{name}{PARTIAL}", dir=folder) as parts:
+    with tempfile.TemporaryDirectory(prefix=f".{name}{PARTIAL}passes-", dir=folder) as parts:
         make = functools.partial(_make_pass, job, parts)
         with contextlib.closing(pool.map(make, passes, num_processes)) as made:
             for path, counts, share in made:

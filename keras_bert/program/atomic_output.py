@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.folder_lock import held_folder, remove_unheld_folders
+from keras_bert.program.folder_lock import held_file, held_folder, remove_unheld
 
 
 @contextlib.contextmanager
@@ -21,7 +21,8 @@ def atomic_file(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     """Opens a binary file that gets the name `path` when the block ends without an error.
 
     Makes missing parent folders. If `path` is a link, the file that it points at is replaced. The new file has the mode
-    of the old one. After any error, Ctrl-C included, the temporary file is removed and the old file is unchanged.
+    of the old one. After any error, Ctrl-C included, the temporary file is removed and the old file is unchanged. A
+    process that is killed leaves it behind; the next one that writes `path` removes it.
 
     Raises:
         InputError: `path` cannot be written, or the disk is full.
@@ -31,11 +32,14 @@ def atomic_file(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     temporary = _temporary_name(target)
     try:
         with explain_write_errors(path):
-            with open(temporary, "xb", opener=_opener_like(target)) as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
+            with contextlib.suppress(PermissionError):  # a folder may be written and not listed
+                _remove_abandoned(temporary)
+            with held_file(temporary, _opener_like(target)) as file:
+                with file:
+                    yield file
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(temporary, target)
             _sync_folder(os.path.dirname(target))
     finally:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
@@ -107,7 +111,7 @@ def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
     temporary = _temporary_name(os.path.join(target, _CONTENT) if _must_stay(target) else target)
     try:
         with explain_write_errors(path):
-            _remove_abandoned_folders(temporary)
+            _remove_abandoned(temporary)
             with held_folder(temporary):
                 yield temporary
     finally:
@@ -179,7 +183,7 @@ def check_output_folder(path: str | os.PathLike) -> None:
             raise InputError(f"The output folder {os.fspath(path)} is a file. Give the name of a folder.")
         must_stay = _must_stay(target)
         if must_stay:
-            _remove_abandoned_folders(_temporary_name(os.path.join(target, _CONTENT)))
+            _remove_abandoned(_temporary_name(os.path.join(target, _CONTENT)))
         if os.path.isdir(target) and set(os.listdir(target)) - ({_LOST_AND_FOUND} if must_stay else set()):
             raise InputError(f"The output folder {os.fspath(path)} is not empty. Remove it or give another name.")
         _try_to_write(os.path.join(target, _CONTENT) if must_stay else target)
@@ -277,9 +281,9 @@ def _temporary_name(path: str, mark: str = PARTIAL) -> str:
     return os.path.join(folder, f".{name}{mark}{uuid.uuid4().hex[:8]}")
 
 
-def _remove_abandoned_folders(temporary: str) -> None:
-    """Removes the folders that killed processes have left under temporary names of the same output as `temporary`, or
-    of its other versions. Where a replacement was cut off and the output is missing, both of its folders stay."""
+def _remove_abandoned(temporary: str) -> None:
+    """Removes what killed processes have left under temporary names of the same output as `temporary`, or of its other
+    versions. Where a replacement was cut off and the output is missing, both of its folders stay."""
     folder, own = os.path.split(temporary)
     own = own[1:].rpartition(PARTIAL)[0]
     abandoned: dict[str, list[str]] = {}
@@ -289,7 +293,7 @@ def _remove_abandoned_folders(temporary: str) -> None:
             abandoned.setdefault(match[1], []).append(other)
     for name, others in abandoned.items():
         if os.path.lexists(os.path.join(folder, name)) or not any(_REPLACED in other for other in others):
-            remove_unheld_folders(os.path.join(folder, other) for other in others)
+            remove_unheld(os.path.join(folder, other) for other in others)
 
 
 def _try_to_write(path: str) -> None:

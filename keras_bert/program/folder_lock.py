@@ -1,9 +1,10 @@
-"""Allows one writer at a time in a folder, and tells the temporary folders of dead processes from those in use."""
+"""Allows one writer at a time in a folder, and tells the temporary output of dead processes from that in use."""
 
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO
 
 from keras_bert.program.errors import InputError
 
@@ -68,7 +69,7 @@ def _is_at(descriptor: int, path: str | os.PathLike) -> bool:
 
 @contextlib.contextmanager
 def held_folder(path: str) -> Iterator[None]:
-    """Makes a folder and holds its lock while the block runs, so that `remove_unheld_folders` leaves it alone."""
+    """Makes a folder and holds its lock while the block runs, so that `remove_unheld` leaves it alone."""
     while True:
         os.makedirs(path)
         descriptor = _lock(path, is_patient=True)
@@ -84,22 +85,57 @@ def held_folder(path: str) -> Iterator[None]:
             os.close(descriptor)
 
 
-def remove_unheld_folders(paths: Iterable[str]) -> None:
-    """Removes folders that no living process holds. Without locks, as on Windows, it removes none."""
+@contextlib.contextmanager
+def held_file(path: str, opener: Callable[[str, int], int]) -> Iterator[IO[bytes]]:
+    """Makes a file and opens it for writing; holds its lock until the block ends, also if the file is closed before.
+
+    Args:
+        path: the new file.
+        opener: as that of `open`.
+    """
+    while True:
+        file = open(path, "xb", opener=opener)  # noqa: SIM115 - closed below
+        descriptor = _locked(os.dup(file.fileno()), is_patient=True)
+        # Another process may have taken the new file for an abandoned one.
+        is_there = os.path.exists(path)
+        if is_there:
+            break
+        file.close()
+        if descriptor is not None:
+            os.close(descriptor)
+    try:
+        with file:
+            yield file
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def remove_unheld(paths: Iterable[str]) -> None:
+    """Removes files and folders that no living process holds. Without locks, as on Windows, it removes none."""
     for path in paths:
         descriptor = _lock(path, is_patient=False)
         if descriptor is not None:
-            shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.remove(path)
             os.close(descriptor)
 
 
 def _lock(path: str, is_patient: bool) -> int | None:
-    """Returns a file descriptor that holds the lock of a folder; None if there is no folder, no lock, or a holder."""
+    """Returns a descriptor that holds the lock of a file or folder; None if there is none, no lock, or a holder."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except (AttributeError, OSError):
+        return None
+    return _locked(descriptor, is_patient)
+
+
+def _locked(descriptor: int, is_patient: bool) -> int | None:
+    """Returns the descriptor with the lock of its file; closes it and returns None if there is no lock or a holder."""
     try:
         import fcntl
-
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except (ImportError, AttributeError, OSError):
+    except ImportError:  # Windows
+        os.close(descriptor)
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if is_patient else fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from keras_bert.program.atomic_output import atomic_folder, replacement_folder, temporary_folder
+from keras_bert.program.atomic_output import atomic_file, atomic_folder, replacement_folder, temporary_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import held_folder, only_writer
 from keras_bert.tf_serving.versions import new_version
@@ -77,7 +77,8 @@ KILLED_WRITER = """
 import os, sys
 from keras_bert.{module} import {function}
 with {function}(sys.argv[1]) as folder:
-    open(os.path.join(getattr(folder, "folder", folder), "a"), "w").close()
+    if "{function}" != "atomic_file":
+        open(os.path.join(getattr(folder, "folder", folder), "a"), "w").close()
     os._exit(9)
 """
 
@@ -96,6 +97,33 @@ def test_the_folder_of_a_killed_writer_is_removed_by_the_next_one_and_that_of_a_
         assert os.path.isdir(alive)
         pathlib.Path(folder, "b").touch()
     assert sorted(os.listdir(tmp_path)) == ["else", "out", "out2"]
+
+
+def test_the_file_of_a_killed_writer_is_removed_by_the_next_one_and_that_of_a_living_one_is_not(tmp_path):
+    kill_while_writing(tmp_path / "out", "atomic_file")
+    [left] = tmp_path.iterdir()
+    with atomic_file(tmp_path / "out2"):
+        assert left.exists()
+    with atomic_file(tmp_path / "out") as alive:
+        assert not left.exists()
+        with atomic_file(tmp_path / "out") as other:
+            other.write(b"other")
+        alive.write(b"alive")
+    assert (tmp_path / "out").read_bytes() == b"alive"
+    assert sorted(os.listdir(tmp_path)) == ["out", "out2"]
+
+
+def test_a_file_is_held_until_it_has_its_name(tmp_path, monkeypatch):
+    def replace(source, target):
+        with atomic_folder(tmp_path / "out"):
+            assert os.path.exists(source)
+        (tmp_path / "out").rmdir()
+        os.rename(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with atomic_file(tmp_path / "out") as file:
+        file.write(b"x")
+    assert (tmp_path / "out").read_bytes() == b"x"
 
 
 @pytest.mark.parametrize("others", [(), ("1",)])
@@ -119,6 +147,13 @@ def test_both_folders_of_a_replacement_that_was_cut_off_stay_until_the_output_is
     with replacement_folder(tmp_path / "out"):
         pass
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_new_file_that_another_process_takes_for_an_abandoned_one_is_made_again(tmp_path, between_open_and_lock):
+    between_open_and_lock(lambda: next(tmp_path.iterdir()).unlink())
+    with atomic_file(tmp_path / "new") as file:
+        file.write(b"x")
+    assert (tmp_path / "new").read_bytes() == b"x"
 
 
 def test_a_new_folder_that_another_process_takes_for_an_abandoned_one_is_made_again(tmp_path, between_open_and_lock):
