@@ -168,12 +168,12 @@ def test_a_model_of_parts_of_speech_names_the_tag_of_every_word():
     assert set(outputs) == {"words", "tags", "starts", "ends", "probabilities"}
     for number, (text, answer) in enumerate(zip(texts, model.predict(texts), strict=True)):
         length = len(answer.words)
-        assert tuple(word.decode() for word in outputs["words"][number].numpy()[:length]) == answer.words
-        assert tuple(tag.decode() for tag in outputs["tags"][number].numpy()[:length]) == answer.tags
+        assert [word.decode() for word in outputs["words"][number].numpy()[:length]] == list(answer.words)
+        assert [tag.decode() for tag in outputs["tags"][number].numpy()[:length]] == list(answer.tags)
         np.testing.assert_allclose(outputs["probabilities"][number][:length], answer.probabilities, atol=1e-5)
         places = zip(outputs["starts"][number].numpy(), outputs["ends"][number].numpy(), strict=True)
         found = [text.encode()[start:end].decode() for start, end in places if start >= 0]
-        assert tuple(found) == answer.words
+        assert found == list(answer.words)
     assert set(server["words"](tf.constant([["the"]]), tf.constant([1]))) == {"tags", "probabilities"}
 
 
