@@ -77,14 +77,16 @@ def row(tokenizer, texts):
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_folder_gives_the_recorded_ids(shared_data, name):
-    """Special tokens with a role are ordinary text here. Decomposed texts and a literal ▁ follow SentencePiece."""
+    """Special tokens with a role are ordinary text here. Decomposed texts and a literal ▁ follow SentencePiece, but in
+    a file of transformers 5 for DeBERTa."""
     key, source = FOLDERS[name]
     tokenizer = load_vocabulary(shared_data("family2", "tokenizers", name))
     recorded = json.loads(shared_data("family2", "examples.json").read_text("utf-8"))[f"tokenizers/{key}"]
     others = recorded["different"].get(source, {})
     for number, (text, ids) in enumerate(zip(recorded["texts"], recorded["ids"], strict=True)):
-        expected = ids if text.startswith("▁") else others.get(str(number), ids)
-        if not ROLES.search(text) and not text.startswith("Vi"):
+        follows_model = name != "deberta-v2-v5" and text.startswith(("▁", "Vi"))
+        expected = ids if follows_model else others.get(str(number), ids)
+        if not ROLES.search(text) and not (follows_model and text.startswith("Vi")):
             assert tokenizer.encode(text) == expected, text
     for pair in recorded["pairs"]:
         # One pair was recorded with the class of transformers 5, which drops the rules of the model.
