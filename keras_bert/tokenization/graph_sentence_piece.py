@@ -44,13 +44,13 @@ class GraphSentencePiece(tf.Module, GraphForm):
 
     def _plain_ids(self, texts) -> tf.RaggedTensor:
         self._model.load_again()
-        ids = self._pieces.tokenize(as_strings(texts))
+        ids = self._pieces.tokenize(self._prepared(as_strings(texts)))
         return self._divide(ids)[0] if self._has_parts else ids
 
     def _plain_ids_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         self._model.load_again()
         texts = as_strings(texts)
-        ids, starts, ends = self._pieces.tokenize_with_offsets(texts)
+        ids, starts, ends = self._pieces.tokenize_with_offsets(self._prepared(texts))
         bases = tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64), exclusive=True)
         bases = tf.gather(bases, ids.value_rowids())
         first, last = self._without_white_space(texts, starts.values + bases, ends.values + bases)
@@ -68,6 +68,12 @@ class GraphSentencePiece(tf.Module, GraphForm):
         first, last = tf.gather(first, pieces), tf.gather(last, pieces)
         starts = tf.where(is_exact, first + begins, first)
         return divided, divided.with_values(starts), divided.with_values(tf.where(is_exact, starts + lengths, last))
+
+    def _prepared(self, texts):
+        """Returns the texts that the model sees."""
+        for pattern, replacement in self.tokenizer.space_steps:
+            texts = tf.strings.regex_replace(texts, pattern, replacement)
+        return texts
 
     def _without_white_space(self, texts, first, last):
         """Moves the ends of spans inwards past white space.

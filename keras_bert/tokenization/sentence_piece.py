@@ -16,6 +16,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -105,6 +106,7 @@ class SentencePieceTokenizer(Tokenizer):
             _check_added_tokens(self.added_tokens, self.ids, special_tokens)
             self._cutter = AddedTokenCutter(self.added_tokens, self.ids)
         self._processor = _processor(self.effective_model)
+        self.space_steps = parsed(model).space_steps
         self.divided = _divided_tokens(self.tokens, self.ids, self._processor) if form.prepares else {}
 
     def __reduce__(self):
@@ -235,14 +237,22 @@ class SentencePieceTokenizer(Tokenizer):
     def _as_str(self, text: str | bytes) -> str:
         return text_bytes(text).decode("utf-8", "surrogateescape")
 
+    def _prepared(self, text: str | bytes) -> bytes:
+        """Returns the text that the model sees; its bytes have the same places."""
+        if self.space_steps:
+            text = self._as_str(text)
+            for pattern, replacement in self.space_steps:
+                text = re.sub(pattern, replacement, text)
+        return text_bytes(text)
+
     def _plain_ids(self, text: str | bytes) -> list[int]:
-        ids = self._processor.encode(text_bytes(text))
+        ids = self._processor.encode(self._prepared(text))
         return [part for number in ids for part in self.divided.get(number, (number,))]
 
     def _plain_ids_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
         data = text_bytes(text)
         text = data.decode("utf-8", "surrogateescape")
-        found = self._processor.encode(data, return_type="offset_mapping")
+        found = self._processor.encode(self._prepared(data), return_type="offset_mapping")
         characters = range(len(data) + 1) if data.isascii() else _characters(text)
         ids, starts, ends = [], [], []
         for number, (start, end) in zip(found["ids"], found["offsets"], strict=True):

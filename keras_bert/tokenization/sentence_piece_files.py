@@ -23,6 +23,7 @@ from keras_bert.tokenization.sentence_piece_forms import (
 from keras_bert.tokenization.sentence_piece_model import (
     CONTROL,
     NORMAL,
+    OWN_SPACES,
     UNKNOWN,
     USER_DEFINED,
     Piece,
@@ -130,7 +131,7 @@ def _of_tokenizer_file(folder: str | os.PathLike, file: str, settings: Mapping[s
         _SPLITTER_KEYS.check(part, f"{file}: pre_tokenizer")
     vocab = _vocabulary(values, file)
     form = form_of(settings.get("tokenizer_class"), TOKENIZER_FILE, [text for text, _ in vocab])
-    do_lower_case, keep_accents, rules = _normalizer(values, form, file)
+    do_lower_case, keep_accents, rules, settings_of_rules = _normalizer(values, form, splitters, file)
     if form == DEBERTA:
         do_lower_case = member(settings, "do_lower_case", bool, file, do_lower_case)
     special = special_tokens_of(folder, form.special_tokens)
@@ -146,7 +147,8 @@ def _of_tokenizer_file(folder: str | os.PathLike, file: str, settings: Mapping[s
         for number, (text, score) in enumerate(vocab)
     ]
     with named(file):
-        data = SentencePieceModel(form.in_order_of_file(pieces, special.mask), rules).to_bytes()
+        pieces_of_file = form.in_order_of_file(pieces, special.mask)
+        data = SentencePieceModel(pieces_of_file, rules, normalizer=settings_of_rules).to_bytes()
         further = beyond_model(added, special, pieces)
         return SentencePieceTokenizer(data, special, do_lower_case, keep_accents, further, form)
 
@@ -161,8 +163,11 @@ def _vocabulary(values: Mapping[str, Any], file: str) -> list[tuple[str, float]]
     return [(text, float(score)) for text, score in vocab]
 
 
-def _normalizer(values: Mapping[str, Any], form: SentencePieceForm, file: str) -> tuple[bool, bool, bytes]:
-    """Returns whether texts are lower-cased, whether accents stay, and the compiled rules of a SentencePiece model."""
+def _normalizer(
+    values: Mapping[str, Any], form: SentencePieceForm, splitters: list, file: str
+) -> tuple[bool, bool, bytes, bytes]:
+    """Returns whether texts are lower-cased, whether accents stay, and the rules of a SentencePiece model: compiled,
+    and the settings of the model for them."""
     rules, steps = b"", []
     for part in parts_of(values, "normalizer", "normalizers", file):
         _NORMALIZER_KEYS.check(part, f"{file}: normalizer")
@@ -177,12 +182,15 @@ def _normalizer(values: Mapping[str, Any], form: SentencePieceForm, file: str) -
     lower_case = (_LOWER_CASE, None, None) in steps
     kinds = [kind for kind, _, _ in steps]
     if form.prepares and kinds in ([], _PREPARING[:2], _PREPARING):
-        return lower_case, not steps, rules
+        return lower_case, not steps, rules, b""
     further = steps[lower_case:]
     if form == DEBERTA and kinds[:lower_case] == [_LOWER_CASE] * lower_case and further in ([], _COMPOSING):
-        return lower_case, True, rules or (composing_rules() if further else b"")
+        if rules or not further:
+            return lower_case, True, rules, b""
+        keeps_spaces = splitters == ["Metaspace"]
+        return lower_case, True, composing_rules(keeps_spaces), OWN_SPACES if keeps_spaces else b""
     if not form.prepares and not steps:
-        return False, True, rules
+        return False, True, rules, b""
     supported = f"either all, the first two or none of {_PREPARING}" if form.prepares else "those of spaces"
     raise InputError(
         f"{file}: the normalizer has the steps {reprlib.repr(kinds)}. Supported in a {form.tokenizer_class} are "

@@ -30,7 +30,7 @@ _UNIGRAM, _BPE = 1, 2
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3
 _TEXT, _SCORE, _TYPE = 1, 2, 3
 _MODEL_TYPE, _BYTE_FALLBACK, _SPACE_AS_SUFFIX = 3, 35, 24
-_CHARSMAP = 2
+_NAME, _CHARSMAP, _REMOVES_SPACES = 1, 2, 4
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 
 _MOST_PIECES = 1 << 20
@@ -43,6 +43,8 @@ _MOST_LETTERS = 1 << 24  # bytes of all rules; those of NFKC have 2.6 million
 _RULES_AT_ONCE = 1000
 _MOST_SETTINGS = 1 << 16
 _LONGEST_SETTING = 64  # bytes of a piece beside its text
+# The name of the rules in models whose texts pass `SPACE_STEPS` first, and a character of one byte that they remove.
+_OWN_SPACES, _FILLER = b"keras_bert_spaces", "\x1f"
 
 
 class Piece(NamedTuple):
@@ -105,6 +107,12 @@ class SentencePieceModel:
         """Whether the model divides words by the probabilities of their pieces, instead of by merges."""
         return {field: value for field, _, value in _settings(self.trainer)}.get(_MODEL_TYPE, _UNIGRAM) == _UNIGRAM
 
+    @property
+    def space_steps(self) -> tuple[tuple[str, str], ...]:
+        """What is to be replaced in a text before the model sees it: regular expressions and their replacements."""
+        names = [value for field, _, value in _settings(self.normalizer) if field == _NAME]
+        return SPACE_STEPS if names == [_OWN_SPACES] else ()
+
     def to_bytes(self) -> bytes:
         """Returns the content of a model file."""
         rules = _field(_CHARSMAP, _BYTES, self.rules) if self.rules else b""
@@ -162,13 +170,43 @@ def compiled(rules: Mapping[str, str]) -> bytes:
 
 
 @functools.cache
-def composing_rules() -> bytes:
-    """Returns rules that compose letters as NFC does, and make white space and ▁ spaces."""
+def composing_rules(keeps_spaces: bool) -> bytes:
+    """Returns rules that compose letters as NFC does.
+
+    Args:
+        keeps_spaces: whether texts pass `SPACE_STEPS` before; otherwise white space and ▁ become spaces.
+    """
     from sentencepiece import SentencePieceNormalizer
 
     rules = dict(SentencePieceNormalizer(rule_name="nfkc").decompile())
     rules = {source: text for source, text in rules.items() if unicodedata.normalize("NFC", source) == text}
+    if keeps_spaces:
+        return compiled(rules | {_FILLER: "", "\u2000": "\u2002", "\u2001": "\u2003"})
     return compiled(rules | dict.fromkeys(["▁", *map(chr, WHITE_SPACE)], " "))
+
+
+def _space_steps() -> tuple[tuple[str, str], ...]:
+    r"""Returns the steps with which tokenizers' Replace "\s{2,}|[\n\r\t]" by " ", Strip at the end, and Metaspace treat
+    spaces, as replacements by as many bytes, so that the places of all tokens stay.
+
+    White space of another kind than " ", \t, \n and \r stays if it is alone. A ▁ stays, but at the beginning of a text
+    it is the one that stands in front of every text.
+    """
+    space, other = "".join(map(chr, sorted(WHITE_SPACE))), sorted(WHITE_SPACE - {*map(ord, " \t\n\r")})
+    of_size = {size: "".join(chr(n) for n in other if len(chr(n).encode()) == size) for size in (1, 2, 3)}
+    classes = [(f"[{characters}]", " " * size) for size, characters in of_size.items()]
+    return (
+        (_FILLER, "\x1e"),
+        ("[\t\n\r]", " "),
+        (f"[{space}]+$", ""),
+        # Of white space that touches other white space every second character, then the others.
+        *((f"([{space}]){those}", rf"\1{spaces}") for those, spaces in classes),
+        *((f" {those}", f" {spaces}") for those, spaces in classes),
+        *((f"{those} ", f"{spaces} ") for those, spaces in classes),
+        *[(f"([ {_FILLER}]) ", rf"\1{_FILLER}")] * 2,  # of several spaces the first stays
+        ("^ ", _FILLER),
+        ("^▁", _FILLER * 3),
+    )
 
 
 def plain(text: str, lower_case: bool = True, keep_accents: bool = False) -> str:
@@ -373,3 +411,8 @@ def _field(field: int, kind: int, value: int | bytes) -> bytes:
     if kind == _VARINT:
         return key + write_varint(value)
     return key + (write_varint(len(value)) if kind == _BYTES else b"") + value
+
+
+SPACE_STEPS = _space_steps()
+# The settings of a model whose texts pass `SPACE_STEPS`: the library removes no spaces and no ▁.
+OWN_SPACES = _field(_NAME, _BYTES, _OWN_SPACES) + _field(_REMOVES_SPACES, _VARINT, 0)
