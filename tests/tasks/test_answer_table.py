@@ -21,7 +21,7 @@ from keras_bert.tasks.text_to_text.answers import WrittenText
 
 CANDIDATE = Candidate("Ada", 0, 3, 0.5, 1.0, 2.0)
 ENTITIES = (EntityAnswer("PER", 0, 3, "Ada", 0.9), EntityAnswer("LOC", 7, 12, "Paris", 0.8))
-WORDS = TagsAnswer((), ("a", "fox"), ("DET", "NOUN"), (0.5, 0.6), None)
+WORDS = TagsAnswer((), ("a", "fox"), ["DET", "NOUN"], (0.5, 0.6), None)
 # Name -> answers, the columns of their table, and the number of the text of each row.
 ANSWERS = {
     "labels": ([LabelAnswer("b", 0.7, {"a": 0.3, "b": 0.7})], "label probability probabilities.a probabilities.b", [0]),
@@ -38,7 +38,7 @@ ANSWERS = {
         [0, 1],
     ),
     "entities": (
-        [TagsAnswer(ENTITIES, (), (), (), None), TagsAnswer((), ("a",), ("O",), (0.9,), None), WORDS],
+        [TagsAnswer(ENTITIES, (), [], (), None), TagsAnswer((), ("a",), ["O"], (0.9,), None), WORDS],
         "type start end text probability word tag",
         [0, 0, 2, 2],
     ),

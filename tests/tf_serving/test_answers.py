@@ -84,14 +84,14 @@ CASES = [
         },
         {"text": ["\xe9 Ada \xff, x"]},
         TagsAnswer(
-            (EntityAnswer("PER", 2, 7, "Ada \xff", 0.5), EntityAnswer("LOC", 9, 10, "x", 0.25)), (), (), (), None
+            (EntityAnswer("PER", 2, 7, "Ada \xff", 0.5), EntityAnswer("LOC", 9, 10, "x", 0.25)), (), [], (), None
         ),
         "  \xe9 [Ada \xff PER], [x LOC]\n  Ada \xff  PER  0.5000  2-7\n  x      LOC  0.2500  9-10",
     ),
     (
         {name: np.zeros([1, 0], object) for name in ("entities", "types", "starts", "ends", "probabilities")},
         {"text": ["the fox"]},
-        TagsAnswer((), (), (), (), None),
+        TagsAnswer((), (), [], (), None),
         "  (nothing found)",
     ),
     (
@@ -103,7 +103,7 @@ CASES = [
             "probabilities": [[1.0, 0.5]],
         },
         {"text": ["\xc9  is"]},
-        TagsAnswer((), ("\xc9", "is"), ("N", "V"), (1.0, 0.5), None),
+        TagsAnswer((), ("\xc9", "is"), ["N", "V"], (1.0, 0.5), None),
         "  [\xc9 N]  [is V]\n  \xc9   N  1.0000  0-1\n  is  V  0.5000  3-5",
     ),
     (

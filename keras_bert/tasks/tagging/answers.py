@@ -40,8 +40,8 @@ class TagsAnswer:
     Attributes:
         entities: the entities in order; empty if the tags mark no entities.
         words: the words of the text.
-        tags: a tag for each word. An invalid sequence of most probable tags is corrected as conlleval reads it: an
-            entity that begins with I- gets B-.
+        tags: a tag for each word, as a list, which seqeval asks for. An invalid sequence of most probable tags is
+            corrected as conlleval reads it: an entity that begins with I- gets B-.
         probabilities: the probability of the most probable tag of each word.
         log_probabilities: float32 (words, labels), in the order of the model's labels; -inf for labels that no word may
             get, such as [CLS]. None from a server.
@@ -49,7 +49,7 @@ class TagsAnswer:
 
     entities: tuple[EntityAnswer, ...]
     words: tuple[str, ...]
-    tags: tuple[str, ...]
+    tags: list[str]
     probabilities: tuple[float, ...] = dataclasses.field(repr=False)
     log_probabilities: np.ndarray | None = dataclasses.field(repr=False, compare=False)
 
@@ -127,7 +127,7 @@ def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list[T
         return [_of_tags(row) for row in rows_of(outputs)]
     if outputs.keys() >= {"entities", "types", "starts", "ends", "probabilities"} and "text" in inputs:
         rows = zip(rows_of(outputs), inputs["text"], strict=True)
-        return [TagsAnswer(_served_entities(row, row["probabilities"], text), (), (), (), None) for row, text in rows]
+        return [TagsAnswer(_served_entities(row, row["probabilities"], text), (), [], (), None) for row, text in rows]
     return None
 
 
@@ -145,7 +145,7 @@ def _answer(sentences: TaggedSentences, number: int, log_probabilities: np.ndarr
             _entity(one, words, text, spans, probabilities[one.start : one.end, _columns(one, labels)]) for one in found
         )
     best = np.exp(log_probabilities.max(axis=1)).tolist()
-    return TagsAnswer(entities, tuple(words), tuple(tags), tuple(best), log_probabilities.astype(np.float32))
+    return TagsAnswer(entities, tuple(words), list(tags), tuple(best), log_probabilities.astype(np.float32))
 
 
 def _columns(entity: tag_schemes.Entity, labels: TagLabels) -> list[int]:
@@ -172,16 +172,16 @@ def _words_of(inputs: Mapping) -> tuple[list, list]:
 def _of_words(row: Mapping[str, Any], words: Sequence, count: int) -> TagsAnswer:
     entities = _served_entities(row, row["entity_probabilities"]) if "entities" in row else ()
     tags, probabilities = row["tags"][:count], row["probabilities"][:count]
-    return TagsAnswer(entities, *_tuples(words[:count], tags, probabilities), None)
+    return TagsAnswer(entities, *_columns_of(words[:count], tags, probabilities), None)
 
 
 def _of_tags(row: Mapping[str, Any]) -> TagsAnswer:
     count = int((np.asarray(row["starts"]) >= 0).sum())
-    return TagsAnswer((), *_tuples(*(row[name][:count] for name in ("words", "tags", "probabilities"))), None)
+    return TagsAnswer((), *_columns_of(*(row[name][:count] for name in ("words", "tags", "probabilities"))), None)
 
 
-def _tuples(words, tags, probabilities) -> tuple[tuple, tuple, tuple]:
-    return tuple(map(text_of, words)), tuple(map(text_of, tags)), tuple(map(float, probabilities))
+def _columns_of(words, tags, probabilities) -> tuple[tuple, list, tuple]:
+    return tuple(map(text_of, words)), list(map(text_of, tags)), tuple(map(float, probabilities))
 
 
 def _served_entities(row: Mapping[str, Any], probabilities, text: str | bytes | None = None) -> tuple:

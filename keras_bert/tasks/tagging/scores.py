@@ -134,5 +134,7 @@ def _check_pairs(gold: TagLists, predicted: TagLists) -> None:
     if len(gold) != len(predicted):
         raise InputError(f"There must be tags for every sentence. Received: {len(gold)} and {len(predicted)}")
     for number, (one, other) in enumerate(zip(gold, predicted, strict=True), start=1):
+        if isinstance(one, str) or isinstance(other, str):
+            raise InputError(f"Sentence {number} must have a list of tags. Received: {one!r:.50} and {other!r:.50}")
         if len(one) != len(other):
             raise InputError(f"Sentence {number} has {len(one)} right tags but {len(other)} predicted ones.")

@@ -150,3 +150,9 @@ def test_other_spellings_have_the_same_scores():
     for form in (lambda tag: tag.lower(), lambda tag: "O" if tag == "O" else f"PER_{tag[0]}"):
         gold, predicted = ([[form(tag) for tag in tags]] for tags in (["B-PER", "I-PER", "O"], ["B-PER", "O", "O"]))
         assert entity_scores(gold, predicted).micro == expected.micro
+
+
+@pytest.mark.parametrize("score", [entity_scores, tag_accuracy])
+def test_tags_of_one_sentence_are_not_taken_for_several(score):
+    with pytest.raises(InputError, match="Sentence 1 must have a list of tags. Received: 'B-A' and 'B-B'"):
+        score(["B-A", "O"], ["B-B", "O"])

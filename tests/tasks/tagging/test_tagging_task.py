@@ -10,6 +10,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.export import make_tokenizer
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.tagging.model import TokenClassifier
+from keras_bert.tasks.tagging.scores import entity_scores
 from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tasks.tagging.task import TaggingTask
 
@@ -79,7 +80,7 @@ def test_entities_of_plain_strings_have_their_characters(model):
     assert found(answer) == [("PER", 0, 5, "Grace"), ("PER", 15, 24, "Ada  Lace"), ("LOC", 31, 37, "London")]
     assert all(text[entity.start : entity.end] == entity.text for entity in answer.entities)
     assert answer.words == ("Grace", "wrote", "to", "Ada", "Lace", ",", "from", "London", "'s", ".")
-    assert answer.tags[3:5] == ("B-PER", "I-PER")
+    assert answer.tags[3:5] == ["B-PER", "I-PER"]
     assert all(0.5 < entity.probability <= 1 for entity in answer.entities)
 
 
@@ -132,8 +133,17 @@ def test_illegal_sequences_are_read_as_conlleval_reads_them():
     for token, tag in zip(example_rows.first_tokens, ["I-PER", "I-LOC", "I-LOC"], strict=True):
         outputs[token, LABELS.index(tag)] = 9
     (answer,) = task.answers(examples, example_rows, outputs)
-    assert answer.tags == ("B-PER", "B-LOC", "I-LOC")
+    assert answer.tags == ["B-PER", "B-LOC", "I-LOC"]
     assert found(answer) == [("PER", 0, 1, "Ada"), ("LOC", 1, 3, "Lace wrote")]
+
+
+def test_seqeval_takes_the_tags_of_answers():
+    seqeval = pytest.importorskip("seqeval.metrics", reason="make install adds seqeval")
+    answers = new_model().predict(SENTENCES, verbose=0)
+    predicted = [answer.tags for answer in answers]
+    scores = entity_scores(TAGS, predicted).micro
+    assert seqeval.f1_score(TAGS, predicted) == pytest.approx(scores.f1)
+    assert seqeval.f1_score(predicted, predicted) == 1.0
 
 
 def test_a_sentence_counts_with_its_weight(eagerly):
