@@ -39,7 +39,7 @@ def checked_column(values: Any, name: str) -> Iterable:
         name: what the values are, in the plural.
 
     Raises:
-        InputError: it is nothing like a column.
+        InputError: it is nothing like a column, or has no order, as a set.
     """
     names = getattr(values, "column_names", getattr(values, "columns", None))
     if names is not None:
@@ -48,6 +48,25 @@ def checked_column(values: Any, name: str) -> Iterable:
             f"table[{str(next(iter(names), 'text'))!r}]."
         )
     column = as_column(values)
+    if isinstance(column, (set, frozenset)):
+        raise InputError(f"{name} must be a list. Received a set, which has no order: {values!r:.100}")
     if isinstance(column, (str, bytes, Mapping)) or not isinstance(column, Iterable):
         raise InputError(f"{name} must be a list. Received: {values!r:.100}")
     return column
+
+
+def as_mapping(values: Any, name: str) -> Mapping | None:
+    """Returns a dictionary, or a Series of pandas as a dictionary from its index to its values; None for all else.
+
+    >>> as_mapping({"a": 1}, "weights"), as_mapping([1], "weights")
+    ({'a': 1}, None)
+
+    Raises:
+        InputError: the index of a Series has an entry twice; `name` says what the Series is.
+    """
+    if not hasattr(values, "iloc") or values.ndim != 1:
+        return values if isinstance(values, Mapping) else None
+    if not values.index.is_unique:
+        twice = values.index[values.index.duplicated()][0]
+        raise InputError(f"{name} has two values for {twice!r}. Received a Series whose index has it twice.")
+    return values.to_dict()
