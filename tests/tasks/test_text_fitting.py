@@ -231,7 +231,7 @@ def test_long_texts_are_cut_and_counted(capsys):
         (TEXTS[:2], [1, 2], {}, "The label of example 2 must be a name or a number from 0 to 1. Received: 2"),
         (TEXTS[:2], [1, 0.5], {}, "Received: 0.5"),
         (TEXTS[:2], LABELS[:2], {"sample_weight": [1.0]}, "2 texts but 1 weights"),
-        (TEXTS[:2], LABELS[:2], {"class_weight": {"mixed": 1.0}}, "class_weight has unknown labels"),
+        (TEXTS[:2], LABELS[:2], {"class_weight": {"mixed": 1.0}}, "class_weight has the unknown label 'mixed'"),
         (
             TEXTS[:2],
             LABELS[:2],

@@ -30,7 +30,7 @@ from keras_bert.tasks.classification.thresholds import (
 )
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.fitting import batch_size_of
-from keras_bert.tasks.label_names import label_name, label_names
+from keras_bert.tasks.label_names import label_name, label_names, values_of_labels
 from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
@@ -180,21 +180,13 @@ class ClassificationTask(TextTask):
         if self.problem_type != "classification" or examples.labels is None:
             return super().class_weights(examples, class_weight)
         labels = self.labels
-        if class_weight == "balanced":
+        if isinstance(class_weight, str) and class_weight == "balanced":
             counts = Counter(examples.labels)
             return [len(examples) / (len(counts) * counts[label]) for label in examples.labels]
-        if not isinstance(class_weight, Mapping):
+        weights = values_of_labels(class_weight, labels, "class_weight", self.label_type)
+        if weights is None:
             raise InputError(
-                f'class_weight must be a dictionary label -> weight, or "balanced". Received: {class_weight!r}'
-            )
-        place = "A label of class_weight"
-        weights = {label_name(label, labels, place, self.label_type): one for label, one in class_weight.items()}
-        if len(weights) < len(class_weight):
-            raise InputError(f"class_weight has two weights for one label. Received: {class_weight!r:.200}")
-        unknown = [label for label in weights if label not in labels]
-        if unknown:
-            raise InputError(
-                f"class_weight has unknown labels: {unknown}. Use the labels of the model: {', '.join(labels)}"
+                f'class_weight must be a dictionary label -> weight, or "balanced". Received: {class_weight!r:.200}'
             )
         return [weights.get(label, 1.0) for label in examples.labels]
 
