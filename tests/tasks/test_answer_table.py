@@ -6,6 +6,7 @@ import importlib
 import inspect
 
 import numpy as np
+import pandas
 import pytest
 from scipy import sparse
 
@@ -61,6 +62,8 @@ ANSWERS = {
     "vectors of tokens": ([np.zeros((2, 3)), np.zeros((1, 3))], "0 1 2", [0, 0, 1]),
     "sparse vectors": (sparse.csr_matrix(np.eye(2)), "0 1", [0, 1]),
     "nothing": ([], "", []),
+    "no entities": ([TagsAnswer((), ("a",), ["O"], (0.9,), None)], "type start end text probability", []),
+    "no masks": ([FilledText("a", (), "a")], "mask start token token_id score text", []),
 }
 
 
@@ -78,6 +81,45 @@ def test_cells_have_the_values_of_the_fields():
     assert frame["text"].tolist()[:2] == ["Ada", "Paris"]
     assert frame["tag"].tolist()[2:] == ["DET", "NOUN"]
     assert answers_frame(ANSWERS["labels"][0])["probabilities.b"].tolist() == [0.7]
+
+
+def test_the_index_of_the_texts_is_kept():
+    test = pandas.DataFrame({"text": ["b", "a", "c"]}, index=[2, 0, 1])
+    answers = [ScoreAnswer(float(ord(text))) for text in test["text"]]
+    table = test.assign(score=answers_frame(answers, index=test.index)["score"])
+    assert table["score"].tolist() == [98.0, 97.0, 99.0]
+    names = pandas.MultiIndex.from_tuples([("a", 1), ("a", 2)], names=["document", "sentence"])
+    for name, index in (("two rankings", names), ("scores of pairs", names), ("sparse vectors", names)):
+        frame, examples = answers_frame(ANSWERS[name][0], index=index), ANSWERS[name][2]
+        assert frame.index.equals(names.take(examples)), name
+        assert frame.index.names == names.names
+    assert answers_frame(ANSWERS["entities"][0], index=["x", "y", "x"]).index.tolist() == ["x"] * 4
+    assert answers_frame(ANSWERS["one answer"][0], index=[7]).index.tolist() == [7]
+    assert answers_frame([], index=test.index[:0]).index.tolist() == []
+
+
+def test_a_table_has_the_columns_that_are_asked_for_also_without_rows():
+    for answers in (ANSWERS["labels"][0], [], [[]], np.zeros((0, 2))):
+        frame = answers_frame(answers, columns=["probability", "label"])
+        assert frame.columns.tolist() == ["probability", "label"]
+        assert len(frame) == (answers is ANSWERS["labels"][0])
+    assert answers_frame(np.eye(2), columns=[1])[1].tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"index": [1, 2]}, "index must have an entry for each of the 1 texts. Received: 2 entries"),
+        ({"index": {1}}, "index must be a list. Received a set, which has no order"),
+        ({"index": {"a": 1}}, "index must be a list. Received: .'a': 1"),
+        ({"index": pandas.DataFrame({"text": ["a"]})}, "index must be a list. Received a table with the columns text"),
+        ({"columns": ["lable"]}, "The answers have no column 'lable'. They have: label, probability, probabilities.a"),
+        ({"columns": {"label"}}, "columns must be a list. Received a set"),
+    ],
+)
+def test_an_index_of_other_texts_and_an_unknown_column_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        answers_frame(ANSWERS["labels"][0], **options)
 
 
 def test_every_answer_class_of_the_registry_is_above():

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class FilledText:
     text: str
     masks: tuple[FilledMask, ...]
     filled_text: str | None
+
+    table_columns: ClassVar = ("mask", "start", "token", "token_id", "score", "text")  # of a table of no masks
 
     def __str__(self) -> str:
         shown = [] if self.filled_text is None else [self.filled_text]

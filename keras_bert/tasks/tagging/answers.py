@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class TagsAnswer:
     tags: list[str]
     probabilities: tuple[float, ...] = dataclasses.field(repr=False)
     log_probabilities: np.ndarray | None = dataclasses.field(repr=False, compare=False)
+
+    table_columns: ClassVar = ("type", "start", "end", "text", "probability")  # of a table of no entities
 
     @property
     def spans(self) -> list[list]:
