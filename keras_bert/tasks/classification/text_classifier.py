@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_strings
@@ -61,24 +61,19 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """Trains on texts, and returns itself.
 
         Args:
-            X: N texts, or N pairs of texts, `[N, 2]`.
-            y: a label for each text.
+            X: N texts; N pairs of texts, `[N, 2]`; or a tuple of two columns of N texts, as for `SequenceClassifier`.
+            y: a label for each text, `[N]`; a column `[N, 1]` gets scikit-learn's `DataConversionWarning`.
             sample_weight: a weight for each text; None for 1.
 
         Raises:
-            InputError: texts or labels are missing, there are fewer than two labels, or the checkpoint cannot be read.
+            InputError: texts or labels are missing, labels are of several types or fewer than two, or the checkpoint
+                cannot be read.
         """
         # Only now, because these take seconds.
         from keras_bert.optimization import AdamW, WarmupLinearDecay
         from keras_bert.tasks.classification.model import SequenceClassifier
 
-        labels = np.asarray(y)
-        if labels.ndim != 1:
-            raise InputError(
-                f"TextClassifier learns one label for each text. Received labels of the shape {labels.shape}. For "
-                "several labels, use SequenceClassifier with problem_type='multi_label'."
-            )
-        label_strings(labels.tolist())  # raises for labels that are missing, or of several types
+        labels = _labels(y)
         self.classes_ = np.unique(labels)
         printed = contextlib.nullcontext() if self.verbose else contextlib.redirect_stdout(io.StringIO())
         with printed, _seeded(self.seed):
@@ -108,8 +103,22 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+def _labels(y: Any) -> np.ndarray:
+    """Returns one label for each text, `[N]`. Raises `InputError` for labels that are missing, or of several types."""
+    values = np.asarray(y, dtype=object)  # of [1, "a"], NumPy would else make strings, and of [True, 2] numbers
+    if values.ndim != 1 and values.shape[1:] != (1,):
+        raise InputError(
+            f"TextClassifier learns one label for each text. Received labels of the shape {values.shape}. For "
+            "several labels, use SequenceClassifier with problem_type='multi_label'."
+        )
+    label_strings(values.ravel().tolist())
+    return column_or_1d(np.asarray(y), warn=True)
+
+
 def _texts(x: Any) -> Any:
     """Returns texts, or two columns of texts, as models take them."""
+    if isinstance(x, tuple) and len(x) == 2 and not any(isinstance(column, str) for column in x):
+        return x
     values = np.asarray(x, dtype=object)
     if values.ndim != 2:
         return values.tolist() if values.ndim == 1 else x
