@@ -30,8 +30,8 @@ def answers_frame(answers: Any, *, index: Any = None, columns: Sequence[Any] | N
             answers has then none, since the answers have the columns.
 
     Raises:
-        InputError: pandas is not installed, these are no answers, the index has not one entry for each text, or no
-            answer has a column.
+        InputError: pandas is not installed, these are no answers, the index has not one entry for each text or is given
+            for the ranking of one query, or no answer has a column.
     """
     try:
         import pandas
@@ -45,6 +45,11 @@ def answers_frame(answers: Any, *, index: Any = None, columns: Sequence[Any] | N
         numbers = np.arange(len(frame))
     else:
         answers = [answers] if _is_answer(answers) else list(answers)
+        if index is not None and any(hasattr(answer, "number") for answer in answers):
+            raise InputError(
+                "The answers are one ranking, whose order is not that of the texts. Take their index by the column "
+                "number: frame.set_index(index[frame['number']])."
+            )
         rows = [(number, row) for number, answer in enumerate(answers) for row in _rows_of(answer)]
         nested = {name for _, row in rows for name, value in row.items() if _holds_answers(value)}
         kept = [{name: value for name, value in row.items() if name not in nested} for _, row in rows]

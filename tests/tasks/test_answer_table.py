@@ -94,7 +94,7 @@ def test_the_index_of_the_texts_is_kept():
         assert frame.index.equals(names.take(examples)), name
         assert frame.index.names == names.names
     assert answers_frame(ANSWERS["entities"][0], index=["x", "y", "x"]).index.tolist() == ["x"] * 4
-    assert answers_frame(ANSWERS["one answer"][0], index=[7]).index.tolist() == [7]
+    assert answers_frame(ANSWERS["labels"][0][0], index=[7]).index.tolist() == [7]
     assert answers_frame([], index=test.index[:0]).index.tolist() == []
 
 
@@ -120,6 +120,14 @@ def test_a_table_has_the_columns_that_are_asked_for_also_without_rows():
 def test_an_index_of_other_texts_and_an_unknown_column_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         answers_frame(ANSWERS["labels"][0], **options)
+
+
+def test_a_ranking_of_texts_does_not_take_their_index_by_rank():
+    texts = pandas.Series(["a", "b"], index=["x", "y"])
+    with pytest.raises(InputError, match=r"one ranking.*frame.set_index\(index\[frame\['number'\]\]\)"):
+        answers_frame(ANSWERS["ranking"][0], index=texts.index)
+    frame = answers_frame(ANSWERS["ranking"][0])
+    assert frame.set_index(texts.index[frame["number"]])["text"].to_dict() == {"y": "b", "x": "a"}
 
 
 def test_every_answer_class_of_the_registry_is_above():

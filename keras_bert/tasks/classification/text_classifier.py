@@ -118,6 +118,11 @@ def _labels(y: Any) -> np.ndarray:
 def _texts(x: Any) -> Any:
     """Returns texts, or two columns of texts, as models take them."""
     if isinstance(x, tuple) and len(x) == 2 and not any(isinstance(column, str) for column in x):
+        if all(isinstance(column, tuple) and len(column) == 2 for column in x):
+            raise InputError(
+                "X may be two pairs or two columns of two texts. Received a tuple of two tuples of two. Give lists: "
+                "(texts, second_texts), or list(zip(texts, second_texts))."
+            )
         return x
     values = np.asarray(x, dtype=object)
     if values.ndim != 2:

@@ -150,6 +150,7 @@ def test_pairs_are_two_columns(new):
         (TEXTS, [[1], ["a"]] * 3, "labels must be of one type. Received: int, str"),
         (TEXTS, set(LABELS), r"one label for each text. Received labels of the shape \(\)"),
         (set(TEXTS), LABELS, "texts must be a list. Received a set, which has no order"),
+        ((("good", "bad"), ("film", "the")), LABELS[:2], "may be two pairs or two columns of two texts"),
         (({}, {}), LABELS, "texts must be a list. Received: {}"),
         (TEXTS, [None, *LABELS[1:]], "Received: None, and it marks a missing label"),
         (TEXTS, ["yes"] * 6, "labels must be two or more different names"),
