@@ -1,18 +1,18 @@
 """Scores of a search in a collection: every query is ranked against all documents."""
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.rank_fusion import FUSED, reciprocal_rank_fusion
+from keras_bert.embeddings.rank_fusion import FUSED, id_order, reciprocal_rank_fusion
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.embeddings.word_index import WordIndex
-from keras_bert.program.columns import as_mapping, is_float32
+from keras_bert.program.columns import as_mapping
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
-from keras_bert.tasks.embedding.scores import retrieval_scores
-from keras_bert.tokenization.user_inputs import as_list
+from keras_bert.tasks.embedding.scores import checked_ks, relevant_documents, retrieval_scores
 
 SCORES = ("ndcg", "mrr", "map", "recall")
 _SCORES_AT_ONCE = 1 << 24  # of queries and documents, 4 bytes each
@@ -20,11 +20,11 @@ _SCORES_AT_ONCE = 1 << 24  # of queries and documents, 4 bytes each
 
 def evaluate_search(
     model: Any,
-    corpus: Mapping[str, str],
-    queries: Mapping[str, str],
-    relevant: Mapping[str, Collection[str] | Mapping[str, float]],
+    corpus: Any,
+    queries: Any,
+    relevant: Any,
     *,
-    ks: Sequence[int] = (1, 10, 100),
+    ks: Iterable[int] | int = (1, 10, 100),
     index: VectorIndex | None = None,
     exact: bool = False,
     others: Mapping[str, Any] | None = None,
@@ -35,18 +35,19 @@ def evaluate_search(
 ) -> dict[str, dict[str, float]]:
     """Searches for every query in all documents and scores what is found.
 
-    Documents with equal scores are ranked by their ids, the lowest first. Queries without a relevant document are left
-    out. A document is relevant or not: there are no degrees. A document with the id of the query counts as any other.
+    Documents with equal scores are ranked by their ids, the lowest first. Ids are strings or whole numbers, which come
+    before strings. Queries without a relevant document are left out. A document is relevant or not: there are no
+    degrees. A document with the id of the query counts as any other.
 
     Args:
         model: a `SentenceEncoder`, or a `BertEncoder`, with a vocabulary. Similarity is the cosine. Or None.
-        corpus: the id of each document -> its text.
-        queries: the id of each query -> its text.
-        relevant: the id of each query -> the ids of all its relevant documents; or id -> degree, as in files of
-            judgements, where a degree above 0 means relevant.
+        corpus: the id of each document -> its text: a dictionary, or a Series of pandas by its index.
+        queries: the id of each query -> its text, in the same form.
+        relevant: the id of each query -> the ids of all its relevant documents, or a dictionary: id -> grade, where
+            those with a grade above 0 are relevant. In the same form.
         ks: the numbers of ranks that count.
-        index: of the texts of the corpus, in the order of `sorted(corpus)`, with their ids or without ids. By default
-            all vectors are compared.
+        index: of the texts of the corpus, in the order of their ids, `sorted(corpus)`, with their ids or without ids.
+            By default all vectors are compared.
         exact: whether all vectors are compared where `index` has a graph.
         others: a name -> a `SparseEncoder` or `MultiVectorEncoder`, which compares all documents by its `similarity`.
         hybrid: whether the words are searched too, and all rankings fused, see `reciprocal_rank_fusion`.
@@ -62,7 +63,7 @@ def evaluate_search(
 
     Raises:
         InputError: an id has no text, no query has a relevant document, `index` has other texts or another model, a
-            text is empty, or a number is out of range.
+            text is empty, ids are of another type, or a number is out of range.
 
     Example:
         corpus = {"d1": "a cat on a mat", "d2": "stocks fell"}
@@ -70,12 +71,13 @@ def evaluate_search(
 
     Reference: sentence-transformers 6.2, `InformationRetrievalEvaluator`.
     """
-    if not ks or min(ks) < 1 or num_candidates < 1:
-        raise InputError(f"ks and num_candidates must be 1 or more. Received: {list(ks)} and {num_candidates}")
-    # So that equal scores come in the order of the ids, also of numbers beside strings.
-    ids = sorted(corpus, key=None if len({*map(type, corpus)}) == 1 else str)
+    ks = checked_ks(ks)
+    if num_candidates < 1:
+        raise InputError(f"num_candidates must be 1 or more. Received: {num_candidates}")
+    corpus, queries = _by_id(corpus, "corpus"), _by_id(queries, "queries")
+    ids = sorted(corpus, key=id_order)  # so that equal scores come in the order of the ids
     numbers = {name: number for number, name in enumerate(ids)}
-    judged = _judged(numbers, queries, relevant)
+    judged = _judged(numbers, queries, _by_id(relevant, "relevant"))
     asked, texts = [queries[name] for name in judged], [corpus[name] for name in ids]
     depth = max(*ks, num_candidates if reranker is not None else 1, FUSED if hybrid else 1)
     rankings: dict[str, list[list[int]]] = {}
@@ -130,34 +132,33 @@ def _most_similar(model, texts: list[str], queries: list[str], depth: int, batch
     return found
 
 
-def _judged(numbers: Mapping[str, int], queries: Mapping[str, str], relevant: Mapping[str, Any]) -> dict[str, set[int]]:
+def _by_id(values: Any, name: str) -> Mapping:
+    """Returns an argument of `evaluate_search` as a dictionary. Raises `InputError` if it has no ids."""
+    found = as_mapping(values, name)
+    if found is None:
+        raise InputError(
+            f"{name} must be a dictionary with ids as keys, or a Series of pandas with ids as index. Received: "
+            f"{type(values).__name__}"
+        )
+    if wrong := [one for one in found if not isinstance(one, (str, Integral))]:
+        raise InputError(f"The ids of {name} must be strings or whole numbers. Received: {wrong[0]!r:.100}")
+    return found
+
+
+def _judged(numbers: Mapping[Any, int], queries: Mapping[Any, str], relevant: Mapping[Any, Any]) -> dict[Any, set[int]]:
     """Returns the numbers of the relevant documents of each query that has some, in the order of `queries`."""
     unknown = next((name for name in relevant if name not in queries), None)
     if unknown is not None:
         raise InputError(f"relevant has the query {unknown!r}, but queries have no text for it.")
-    found = {query: _relevant_ids(query, names) for query, names in relevant.items()}
-    for query, names in found.items():
+    right = {query: relevant_documents(judged, f"the query {query!r}") for query, judged in relevant.items()}
+    for query, names in right.items():
         unknown = next((name for name in names if name not in numbers), None)
         if unknown is not None:
             raise InputError(f"The query {query!r} has the relevant document {unknown!r}, which the corpus lacks.")
-    judged = {name: {numbers[document] for document in found[name]} for name in queries if found.get(name)}
+    judged = {name: {numbers[document] for document in right[name]} for name in queries if right.get(name)}
     if not judged:
         raise InputError("No query has a relevant document, so nothing can be found.")
     return judged
-
-
-def _relevant_ids(query: str, given: Any) -> list:
-    """Returns ids as a list; a single id counts as a list of one, and of a mapping those with a degree above 0."""
-    degrees = as_mapping(given)
-    if degrees is None:
-        is_one = isinstance(given, (str, int))
-        return [given] if is_one else list(given) if isinstance(given, Set) else as_list(given, "relevant documents")
-    wrong = next((degree for degree in degrees.values() if not is_float32(degree) and type(degree) is not bool), None)
-    if wrong is not None:
-        raise InputError(
-            f"The query {query!r} has the degree {wrong!r:.100}. Degrees are numbers; above 0 is relevant."
-        )
-    return [name for name, degree in degrees.items() if degree > 0]
 
 
 def _ranked_again(

@@ -25,6 +25,19 @@ from keras_bert.records import features
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
+
+class _NameWithVocabulary(str):
+    """The name of a model in its config, with its vocabulary: `from_config` of this process gives it to the new model.
+
+    In files it is the name alone. They have the vocabulary as an asset.
+    """
+
+    vocabulary: TokenTable | None = None
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self  # as of other strings
+
+
 # The key of the config with what users have changed in the layers.
 LAYER_SETTINGS = "layer_settings"
 
@@ -81,7 +94,9 @@ class BertModel(keras.Model):
     def get_config(self) -> dict[str, Any]:
         settings = settings_of(self)
         changes = {LAYER_SETTINGS: settings} if settings else {}
-        return {**super().get_config(), "config": self.config.to_dict(), **changes}
+        name = _NameWithVocabulary(self.name)  # keras.models.clone_model passes on the config only
+        name.vocabulary = self.vocabulary
+        return {**super().get_config(), "name": name, "config": self.config.to_dict(), **changes}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
@@ -93,6 +108,7 @@ class BertModel(keras.Model):
         model = keras_file.model_in_file(arguments["config"], lambda: cls(**arguments), expansion)
         if settings:
             restore_settings(model, settings)
+        model.vocabulary = getattr(config.get("name"), "vocabulary", None)
         return model
 
     def load_weights(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:

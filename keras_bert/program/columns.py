@@ -1,7 +1,7 @@
 """Reads a column that a user passes: a list, an array, a tensor, a column of a table."""
 
 import numbers
-from collections.abc import Iterable, KeysView, Mapping, Set
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,21 +30,6 @@ def as_column(values: Any) -> Any:
     return np.asarray(values.numpy()).tolist() if hasattr(values, "numpy") else values
 
 
-def as_mapping(values: Any) -> dict | None:
-    """Returns a dictionary, or a Series of pandas by its index, as a dictionary; None for what has no names.
-
-    Raises:
-        InputError: a Series has two values for one label.
-    """
-    if isinstance(values, Mapping):
-        return dict(values)
-    if not (hasattr(values, "index") and hasattr(values, "to_dict") and getattr(values, "ndim", None) == 1):
-        return None
-    if not values.index.is_unique:
-        raise InputError(f"A Series has two values for one label of its index. Received: {list(values.index)!r:.200}")
-    return values.to_dict()
-
-
 def checked_column(values: Any, name: str) -> Iterable:
     """Returns a column as something to iterate over.
 
@@ -54,7 +39,7 @@ def checked_column(values: Any, name: str) -> Iterable:
         name: what the values are, in the plural.
 
     Raises:
-        InputError: it is nothing like a column.
+        InputError: it is nothing like a column, or has no order, as a set.
     """
     names = getattr(values, "column_names", getattr(values, "columns", None))
     if names is not None:
@@ -63,8 +48,25 @@ def checked_column(values: Any, name: str) -> Iterable:
             f"table[{str(next(iter(names), 'text'))!r}]."
         )
     column = as_column(values)
-    if isinstance(column, Set) and not isinstance(column, KeysView):
-        raise InputError(f"{name} must be a list. Received a set, which has no order. Give sorted(...) of it.")
+    if isinstance(column, (set, frozenset)):
+        raise InputError(f"{name} must be a list. Received a set, which has no order: {values!r:.100}")
     if isinstance(column, (str, bytes, Mapping)) or not isinstance(column, Iterable):
         raise InputError(f"{name} must be a list. Received: {values!r:.100}")
     return column
+
+
+def as_mapping(values: Any, name: str) -> Mapping | None:
+    """Returns a dictionary, or a Series of pandas as a dictionary from its index to its values; None for all else.
+
+    >>> as_mapping({"a": 1}, "weights"), as_mapping([1], "weights")
+    ({'a': 1}, None)
+
+    Raises:
+        InputError: the index of a Series has an entry twice; `name` says what the Series is.
+    """
+    if not hasattr(values, "iloc") or values.ndim != 1:
+        return values if isinstance(values, Mapping) else None
+    if not values.index.is_unique:
+        twice = values.index[values.index.duplicated()][0]
+        raise InputError(f"{name} has two values for {twice!r}. Received a Series whose index has it twice.")
+    return values.to_dict()

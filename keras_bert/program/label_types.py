@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from keras_bert.program.columns import checked_column
 from keras_bert.program.errors import InputError
 
 _TYPES = {"str": str, "int": int, "bool": bool, "float": float}
@@ -18,9 +19,9 @@ def label_strings(labels: Iterable[Any]) -> tuple[list[str], str]:
     ((['10', '20'], 'int'), (['one'], 'str'))
 
     Raises:
-        InputError: a label is of another type, a number is not finite, or labels are of several types.
+        InputError: a label is of another type, a number is not finite, labels are of several types, or no column.
     """
-    labels = [labels] if isinstance(labels, str) else [plain(label) for label in labels]
+    labels = [plain(label) for label in checked_column(labels, "labels")]
     types = {_type_name(label) for label in labels}
     if len(types) > 1:
         raise InputError(f"labels must be of one type. Received: {', '.join(sorted(types))}")

@@ -95,9 +95,8 @@ def fit_texts(
     if held_out is not None:
         validation_data = _rows_to_validate(task, held_out, validation_batch_size, max_seq_length)
     elif validation_data is not None:
-        validation_data = _validation_dataset(
-            task, validation_data, validation_batch_size, max_seq_length, skip_missing
-        )
+        parts = _validation_parts(task, x, y, validation_data)
+        validation_data = _validation_dataset(task, parts, validation_batch_size, max_seq_length, skip_missing)
     steps_per_epoch = num_steps(steps_per_epoch, len(rows.batches(batch_size, seed if shuffle else None)))
     first_epoch, callbacks = keras_options.get("initial_epoch", 0), keras_options.get("callbacks")
     compile_for_texts(model, steps_per_epoch, epochs, first_epoch, callbacks)
@@ -201,6 +200,25 @@ def _examples(task: TextTask, x, y=None, sample_weight=None, skip_missing: bool 
 def _check_labels(rows: TokenRows, purpose: str) -> None:
     if not rows.labels:
         raise InputError(f"There are no labels {purpose}.")
+
+
+def _validation_parts(task: TextTask, x, y, data) -> Any:
+    """Returns `validation_data` as (x, y) if it has the columns of texts themselves, as where `fit` has no y.
+
+    Raises:
+        InputError: `fit` has columns of texts and labels, and `validation_data` has them side by side.
+    """
+    parts = tuple(data) if isinstance(data, (tuple, list)) else ()
+    if len(parts) < 2 or not holds_texts(parts[0]) or hasattr(parts[0], "element_spec"):
+        return data
+    if task.text_columns(x) is None or task.text_columns(parts[0]) is not None:
+        return data
+    if y is None:
+        return (parts, None)
+    raise InputError(
+        f"validation_data must have the columns of texts in a tuple of their own, as fit has them: ((texts, others), "
+        f"labels). Received: {len(parts)} parts, and the first is one column."
+    )
 
 
 def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: int | None, skip_missing: bool):

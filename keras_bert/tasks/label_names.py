@@ -8,6 +8,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from keras_bert.program.columns import as_mapping, checked_column
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_value, plain
 from keras_bert.tokenization.user_inputs import checked_text
@@ -17,8 +18,8 @@ _TRUTH_NAMES = {True: ("true", "yes"), False: ("false", "no")}
 
 def check_labels(labels, fewest: int = 2) -> tuple[str, ...]:
     """Returns the class names as a tuple. Raises `InputError` for fewer than `fewest` names, or for duplicates."""
-    labels = (labels,) if isinstance(labels, str) else tuple(labels)
-    if len(labels) < fewest or len(set(labels)) < len(labels) or not all(isinstance(label, str) for label in labels):
+    labels = tuple(checked_column(labels, "labels"))
+    if len(labels) < fewest or not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
         number = "two or more" if fewest > 1 else "one or more"
         raise InputError(f"labels must be {number} different names. Received: {list(labels)}")
     return tuple(checked_text(label, f"label {number}") for number, label in enumerate(labels, start=1))
@@ -109,6 +110,34 @@ def label_names(values: Any, labels: Sequence[str], place: str, label_type: str 
             "strings."
         )
     return [label for label, has_it in zip(labels, values, strict=True) if has_it]
+
+
+def values_of_labels(values: Any, labels: Sequence[str], name: str, label_type: str = "str") -> dict[str, Any] | None:
+    """Returns the names of labels -> what `values` has for them, see `label_name`.
+
+    >>> values_of_labels({1: 0.5}, ["a", "b"], "class_weight")
+    {'b': 0.5}
+
+    Args:
+        values: a dictionary, or a Series of pandas whose index has labels; for anything else the result is None.
+        labels, label_type: as for `label_name`.
+        name: what `values` are called, for messages.
+
+    Raises:
+        InputError: a label is unknown, or has two values.
+    """
+    given = as_mapping(values, name)
+    if given is None:
+        return None
+    found: dict[str, Any] = {}
+    for label, value in given.items():
+        known = label_name(label, labels, f"A label of {name}", label_type)
+        if known not in labels:
+            raise InputError(f"{name} has the unknown label {known!r}. The labels are: {', '.join(labels)}")
+        if known in found:
+            raise InputError(f"{name} has two values for the label {known!r}. Received: {given!r:.200}")
+        found[known] = value
+    return found
 
 
 @functools.lru_cache(maxsize=16)

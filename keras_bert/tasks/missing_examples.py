@@ -81,8 +81,8 @@ def _message(missing: dict[int, str], given: dict[str, Any], lists: dict[str, li
     label = label.item() if isinstance(label, np.generic) else label
     own = "" if label == number else f", index {label!r}"
     place = f"row {number}, counted from 0{own}: its {name} is {lists[name][number]!r:.100}"
-    advice = "Fill them in or leave these examples out"
-    advice += "." if skip_missing is None else ", for example with skip_missing=True."
+    how = "such as by dropna() of pandas" if skip_missing is None else "for example with skip_missing=True"
+    advice = f"Fill them in or leave these examples out, {how}."
     return missing_message(_SOURCE, len(missing), len(lists[name]), place, advice)
 
 

@@ -4,7 +4,7 @@ Wherever texts are expected, a single string counts as a list of one, and the re
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import GeneratorType
 from typing import Any
 
@@ -19,10 +19,12 @@ _LOADERS = ("keras.", "torch.utils.data.", "grain.")
 
 
 def holds_texts(x: Any) -> bool:
-    """Returns whether `x` has texts. Features are dictionaries, numbers, or batches of either."""
+    """Returns whether `x` has texts. Features are dictionaries of numbers, numbers, or batches of either."""
     if hasattr(x, "element_spec"):
         return _first_dtype(x.element_spec) == "string"
-    if isinstance(x, (Mapping, GeneratorType)) or getattr(getattr(x, "dtype", None), "kind", None) in tuple("biufc"):
+    if isinstance(x, Mapping):  # of texts it is refused, as other texts that are no column
+        return any(isinstance(one, str) for column in x.values() for one in _beginning(column))
+    if isinstance(x, GeneratorType) or getattr(getattr(x, "dtype", None), "kind", None) in tuple("biufc"):
         return False
     return not _is_loader(x)
 
@@ -113,7 +115,8 @@ def as_texts(values: Any, name: str = "text", advice: str = "") -> list[str]:
     Raises:
         InputError: `values` is not a column, or one of its values is not a valid Unicode string.
     """
-    column = list(iterate_column(values, f"{name}s"))
+    noun, *rest = name.partition(" of ")
+    column = list(iterate_column(values, "".join([f"{noun}s", *rest])))
     missing = [number for number, value in enumerate(column) if is_missing(value, may_be_blank=True)]
     if missing:
         first = f"{name} {missing[0]}, counted from 0: it is {column[missing[0]]}"
@@ -181,6 +184,11 @@ def _as_python(value: Any, name: str):
     if isinstance(value, (list, tuple)):
         return [_as_python(inner, name) for inner in value]
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _beginning(values: Any) -> Sequence:
+    """Returns a list of one for a string, the first value of a list or tuple, and nothing of arrays."""
+    return [values] if isinstance(values, str) else values[:1] if isinstance(values, (list, tuple)) else []
 
 
 def _first_dtype(specification) -> str:

@@ -121,7 +121,11 @@ def test_a_folder_tells_how_pairs_are_cut(tmp_path):
     assert kept(load_vocabulary(tmp_path / "huggingface")) == HUGGING_FACES  # vocab.txt alone
 
 
-@pytest.mark.parametrize("vocabulary", [byte_pairs(), modern_byte_pairs(), sentence_pieces(), MPNET, KLUE], ids=str)
+@pytest.mark.parametrize(
+    "vocabulary",
+    [byte_pairs(), modern_byte_pairs(), sentence_pieces(), MPNET, KLUE],
+    ids=["bytes", "modern", "unigram", "mpnet", "klue"],
+)
 def test_every_kind_of_tokenizer_keeps_its_rule_for_pairs(vocabulary, tmp_path):
     for longer_keeps_more in (True, False):
         folder = tmp_path / f"{longer_keeps_more}"

@@ -1,5 +1,6 @@
 """Reciprocal rank fusion: sums of 1 / (60 + rank)."""
 
+import numpy as np
 import pytest
 
 from keras_bert.embeddings.rank_fusion import reciprocal_rank_fusion
@@ -22,6 +23,22 @@ def test_among_equal_sums_the_lowest_number_is_first_in_any_order_of_the_ranking
         found = reciprocal_rank_fusion(given, top_k=2)
         assert [number for number, _ in found] == [1, 8]
         assert found[0][1] == found[1][1]
+
+
+def test_a_document_that_comes_again_counts_once_at_its_first_rank():
+    rankings = [[5, 2, 5, 9], np.array([2, 2, 7])]
+    assert reciprocal_rank_fusion(rankings, top_k=4) == reciprocal_rank_fusion([[5, 2, 9], [2, 7]], top_k=4)
+
+
+def test_ids_of_several_types_are_ranked_and_numbers_come_first():
+    found = reciprocal_rank_fusion([["b", 10], [9, "a"]], top_k=4)
+    assert [one for one, _ in found] == [9, "b", 10, "a"]
+
+
+@pytest.mark.parametrize("ranking", [{3, 1}, {1: 0.2, 2: 0.9}, "12"])
+def test_what_has_no_order_is_no_ranking(ranking):
+    with pytest.raises(InputError, match="A ranking must be a list. Received"):
+        reciprocal_rank_fusion([[1], ranking], top_k=1)
 
 
 def test_no_ranking_gives_no_documents_and_wrong_numbers_are_refused():

@@ -142,9 +142,64 @@ def test_ids_may_be_numbers_beside_strings():
         ({"q1": {"d9"}}, {}, "The query 'q1' has the relevant document 'd9', which the corpus lacks"),
         ({"q1": {"d1": "high"}}, {}, "The query 'q1' has the degree 'high'. Degrees are numbers"),
         ({"q1": set()}, {}, "No query has a relevant document"),
-        ({"q1": {"d1"}}, {"ks": [0]}, r"must be 1 or more. Received: \[0\] and 100"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(relevant, options, message):
     with pytest.raises(InputError, match=message):
         evaluate_search(MODEL, CORPUS, QUERIES, relevant, **options)
+
+
+@pytest.mark.parametrize(
+    "relevant",
+    [
+        ["d2"],
+        "d2",
+        np.array(["d2"]),
+        (name for name in ["d2"]),
+        {"d2": 1, "d1": 0},
+        {"d2": 0.5, "d1": -1},
+        {"d2": True, "d1": False, "not in the corpus": 0},
+        pandas.Series({"d2": 2, "d1": 0}),
+    ],
+)
+def test_relevant_are_ids_or_those_with_a_grade_above_0(relevant):
+    assert evaluate_search(MODEL, CORPUS, QUERIES, {"q1": relevant}, ks=4)["search"]["mrr@4"] == pytest.approx(1 / 3)
+
+
+def test_series_are_read_by_their_index():
+    series = [pandas.Series(values) for values in (CORPUS, QUERIES, {"q1": {"d2", "d3"}})]
+    expected = evaluate_search(MODEL, CORPUS, QUERIES, {"q1": {"d2", "d3"}})
+    assert evaluate_search(MODEL, *series) == expected
+
+
+def test_ids_of_several_types_are_ordered_numbers_first():
+    # "tied" and "too" are equally far from the query.
+    corpus = {"1": "tied", 10: "too", np.int64(9): "near"}
+    for relevant, rank in ((9, 1), (np.int64(10), 2), (np.str_("1"), 3)):
+        found = evaluate_search(MODEL, corpus, {7: "query"}, {7: [relevant]}, ks=np.array([3]))
+        assert found["search"]["mrr@3"] == pytest.approx(1 / rank)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"relevant": {"q1": "12"}}, "The query 'q1' has the relevant document '12', which the corpus lacks"),
+        ({"relevant": {"q1": {"d1": "1"}}}, "query 'q1' must have numbers as grades.*Received the grade '1'"),
+        ({"relevant": {"q1": {"d1": float("nan")}}}, "Received the grade nan"),
+        ({"relevant": {"q1": None}}, "The relevant documents of the query 'q1' must be a list. Received: None"),
+        ({"relevant": {"q1": [("d1", 1)]}}, r"must be ids: strings or whole numbers. Received: \['d1', 1\]"),
+        ({"relevant": {"q1": pandas.Series(["d1"])}}, "Give a list of ids, .* or a dictionary id -> grade"),
+        ({"relevant": [{"d1"}]}, "relevant must be a dictionary with ids as keys.*Received: list"),
+        ({"relevant": pandas.Series(["d1", "d2"], index=["q1", "q1"])}, "relevant has two values for 'q1'"),
+        ({"corpus": list(CORPUS.values())}, "corpus must be a dictionary with ids as keys.*Received: list"),
+        ({"corpus": {**CORPUS, None: "far"}}, "ids of corpus must be strings or whole numbers. Received: None"),
+        ({"queries": ["query"]}, "queries must be a dictionary with ids as keys"),
+        ({"ks": [0, 1]}, r"ks must be whole numbers from 1. Received: \[0, 1\]"),
+        ({"ks": "10"}, "ks must be whole numbers from 1. Received: '10'"),
+        ({"ks": []}, "ks must be whole numbers from 1"),
+        ({"num_candidates": 0}, "num_candidates must be 1 or more. Received: 0"),
+    ],
+)
+def test_what_is_no_collection_is_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        evaluate_search(MODEL, **{"corpus": CORPUS, "queries": QUERIES, "relevant": {"q1": {"d1"}}, **changes})

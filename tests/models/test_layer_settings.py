@@ -2,12 +2,14 @@
 
 import copy
 import itertools
+import json
 import pickle
 
 import keras
 import numpy as np
 import pytest
 from models.test_trainable_parts import INPUTS, LABELS, new_model
+from tiny_models import MODELS, make_model
 
 from keras_bert.models.layer_settings import settings_of
 from keras_bert.models.trainable_parts import enable_lora, freeze
@@ -129,3 +131,19 @@ def test_models_as_their_class_builds_them_have_no_settings():
     for model in (new_model(), MaskedLM(new_model().config)):
         assert "layer_settings" not in model.get_config()
     assert isinstance(keras.models.clone_model(new_model()), SequenceClassifier)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_clone_has_the_vocabulary_of_the_model(kind):
+    model = make_model(kind)
+    clone = keras.models.clone_model(model)
+    assert clone.vocabulary is model.vocabulary
+    assert type(model).from_config(model.get_config()).vocabulary is model.vocabulary
+    assert json.dumps(clone.get_config()) == json.dumps(model.get_config())
+
+
+def test_a_clone_of_a_functional_model_has_the_vocabulary_of_its_encoder():
+    encoder = make_model("encoder")
+    inputs = {name: keras.Input([None], dtype="int32", name=name) for name in INPUTS}
+    model = keras.Model(inputs, encoder(inputs))
+    assert keras.models.clone_model(model).layers[-1].vocabulary is encoder.vocabulary

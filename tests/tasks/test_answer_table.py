@@ -62,6 +62,8 @@ ANSWERS = {
     "vectors of tokens": ([np.zeros((2, 3)), np.zeros((1, 3))], "0 1 2", [0, 0, 1]),
     "sparse vectors": (sparse.csr_matrix(np.eye(2)), "0 1", [0, 1]),
     "nothing": ([], "", []),
+    "no entities": ([TagsAnswer((), ("a",), ["O"], (0.9,), None)], "type start end text probability", []),
+    "no masks": ([FilledText("a", (), "a")], "mask start token token_id score text", []),
 }
 
 
@@ -81,28 +83,51 @@ def test_cells_have_the_values_of_the_fields():
     assert answers_frame(ANSWERS["labels"][0])["probabilities.b"].tolist() == [0.7]
 
 
-def test_the_rows_keep_the_index_of_the_texts():
-    texts = pandas.DataFrame({"text": ["c", "a"]}, index=["z", "x"])
-    answers = [LabelAnswer(name, 0.7, {"a": 0.3}) for name in texts["text"]]
-    assert texts.assign(label=answers_frame(answers, index=texts.index)["label"])["label"].tolist() == ["c", "a"]
-    assert answers_frame(answers, index=texts).index.equals(texts.index)
-    assert answers_frame(np.zeros((2, 3)), index=texts.index).index.tolist() == ["z", "x"]
-    assert answers_frame(sparse.csr_matrix(np.eye(2)), index=texts.index).index.tolist() == ["z", "x"]
-    entities = answers_frame([WORDS, TagsAnswer(ENTITIES, (), (), (), None)], index=pandas.Index([7, 5], name="id"))
-    assert (entities.index.tolist(), entities.index.name) == ([7, 7, 5, 5], "id")
-    with pytest.raises(InputError, match="a label for each answer: 2. Received: 1"):
-        answers_frame(answers, index=texts.index[:1])
+def test_the_index_of_the_texts_is_kept():
+    test = pandas.DataFrame({"text": ["b", "a", "c"]}, index=[2, 0, 1])
+    answers = [ScoreAnswer(float(ord(text))) for text in test["text"]]
+    table = test.assign(score=answers_frame(answers, index=test.index)["score"])
+    assert table["score"].tolist() == [98.0, 97.0, 99.0]
+    names = pandas.MultiIndex.from_tuples([("a", 1), ("a", 2)], names=["document", "sentence"])
+    for name, index in (("two rankings", names), ("scores of pairs", names), ("sparse vectors", names)):
+        frame, examples = answers_frame(ANSWERS[name][0], index=index), ANSWERS[name][2]
+        assert frame.index.equals(names.take(examples)), name
+        assert frame.index.names == names.names
+    assert answers_frame(ANSWERS["entities"][0], index=["x", "y", "x"]).index.tolist() == ["x"] * 4
+    assert answers_frame(ANSWERS["labels"][0][0], index=[7]).index.tolist() == [7]
+    assert answers_frame([], index=test.index[:0]).index.tolist() == []
+
+
+def test_a_table_has_the_columns_that_are_asked_for_also_without_rows():
+    for answers in (ANSWERS["labels"][0], [], [[]], np.zeros((0, 2))):
+        frame = answers_frame(answers, columns=["probability", "label"])
+        assert frame.columns.tolist() == ["probability", "label"]
+        assert len(frame) == (answers is ANSWERS["labels"][0])
+    assert answers_frame(np.eye(2), columns=[1])[1].tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(
-    ("answer", "columns"),
+    ("options", "message"),
     [
-        (TagsAnswer((), ("a",), ("O",), (0.9,), None), "type start end text probability"),
-        (FilledText("a", (), None), "mask start token token_id score text"),
+        ({"index": [1, 2]}, "index must have an entry for each of the 1 texts. Received: 2 entries"),
+        ({"index": {1}}, "index must be a list. Received a set, which has no order"),
+        ({"index": {"a": 1}}, "index must be a list. Received: .'a': 1"),
+        ({"index": pandas.DataFrame({"text": ["a"]})}, "index must be a list. Received a table with the columns text"),
+        ({"columns": ["lable"]}, "The answers have no column 'lable'. They have: label, probability, probabilities.a"),
+        ({"columns": {"label"}}, "columns must be a list. Received a set"),
     ],
 )
-def test_texts_without_a_row_have_the_columns_of_their_answers(answer, columns):
-    assert " ".join(answers_frame([answer]).columns) == columns
+def test_an_index_of_other_texts_and_an_unknown_column_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        answers_frame(ANSWERS["labels"][0], **options)
+
+
+def test_a_ranking_of_texts_does_not_take_their_index_by_rank():
+    texts = pandas.Series(["a", "b"], index=["x", "y"])
+    with pytest.raises(InputError, match=r"one ranking.*frame.set_index\(index\[frame\['number'\]\]\)"):
+        answers_frame(ANSWERS["ranking"][0], index=texts.index)
+    frame = answers_frame(ANSWERS["ranking"][0])
+    assert frame.set_index(texts.index[frame["number"]])["text"].to_dict() == {"y": "b", "x": "a"}
 
 
 def test_every_answer_class_of_the_registry_is_above():

@@ -1,6 +1,7 @@
 """Labels that users give: a name, a position, never one of two readings."""
 
 import numpy as np
+import pandas
 import pytest
 from tiny_checkpoints import CONFIG, VOCABULARY
 
@@ -96,8 +97,14 @@ def test_class_weights_take_names_positions_and_numpy_integers():
     examples = task.examples(["the", "fox"], ["a", "b"])
     assert task.class_weights(examples, {np.int64(1): 3.0}) == [1.0, 3.0]
     assert task.class_weights(examples, {0: 2.0, "b": 3.0}) == [2.0, 3.0]
-    with pytest.raises(InputError, match="class_weight has two weights for one label"):
+    assert task.class_weights(examples, pandas.Series({"b": 3.0, "a": 2.0})) == [2.0, 3.0]
+    with pytest.raises(InputError, match="class_weight has two values for the label"):
         task.class_weights(examples, {0: 2.0, "a": 3.0})
+    with pytest.raises(InputError, match="class_weight has two values for 'a'. Received a Series whose index has it"):
+        task.class_weights(examples, pandas.Series([1.0, 2.0], index=["a", "a"]))
+    for weights in (np.ones(2), pandas.DataFrame({"a": [1.0], "b": [1.0]}), "balance"):
+        with pytest.raises(InputError, match='must be a dictionary label -> weight, or "balanced". Received: '):
+            task.class_weights(examples, weights)
 
 
 def test_tags_are_read_by_the_same_rule(tmp_path):

@@ -1,10 +1,13 @@
 """`fit`, `evaluate` and `predict` on texts, as users of `SequenceClassifier` call them."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from tiny_models import new_model as new_tiny_model
 
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.optimization import AdamW, WarmupLinearDecay
@@ -231,7 +234,7 @@ def test_long_texts_are_cut_and_counted(capsys):
         (TEXTS[:2], [1, 2], {}, "The label of example 2 must be a name or a number from 0 to 1. Received: 2"),
         (TEXTS[:2], [1, 0.5], {}, "Received: 0.5"),
         (TEXTS[:2], LABELS[:2], {"sample_weight": [1.0]}, "2 texts but 1 weights"),
-        (TEXTS[:2], LABELS[:2], {"class_weight": {"mixed": 1.0}}, "class_weight has unknown labels"),
+        (TEXTS[:2], LABELS[:2], {"class_weight": {"mixed": 1.0}}, "class_weight has the unknown label 'mixed'"),
         (
             TEXTS[:2],
             LABELS[:2],
@@ -276,6 +279,29 @@ def test_predict_and_evaluate_take_the_verbose_of_keras(model, monkeypatch, caps
 def test_other_options_of_keras_are_refused_by_name(model, call, message):
     with pytest.raises(InputError, match=message):
         call(model)
+
+
+@pytest.mark.parametrize("name", ["sentence encoder", "sparse encoder", "multi-vector encoder"])
+def test_validation_data_of_columns_without_labels_are_the_columns(name, monkeypatch):
+    def stop(task, examples, *others):
+        raise InputError(repr(list(examples.columns)))
+
+    monkeypatch.setattr(fitting, "_rows_to_validate", stop)
+    queries, documents, others = ["the film", "bad"], ["good", "awful"], ["was", "very"]
+    model = new_tiny_model(name)
+    for columns in ((queries, documents), (queries, documents, others)):
+        for validation_data in (columns, list(columns), (columns,), (columns, None)):
+            with pytest.raises(InputError, match=re.escape(repr(list(columns)))):
+                model.fit(columns, validation_data=validation_data, verbose=0)
+
+
+def test_validation_data_with_columns_beside_the_labels_are_refused():
+    pairs, labels = (TEXTS[:2], TEXTS[2:4]), LABELS[:2]
+    for validation_data in ((*pairs, labels), pairs):
+        with pytest.raises(InputError, match=r"in a tuple of their own.*: \(\(texts, others\), labels"):
+            new_model().fit(pairs, labels, validation_data=validation_data, verbose=0)
+    with pytest.raises(InputError, match="columns of texts in a tuple of their own.*Received: 3 parts"):
+        new_tiny_model("cross-encoder").fit(pairs, [1.0, 0.0], validation_data=(*pairs, [1.0, 0.0]), verbose=0)
 
 
 def test_validation_data_may_have_weights(eagerly):

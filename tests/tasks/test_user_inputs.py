@@ -186,7 +186,7 @@ def test_fit_predict_and_evaluate_take_such_columns(eagerly, models):
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-@pytest.mark.parametrize("texts", [None, 5, ["a", None], [1], ["\ud800"]], ids=ascii)
+@pytest.mark.parametrize("texts", [None, 5, ["a", None], [1], ["\ud800"], {"a", "b"}, {"id": "a"}], ids=ascii)
 def test_what_is_no_text_is_one_clear_line(models, entry, texts):
     with pytest.raises(
         InputError, match=r"must be (a list|a string|strings|valid Unicode)|half a|have no value"
@@ -206,6 +206,27 @@ def test_what_is_no_text_is_one_clear_line(models, entry, texts):
         ),
         (lambda models: WordPieceTokenizer(VOCABULARY).encode([TEXT]), "A text must be str or bytes. Received: .'the"),
         (lambda models: models["chooser"].predict((["a"], [["b", "\ud800"]])), "Choice of example 1 2 has half a surr"),
+        (
+            lambda models: models["chooser"].predict((["a"], [{"A": "b", "B": "c"}])),
+            "choices of example 1 must be a lis",
+        ),
+        (
+            lambda models: models["chooser"].predict((["a"], [{"b", "c"}])),
+            "choices of example 1 must be a list of texts",
+        ),
+        (lambda models: models["classifier"].predict({"text": ["a"]}), "texts must be a list. Received: .'text'"),
+        (lambda models: models["classifier"].evaluate(["a"], {"none"}), "labels must be a list. Received a set, which"),
+        (lambda models: SequenceClassifier(CONFIG, labels={"a", "b"}), "labels must be a list. Received a set, which"),
+        (
+            lambda models: SequenceClassifier(CONFIG, labels={0: "a", 1: "b"}),
+            "labels must be a list. Received: .0: 'a'",
+        ),
+        (lambda models: SequenceClassifier(CONFIG, labels=np.array("a")), "labels must be a list. Received: array"),
+        (lambda models: TokenClassifier(CONFIG, labels={"O", "B-A"}), "labels must be a list. Received a set, which"),
+        (
+            lambda models: TokenClassifier(CONFIG, labels=np.array([["O"], ["A"]])),
+            "must be two or more different names",
+        ),
     ],
 )
 def test_entries_of_one_text_or_of_features_say_so(models, call, message):
@@ -276,7 +297,7 @@ def test_a_generator_of_features_is_whole_after_a_look_at_it(models):
 
 def test_features_and_loaders_of_batches_go_to_keras():
     ids = {features.INPUT_IDS: np.ones((1, 3), np.int32)}
-    for given in (ids, ids["input_ids"], (batch for batch in [ids]), Batches()):
+    for given in (ids, {features.INPUT_IDS: [[1]]}, ids["input_ids"], (batch for batch in [ids]), Batches()):
         assert not holds_texts(given), given
     for given in ("a", ["a"], [1], None, np.array(["a"]), HuggingFaceColumn(["a"]), {"a": "b"}.values(), map(str, [1])):
         assert holds_texts(given), given

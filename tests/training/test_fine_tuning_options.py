@@ -179,7 +179,7 @@ def test_a_teacher_of_other_labels_is_refused():
         ({"patience": 2}, "Add keep_best or leave them out"),
         ({"lora_rank": 2, "freeze_layers": 1}, "LoRA freezes the encoder already"),
         ({"freeze_layers": 3}, "Between 0 and 2 layers can be frozen, the layers of the encoder. Received: 3"),
-        ({"class_weight": {"neutral": 2.0}}, "class_weight has unknown labels"),
+        ({"class_weight": {"neutral": 2.0}}, "class_weight has the unknown label 'neutral'"),
         ({"layer_decay": 2.0}, "layer_decay must be above 0"),
         (
             {"gradient_accumulation_steps": 3},

@@ -28,12 +28,13 @@ def fit_few_shot(
     max_pairs: int | None = None,
     max_seq_length: int | None = None,
     seed: int = 12345,
+    skip_missing: bool = False,
     verbose="auto",
 ) -> None:
     """Trains the encoder and the dense layer of a `SentenceClassifier`; see its method `fit_few_shot`."""
     if model.problem_type != "classification":
         raise InputError(f"Few-shot training needs one label per text. Received: a model for {model.problem_type}")
-    examples = complete_examples(text_task(model), texts, labels)
+    examples = complete_examples(text_task(model), texts, labels, skip_missing=skip_missing)
     ids = np.asarray(label_ids(examples, model.labels))
     if len(set(ids.tolist())) < 2:
         raise InputError(

@@ -75,6 +75,7 @@ class SentenceClassifier(SequenceClassifier):
         max_pairs: int | None = None,
         max_seq_length: int | None = None,
         seed: int = 12345,
+        skip_missing: bool = False,
         verbose: Any = "auto",
     ) -> None:
         """Trains the encoder on pairs of a few texts per label, and then the dense layer on their vectors.
@@ -89,6 +90,7 @@ class SentenceClassifier(SequenceClassifier):
                 square of the number of texts.
             max_seq_length: longer texts are cut to this many tokens.
             seed: the seed of the order of the pairs.
+            skip_missing: as for `fit`.
             verbose: as for `fit`.
 
         Raises:
@@ -106,6 +108,7 @@ class SentenceClassifier(SequenceClassifier):
             max_pairs=max_pairs,
             max_seq_length=max_seq_length,
             seed=seed,
+            skip_missing=skip_missing,
             verbose=verbose,
         )
 

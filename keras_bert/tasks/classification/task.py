@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.program.columns import as_mapping
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
@@ -31,7 +30,7 @@ from keras_bert.tasks.classification.thresholds import (
 )
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.fitting import batch_size_of
-from keras_bert.tasks.label_names import label_name, label_names
+from keras_bert.tasks.label_names import label_name, label_names, values_of_labels
 from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
@@ -184,19 +183,10 @@ class ClassificationTask(TextTask):
         if isinstance(class_weight, str) and class_weight == "balanced":
             counts = Counter(examples.labels)
             return [len(examples) / (len(counts) * counts[label]) for label in examples.labels]
-        by_label = as_mapping(class_weight)
-        if by_label is None:
+        weights = values_of_labels(class_weight, labels, "class_weight", self.label_type)
+        if weights is None:
             raise InputError(
-                f'class_weight must be a dictionary label -> weight, or "balanced". Received: {class_weight!r}'
-            )
-        place = "A label of class_weight"
-        weights = {label_name(label, labels, place, self.label_type): one for label, one in by_label.items()}
-        if len(weights) < len(by_label):
-            raise InputError(f"class_weight has two weights for one label. Received: {class_weight!r:.200}")
-        unknown = [label for label in weights if label not in labels]
-        if unknown:
-            raise InputError(
-                f"class_weight has unknown labels: {unknown}. Use the labels of the model: {', '.join(labels)}"
+                f'class_weight must be a dictionary label -> weight, or "balanced". Received: {class_weight!r:.200}'
             )
         return [weights.get(label, 1.0) for label in examples.labels]
 

@@ -61,18 +61,19 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """Trains on texts, and returns itself.
 
         Args:
-            X: N texts, or N pairs of texts, `[N, 2]`; or a tuple of two columns of N texts, as other models take it.
-            y: a label for each text, `[N]` or, with a warning, `[N, 1]`.
+            X: N texts; N pairs of texts, `[N, 2]`; or a tuple of two columns of N texts, as for `SequenceClassifier`.
+            y: a label for each text, `[N]`; a column `[N, 1]` gets scikit-learn's `DataConversionWarning`.
             sample_weight: a weight for each text; None for 1.
 
         Raises:
-            InputError: texts or labels are missing, there are fewer than two labels, or the checkpoint cannot be read.
+            InputError: texts or labels are missing, labels are of several types or fewer than two, or the checkpoint
+                cannot be read.
         """
         # Only now, because these take seconds.
         from keras_bert.optimization import AdamW, WarmupLinearDecay
         from keras_bert.tasks.classification.model import SequenceClassifier
 
-        labels = _one_label_each(y)
+        labels = _labels(y)
         self.classes_ = np.unique(labels)
         printed = contextlib.nullcontext() if self.verbose else contextlib.redirect_stdout(io.StringIO())
         with printed, _seeded(self.seed):
@@ -102,23 +103,26 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _one_label_each(y: Any) -> np.ndarray:
-    """Returns labels of one type, `[N]`. NumPy would make strings of `[1, "a"]`, and 1 of True in `[True, 2]`."""
-    values = np.asarray(y, dtype=object)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = column_or_1d(values, warn=True)
-    if values.ndim != 1 or any(isinstance(value, (list, tuple)) for value in values):
+def _labels(y: Any) -> np.ndarray:
+    """Returns one label for each text, `[N]`. Raises `InputError` for labels that are missing, or of several types."""
+    values = np.asarray(y, dtype=object)  # of [1, "a"], NumPy would else make strings, and of [True, 2] numbers
+    if values.ndim != 1 and values.shape[1:] != (1,):
         raise InputError(
             f"TextClassifier learns one label for each text. Received labels of the shape {values.shape}. For "
             "several labels, use SequenceClassifier with problem_type='multi_label'."
         )
-    label_strings(values)  # raises for labels that are missing, or of several types
-    return np.array(values.tolist())
+    label_strings(values.ravel().tolist())
+    return column_or_1d(np.asarray(y), warn=True)
 
 
 def _texts(x: Any) -> Any:
-    """Returns texts, or two columns of texts, as models take them. A tuple of two lists is such columns already."""
+    """Returns texts, or two columns of texts, as models take them."""
     if isinstance(x, tuple) and len(x) == 2 and not any(isinstance(column, str) for column in x):
+        if all(isinstance(column, tuple) and len(column) == 2 for column in x):
+            raise InputError(
+                "X may be two pairs or two columns of two texts. Received a tuple of two tuples of two. Give lists: "
+                "(texts, second_texts), or list(zip(texts, second_texts))."
+            )
         return x
     values = np.asarray(x, dtype=object)
     if values.ndim != 2:

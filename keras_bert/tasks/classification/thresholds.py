@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.program.columns import as_mapping
+from keras_bert.program.columns import as_column
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import Label
-from keras_bert.tasks.label_names import label_name
+from keras_bert.tasks.label_names import values_of_labels
 
 # The threshold of a label that has no other.
 THRESHOLD = 0.5
@@ -28,8 +28,8 @@ def as_thresholds(
     ((0.3, 0.3), (0.5, 0.2))
 
     Args:
-        value: a number for all labels, a number for each label, or label -> number, also as a Series of pandas with
-            the labels as its index; None for none.
+        value: a number for all labels, a number for each label, or label -> number, which a Series of pandas is by its
+            index; None for none.
         labels: L names.
         others: the thresholds of labels that have none in `value`; None for 0.5.
         label_type: the type of the labels in `value`.
@@ -41,17 +41,11 @@ def as_thresholds(
     result = [THRESHOLD] * len(labels) if others is None else list(others)
     if value is None:
         return tuple(result)
-    by_label = as_mapping(value)
-    if by_label is not None:
-        for label, one in by_label.items():
-            known = label_name(label, labels, f"A label of {name}", label_type)
-            if known not in labels:
-                raise InputError(f"{name} has the unknown label {known!r}. The labels are: {', '.join(labels)}")
-            result[labels.index(known)] = one
-    elif isinstance(value, str) or np.ndim(value) == 0:
-        result = [value] * len(labels)
+    if (named := values_of_labels(value, labels, name, label_type)) is not None:
+        result = [named.get(label, one) for label, one in zip(labels, result, strict=True)]
     else:
-        result = list(value)
+        column = value if isinstance(value, (str, bytes)) else as_column(value)
+        result = list(column) if isinstance(column, (list, tuple)) else [column] * len(labels)
     if len(result) != len(labels):
         raise InputError(
             f"{name} must be one number, or a number for each of the {len(labels)} labels. Received: {len(result)}"

@@ -117,6 +117,15 @@ class SentenceExamples:
         columns = [column[first:stop] for column in self.columns]
         return part_of(self, ("scores", "labels", "weights"), first, stop, columns=columns)
 
+    def check_labels(self) -> None:
+        """Raises `InputError` if no label occurs twice, so that no two texts belong together."""
+        labels = self.labels or ()
+        if len(set(labels)) == len(labels):
+            raise InputError(
+                f"{self.source}: every text has a label of its own, {labels[0]!r:.100} and others, so no two texts "
+                "belong together. Pairs are given as two columns: (texts, second_texts)."
+            )
+
     @property
     def kind(self) -> str:
         """What can be learnt from the examples: `PAIRS`, `SCORES`, `LISTS`, `LABELS`, or nothing from `TEXTS`."""

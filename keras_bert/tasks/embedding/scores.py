@@ -2,13 +2,18 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
+from keras_bert.program.columns import as_mapping
 from keras_bert.program.errors import InputError
+from keras_bert.program.label_types import plain
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.tasks.classification.scores import regression_scores
+from keras_bert.tokenization.user_inputs import as_list
 
 _QUERIES_AT_ONCE = 256
 _DEPTH = 100  # the number of ranks that count
@@ -79,15 +84,16 @@ class TiedRanking:
 
 def retrieval_scores(
     rankings: Sequence[Sequence[int]],
-    relevant: Sequence[Collection[int]],
-    ks: Sequence[int] = (1, 5, 10),
+    relevant: Sequence[Any],
+    ks: Iterable[int] | int = (1, 5, 10),
     depths: Mapping[str, Sequence[int]] = _DEPTHS,
 ) -> dict[str, float]:
     """Returns the mean scores of ranked lists.
 
     Args:
-        rankings: for each query the numbers of the documents that were found, the best first, without repetitions.
-        relevant: for each query the numbers of all relevant documents, at least one.
+        rankings: for each query the numbers or ids of the documents that were found, the best first. A document that
+            comes again counts once, at its first rank.
+        relevant: for each query all relevant documents, at least one; see `relevant_documents`.
         ks: the numbers of ranks for `accuracy@k` and `recall@k`.
         depths: those for "mrr", "ndcg" and "map".
 
@@ -98,7 +104,7 @@ def retrieval_scores(
         other numbers of ranks if `depths` say so.
 
     Raises:
-        InputError: there are no queries, the lengths differ, or a query has no relevant document.
+        InputError: there are no queries, the lengths differ, a query has no relevant document, or `ks` are no numbers.
 
     Example:
         >>> scores = retrieval_scores([[7, 3], [1, 2]], [{3}, {1}], ks=[1])
@@ -111,14 +117,66 @@ def retrieval_scores(
         raise InputError(
             f"Rankings and relevant documents must be equally many. Received: {len(rankings)} and {len(relevant)}"
         )
-    found = []
-    for number, (ranking, right) in enumerate(zip(rankings, relevant, strict=True), start=1):
-        right = set(right)
+    ks, found = checked_ks(ks), []
+    for number, (ranking, judged) in enumerate(zip(rankings, relevant, strict=True), start=1):
+        ranking, right = distinct_documents(ranking), relevant_documents(judged, f"query {number}")
         if not right:
             raise InputError(f"Query {number} has no relevant document. Leave it out.")
         hits = np.array([document in right for document in ranking[: _deepest(ks, depths)]], int)
         found.append(TiedRanking(np.ones_like(hits), hits).scores(len(right), ks, depths))
     return mean_scores(found)
+
+
+def distinct_documents(ranking: Any) -> list:
+    """Returns the documents of a ranking, each at its first place only.
+
+    >>> distinct_documents(np.array([7, 3, 7, 1]))
+    [7, 3, 1]
+    """
+    return list(dict.fromkeys(as_list(ranking, "A ranking")))
+
+
+def relevant_documents(judged: Any, query: str) -> set:
+    """Returns the ids of the documents that are relevant to a query.
+
+    >>> sorted(relevant_documents({"d1": 2, "d0": 0}, "q1")), relevant_documents("12", "q2")
+    (['d1'], {'12'})
+
+    Args:
+        judged: the ids of the relevant documents, one id, or a dictionary or a Series of pandas: id -> grade, where a
+            document is relevant if its grade is above 0.
+        query: the name of the query, for messages.
+
+    Raises:
+        InputError: it is none of these, a grade is not a number, or an id is neither a string nor a whole number.
+    """
+    place = f"The relevant documents of {query}"
+    named = as_mapping(judged, place)
+    if hasattr(judged, "iloc") and not all(isinstance(one, str) for one in named or [None]):
+        raise InputError(
+            f"{place} are a table or a Series of pandas whose index has no strings: it may be the ids or not. Give a "
+            "list of ids, list(series), or a dictionary id -> grade, series.to_dict()."
+        )
+    if named is not None:
+        grades = {document: plain(grade) for document, grade in named.items()}
+        if wrong := [grade for grade in grades.values() if not isinstance(grade, Real) or grade != grade]:
+            raise InputError(f"{place} must have numbers as grades: id -> grade. Received the grade {wrong[0]!r:.100}")
+        ids = [document for document, grade in grades.items() if grade > 0]
+    elif isinstance(judged, (set, frozenset)):
+        ids = list(judged)
+    else:
+        ids = as_list([judged] if isinstance(judged, (str, Integral)) else judged, place)
+    if wrong := [one for one in ids if not isinstance(one, (str, Integral))]:
+        raise InputError(f"{place} must be ids: strings or whole numbers. Received: {wrong[0]!r:.100}")
+    return set(ids)
+
+
+def checked_ks(ks: Any) -> list[int]:
+    """Returns numbers of ranks, one or several, as a list. Raises `InputError` unless they are whole numbers from 1."""
+    found = [plain(k) for k in (ks if isinstance(ks, Iterable) else [ks])]
+    if not found or not all(type(k) is int and k >= 1 for k in found):
+        raise InputError(f"ks must be whole numbers from 1. Received: {ks!r:.100}")
+    return found
 
 
 def _deepest(ks: Sequence[int], depths: Mapping[str, Sequence[int]]) -> int:
@@ -163,7 +221,8 @@ def scores_of_pairs(
         similarities: function of the rows and the columns of D documents, int `(D,)`, that yields for each anchor its
             similarities with them, float `(D,)`.
     """
-    if len(columns) < 2 or not len(columns[0]):
+    columns = [as_list(column, "A column of texts") for column in columns]
+    if len(columns) < 2 or not columns[0]:
         raise InputError("Scores of pairs need two columns of texts or more, with one text at least.")
     documents: dict[str, int] = {}
     places = []
@@ -202,8 +261,11 @@ def label_scores(vectors: np.ndarray, labels: Sequence, is_worst: bool = False) 
             counts by the share of those with the same label.
 
     Raises:
-        InputError: there are fewer than two texts, or a cosine is not a number.
+        InputError: there are fewer than two texts, not as many labels, or a cosine is not a number.
     """
+    labels = as_list(labels, "labels")
+    if len(labels) != len(vectors):
+        raise InputError(f"Every text needs a label. Received: {len(vectors)} vectors and {len(labels)} labels")
     if len(vectors) < 2:
         raise InputError(f"The nearest other text needs at least two texts. Received: {len(vectors)}")
     shares = []

@@ -147,6 +147,8 @@ class EmbeddingTask(SentenceTask):
                 f"{examples.source}: there is nothing to learn from single texts. Give pairs (texts, second_texts), "
                 "pairs with scores, or texts with labels."
             )
+        if examples.kind == LABELS:
+            examples.check_labels()
 
     def rows_of(self, examples: SentenceExamples, max_seq_length: int | None = None) -> ExampleRows:
         length = self.checked_length(self.model.max_seq_length if max_seq_length is None else max_seq_length)
@@ -191,6 +193,7 @@ class EmbeddingTask(SentenceTask):
         if examples.kind == SCORES:
             return similarity_scores(cosines_of_pairs(answers), examples.scores)
         if examples.kind == LABELS:
+            examples.check_labels()
             return label_scores(answers, examples.labels, is_worst)
         if examples.is_ranked:
             return pair_scores(examples.columns, answers, is_worst)

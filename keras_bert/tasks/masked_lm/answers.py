@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -55,14 +55,11 @@ class FilledText:
     masks: tuple[FilledMask, ...]
     filled_text: str | None
 
+    table_columns: ClassVar = ("mask", "start", "token", "token_id", "score", "text")  # of a table of no masks
+
     def __str__(self) -> str:
         shown = [] if self.filled_text is None else [self.filled_text]
         return "\n".join([*shown, self.readable()])
-
-    @property
-    def table_columns(self) -> list[str]:
-        """The columns of a table of masks where no text has one."""
-        return ["mask", "start", *(field.name for field in dataclasses.fields(Fill))]
 
     def table_rows(self) -> list[dict[str, Any]]:
         """Returns a row for each predicted token of each mask, with the number of the mask from 0."""

@@ -49,7 +49,7 @@ class ChoiceExamples:
                 )
 
     def _check_choices(self, number: int, choices: Sequence[str]) -> None:
-        if isinstance(choices, str):
+        if not isinstance(choices, (list, tuple)):
             raise InputError(
                 f"{self.source}: the choices of example {number} must be a list of texts. Received: {choices!r:.100}"
             )

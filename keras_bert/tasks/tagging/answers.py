@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -53,6 +53,8 @@ class TagsAnswer:
     probabilities: tuple[float, ...] = dataclasses.field(repr=False)
     log_probabilities: np.ndarray | None = dataclasses.field(repr=False, compare=False)
 
+    table_columns: ClassVar = ("type", "start", "end", "text", "probability")  # of a table of no entities
+
     @property
     def spans(self) -> list[list]:
         """The entities as a list of `[start, end, type]`: what `fit(texts, spans)` takes, after corrections."""
@@ -74,11 +76,6 @@ class TagsAnswer:
             for part in parts
         ]
         return "\n".join(lines if text is None else [f"  {_marked(text, parts)}", *lines])
-
-    @property
-    def table_columns(self) -> list[str]:
-        """The columns of a table of entities where no text has one."""
-        return [field.name for field in dataclasses.fields(EntityAnswer)]
 
     def table_rows(self) -> list[dict[str, Any]]:
         """Returns a row for each entity, or, if the tags are of another kind, for each word."""

@@ -4,6 +4,7 @@ import importlib.util
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError, how_to_install
+from keras_bert.tokenization.user_inputs import as_list
 
 _PACKAGES = ("sacrebleu", "rouge_score")
 _ROUGE = ("rouge1", "rouge2", "rougeL")
@@ -41,6 +42,7 @@ def bleu_signature(written: Sequence[str], targets: Sequence[str]) -> str:
 
 
 def _bleu(written: Sequence[str], targets: Sequence[str]) -> tuple[float, str]:
+    written, targets = as_list(written, "written texts"), as_list(targets, "targets")
     if not len(written) or len(written) != len(targets):
         raise InputError(
             f"Written texts and targets must be equally many, at least one. Received: {len(written)} and {len(targets)}"
@@ -50,5 +52,5 @@ def _bleu(written: Sequence[str], targets: Sequence[str]) -> tuple[float, str]:
     from sacrebleu.metrics import BLEU
 
     metric = BLEU()
-    score = metric.corpus_score(list(written), [list(targets)]).score
+    score = metric.corpus_score(written, [targets]).score
     return float(score), str(metric.get_signature())

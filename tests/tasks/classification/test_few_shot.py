@@ -123,12 +123,23 @@ def test_pairs_are_as_often_of_equal_as_of_different_labels():
         (["fast"] * 6, {}, "texts of two labels or more. Received: 6 texts with the label 'fast'"),
         (["slow", *LABELS[1:]], {}, "slow"),
         (LABELS[:5], {}, "6 texts"),
+        ([None, *LABELS[1:]], {}, "its label is None. Fill them in or .* for example with skip_missing=True"),
         (LABELS, {"problem_type": "multi_label"}, "one label per text. Received: a model for multi_label"),
     ],
 )
 def test_examples_that_do_not_fit_are_refused(labels, arguments, message, folder):
     with pytest.raises(InputError, match=message):
         classifier(folder, **arguments).fit_few_shot(TEXTS, labels, verbose=0)
+
+
+def test_texts_with_a_gap_are_left_out_if_asked_for(folder, monkeypatch, capsys):
+    found = []
+    monkeypatch.setattr(SentenceEncoder, "fit", lambda model, *columns, **options: found.append(columns))
+    given = [*TEXTS, None, "brown"], [*LABELS, "dark", None]
+    classifier(folder).fit_few_shot(*given, skip_missing=True, verbose=0)
+    classifier(folder).fit_few_shot(TEXTS, LABELS, verbose=0)
+    assert found[0] == found[1]
+    assert "2 of 8 rows were left out, because a value is missing" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("format", ["huggingface", "google"])

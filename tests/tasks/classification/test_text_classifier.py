@@ -5,6 +5,7 @@ import random
 
 import keras
 import numpy as np
+import pandas
 import pytest
 import tiny
 from sklearn.base import clone
@@ -119,16 +120,20 @@ def test_it_is_a_step_of_a_pipeline_that_is_validated_and_searched(quick):
     assert search.predict_proba(TEXTS).shape == (6, 2)
 
 
-def test_a_column_of_labels_is_raveled_with_a_warning(new):
-    with pytest.warns(DataConversionWarning):
-        fitted = new().fit(TEXTS, np.array(LABELS)[:, None])
-    assert fitted.classes_.tolist() == ["no", "yes"]
+def test_a_column_of_labels_is_flattened_with_a_warning(quick):
+    for labels in ([[label] for label in LABELS], pandas.DataFrame({"label": LABELS})):
+        with pytest.warns(DataConversionWarning, match="A column-vector y was passed when a 1d array was expected"):
+            classifier = quick().fit(TEXTS, labels)
+        assert classifier.classes_.tolist() == ["no", "yes"]
 
 
-def test_a_tuple_of_two_columns_is_not_transposed(new):
-    fitted = new().fit(TEXTS, LABELS)
-    columns = (["the film", "bad"], ["good", "the bad film"])
-    np.testing.assert_array_equal(fitted.predict_proba(columns), fitted.predict_proba(np.array(columns).T))
+def test_two_columns_of_two_texts_are_not_transposed(quick, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Stub, "fit", lambda self, texts, labels, **options: asked.append(texts))
+    first, second = ["good", "bad"], ["the film", "film"]
+    for pairs in ((first, second), list(zip(first, second, strict=True)), pandas.DataFrame({"a": first, "b": second})):
+        quick().fit(pairs, ["yes", "no"])
+    assert asked in ([(first, second)] * 3, [])  # a model, instead of the stub, takes them too
 
 
 def test_pairs_are_two_columns(new):
@@ -141,8 +146,12 @@ def test_pairs_are_two_columns(new):
     [
         (TEXTS, [["yes", "no"]] * 6, r"one label for each text. Received labels of the shape \(6, 2\)"),
         (TEXTS, [1, "a"] * 3, "labels must be of one type. Received: int, str"),
-        (TEXTS, [True, 2] * 3, "labels must be of one type. Received: bool, int"),
-        (TEXTS, np.array([1, "a"] * 3, dtype=object), "labels must be of one type. Received: int, str"),
+        (TEXTS, pandas.Series([True, 2] * 3), "labels must be of one type. Received: bool, int"),
+        (TEXTS, [[1], ["a"]] * 3, "labels must be of one type. Received: int, str"),
+        (TEXTS, set(LABELS), r"one label for each text. Received labels of the shape \(\)"),
+        (set(TEXTS), LABELS, "texts must be a list. Received a set, which has no order"),
+        ((("good", "bad"), ("film", "the")), LABELS[:2], "may be two pairs or two columns of two texts"),
+        (({}, {}), LABELS, "texts must be a list. Received: {}"),
         (TEXTS, [None, *LABELS[1:]], "Received: None, and it marks a missing label"),
         (TEXTS, ["yes"] * 6, "labels must be two or more different names"),
         ([["good"] * 3] * 6, LABELS, r"X must be N texts, or pairs \[N, 2\]. Received the shape \(6, 3\)"),

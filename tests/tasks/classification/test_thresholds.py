@@ -4,6 +4,7 @@ import pickle
 
 import keras
 import numpy as np
+import pandas
 import pytest
 from slow_parameters import slow_except
 from tiny_models import CONFIG, TEXTS, VOCABULARY, assert_same_answers, made_signatures
@@ -69,6 +70,12 @@ def test_ties_and_labels_without_examples_have_a_rule():
         ([0.1, 0.2], "one number, or a number for each of the 3 labels. Received: 2"),
         ({"d": 0.5}, "threshold has the unknown label 'd'. The labels are: a, b, c"),
         ({"a": 2}, "must be a number from 0 to 1. Received: 2"),
+        ({"a": 0.2, 0: 0.3}, "threshold has two values for the label 'a'"),
+        (pandas.Series([0.1, 0.2], index=["a", "a"]), "threshold has two values for 'a'"),
+        (pandas.Series([0.1, 0.2, 0.3], index=[7, 8, 9]), "must be a name or a number from 0 to 2. Received: 7"),
+        (pandas.DataFrame({0: [0.5], 1: [0.5], 2: [0.5]}), "must be a number from 0 to 1"),
+        ({0.1, 0.2, 0.3}, "must be a number from 0 to 1"),
+        (np.full((3, 1), 0.5), r"must be a number from 0 to 1. Received: \[0.5\]"),
     ],
 )
 def test_thresholds_that_are_none_are_refused(value, message):
@@ -76,6 +83,20 @@ def test_thresholds_that_are_none_are_refused(value, message):
         as_thresholds(value, LABELS)
     with pytest.raises(InputError, match=message.removeprefix("threshold ")):
         new_model(thresholds=value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pandas.Series([0.3, 0.1], index=["c", "a"]),
+        pandas.Series([0.1, 0.3], index=[0, 2]),
+        [0.1, 0.5, 0.3],
+        np.array([0.1, 0.5, 0.3]),
+        pandas.Index([0.1, 0.5, 0.3]),
+    ],
+)
+def test_a_series_has_thresholds_by_its_index_and_other_columns_by_position(value):
+    assert as_thresholds(value, LABELS) == (0.1, 0.5, 0.3)
 
 
 def test_options_of_answers_that_a_model_does_not_have_are_refused():

@@ -8,6 +8,7 @@ import json
 import runpy
 
 import numpy as np
+import pandas
 import pytest
 from places import TESTS
 
@@ -110,3 +111,28 @@ def test_bad_input_is_refused():
         retrieval_scores([[1], [2]], [{1}, set()])
     with pytest.raises(InputError, match="needs at least two texts. Received: 1"):
         label_scores(np.ones((1, 2)), ["a"])
+
+
+def test_a_document_that_comes_again_counts_once():
+    assert retrieval_scores([[7, 3, 7, 7]], [[7, 7]], ks=[4]) == retrieval_scores([np.array([7, 3])], [{7}], ks=4)
+
+
+def test_relevant_documents_are_ids_or_those_with_a_grade_above_0():
+    for relevant in ("12", ["12"], {"12": 2, "1": 0}, pandas.Series({"12": 1, "1": 0, "2": -1})):
+        assert retrieval_scores([["1", "12"]], [relevant], ks=1)["mrr@10"] == 0.5
+    with pytest.raises(InputError, match="A ranking must be a list. Received: '12'"):
+        retrieval_scores(["12"], [["12"]])
+    with pytest.raises(InputError, match="The relevant documents of query 1 are .*Give a list of ids"):
+        retrieval_scores([[7, 8]], [pandas.Series([7])])
+
+
+def test_labels_of_texts_are_a_column_by_position():
+    vectors = np.array([[1, 0], [1, 0.1], [0, 1]])
+    labels = pandas.Series(["a", "a", "b"], index=[2, 0, 1])
+    assert label_scores(vectors, labels) == label_scores(vectors, labels.tolist())
+    with pytest.raises(InputError, match="labels must be a list. Received: 'aab'"):
+        label_scores(vectors, "aab")
+    with pytest.raises(InputError, match="Every text needs a label. Received: 3 vectors and 2 labels"):
+        label_scores(vectors, ["a", "b"])
+    with pytest.raises(InputError, match="A column of texts must be a list. Received: 'ab'"):
+        pair_scores(("ab", "cd"), vectors[:2, None])

@@ -452,3 +452,12 @@ def test_a_model_saved_by_an_earlier_version_joins_poolings_in_their_order_of_th
     arguments = model.get_config()
     del arguments["keeps_order"]
     assert SentenceEncoder.from_config(arguments).pooling == ("cls", "mean")
+
+
+def test_second_texts_are_no_labels():
+    """`fit(texts, second_texts)` would learn nothing: no two texts have the same label."""
+    encoder = SentenceEncoder(CONFIG)
+    encoder.vocabulary = VOCABULARY
+    for verb in (encoder.fit, encoder.evaluate):
+        with pytest.raises(InputError, match="label of its own, 'quick the fox' and others.*two columns"):
+            verb(TEXTS, OTHERS, verbose=0)
