@@ -29,7 +29,7 @@ TEMPLATE = "This example is {}."
 def zero_shot(model, texts, batch_size: int | None, max_seq_length: int | None, verbose, **options) -> list:
     """Returns an answer for each text; see the method `zero_shot` of `SequenceClassifier`."""
     task = ZeroShotTask(model, **options)
-    if not isinstance(texts, str):
+    if not isinstance(texts, (str, tuple)):
         texts = as_list(texts, "texts")
     if not texts:
         return []

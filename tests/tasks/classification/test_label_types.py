@@ -107,7 +107,7 @@ def test_a_series_goes_by_its_labels():
     assert model.thresholds == (0.9, 0.5, 0.1)
     with pytest.raises(InputError, match="has the unknown label 'x'"):
         model.predict(["a"], threshold=pandas.Series({"x": 0.1}), verbose=0)
-    with pytest.raises(InputError, match="two values for one label"):
+    with pytest.raises(InputError, match="two values for 'a'"):
         model.thresholds = pandas.Series([0.1, 0.2], index=["a", "a"])
     task = text_task(new_model(["a", "b"], "classification"))
     examples = task.examples(["x", "y", "z"], ["a", "b", "a"])
