@@ -12,6 +12,7 @@ from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member, read_json_object, write_json
 
 ROUTER, QUERY, DOCUMENT = "Router", "query", "document"
+_MOST_MODULES = 100  # of a folder; each is a folder whose files are looked at
 _FILE = "router_config.json"
 _PACKAGE = "sentence_transformers."
 _KEYS = KnownKeys(used=("types", "structure", "parameters"))
@@ -24,11 +25,17 @@ def kind_of(name: str) -> str:
     return name.rpartition(".")[2] if name.startswith(_PACKAGE) else name
 
 
+def check_number_of_modules(number: int, file: str) -> None:
+    """Raises `InputError` if a file has too many modules."""
+    if number > _MOST_MODULES:
+        raise InputError(f"{file}: at most {_MOST_MODULES} modules are expected. Received: {number:,}")
+
+
 def read_router(folder: str) -> tuple[dict[str, Modules], str]:
     """Returns route -> kind and folder of each module, and the default route. A folder without its file has no routes.
 
     Raises:
-        InputError: the file is damaged or has unknown settings, or a module lies outside the folder.
+        InputError: the file is damaged, has unknown settings or too many modules, or a module lies outside the folder.
     """
     file = os.path.join(folder, _FILE)
     if not os.path.isfile(file):
@@ -39,10 +46,11 @@ def read_router(folder: str) -> tuple[dict[str, Modules], str]:
     parameters = member(values, "parameters", dict, file, {})
     _PARAMETERS.check(parameters, f"{file}: parameters")
     routes: dict[str, Modules] = {}
-    for route, names in structure.items():
-        names = [
-            checked(name, str, "each module", file) for name in checked(names, list, f"route {route!r:.100}", file)
-        ]
+    lists = {route: checked(names, list, f"route {route!r:.100}", file) for route, names in structure.items()}
+    check_number_of_modules(sum(max(1, len(names)) for names in lists.values()), file)
+    for route, names in lists.items():
+        for name in names:
+            checked(name, str, "each module", file)
         check_links(folder, *names)
         kinds = [kind_of(checked(types.get(name), str, f"the type of {name!r:.100}", file)) for name in names]
         routes[route] = [(kind, inside(folder, name, file)) for kind, name in zip(kinds, names, strict=True)]

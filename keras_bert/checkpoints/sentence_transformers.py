@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint, StoredTensor, check_stored_file
-from keras_bert.checkpoints.router_files import DOCUMENT, ROUTER, kind_of, read_router
+from keras_bert.checkpoints.router_files import DOCUMENT, ROUTER, check_number_of_modules, kind_of, read_router
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.sentence_settings import (
     LENGTH_FILE,
@@ -38,7 +38,6 @@ TRANSFORMER, MLM_TRANSFORMER = "Transformer", "MLMTransformer"  # the second one
 _CONFIG_FILE = "config.json"
 _MODULE = "sentence_transformers.models."  # old and new versions read these names
 _WEIGHTS_FILE, _TORCH_FILE = "model.safetensors", "pytorch_model.bin"
-_MOST_MODULES = 100
 # Key of older versions -> the name of the pooling.
 _POOLING_KEYS = {
     "cls": "pooling_mode_cls_token",
@@ -169,8 +168,7 @@ def modules_of(path: str) -> list[tuple[str, str]]:
     if not os.path.isfile(file):
         return []
     modules = checked(read_json(file), list, "the content", file)
-    if len(modules) > _MOST_MODULES:
-        raise InputError(f"{file}: at most {_MOST_MODULES} modules are expected. Received: {len(modules)}")
+    check_number_of_modules(len(modules), file)
     found, names = [], []
     for module in modules:
         checked(module, dict, "each module", file)

@@ -22,7 +22,7 @@ import numpy as np
 from keras_bert.embeddings.metadata_columns import check_stored_column
 from keras_bert.embeddings.neighbour_graph import check_graph
 from keras_bert.embeddings.quantised_vectors import StoredVectors, check_precision
-from keras_bert.program.atomic_output import check_replaceable_folder
+from keras_bert.program.atomic_output import check_replaceable_folder, save_array
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import checked, member, parse_json_line, read_json_object, strings
@@ -46,7 +46,7 @@ def write_index(folder: str, index: Any) -> None:
         arrays[DELETED_FILE] = np.flatnonzero(index.rows.deleted)
     for name, array in arrays.items():
         if array is not None:
-            np.save(os.path.join(folder, name), array, allow_pickle=False)
+            save_array(os.path.join(folder, name), array)
     _write_lines(os.path.join(folder, TEXTS_FILE), index.texts)
     facts = {"texts": len(index.texts), "model_sha256": index.fingerprint, **index.options, "added": index.added}
     if index.ids is not None:

@@ -1,5 +1,6 @@
 """Columns of metadata, a value for each text: checks, filters, and limits of their files."""
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -93,7 +94,10 @@ def mask_of(where: Where, columns: Columns, num_rows: int) -> np.ndarray:
         value = value.item() if isinstance(value, np.generic) else value
         if not _is_of_kind(value, column.dtype.kind):
             raise InputError(f"The column {name!r} has {_KINDS[column.dtype.kind]}. Received: {value!r:.100}")
-        mask &= column == value
+        try:
+            mask &= column == value
+        except OverflowError:  # a whole number that no float64 reaches, so no value equals it
+            mask[:] = False
     return mask
 
 
@@ -120,6 +124,11 @@ def check_stored_column(column: np.ndarray, num_rows: int) -> np.ndarray:
     kind = column.dtype.kind
     if kind not in _KINDS or column.shape != (num_rows,) or column.dtype != _DTYPES.get(kind, column.dtype):
         raise ValueError(f"a column of {column.dtype} {list(column.shape)} for {num_rows} texts")
+    if kind == "U" and num_rows and column.itemsize:
+        # Python refuses to read such a string, but only when it is read.
+        points = np.frombuffer(np.ascontiguousarray(column), column.dtype.byteorder.replace("=", "<") + "u4")
+        if points.max() > sys.maxunicode:
+            raise ValueError(f"a column of texts has the code point U+{points.max():X}")
     return column
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.embeddings.exact_search import largest
+from keras_bert.program.atomic_output import save_array
 from keras_bert.program.errors import InputError
 
 _FILES = {"weights.npy": np.float32, "documents.npy": np.int32, "splits.npy": np.int64}
@@ -74,7 +75,7 @@ class Postings:
     def save(self, folder: str) -> None:
         """Writes three arrays into a folder."""
         for name, array in zip(_FILES, (self.columns.data, self.columns.indices, self.columns.indptr), strict=True):
-            np.save(os.path.join(folder, name), array.astype(_FILES[name], copy=False))
+            save_array(os.path.join(folder, name), array.astype(_FILES[name], copy=False))
 
     @classmethod
     def load(cls, folder: str, num_columns: int, num_documents: int) -> "Postings":

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from keras_bert.embeddings.text_vectors import EncodedText, encode_texts, sentence_embeddings, token_features
-from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_file
+from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_file, save_array
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
 
@@ -22,7 +22,7 @@ def embed_sentences(model, input_file: str, output_file: str, **options) -> tupl
     with atomic_file(output_file) as file:  # opened first: nothing is computed that cannot be written
         with progress_bar(total=len(texts), unit=" texts", mininterval=1) as bar:
             vectors = sentence_embeddings(model, texts, on_progress=bar.update, **options)
-        np.save(file, vectors)
+        save_array(file, vectors)
     return vectors.shape
 
 
@@ -68,8 +68,8 @@ def _write_arrays(path: str, encoded: Sequence[EncodedText], vectors, shape: tup
     """Writes the folder of the form `npy`; `shape` is that of the vectors of one token."""
     offsets = np.cumsum([0, *(len(text.ids) for text in encoded)])
     with atomic_folder(path) as folder:
-        np.save(os.path.join(folder, "offsets.npy"), offsets)
-        np.save(os.path.join(folder, "token_ids.npy"), np.array([i for text in encoded for i in text.ids], "int32"))
+        save_array(os.path.join(folder, "offsets.npy"), offsets)
+        save_array(os.path.join(folder, "token_ids.npy"), np.array([i for text in encoded for i in text.ids], "int32"))
         with open(os.path.join(folder, "vectors.npy"), "wb") as file:
             np.lib.format.write_array_header_1_0(
                 file, {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (int(offsets[-1]), *shape)}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.embeddings.word_senses import WordVectors
-from keras_bert.program.atomic_output import atomic_folder
+from keras_bert.program.atomic_output import atomic_folder, save_array
 from keras_bert.program.errors import InputError, how_to_install
 
 TABLE_FILE, VECTORS_FILE, PLOT_FILE = "senses.tsv", "vectors.npy", "senses.png"
@@ -52,7 +52,7 @@ def write_word_senses(
         InputError: the folder cannot be written, or matplotlib is not installed.
     """
     with atomic_folder(path) as folder:
-        np.save(os.path.join(folder, VECTORS_FILE), found.vectors)
+        save_array(os.path.join(folder, VECTORS_FILE), found.vectors)
         with open(os.path.join(folder, TABLE_FILE), "w", encoding="utf-8") as file:
             file.write("text\tstart\tend\tgroup\tx\ty\tsentence\n")
             for one, (x, y), group in zip(found.occurrences, coordinates, groups, strict=True):

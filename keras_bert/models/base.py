@@ -1,8 +1,9 @@
 """`BertModel`: the base class of encoders and task models: config, saving and loading."""
 
+import functools
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import keras
@@ -19,6 +20,7 @@ from keras_bert.models.layer_settings import (
 )
 from keras_bert.models.new_parts import NewParts
 from keras_bert.models.shown_arguments import with_constructor_arguments
+from keras_bert.program.atomic_output import atomic_named_file
 from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.program.long_work import shows_progress
 from keras_bert.records import features
@@ -36,6 +38,16 @@ class _NameWithVocabulary(str):
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self  # as of other strings
+
+
+def _write_file(write: Callable, path: str | os.PathLike, overwrite: bool, ending: str) -> None:
+    """Calls Keras' `write`: with a temporary name if it may write one local file without a question, else as it is."""
+    name = os.fspath(path)
+    if not name.endswith(ending) or "://" in name or os.path.isdir(name) or (os.path.exists(name) and not overwrite):
+        write(path, overwrite=overwrite)
+        return
+    with atomic_named_file(path) as temporary:
+        write(temporary)
 
 
 # The key of the config with what users have changed in the layers.
@@ -123,15 +135,33 @@ class BertModel(keras.Model):
     def load_own_variables(self, store: Any) -> None:
         load_lora(self, store)
 
-    def save(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
-        """As `keras.Model.save`. Raises `InputError` for HDF5 files, from which Keras cannot load such a model."""
+    def save(
+        self, filepath: str | os.PathLike, overwrite: bool = True, zipped: bool | None = None, **kwargs: Any
+    ) -> None:
+        """As `keras.Model.save`, but a `.keras` file appears completely or not at all.
+
+        Raises:
+            InputError: `filepath` is an HDF5 file, from which Keras cannot load such a model, or cannot be written.
+        """
         if os.fspath(filepath).endswith((".h5", ".hdf5")):
             raise InputError(
                 f"{os.fspath(filepath)}: Keras cannot load a {type(self).__name__} from HDF5, which has no place for "
                 'its vocabulary. Use model.save("model.keras") or save_pretrained("folder").'
             )
         settings_of(self)  # raises before anything is written
-        super().save(filepath, *args, **kwargs)
+        save = functools.partial(super().save, zipped=zipped, **kwargs)
+        _write_file(save, filepath, overwrite, ".keras")
+
+    def save_weights(
+        self, filepath: str | os.PathLike, overwrite: bool = True, max_shard_size: float | None = None
+    ) -> None:
+        """As `keras.Model.save_weights`, but a `.weights.h5` file appears completely or not at all.
+
+        Raises:
+            InputError: `filepath` cannot be written.
+        """
+        save = functools.partial(super().save_weights, max_shard_size=max_shard_size)
+        _write_file(save, filepath, overwrite, ".weights.h5")
 
     def quantize(self, mode: Any = None, config: Any = None, filters: Any = None, **kwargs: Any) -> None:
         """As `keras.Model.quantize`, for dense layers: Keras would warn of each layer that it cannot quantise."""

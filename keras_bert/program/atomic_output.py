@@ -10,7 +10,7 @@ import stat
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO
+from typing import IO, Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import held_file, held_folder, remove_unheld
@@ -61,6 +61,28 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[str]:
         yield temporary
         with explain_write_errors(path):
             publish_folder(temporary, path)
+
+
+@contextlib.contextmanager
+def atomic_named_file(path: str | os.PathLike) -> Iterator[str]:
+    """Yields a temporary path whose file gets the name `path` when the block ends without an error.
+
+    As `atomic_file`, for writers that open a file by its name and look at its ending.
+
+    Raises:
+        InputError: `path` cannot be written, or the disk is full.
+    """
+    check_output_file(path)
+    target = _target(path)
+    with temporary_folder(path) as folder:
+        temporary = os.path.join(folder, os.path.basename(target))
+        yield temporary
+        with explain_write_errors(path):
+            _sync_tree(folder)
+            if os.path.exists(target):
+                shutil.copymode(target, temporary)
+            os.replace(temporary, target)
+            _sync_folder(os.path.dirname(target))
 
 
 @contextlib.contextmanager
@@ -116,6 +138,28 @@ def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
                 yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def save_array(file: str | IO[bytes], array: Any) -> None:
+    """Writes an array as `numpy.save` does, and raises the system's error if the disk is full.
+
+    `numpy.save` writes to open files of the system with C's functions, and ignores the error of the last 4 KB.
+
+    Args:
+        file: the path of a new file, or a binary file that is open for writing.
+        array: numbers, truth values or strings.
+    """
+    import numpy as np
+
+    with open(file, "wb") if isinstance(file, str) else contextlib.nullcontext(file) as opened:
+        np.save(_OnlyWrites(opened), array, allow_pickle=False)
+
+
+class _OnlyWrites:
+    """A file for NumPy that is not one of the system."""
+
+    def __init__(self, file: IO[bytes]):
+        self.write = file.write
 
 
 def publish_folder(temporary: str, path: str | os.PathLike) -> None:

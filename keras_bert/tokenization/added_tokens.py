@@ -6,14 +6,17 @@ between them, those that match the normalised text. Each time the leftmost match
 Reference: huggingface/tokenizers, `AddedVocabulary`.
 """
 
+import bisect
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
+
+_MOST_CHARACTERS = 1 << 20  # of all added tokens together; the largest published tokenizers have about 70,000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +164,11 @@ def check_added_tokens(tokens: Sequence[AddedToken], ids: Mapping[str, int], spe
         ids: the vocabulary.
         special: the special tokens with a role, such as [CLS], which are ordinary text in every text.
     """
+    if (total := sum(len(token.content) for token in tokens)) > _MOST_CHARACTERS:
+        raise InputError(
+            f"The {len(tokens):,} added tokens have {total:,} characters together. At most {_MOST_CHARACTERS:,} are "
+            "supported. Put ordinary words into the vocabulary."
+        )
     for token in tokens:
         if token.content not in ids or token.content in special:
             raise InputError(
@@ -177,22 +185,31 @@ def check_added_tokens(tokens: Sequence[AddedToken], ids: Mapping[str, int], spe
 
 
 class _Finder:
-    """Finds tokens in texts by a trie, so the time does not depend on their number.
+    """Finds tokens in texts by their order, so that neither the time nor the memory grows fast with their number.
 
     Args:
         tokens: content, as it stands in texts -> token.
     """
 
     def __init__(self, tokens: Mapping[str, AddedToken]):
-        self._trie: dict = {}
-        for content, token in tokens.items():
-            node = self._trie
-            for character in content:
-                node = node.setdefault(character, {})
-            node[""] = token
+        self._tokens = tokens
+        self._contents = sorted(tokens)
+        # For each content the longest other one that it begins with. What stands between the two begins with it too.
+        self._beginnings: dict[str, str] = {}
+        open_contents: list[str] = []
+        for content in self._contents:
+            while open_contents and not content.startswith(open_contents[-1]):
+                open_contents.pop()
+            if open_contents:
+                self._beginnings[content] = open_contents[-1]
+            open_contents.append(content)
+        self._longest_content = max(map(len, tokens), default=0)
         # Where a token may begin: its first two characters, so that single spaces are passed over for runs of spaces.
-        beginnings = (re.escape(first) + _any_next(node) for first, node in self._trie.items())
-        self._candidates = re.compile("|".join(beginnings)) if self._trie else None
+        following: dict[str, set[str]] = {}
+        for content in self._contents:
+            following.setdefault(content[0], set()).add(content[1:2])
+        beginnings = (re.escape(first) + _any_next(seconds) for first, seconds in following.items())
+        self._candidates = re.compile("|".join(beginnings)) if following else None
 
     def __bool__(self) -> bool:
         return self._candidates is not None
@@ -217,19 +234,16 @@ class _Finder:
             place = searched = last
 
     def _longest(self, text: str, start: int) -> tuple[int, AddedToken | None]:
-        node, end, token = self._trie, start, None
-        for place in range(start, len(text)):
-            node = node.get(text[place])
-            if node is None:
-                break
-            if "" in node:
-                end, token = place + 1, node[""]
-        return end, token
+        behind = bisect.bisect_right(self._contents, text[start : start + self._longest_content])
+        content = self._contents[behind - 1] if behind else None
+        while content is not None and not text.startswith(content, start):
+            content = self._beginnings.get(content)
+        return (start, None) if content is None else (start + len(content), self._tokens[content])
 
 
-def _any_next(node: Mapping) -> str:
+def _any_next(seconds: Set[str]) -> str:
     """Returns a pattern for what follows the first character of a token; empty if that is a token itself."""
-    return "" if "" in node else f"(?=[{''.join(map(re.escape, node))}])"
+    return "" if "" in seconds else f"(?=[{''.join(map(re.escape, sorted(seconds)))}])"
 
 
 def _is_word(character: str) -> bool:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.added_tokens import AddedToken, by_stage, in_normal_form
 from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
@@ -105,7 +106,7 @@ class _Cutter(tf.Module):
 
     def __init__(self, tokens: Mapping[str, AddedToken], ids: Mapping[str, int]):
         super().__init__()
-        self._pattern = _any_of(tokens)
+        self._pattern = _compiled(_any_of(tokens), len(tokens))
         self._single = _any_of(content for content, token in tokens.items() if token.single_word)
         numbers = tf.constant([ids[token.content] for token in tokens.values()], tf.int32)
         self._ids = table(tf.constant([content.encode() for content in tokens]), numbers, -1)
@@ -206,6 +207,19 @@ def _is_one_of(numbers, wanted):
 def _any_of(contents: Iterable[str]) -> str:
     """Returns a pattern for any of the texts that prefers the longest. In this order, beginnings come last."""
     return "|".join(map(_quoted, sorted(contents, reverse=True)))
+
+
+def _compiled(pattern: str, number: int) -> str:
+    """Returns the pattern of a number of tokens if the regular expressions of TensorFlow take it."""
+    with tf.init_scope():
+        try:
+            tf.strings.regex_replace("", pattern, "")
+        except tf.errors.InvalidArgumentError:
+            raise InputError(
+                f"{number:,} added tokens make a regular expression of {len(pattern):,} characters, which is more than "
+                "TensorFlow can compile. Put ordinary words into the vocabulary instead."
+            ) from None
+    return pattern
 
 
 def _quoted(text: str) -> str:

@@ -51,6 +51,7 @@ _NORMALIZER_KEYS = KnownKeys(
     used=("type", "precompiled_charsmap", "pattern", "content"), harmless=("strip_left", "strip_right")
 )
 _MODEL_KEYS = KnownKeys(used=("type", "vocab", "unk_id"), fixed={"byte_fallback": (False,)})
+_LARGEST_SCORE = 3.4028234663852886e38  # of 32 bits, as a model file has it
 _LOWER_CASE = "Lowercase"
 # Steps of normalisers that change no token: SentencePiece itself joins spaces, and removes those at the ends.
 _OF_SPACES = (
@@ -160,6 +161,8 @@ def _vocabulary(values: Mapping[str, Any], file: str) -> list[tuple[str, float]]
     for entry in vocab:
         if not isinstance(entry, list) or [type(part) for part in entry] not in ([str, float], [str, int]):
             raise InputError(f"{file}: a piece must be a text and its score. Received: {reprlib.repr(entry)}")
+        if not abs(entry[1]) <= _LARGEST_SCORE:
+            raise InputError(f"{file}: a score must be a number of 32 bits. Received: {reprlib.repr(entry)}")
     return [(text, float(score)) for text, score in vocab]
 
 

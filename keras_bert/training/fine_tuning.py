@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert.models.distiller import needs_layers
 from keras_bert.models.trainable_parts import enable_lora, freeze, what_is_trained
-from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.atomic_output import atomic_file, save_array
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import rows_dataset
@@ -216,7 +216,7 @@ def _kept(folder: RunFolder, name: str, compute: Callable[[], np.ndarray]) -> np
     values = compute()
     if is_chief():
         with atomic_file(path) as file:
-            np.save(file, values)
+            save_array(file, values)
     wait_for_all()
     return np.load(path)
 

@@ -211,3 +211,25 @@ def test_a_file_size_limit_is_reported_and_leaves_nothing_behind(tmp_path):
     with file_size_limit(4096), pytest.raises(InputError, match=message):
         BertPretrainer(CONFIG).save_pretrained(tmp_path / "folder", VOCABULARY)
     assert list(tmp_path.iterdir()) == []
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("method", "name"), [("save", "a.keras"), ("save_weights", "a.weights.h5")])
+def test_a_file_of_keras_is_written_completely_or_not_at_all(method, name, tmp_path, monkeypatch):
+    model, path = BertPretrainer(CONFIG), tmp_path / name
+    getattr(model, method)(path)
+    path.chmod(0o640)
+    content = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(BertPretrainer, "save_own_variables", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(model, method)(path)
+    if method == "save":  # HDF5 itself ends the process later
+        with file_size_limit(4096), pytest.raises(InputError, match=f"Cannot write .*{name}: a file grew over the si"):
+            model.save(path)
+    assert path.read_bytes() == content
+    getattr(model, method)(path)
+    assert ([one.name for one in tmp_path.iterdir()], path.stat().st_mode & 0o777) == ([name], 0o640)

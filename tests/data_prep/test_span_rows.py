@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from data_prep.finetuning.labelled_text import read_labelled_text, read_multi_la
 from data_prep.finetuning.squad import read_squad
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.question_answering.examples import Answer
+from keras_bert.tasks.tagging.annotated_spans import Utf16Units, read_spans
 from keras_bert.tasks.tagging.examples import in_one_scheme
 from keras_bert.tasks.tagging.tag_schemes import read_entities
 
@@ -139,6 +141,26 @@ def test_units_of_utf16_are_told_by_the_text_of_the_span(write, place):
     task = label_studio("\N{PILE OF POO} Ada Lee", labels([*place, "PER"], text="Ada"))
     found = read_tagged_sentences(write(task, name="a.json"))
     assert found.tags == [["O", "B-PER", "O"]]
+
+
+def test_many_spans_of_a_long_text_in_units_of_utf16_take_linear_time():
+    names = [f"A{number:04d}" for number in range(5_000)]
+    text = "".join(f"\N{PILE OF POO} {name} " for name in names)
+    spans = [
+        {"start": 9 * number + 3, "end": 9 * number + 8, "label": "PER", "text": name}
+        for number, name in enumerate(names)
+    ]
+    started = time.process_time()
+    found = read_spans(spans, text, "text 1")
+    assert time.process_time() - started < 1
+    assert [text[span.start : span.end] for span in found] == names
+
+
+@pytest.mark.parametrize("text", ["a\U0001f600b\U0001f601", "\U0001f600\U0001f601", "ab", ""])
+def test_units_of_utf16_are_those_of_the_encoding(text):
+    for units in range(-1, 8):
+        expected = len(text.encode("utf-16-le")[: 2 * max(units, 0)].decode("utf-16-le", "ignore"))
+        assert Utf16Units(text).code_points(units) == expected
 
 
 def test_a_text_of_a_span_may_differ_in_white_space_only(write):

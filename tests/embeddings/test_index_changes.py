@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from full_disk import file_size_limit
 
 from keras_bert.embeddings import index_files, metadata_columns, row_search, vector_index
 from keras_bert.embeddings.neighbour_graph import build_graph
@@ -73,6 +74,8 @@ def test_results_carry_ids_and_metadata():
         ({"price": 2}, [4]),
         ({"language": "de", "is_open": True}, [4, 10]),
         ({"language": "it"}, []),
+        ({"price": 10**400}, []),
+        ({"year": -(10**400)}, []),
         (lambda columns: (columns["year"] >= 2003) & np.isin(columns["language"], ["en", "fr"]), [3, 5, 6, 8, 9, 11]),
     ],
 )
@@ -479,6 +482,8 @@ def test_long_strings_are_refused_before_memory_is_taken(monkeypatch):
     ("name", "array", "message"),
     [
         ("column_0.npy", np.array(["x"] * 11), r"a column of <U1 \[11\] for 12 texts"),
+        ("column_0.npy", np.full(12, 0x110000, "<u4").view("<U1"), r"a column of texts has the code point U\+110000"),
+        ("column_0.npy", np.full(12, 0x110000, ">u4").view(">U1"), r"a column of texts has the code point U\+110000"),
         ("column_1.npy", np.zeros(12, np.int32), "a column of int32"),
         ("column_1.npy", np.array([None] * 12), "Python objects"),
         ("deleted.npy", np.array([12]), "deleted.npy has no rows of 12 texts"),
@@ -491,6 +496,13 @@ def test_damaged_files_are_named(name, array, message, tmp_path):
     np.save(tmp_path / "index" / name, array, allow_pickle=True)
     with pytest.raises(InputError, match=f"index is damaged: .*{message}"):
         VectorIndex.load(tmp_path / "index")
+
+
+def test_a_full_disk_is_one_error_for_small_arrays_too(tmp_path):
+    """NumPy ignores what the system says of the last 4 KB of a file: the vectors here take 896 bytes."""
+    with file_size_limit(512), pytest.raises(InputError, match="Cannot write .*index: a file grew over the size"):
+        built().save(tmp_path / "index")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_damaged_ids_and_facts_are_named(tmp_path):

@@ -159,6 +159,34 @@ def test_of_several_matches_the_leftmost_and_there_the_longest_counts():
     assert [(part.text, part.number) for part in cutter.parts("xabcd")] == [("x", None), ("abc", 1), ("d", None)]
 
 
+def test_the_memory_of_added_tokens_is_a_small_multiple_of_their_size():
+    import tracemalloc
+
+    tokens = [AddedToken("".join(random.choices(LETTERS, k=10_000))) for _ in range(50)]
+    ids = {token.content: number for number, token in enumerate(tokens)}
+    tracemalloc.start()
+    cutter = AddedTokenCutter(tokens, ids)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5_000_000
+    found = [part.number for part in cutter.parts(f"q{tokens[7].content}q{tokens[7].content[:-1]}q")]
+    assert found == [None, 7, None]
+
+
+def test_added_tokens_beyond_a_limit_are_refused():
+    names = [f"{number:07d}" * 10 for number in range(16_000)]
+    tokens = [AddedToken(name) for name in names]
+    with pytest.raises(InputError, match="The 16,000 added tokens have 1,120,000 characters together. At most"):
+        Vocabulary([*tiny.SPECIAL_TOKENS, *names], added_tokens=tokens)
+    # Python finds as many; the regular expressions of TensorFlow do not.
+    names = ["".join(random.choices("\u5b57\u6c34\u706b\u91d1", k=60)) for _ in range(3_000)]
+    vocabulary = Vocabulary([*tiny.SPECIAL_TOKENS, *names], added_tokens=[AddedToken(name) for name in names])
+    tokenizer = WordPieceTokenizer(vocabulary)
+    assert tokenizer.encode(names[5]) == [vocabulary.ids[names[5]]]
+    with pytest.raises(InputError, match="3,000 added tokens make a regular expression of .* than TensorFlow can"):
+        tokenizer.graph()
+
+
 @pytest.mark.parametrize(
     ("token", "message"),
     [

@@ -409,6 +409,10 @@ def test_a_tokenizer_json_is_read(trained, tmp_path):
         ({"normalizer": {"type": "NFC"}}, "the normalizer has the steps .'NFC'."),
         ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}}, "precompiled_charsmap is not base64"),
         ({"model": {"type": "Unigram", "vocab": [["a"]]}}, "a piece must be a text and its score. Received: .'a'."),
+        *(
+            ({"model": {"type": "Unigram", "vocab": [["a", score]]}}, "a score must be a number of 32 bits. Received")
+            for score in (1e300, -1e300, 10**400)
+        ),
     ],
 )
 def test_another_tokenizer_json_is_refused_by_its_part(trained, tmp_path, changes, message):

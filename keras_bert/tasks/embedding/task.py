@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.atomic_output import atomic_file, save_array
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.mixed_rows import MixedRows
@@ -215,7 +215,7 @@ class EmbeddingTask(SentenceTask):
     def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
         """Writes NAME_vectors.npy, float32 `[N, D]` or `[N, C, D]`; for pairs also NAME_results.tsv with cosines."""
         with atomic_file(os.path.join(folder, f"{name}_vectors.npy")) as file:
-            np.save(file, answered.answers)
+            save_array(file, answered.answers)
         if answered.answers.ndim == 3:
             cosines = cosines_of_pairs(answered.answers)
             write_numbers(os.path.join(folder, f"{name}_results.tsv"), cosines[:, None])

@@ -5,6 +5,7 @@ that has no word of its own is left out. A note reports all such spans. Spans th
 """
 
 import bisect
+import functools
 import itertools
 import json
 import numbers
@@ -57,7 +58,8 @@ def read_spans(given: Any, text: Text, place: str, *, may_overlap: bool = False)
     """
     if not isinstance(given, (list, tuple)):
         raise InputError(f"{place}: the spans must be a list. Received: {given!r:.100}")
-    spans = sorted(_read_span(one, text, f"{place}: span {number}") for number, one in enumerate(given, start=1))
+    units = Utf16Units(text) if isinstance(text, str) else None
+    spans = sorted(_read_span(one, text, units, f"{place}: span {number}") for number, one in enumerate(given, start=1))
     for first, second in itertools.pairwise(() if may_overlap else spans):
         if second.start < first.end:
             raise InputError(
@@ -151,13 +153,13 @@ def span_lines(sentences: TaggedSentences, answers: Sequence[TagsAnswer]) -> Ite
         yield json.dumps(line | {sentences.span_key: spans}, ensure_ascii=False)
 
 
-def _read_span(one: Any, text: Text, place: str) -> Span:
+def _read_span(one: Any, text: Text, units: "Utf16Units | None", place: str) -> Span:
     start, end, kind, quoted = _parts(one, place)
     if any(isinstance(value, bool) or not isinstance(value, numbers.Integral) for value in (start, end)):
         raise InputError(f"{place}: start and end must be whole numbers. Received: {one!r:.200}")
     span = Span(int(start), int(end), kind)
-    if isinstance(quoted, str) and isinstance(text, str) and not _is_at(span, text, quoted):
-        converted = Span(*(_code_points(text, value) for value in span[:2]), kind)
+    if isinstance(quoted, str) and units is not None and not _is_at(span, text, quoted):
+        converted = Span(*map(units.code_points, span[:2]), kind)
         if not _is_at(converted, text, quoted):
             found = text[max(span.start, 0) : max(span.end, 0)]
             raise InputError(
@@ -199,9 +201,24 @@ def _is_at(span: Span, text: str, quoted: str) -> bool:
     return "".join(found.split()) == "".join(quoted.replace("\\n", "\n").split())
 
 
-def _code_points(text: str, utf16_units: int) -> int:
-    """Returns the number of code points in the first UTF-16 units of a text."""
-    return len(text.encode("utf-16-le")[: 2 * max(utf16_units, 0)].decode("utf-16-le", "ignore"))
+class Utf16Units:
+    """Converts places in a text from UTF-16 units to code points."""
+
+    def __init__(self, text: str):
+        self._text = text
+
+    @functools.cached_property
+    def _ends(self) -> list[int]:
+        """The unit behind each character that takes two units."""
+        places = (place for place, character in enumerate(self._text) if character > "\uffff")
+        return [place + number + 2 for number, place in enumerate(places)]
+
+    def code_points(self, units: int) -> int:
+        """Returns the number of whole code points in the first units of the text. Negative numbers count as 0."""
+        units = max(units, 0)
+        whole = bisect.bisect_right(self._ends, units)
+        is_inside = whole < len(self._ends) and self._ends[whole] == units + 1
+        return min(units - whole - is_inside, len(self._text))
 
 
 def _tags(spans: Sequence[Span], words: Sequence[tuple[int, int]], text: Text) -> tuple[list[str], list]:

@@ -104,6 +104,12 @@ ROUTER, MODULES, SETTINGS = "router_config.json", "modules.json", "config_senten
             "one SparseStaticEmbedding for queries.*Received: SpladePooling for",
         ),
         (True, ROUTER, with_route("image", STATIC), "routes query, document, image"),
+        (
+            True,
+            ROUTER,
+            with_route("image", *[STATIC] * 1_000_000),
+            "at most 100 modules are expected. Received: 1,00",
+        ),
         (True, ROUTER, adding(parameters={"default_route": "image"}), "default_route is 'image', which is none of its"),
         (True, ROUTER, adding(parameters={"route_mappings": {"a": "query"}}), "route_mappings is {'a': 'query'}"),
         (True, ROUTER, with_route("query", "../secret"), "is not inside the folder|the type of '../secret'"),
