@@ -52,6 +52,7 @@ def run_command(
     with (
         contextlib.redirect_stdout(PrintableStream(sys.stdout)),
         contextlib.redirect_stderr(PrintableStream(sys.stderr, has_secrets=True)),
+        _logging_to_standard_error(),
     ):
         _run(main, define_flags, passes_on, arguments, repeated)
 
@@ -116,7 +117,6 @@ def _run(
     except flags.Error as error:
         _fail(f"{str(error).strip()} See --help.", 2)
     quiet_tensorflow()
-    _log_to_standard_error()
     global _command
     _command = _as_typed(sys.argv)
     try:
@@ -175,15 +175,23 @@ def refuse_flags_without_effect(has_effect: object, where: str, *names: str) -> 
         raise InputError(f"{', '.join(present)} {verb} no effect {where}. Leave {them} out.")
 
 
-def _log_to_standard_error() -> None:
-    """Prints the log messages of this project, but not those of other libraries, as plain lines."""
+@contextlib.contextmanager
+def _logging_to_standard_error() -> Iterator[None]:
+    """Prints the log messages of this project, but not those of other libraries, as plain lines in this block."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
-    for name in ("__main__", "keras_bert", "data_prep", "run_scripts"):
-        logger = logging.getLogger(name)
+    loggers = [logging.getLogger(name) for name in ("__main__", "keras_bert", "data_prep", "run_scripts")]
+    before = [(logger.level, logger.propagate, logger.handlers) for logger in loggers]
+    for logger in loggers:
         logger.setLevel(logging.INFO)
         logger.propagate = False
-        logger.handlers = [handler]  # replaces that of an earlier command in the same process
+        logger.handlers = [handler]
+    try:
+        yield
+    finally:
+        for logger, (level, propagate, handlers) in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+            logger.propagate, logger.handlers = propagate, handlers
 
 
 def _help_text(module, names: list[str]) -> str:

@@ -193,7 +193,6 @@ def test_configs_of_the_hub_are_read(maker, recorded, tmp_path, example, changes
         ("nomic_bert/base", {"rotary_emb_fraction": 0.5}, "rotary_emb_fraction is 0.5, .* Only 1.0 is supported"),
         ("nomic_bert/base", {"rotary_emb_interleaved": True}, "rotary_emb_interleaved is True, .* Only False"),
         ("nomic_bert/base", {"prenorm": True}, "prenorm is True, .* Only False is supported"),
-        ("nomic_bert/base", {"rotary_scaling_factor": 2}, "does not know .*'rotary_scaling_factor'=2"),
         (
             "gte/base",
             {"rope_parameters": {"rope_type": "yarn"}},

@@ -93,7 +93,7 @@ def test_answers_of_signatures_are_the_objects_of_predict(name, served, ask):
 def as_served(answer):
     """Returns an answer of `predict` without what the outputs of `serving_default` do not give."""
     unknown = {
-        TagsAnswer: {"words": (), "tags": (), "probabilities": (), "log_probabilities": None},
+        TagsAnswer: {"words": (), "tags": [], "probabilities": (), "log_probabilities": None},
         Candidate: {"start_logit": None, "end_logit": None},
         FilledText: {"filled_text": None},
         FilledMask: {"start": None},
