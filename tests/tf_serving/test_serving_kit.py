@@ -326,12 +326,14 @@ def test_the_docker_script_mounts_the_kit_and_opens_ports_to_this_machine_only(k
     assert arguments.index("tensorflow/serving:2.19.1") < arguments.index("--model_config_file=/config/models.config")
 
 
-def test_the_image_starts_the_server_as_the_docker_script_does(kit, fake, tmp_path):
+def test_the_image_and_the_manifest_start_the_server_as_the_docker_script_does(kit, fake, tmp_path):
     subprocess.run([kit / "serve_with_docker.sh"], env=fake, cwd="/")
     arguments = (tmp_path / "arguments").read_text().splitlines()
     text = (kit / "Dockerfile").read_text()
     [command] = re.findall(r"^CMD (\[.*\])$", text, re.M | re.S)
-    assert json.loads(command.replace("\\\n", "")) == arguments[arguments.index("tensorflow/serving:2.19.1") + 1 :]
+    expected = arguments[arguments.index("tensorflow/serving:2.19.1") + 1 :]
+    assert json.loads(command.replace("\\\n", "")) == expected
+    assert re.findall(r"^ +- (--\S+)$", (kit / "kubernetes.yaml").read_text(), re.M) == expected
     copied = dict(re.findall(r"^COPY (\S+) (\S+)$", text, re.M))
     assert copied == {"models": "/models", "config": "/config"}
     assert all((kit / folder).is_dir() for folder in copied)

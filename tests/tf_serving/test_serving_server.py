@@ -196,6 +196,7 @@ def test_classify_and_regress(client):
         ("classify", "regress", "regress has the inputs inputs and the outputs outputs"),
         ("regress", "classify", "Regress needs a signature with the input inputs and the output outputs. classify"),
         ("regress", "scores_only", "scores_only has the inputs inputs and the outputs scores"),
+        ("regress", "rows", 'Give "signature_name": "regress".'),
     ],
 )
 def test_signatures_of_another_kind_are_refused(client, what, signature_name, error):

@@ -205,11 +205,17 @@ def _example_inputs(
     """Returns the inputs of a signature for Classify or Regress, which has some of these outputs and no others."""
     if name not in version.model.signatures:
         raise invalid_argument("No signature was found with the name: ", name)
-    signature = version.model.signatures[name]
-    if set(signature.inputs) != {EXAMPLES} or not signature.outputs or not set(signature.outputs) <= outputs:
+    fitting = [
+        key
+        for key, signature in version.model.signatures.items()
+        if set(signature.inputs) == {EXAMPLES} and signature.outputs and set(signature.outputs) <= outputs
+    ]
+    if name not in fitting:
+        signature = version.model.signatures[name]
+        others = f'Give "signature_name": "{fitting[0]}".' if fitting else "This model has no such signature."
         raise invalid_argument(
             f"{api} needs a signature with the input {EXAMPLES} and the output {' or '.join(sorted(outputs))}. {name} "
-            f"has the inputs {', '.join(signature.inputs)} and the outputs {', '.join(signature.outputs)}"
+            f"has the inputs {', '.join(signature.inputs)} and the outputs {', '.join(signature.outputs)}. {others}"
         )
     if not examples:
         raise invalid_argument("Input is empty.")
