@@ -27,8 +27,8 @@ def plain_rows(path: str, kind: str, values: Iterable[tuple[int, Any]]) -> Itera
       differ, one must be the ground truth. In JSON-MIN, several choices are a list.
     * Prodigy: rows with the answer "accept"; the accepted ids of `options` are the column `label`.
 
-    Tasks that the annotator skipped, and rows with the answer "reject" or "ignore", are left out: a warning says how
-    many.
+    Tasks that the annotator skipped, rows with the answer "reject" or "ignore", and marked spans without a label are
+    left out: a warning says how many.
 
     Args:
         path, kind: the file and what it calls a row, for messages.
@@ -66,13 +66,16 @@ def plain_rows(path: str, kind: str, values: Iterable[tuple[int, Any]]) -> Itera
         yield where, columns if annotation is _OF_OTHERS else columns | _annotation_columns(annotation, controls)
     for reason, count in left_out.items():
         _logger.warning("%s: %s rows were left out: each %s.", path, f"{count:,}", reason)
+    if num_unnamed := sum(annotation.num_unnamed for _, _, annotation in tasks if annotation):
+        _logger.warning("%s: %s marked spans were left out: they have no label.", path, f"{num_unnamed:,}")
 
 
 class _Annotation(NamedTuple):
-    """The spans of a task, and the names that were chosen at each control."""
+    """The spans of a task, the names that were chosen at each control, and the number of spans without a label."""
 
     spans: list[dict]
     classes: dict[str, list[str]]
+    num_unnamed: int = 0
 
 
 # Stands for the annotation of a row that is no task.
@@ -111,7 +114,7 @@ def _chosen(value: Any) -> Any:
 
 
 def _annotation(results: list, where: str) -> _Annotation:
-    spans, classes, places, others = [], {}, set(), set()
+    spans, classes, places, others, num_unnamed = [], {}, set(), set(), 0
     for result in results:
         kind = checked(result, dict, "a result", where).get("type")
         if kind in _NOT_OF_TEXTS:
@@ -121,8 +124,11 @@ def _annotation(results: list, where: str) -> _Annotation:
             )
         value = checked(result.get("value"), dict, "value", where) if kind in (_SPANS, _CLASSES) else {}
         if kind == _SPANS:
-            spans.append({name: value.get(name) for name in ("start", "end", "labels", "text")})
             places.add(result.get("to_name"))
+            if value.get("labels"):
+                spans.append({name: value.get(name) for name in ("start", "end", "labels", "text")})
+            else:  # the annotator chose no label
+                num_unnamed += 1
         elif kind == _CLASSES and "start" not in value:  # those with a start are of one span
             names = checked(value.get("choices"), list, "choices", where)
             names = [checked(name, str, "a choice", where) for name in names]
@@ -132,13 +138,13 @@ def _annotation(results: list, where: str) -> _Annotation:
             others.add(str(kind))
     if len(places) > 1:
         raise InputError(f"{where} has spans in several texts: {', '.join(sorted(map(str, places)))}. Label one.")
-    if others and not spans and not classes:
+    if others and not spans and not classes and not num_unnamed:
         raise InputError(
             f"{where} has results of type {', '.join(sorted(others))} only. Spans (Labels) and classes (Choices) are "
             "read."
         )
     spans.sort(key=repr)  # annotators mark them in any order
-    return _Annotation(spans, classes)
+    return _Annotation(spans, classes, num_unnamed)
 
 
 def _of_prodigy(values: dict, where: str) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from data_prep.finetuning.labelled_text import read_labelled_text, read_multi_la
 from data_prep.finetuning.squad import read_squad
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.question_answering.examples import Answer
-from keras_bert.tasks.tagging.annotated_spans import Utf16Units, read_spans
+from keras_bert.tasks.tagging.annotated_spans import read_spans
 from keras_bert.tasks.tagging.examples import in_one_scheme
 from keras_bert.tasks.tagging.tag_schemes import read_entities
 
@@ -135,12 +135,24 @@ def test_of_several_annotations_the_ground_truth_counts(write):
     assert read_tagged_sentences(write(task, same, name="a.json")).tags == [["B-LOC"], ["B-PER"]]
 
 
-@pytest.mark.parametrize("place", [(2, 5), (3, 6)])
-def test_units_of_utf16_are_told_by_the_text_of_the_span(write, place):
-    """Label Studio counts code points, and counted UTF-16 units in older versions."""
-    task = label_studio("\N{PILE OF POO} Ada Lee", labels([*place, "PER"], text="Ada"))
+@pytest.mark.parametrize("place", [(4, 7), (5, 8), (3, 6)])
+def test_units_of_the_tool_are_told_by_the_text_of_the_span(write, place):
+    """Label Studio counts code points, and counted UTF-16 units in older versions. A browser's breaks are one unit."""
+    task = label_studio("\N{PILE OF POO}\r\n Ada Lee", labels([*place, "PER"], text="Ada"))
     found = read_tagged_sentences(write(task, name="a.json"))
     assert found.tags == [["O", "B-PER", "O"]]
+
+
+def test_units_may_differ_in_both_ways():
+    text = "\N{PILE OF POO}\N{PILE OF POO}\r\na\r\nb Ada"
+    [span] = read_spans([{"start": 9, "end": 12, "label": "PER", "text": "Ada"}], text, "text 1")
+    assert text[span.start : span.end] == "Ada"
+
+
+def test_a_marked_span_without_a_label_is_left_out_and_counted(write, caplog):
+    task = label_studio("Ada met Lee", [("labels", {"start": 0, "end": 3}), *labels([8, 11, "PER"])])
+    assert read_tagged_sentences(write(task, name="a.json")).tags == [["O", "O", "B-PER"]]
+    assert "a.json: 1 marked spans were left out: they have no label." in caplog.text
 
 
 def test_many_spans_of_a_long_text_in_units_of_utf16_take_linear_time():
@@ -154,13 +166,6 @@ def test_many_spans_of_a_long_text_in_units_of_utf16_take_linear_time():
     found = read_spans(spans, text, "text 1")
     assert time.process_time() - started < 1
     assert [text[span.start : span.end] for span in found] == names
-
-
-@pytest.mark.parametrize("text", ["a\U0001f600b\U0001f601", "\U0001f600\U0001f601", "ab", ""])
-def test_units_of_utf16_are_those_of_the_encoding(text):
-    for units in range(-1, 8):
-        expected = len(text.encode("utf-16-le")[: 2 * max(units, 0)].decode("utf-16-le", "ignore"))
-        assert Utf16Units(text).code_points(units) == expected
 
 
 def test_a_text_of_a_span_may_differ_in_white_space_only(write):

@@ -40,7 +40,7 @@ def is_span(value: Any) -> bool:
 
 
 def read_spans(given: Any, text: Text, place: str, *, may_overlap: bool = False) -> list[Span]:
-    """Returns the spans of a text in ascending order.
+    r"""Returns the spans of a text in ascending order.
 
     >>> read_spans([[4, 7, "PER"], {"start": 0, "end": 3, "label": "PER"}], "Ada Lee", "text 1")
     [Span(start=0, end=3, type='PER'), Span(start=4, end=7, type='PER')]
@@ -48,7 +48,8 @@ def read_spans(given: Any, text: Text, place: str, *, may_overlap: bool = False)
     Args:
         given: a list. A span is `[start, end, type]`; an object with `start`, `end` and `label` (or `start_offset`,
             `end_offset`, `type`, or `labels` with one type); or an `EntityAnswer`. Characters are Unicode code points.
-            If an object has the `text` of its span too, and only UTF-16 units lead to that text, they are converted.
+            If an object has the `text` of its span too, and only UTF-16 units, or breaks \r\n that count as one
+            character, lead to that text, they are converted.
         text: the string, or the list of words.
         place: the place of the text, for messages.
 
@@ -58,7 +59,7 @@ def read_spans(given: Any, text: Text, place: str, *, may_overlap: bool = False)
     """
     if not isinstance(given, (list, tuple)):
         raise InputError(f"{place}: the spans must be a list. Received: {given!r:.100}")
-    units = Utf16Units(text) if isinstance(text, str) else None
+    units = _Units(text) if isinstance(text, str) else None
     spans = sorted(_read_span(one, text, units, f"{place}: span {number}") for number, one in enumerate(given, start=1))
     for first, second in itertools.pairwise(() if may_overlap else spans):
         if second.start < first.end:
@@ -153,14 +154,14 @@ def span_lines(sentences: TaggedSentences, answers: Sequence[TagsAnswer]) -> Ite
         yield json.dumps(line | {sentences.span_key: spans}, ensure_ascii=False)
 
 
-def _read_span(one: Any, text: Text, units: "Utf16Units | None", place: str) -> Span:
+def _read_span(one: Any, text: Text, units: "_Units | None", place: str) -> Span:
     start, end, kind, quoted = _parts(one, place)
     if any(isinstance(value, bool) or not isinstance(value, numbers.Integral) for value in (start, end)):
         raise InputError(f"{place}: start and end must be whole numbers. Received: {one!r:.200}")
     span = Span(int(start), int(end), kind)
     if isinstance(quoted, str) and units is not None and not _is_at(span, text, quoted):
-        converted = Span(*map(units.code_points, span[:2]), kind)
-        if not _is_at(converted, text, quoted):
+        converted = next((other for other in units.converted(span) if _is_at(other, text, quoted)), None)
+        if converted is None:
             found = text[max(span.start, 0) : max(span.end, 0)]
             raise InputError(
                 f"{place}: the characters {start}:{end} are {found!r:.60}, but the annotation says {quoted!r:.60}. The "
@@ -201,24 +202,30 @@ def _is_at(span: Span, text: str, quoted: str) -> bool:
     return "".join(found.split()) == "".join(quoted.replace("\\n", "\n").split())
 
 
-class Utf16Units:
-    """Converts places in a text from UTF-16 units to code points."""
+class _Units:
+    r"""Converts places in a text from the units of annotation tools to code points.
+
+    Tools in browsers count UTF-16 units, a line break \r\n as one character, or both.
+    """
 
     def __init__(self, text: str):
         self._text = text
 
     @functools.cached_property
-    def _ends(self) -> list[int]:
-        """The unit behind each character that takes two units."""
-        places = (place for place, character in enumerate(self._text) if character > "\uffff")
-        return [place + number + 2 for number, place in enumerate(places)]
+    def _starts(self) -> list[list[int]]:
+        """For each way to count, the place of each character, and of the end of the text."""
+        doubled = [character > "\uffff" for character in self._text]
+        joined = [pair == ("\r", "\n") for pair in itertools.pairwise(self._text + " ")]
+        none = [False] * len(self._text)
+        return [
+            list(itertools.accumulate((1 + more - less for more, less in zip(*way, strict=True)), initial=0))
+            for way in ((doubled, none), (none, joined), (doubled, joined))
+        ]
 
-    def code_points(self, units: int) -> int:
-        """Returns the number of whole code points in the first units of the text. Negative numbers count as 0."""
-        units = max(units, 0)
-        whole = bisect.bisect_right(self._ends, units)
-        is_inside = whole < len(self._ends) and self._ends[whole] == units + 1
-        return min(units - whole - is_inside, len(self._text))
+    def converted(self, span: Span) -> Iterator[Span]:
+        """Yields the span in code points, for each way to count."""
+        for starts in self._starts:
+            yield span._replace(start=bisect.bisect_left(starts, span.start), end=bisect.bisect_left(starts, span.end))
 
 
 def _tags(spans: Sequence[Span], words: Sequence[tuple[int, int]], text: Text) -> tuple[list[str], list]:
