@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import types
@@ -59,7 +60,7 @@ def test_the_level_that_the_user_chose_is_kept():
     program = "import keras_bert, tensorflow, os; print(os.environ['TF_CPP_MIN_LOG_LEVEL'])"
     loud = python(program, TF_CPP_MIN_LOG_LEVEL="0")
     assert loud.stdout == "0\n"
-    assert "oneDNN" in loud.stderr
+    assert re.search(r"^I\d{4} ", loud.stderr, re.M)  # which lines there are depends on the machine
 
 
 class Loader:
