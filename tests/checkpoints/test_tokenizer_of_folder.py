@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-from places import REAL_DATA
+from recorded_folders import recorded_folder
 from tiny_families import VOCABULARIES, byte_pairs, config_of, modern_byte_pairs, new, sentence_pieces, word_pieces
 
 from keras_bert import (
@@ -29,7 +29,7 @@ from keras_bert.tasks.text_rows import text_rows
 from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
 from keras_bert.tokenization.token_lists import PythonForm
 
-FOLDERS = REAL_DATA / "family2" / "tokenizers"
+FOLDERS = recorded_folder("tokenizers")
 MPNET = VOCABULARIES["mpnet"]
 KLUE = Vocabulary(["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "the", "a", "fox", "dog", ","])
 TEXTS, PAIRS = ["the fox", "a dog, the dog"], (["the fox", "a dog"], ["the dog", "fox"])
@@ -293,7 +293,6 @@ def test_rows_longer_than_the_learned_positions_are_refused(family, form):
     assert len(model.predict(["fox " * 60])) == 1  # cut
 
 
-@pytest.mark.skipif(not FOLDERS.is_dir(), reason="needs KERAS_BERT_DATA with family2")
 @pytest.mark.parametrize("name", ["xlm-roberta", "xlm-roberta-model-only", "camembert", "deberta-v2", "gemma"])
 def test_rows_without_a_token_follow_the_mask(name, tmp_path):
     plain = load_vocabulary(FOLDERS / name)
@@ -308,7 +307,6 @@ def test_rows_without_a_token_follow_the_mask(name, tmp_path):
     assert load_vocabulary(tmp_path).tokens[: len(plain)] == plain.tokens
 
 
-@pytest.mark.skipif(not FOLDERS.is_dir(), reason="needs KERAS_BERT_DATA with family2")
 @pytest.mark.parametrize("name", ["xlm-roberta-v5", pytest.param("camembert-v5", marks=pytest.mark.slow)])
 def test_a_bert_with_xlm_roberta_s_tokenizer_is_a_multilingual_e5(name, tmp_path):
     vocabulary = load_vocabulary(FOLDERS / name)

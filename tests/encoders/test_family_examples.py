@@ -1,14 +1,11 @@
-"""Families compute what transformers computed for small folders.
-
-KERAS_BERT_DATA=/folder      has `family2/family2_folder.py`, which writes the folders, and `examples.json`, the outputs
-"""
+"""Families compute what transformers computed for the small folders of family_folders.py."""
 
 import json
-import runpy
 
 import numpy as np
 import pytest
-from places import REAL_DATA
+from family_folders import config_values, inputs, weights_of
+from places import TESTS
 
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
@@ -17,12 +14,11 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safe
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.program.errors import InputError
 
-FOLDER = REAL_DATA / "family2"
-pytestmark = pytest.mark.skipif(not (FOLDER / "examples.json").is_file(), reason="KERAS_BERT_DATA has no family2/")
+FOLDER = TESTS / "family_golden"
 EXAMPLES = ("xlm-roberta/base", "xlm-roberta/qa", "xlm-roberta/mlm", "camembert/base")
 EXAMPLES += ("mpnet/base", "mpnet/token", "mpnet/qa")
 EXAMPLES += tuple(f"deberta-v3/{head}" for head in ("base", "token", "mlm"))
-EXAMPLES += ("deberta-v2/base", "deberta-v2/qa")
+EXAMPLES += ("deberta-v2/base", "deberta-v2/qa", "deberta-v2-conv/base")
 EXAMPLES += ("mmbert/base", "nomic_bert/base", "nomic_bert/token", "gte/base", "gte/token")
 EXAMPLES += ("jina_embeddings_v3/base", "jina_embeddings_v3/qa", "eurobert/base", "eurobert/token", "gemma3_text/base")
 # The families whose configs come back with all keys, and the keys that the configs of the others keep.
@@ -35,21 +31,15 @@ BOUNDS_OF = {"gemma3_text": {"float32": 5e-5, "float64": 1e-5}}
 
 
 @pytest.fixture(scope="module")
-def maker():
-    """Returns the names in the script that writes the folders."""
-    return runpy.run_path(str(FOLDER / "family2_folder.py"))
-
-
-@pytest.fixture(scope="module")
 def recorded():
     return json.loads((FOLDER / "examples.json").read_text())
 
 
-def write_folder(folder, maker, recorded, example, **changes):
+def write_folder(folder, recorded, example, **changes):
     family, head = example.split("/")
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(maker["config"](family, head) | changes))
-    tensors = {name: StoredTensor.of(maker["tensor"](name, shape)) for name, shape in recorded["shapes"].items()}
+    (folder / "config.json").write_text(json.dumps(config_values(family, head) | changes))
+    tensors = {name: StoredTensor.of(weights_of(name, shape)) for name, shape in recorded["shapes"].items()}
     with open(folder / "model.safetensors", "wb") as file:
         write_safetensors(file, tensors, {"format": "pt"})
 
@@ -69,11 +59,11 @@ def outputs_of(folder, head, dtype, features):
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_a_folder_computes_what_transformers_computed(maker, recorded, tmp_path, example):
+def test_a_folder_computes_what_transformers_computed(recorded, tmp_path, example):
     family, head = example.split("/")
-    write_folder(tmp_path / "theirs", maker, recorded[example], example)
-    for key in {"outputs", "outputs_left"} & recorded[example].keys():
-        ids, mask, segments = maker["inputs"](family, key == "outputs_left")
+    write_folder(tmp_path / "theirs", recorded[example], example)
+    for key in ("outputs", "outputs_left"):
+        ids, mask, segments = inputs(family, key == "outputs_left")
         features = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
         for dtype, bound in BOUNDS_OF.get(family, BOUNDS).items():
             found = outputs_of(tmp_path / "theirs", head, dtype, features)
@@ -88,8 +78,8 @@ def test_a_folder_computes_what_transformers_computed(maker, recorded, tmp_path,
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_a_folder_comes_back_unchanged(maker, recorded, tmp_path, example):
-    write_folder(tmp_path / "theirs", maker, recorded[example], example)
+def test_a_folder_comes_back_unchanged(recorded, tmp_path, example):
+    write_folder(tmp_path / "theirs", recorded[example], example)
     convert_checkpoint(tmp_path / "theirs", tmp_path / "ours", do_lower_case=False)
     convert_checkpoint(tmp_path / "ours", tmp_path / "back", "huggingface")
     before, after = (read_safetensors(str(tmp_path / name / "model.safetensors")) for name in ("theirs", "back"))
@@ -103,9 +93,9 @@ def test_a_folder_comes_back_unchanged(maker, recorded, tmp_path, example):
     assert {key: theirs[key] for key in kept} == {key: back.get(key) for key in kept}
 
 
-def test_a_masked_lm_of_a_deberta_is_read_by_the_names_of_its_weights(maker, recorded, tmp_path):
+def test_a_masked_lm_of_a_deberta_is_read_by_the_names_of_its_weights(recorded, tmp_path):
     """Microsoft's configs do not say which of two heads their files have, and the default is the other one."""
-    write_folder(tmp_path / "theirs", maker, recorded["deberta-v3/mlm"], "deberta-v3/mlm", legacy=True)
+    write_folder(tmp_path / "theirs", recorded["deberta-v3/mlm"], "deberta-v3/mlm", legacy=True)
     assert not from_pretrained(Encoder, tmp_path / "theirs").config.legacy
     convert_checkpoint(tmp_path / "theirs", tmp_path / "back", "huggingface")
     assert json.loads((tmp_path / "back" / "config.json").read_text())["legacy"] is False
@@ -125,8 +115,8 @@ def test_a_masked_lm_of_a_deberta_is_read_by_the_names_of_its_weights(maker, rec
         ({"pooler_hidden_act": "mish"}, "pooler_hidden_act is 'mish'. Supported: gelu"),
     ],
 )
-def test_settings_that_a_deberta_cannot_have_are_refused(maker, recorded, tmp_path, change, message):
-    write_folder(tmp_path / "theirs", maker, recorded["deberta-v3/base"], "deberta-v3/base", **change)
+def test_settings_that_a_deberta_cannot_have_are_refused(recorded, tmp_path, change, message):
+    write_folder(tmp_path / "theirs", recorded["deberta-v3/base"], "deberta-v3/base", **change)
     with pytest.raises(InputError, match=message):
         from_pretrained(Encoder, tmp_path / "theirs")
 
@@ -138,8 +128,8 @@ def test_settings_that_a_deberta_cannot_have_are_refused(maker, recorded, tmp_pa
         ({"pad_token_id": 0}, "pad_token_id is 0, .* Only 1 is supported"),
     ],
 )
-def test_settings_that_transformers_ignores_in_an_mpnet_are_refused(maker, recorded, tmp_path, change, message):
-    write_folder(tmp_path / "theirs", maker, recorded["mpnet/base"], "mpnet/base", **change)
+def test_settings_that_transformers_ignores_in_an_mpnet_are_refused(recorded, tmp_path, change, message):
+    write_folder(tmp_path / "theirs", recorded["mpnet/base"], "mpnet/base", **change)
     with pytest.raises(InputError, match=message):
         from_pretrained(Encoder, tmp_path / "theirs")
 
@@ -178,8 +168,8 @@ OF_TRANSFORMERS += ("max_position_embeddings", "layer_norm_eps", "rope_parameter
         ),
     ],
 )
-def test_configs_of_the_hub_are_read(maker, recorded, tmp_path, example, changes, values):
-    write_folder(tmp_path / "theirs", maker, recorded[example], example, **changes)
+def test_configs_of_the_hub_are_read(recorded, tmp_path, example, changes, values):
+    write_folder(tmp_path / "theirs", recorded[example], example, **changes)
     config = from_pretrained(Encoder, tmp_path / "theirs").config
     assert {name: getattr(config, name) for name in values} == values
     convert_checkpoint(tmp_path / "theirs", tmp_path / "ours", do_lower_case=False)
@@ -219,16 +209,16 @@ def test_configs_of_the_hub_are_read(maker, recorded, tmp_path, example, changes
         ),
     ],
 )
-def test_settings_that_no_column_says_are_refused(maker, recorded, tmp_path, example, change, message):
-    write_folder(tmp_path / "theirs", maker, recorded[example], example, **change)
+def test_settings_that_no_column_says_are_refused(recorded, tmp_path, example, change, message):
+    write_folder(tmp_path / "theirs", recorded[example], example, **change)
     with pytest.raises(InputError, match=message):
         from_pretrained(Encoder, tmp_path / "theirs")
 
 
 @pytest.mark.parametrize("example", ["nomic_bert/token", "gte/token", "jina_embeddings_v3/qa"])
-def test_weights_named_as_in_the_classes_of_transformers_are_read(maker, recorded, tmp_path, example):
+def test_weights_named_as_in_the_classes_of_transformers_are_read(recorded, tmp_path, example):
     """Files have joined layers under names of their publishers; the classes have the parts, under other names."""
-    write_folder(tmp_path / "theirs", maker, recorded[example], example)
+    write_folder(tmp_path / "theirs", recorded[example], example)
     names = {"encoder.layers.": "layers.", "encoder.layer.": "layers.", "attn.out_proj": "self_attn.o_proj"}
     names |= {
         "mixer.out_proj": "self_attn.o_proj",
@@ -257,7 +247,7 @@ def test_weights_named_as_in_the_classes_of_transformers_are_read(maker, recorde
     (tmp_path / "classes" / "config.json").write_text((tmp_path / "theirs" / "config.json").read_text())
     with open(tmp_path / "classes" / "model.safetensors", "wb") as file:
         write_safetensors(file, tensors, {"format": "pt"})
-    ids, mask, segments = maker["inputs"](example.split("/")[0])
+    ids, mask, segments = inputs(example.split("/")[0])
     features = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
     expected, found = (from_pretrained(None, tmp_path / name)(features) for name in ("theirs", "classes"))
     expected, found = (outputs if isinstance(outputs, dict) else {"": outputs} for outputs in (expected, found))
@@ -291,7 +281,7 @@ def neo_bert_of_numpy(config, weights, ids, mask):
     return norm(hidden, "layer_norm")
 
 
-def test_a_neobert_computes_its_formula(maker, tmp_path):
+def test_a_neobert_computes_its_formula(tmp_path):
     """transformers has no NeoBERT: the code is in the folders of the hub."""
     config = {"model_type": "neobert", "architectures": ["NeoBERT"], "hidden_size": 24, "num_hidden_layers": 3}
     config |= {"num_attention_heads": 4, "intermediate_size": 48, "norm_eps": 1e-5, "vocab_size": 211, "max_length": 64}
@@ -301,12 +291,12 @@ def test_a_neobert_computes_its_formula(maker, tmp_path):
         shapes |= {f"{layer}.qkv.weight": (72, 24), f"{layer}.wo.weight": (24, 24), f"{layer}.ffn.w3.weight": (24, 32)}
         shapes |= {f"{layer}.ffn.w12.weight": (64, 24)}
         shapes |= {f"{layer}.{name}.weight": (24,) for name in ("attention_norm", "ffn_norm")}
-    weights = {name: maker["tensor"](name, shape) for name, shape in shapes.items()}
+    weights = {name: weights_of(name, shape) for name, shape in shapes.items()}
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "config.json").write_text(json.dumps(config))
     with open(tmp_path / "theirs" / "model.safetensors", "wb") as file:
         write_safetensors(file, {name: StoredTensor.of(array) for name, array in weights.items()}, {"format": "pt"})
-    ids, mask, _ = maker["inputs"]("nomic_bert", True)
+    ids, mask, _ = inputs("nomic_bert", True)
     expected = neo_bert_of_numpy(config, {name: array.astype("float64") for name, array in weights.items()}, ids, mask)
     encoder = from_pretrained(Encoder, tmp_path / "theirs", dtype="float64")
     found = np.asarray(encoder({"input_ids": ids, "input_mask": mask})["sequence_output"])

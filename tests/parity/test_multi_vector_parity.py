@@ -1,7 +1,6 @@
 """`MultiVectorEncoder` gives the vectors, scores and losses that sentence-transformers computes from the same folders.
 
-It runs when KERAS_BERT_PARITY_PYTHON names a Python that has sentence-transformers 6. KERAS_BERT_DATA may name a folder
-with `family2/heads/colbert`, which sentence-transformers wrote:
+It runs when KERAS_BERT_PARITY_PYTHON names a Python that has sentence-transformers 6:
 
     KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity/test_multi_vector_parity.py
 """
@@ -15,7 +14,7 @@ import keras
 import numpy as np
 import pytest
 import tiny
-from places import REAL_DATA
+from recorded_folders import recorded_folder
 from tiny_checkpoints import random_checkpoint, write_stanford_colbert
 
 from keras_bert.checkpoints.formats import write_checkpoint
@@ -23,7 +22,7 @@ from keras_bert.optimization import AdamW
 from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
 
 SCRIPT = pathlib.Path(__file__).with_name("sentence_transformers_multi_vector.py")
-FOLDER = REAL_DATA / "family2" / "heads" / "colbert"
+FOLDER = recorded_folder("heads", "colbert")
 TEXTS = {
     "queries": ["what is the capital of france?", "paris", "the city of a man in the capital of the united states"],
     "documents": ["paris is the capital of france.", "the city - of paris, is a city!", "the city of a man"],
@@ -67,7 +66,7 @@ def losses_of(model):
 def test_vectors_scores_and_losses_of_folders_are_theirs(parity_python, tmp_path):
     keras.utils.set_random_seed(1)
     write_checkpoint(random_checkpoint(config=CONFIG, vocabulary=VOCABULARY), tmp_path / "plain", "huggingface")
-    folders = [str(FOLDER)] if FOLDER.is_dir() else []
+    folders = [str(FOLDER)]
     for number, settings in enumerate(SETTINGS):
         model = MultiVectorEncoder.from_pretrained(tmp_path / "plain", **settings)
         model.new_parts.set_trained()

@@ -8,6 +8,7 @@ import os
 import subprocess
 
 import pytest
+from recorded_folders import recorded_folder
 
 from keras_bert import SentencePieceTokenizer, load_vocabulary
 from keras_bert.tokenization.added_tokens import AddedToken
@@ -28,7 +29,7 @@ def test_transformers_reads_what_is_written(shared_data, tmp_path, name):
     python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
     if not python:
         pytest.skip("KERAS_BERT_PARITY_PYTHON does not name a Python with transformers")
-    read = load_vocabulary(shared_data("family2", "tokenizers", name))
+    read = load_vocabulary(recorded_folder("tokenizers", name))
     added = (AddedToken("<e1>", normalized=False, special=True), AddedToken("zed zed", normalized=False))
     ours = SentencePieceTokenizer(read.model, read.special_tokens, False, added_tokens=added, form=read.form)
     ours.save(tmp_path)

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import pytest
 from places import TESTS
+from recorded_folders import recorded_folder
 from tiny_families import new
 
 from keras_bert.tasks.sparse.model import SparseEncoder
@@ -45,7 +46,7 @@ def parity_python():
 
 
 def test_vectors_and_losses_are_theirs(parity_python, shared_data, tmp_path):
-    folders = [str(shared_data("family2", "heads", name)) for name in ("splade", "inference_free")]
+    folders = [str(recorded_folder("heads", name)) for name in ("splade", "inference_free")]
     for number, (family, arguments) in enumerate(SETTINGS):
         model = new(SparseEncoder, family, **arguments)
         if model.static_queries:

@@ -9,6 +9,7 @@ import os
 import subprocess
 
 import pytest
+from recorded_folders import recorded_folder
 from tokenizers import BertWordPieceTokenizer
 
 from keras_bert.checkpoints.hugging_face_tokenizer import write_tokenizer
@@ -68,7 +69,7 @@ print(json.dumps([tokenizer(texts, add_special_tokens=False)["input_ids"], token
 
 @pytest.mark.skipif(not PYTHON, reason="needs KERAS_BERT_PARITY_PYTHON with transformers")
 def test_transformers_reads_mpnets_tokenizer_from_our_folder(shared_data, tmp_path):
-    vocabulary, _ = read_word_piece(shared_data("family2", "tokenizers", "mpnet"))
+    vocabulary, _ = read_word_piece(recorded_folder("tokenizers", "mpnet"))
     write_tokenizer(tmp_path, vocabulary, BertConfig(vocab_size=len(vocabulary)))
     with open(shared_data("corpus", "wikipedia_articles.txt"), encoding="utf-8") as file:
         texts = [text for text in itertools.islice(file, 0, None, 400) if SIGMA not in text]

@@ -13,6 +13,7 @@ import subprocess
 import keras
 import numpy as np
 import pytest
+from recorded_folders import recorded_folder
 from tiny_families import new
 
 from keras_bert.tasks.classification.model import SequenceClassifier
@@ -34,7 +35,7 @@ def parity_python():
 
 
 def test_scores_are_those_of_the_pipeline(parity_python, shared_data, tmp_path):
-    folders = [str(shared_data("family2", "heads", f"nli_entail_{place}")) for place in ("first", "last")]
+    folders = [str(recorded_folder("heads", f"nli_entail_{place}")) for place in ("first", "last")]
     for family in FAMILIES:
         folders.append(str(tmp_path / family))
         labels = ["entailment", "neutral", "contradiction"]

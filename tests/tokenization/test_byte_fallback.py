@@ -7,6 +7,8 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from places import TESTS
+from recorded_folders import recorded_folder
 from tokenization.test_byte_pair import graph_differences, texts_of
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -229,8 +231,8 @@ def test_a_vocabulary_without_all_bytes_is_refused(ours):
 
 @pytest.mark.parametrize("folder", ["gemma", "gemma-as-GemmaTokenizer"])
 def test_recorded_ids_of_gemma(shared_data, folder):
-    recorded = json.loads(shared_data("family2", "examples.json").read_text())["tokenizers/gemma"]
-    tokenizer = load_vocabulary(shared_data("family2", "tokenizers", folder))
+    recorded = json.loads((TESTS / "family_golden" / "examples.json").read_text())["tokenizers/gemma"]
+    tokenizer = load_vocabulary(recorded_folder("tokenizers", folder))
     # Special tokens with a role are text here.
     plain = [
         (text, ids)
@@ -248,8 +250,8 @@ def test_recorded_ids_of_gemma(shared_data, folder):
 
 
 def test_running_text_has_the_ids_of_hugging_face(shared_data):
-    tokenizer = load_vocabulary(shared_data("family2", "tokenizers", "gemma"))
-    theirs = Tokenizer.from_file(str(shared_data("family2", "tokenizers", "gemma", "tokenizer.json")))
+    tokenizer = load_vocabulary(recorded_folder("tokenizers", "gemma"))
+    theirs = Tokenizer.from_file(str(recorded_folder("tokenizers", "gemma", "tokenizer.json")))
     theirs.encode_special_tokens = True
     file = sorted(path for path in shared_data("corpus").rglob("*.txt"))[0]
     texts = file.read_text("utf-8", "ignore")[:200_000].splitlines()

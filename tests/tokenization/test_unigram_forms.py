@@ -9,6 +9,8 @@ import re
 
 import pytest
 import tensorflow as tf
+from places import TESTS
+from recorded_folders import recorded_folder
 from sentence_piece_checks import graph_differences, is_tie, texts_of
 from sentencepiece import SentencePieceProcessor
 from tiny_families import sentence_pieces
@@ -80,8 +82,8 @@ def test_a_folder_gives_the_recorded_ids(shared_data, name):
     """Special tokens with a role are ordinary text here. Decomposed texts and a literal ▁ follow SentencePiece, but in
     a file of transformers 5 for DeBERTa."""
     key, source = FOLDERS[name]
-    tokenizer = load_vocabulary(shared_data("family2", "tokenizers", name))
-    recorded = json.loads(shared_data("family2", "examples.json").read_text("utf-8"))[f"tokenizers/{key}"]
+    tokenizer = load_vocabulary(recorded_folder("tokenizers", name))
+    recorded = json.loads((TESTS / "family_golden" / "examples.json").read_text("utf-8"))[f"tokenizers/{key}"]
     others = recorded["different"].get(source, {})
     for number, (text, ids) in enumerate(zip(recorded["texts"], recorded["ids"], strict=True)):
         follows_model = name != "deberta-v2-v5" and text.startswith(("▁", "Vi"))
@@ -108,7 +110,7 @@ def different_ids(tokenizer, texts):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_ids_equal_sentencepiece_and_the_graph_equals_python(shared_data, name):
-    tokenizer = load_vocabulary(shared_data("family2", "tokenizers", name))
+    tokenizer = load_vocabulary(recorded_folder("tokenizers", name))
     paragraphs = shared_data("corpus", "wikipedia_articles.txt").read_text("utf-8").split("\n")
     texts = [*texts_of(15, 400), *paragraphs[::400]]
     assert different_ids(tokenizer, texts) == []

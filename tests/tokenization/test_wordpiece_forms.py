@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 import tiny
 import tokenizers
-from places import REAL_DATA
+from places import TESTS
+from recorded_folders import recorded_folder
 
 from keras_bert import InputError, Vocabulary, WordPieceTokenizer, load_vocabulary
 from keras_bert.checkpoints.hugging_face_tokenizer import write_tokenizer
@@ -21,8 +22,6 @@ from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS
 from keras_bert.tokenization.wordpiece_files import read_word_piece
 
-FOLDERS = REAL_DATA / "family2"
-needs_folders = pytest.mark.skipif(not FOLDERS.is_dir(), reason="needs KERAS_BERT_DATA with family2")
 PIECES = ("the", "quick", "##est", "fox", "[", "]", "mask", "<", ">", "s", "a", "##a", ",")
 TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PIECES, "<mask>")
 KLUE = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", *PIECES)
@@ -154,15 +153,14 @@ def test_the_tokenizer_json_that_is_written_gives_the_same_ids_and_rows(tmp_path
     assert not any(pair.type_ids)
 
 
-@needs_folders
 @pytest.mark.parametrize("name", ["mpnet", "mpnet-vocab-only"])
 def test_mpnets_ids_are_those_of_transformers(name):
-    vocabulary, lower_case = read_word_piece(FOLDERS / "tokenizers" / name)
+    vocabulary, lower_case = read_word_piece(recorded_folder("tokenizers", name))
     tokenizer = WordPieceTokenizer(vocabulary, lower_case)
     assert lower_case
     assert (vocabulary.special_tokens, vocabulary.max_characters_per_word) == (MPNET_SPECIAL_TOKENS, 100)
     assert [vocabulary.cls_id, vocabulary.pad_id, vocabulary.sep_id, vocabulary.unk_id] == [0, 1, 2, 104]
-    recorded = json.loads((FOLDERS / "examples.json").read_text("utf-8"))["tokenizers/mpnet"]
+    recorded = json.loads((TESTS / "family_golden" / "examples.json").read_text("utf-8"))["tokenizers/mpnet"]
     compared = 0
     for text, expected in zip(recorded["texts"], recorded["ids"], strict=True):
         # A special token in a text is text here.
@@ -172,9 +170,8 @@ def test_mpnets_ids_are_those_of_transformers(name):
     assert compared > 25
 
 
-@needs_folders
 def test_random_texts_have_the_ids_of_tokenizers():
-    folder = FOLDERS / "tokenizers" / "mpnet"
+    folder = recorded_folder("tokenizers", "mpnet")
     theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     vocabulary, lower_case = read_word_piece(folder)
     tokenizer, rng = WordPieceTokenizer(vocabulary, lower_case), random.Random(5)

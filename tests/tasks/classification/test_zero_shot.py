@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from recorded_folders import recorded_folder
 from tiny_models import made_signatures
 
 from keras_bert import serving
@@ -52,7 +53,7 @@ def model_of(labels=("contradiction", "ENTAILMENT"), **arguments):
 
 @pytest.mark.parametrize("name", ["nli_entail_first", "nli_entail_last"])
 def test_scores_are_those_that_transformers_gave(name, shared_data):
-    model = SequenceClassifier.from_pretrained(shared_data("family2", "heads", name))
+    model = SequenceClassifier.from_pretrained(recorded_folder("heads", name))
     for multi_label in (False, True):
         expected = np.array(RECORDED[name, multi_label])
         answers = model.zero_shot(TEXTS, LABELS, multi_label=multi_label)
@@ -69,7 +70,7 @@ def test_scores_are_those_that_transformers_gave(name, shared_data):
 
 @pytest.mark.parametrize("name", ["nli_entail_first", "nli_entail_last"])
 def test_the_signature_gives_these_scores(name, shared_data):
-    model = SequenceClassifier.from_pretrained(shared_data("family2", "heads", name))
+    model = SequenceClassifier.from_pretrained(recorded_folder("heads", name))
     ask = made_signatures(model, {"zero_shot": "This example is {}."})["zero_shot"]
     found = ask(text=tf.constant(TEXTS), labels=tf.constant([LABELS] * 3))
     np.testing.assert_allclose(found["probabilities"], RECORDED[name, False], atol=1e-6, rtol=0)
@@ -84,7 +85,7 @@ def test_the_signature_gives_these_scores(name, shared_data):
 
 @pytest.mark.slow
 def test_an_export_answers_as_the_model(shared_data, tmp_path):
-    model = SequenceClassifier.from_pretrained(shared_data("family2", "heads", "nli_entail_first"))
+    model = SequenceClassifier.from_pretrained(recorded_folder("heads", "nli_entail_first"))
     loaded = tf.saved_model.load(model.export_for_serving(tmp_path, zero_shot="It is {}."))
     ask = loaded.signatures["zero_shot"]
     found = ask(text=tf.constant(TEXTS), labels=tf.constant([LABELS] * 3))["probabilities"]

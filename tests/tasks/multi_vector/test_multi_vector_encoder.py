@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-from places import REAL_DATA, TESTS
+from places import TESTS
+from recorded_folders import recorded_folder
 from tiny_checkpoints import random_checkpoint, write_stanford_colbert
 from tiny_families import config as config_of_family
 from tiny_models import made_signatures
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("without_graphs")
 QUERIES = ["quick", "brown fox", "the fox the fox the fox the fox", "the"]
 DOCUMENTS = ["the quick fox .", "brown , the fox", "quickest . fox ,", "."]
 OTHERS = ["brown", "quick the", "fox fox", "quick brown"]
-FOLDER = REAL_DATA / "family2" / "heads" / "colbert"
+FOLDER = recorded_folder("heads", "colbert")
 GOLDEN = TESTS / "embedding_golden" / "multi_vector.json"
 TEACHER = [[3.0, 1.0], [2.0, 2.5], [0.5, -1.0], [1.0, 0.0]]
 VOCABULARY = tiny.vocabulary("[unused0] [unused1] the quick brown fox ##est . ,")
@@ -251,7 +252,6 @@ def test_a_keras_file_gives_the_same_vectors(plain, tmp_path):
     assert_same_vectors(answers(keras.saving.load_model(tmp_path / "model.keras")), answers(model), 1e-6)
 
 
-@pytest.mark.skipif(not FOLDER.is_dir(), reason="KERAS_BERT_DATA has no family2/heads/colbert")
 def test_a_folder_of_sentence_transformers_gives_their_vectors_and_scores():
     # Recorded with sentence-transformers 6.2: the vectors of the first, fourth and last token of each text.
     golden, model = json.loads(GOLDEN.read_text()), from_pretrained(None, FOLDER)

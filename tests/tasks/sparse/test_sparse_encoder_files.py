@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from places import TESTS
+from recorded_folders import recorded_folder
 from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
@@ -24,7 +25,7 @@ STATIC, POOLING = "query_0_SparseStaticEmbedding", "document_1_SpladePooling"
 
 @pytest.mark.parametrize("name", ["splade", "inference_free"])
 def test_vectors_are_those_that_sentence_transformers_gave(name, shared_data):
-    model = SparseEncoder.from_pretrained(shared_data("family2", "heads", name))
+    model = SparseEncoder.from_pretrained(recorded_folder("heads", name))
     for method, expected in GOLDEN["expected"][name].items():
         found = getattr(model, method)(GOLDEN["texts"]).toarray()
         np.testing.assert_allclose(found, expected, atol=2e-6, err_msg=method)
