@@ -72,6 +72,9 @@ CONFIGS = {
         embedding_size=16,
         pooler_hidden_act="tanh",
     ),
+    # one kind of positions in the scores
+    "deberta-v2-c2p": dict(DEBERTA, type_vocab_size=0, pos_att_type="c2p", position_buckets=8),
+    "deberta-v2-p2c": dict(DEBERTA, type_vocab_size=0, pos_att_type="p2c", position_buckets=8),
     # as microsoft/deberta-v2-xlarge, with its convolution beside the first layer
     "deberta-v2-conv": dict(
         DEBERTA,
@@ -214,6 +217,8 @@ ARCHITECTURES = {
         qa="DebertaV2ForQuestionAnswering",
         mlm="DebertaV2ForMaskedLM",
     ),
+    "deberta-v2-c2p": dict(base="DebertaV2Model"),
+    "deberta-v2-p2c": dict(base="DebertaV2Model"),
     "deberta-v2-conv": dict(base="DebertaV2Model"),
     "nomic_bert": dict(
         base="NomicBertModel",

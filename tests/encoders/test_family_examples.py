@@ -18,7 +18,8 @@ FOLDER = TESTS / "family_golden"
 EXAMPLES = ("xlm-roberta/base", "xlm-roberta/qa", "xlm-roberta/mlm", "camembert/base")
 EXAMPLES += ("mpnet/base", "mpnet/token", "mpnet/qa")
 EXAMPLES += tuple(f"deberta-v3/{head}" for head in ("base", "token", "mlm"))
-EXAMPLES += ("deberta-v2/base", "deberta-v2/qa", "deberta-v2-conv/base")
+EXAMPLES += ("deberta-v2/base", "deberta-v2/qa")
+EXAMPLES += tuple(f"deberta-v2-{kind}/base" for kind in ("c2p", "p2c", "conv"))
 EXAMPLES += ("mmbert/base", "nomic_bert/base", "nomic_bert/token", "gte/base", "gte/token")
 EXAMPLES += ("jina_embeddings_v3/base", "jina_embeddings_v3/qa", "eurobert/base", "eurobert/token", "gemma3_text/base")
 # The families whose configs come back with all keys, and the keys that the configs of the others keep.
@@ -91,6 +92,15 @@ def test_a_folder_comes_back_unchanged(recorded, tmp_path, example):
     # The ids of special tokens are those of a tokenizer, which these folders have not.
     kept -= {key for key in theirs if key.endswith("_token_id")} if example.startswith(WHOLE_CONFIGS) else set()
     assert {key: theirs[key] for key in kept} == {key: back.get(key) for key in kept}
+
+
+def test_a_gemma_without_a_window_has_that_of_transformers(recorded, tmp_path):
+    write_folder(tmp_path / "theirs", recorded["gemma3_text/base"], "gemma3_text/base")
+    file = tmp_path / "theirs" / "config.json"
+    values = json.loads(file.read_text())
+    del values["sliding_window"]
+    file.write_text(json.dumps(values))
+    assert from_pretrained(Encoder, tmp_path / "theirs").config.local_attention == 4096
 
 
 def test_a_masked_lm_of_a_deberta_is_read_by_the_names_of_its_weights(recorded, tmp_path):

@@ -27,6 +27,8 @@ EXAMPLES = {
     "mpnet": ("base", "token", "qa"),
     "deberta-v3": ("base", "token", "mlm"),
     "deberta-v2": ("base", "qa"),
+    "deberta-v2-c2p": ("base",),
+    "deberta-v2-p2c": ("base",),
     "deberta-v2-conv": ("base",),
     "nomic_bert": ("base", "token"),
     "eurobert": ("base", "token"),

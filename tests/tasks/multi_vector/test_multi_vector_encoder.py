@@ -23,6 +23,7 @@ from keras_bert.tasks.embedding.examples import DataSets, SentenceExamples
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.embedding.scores import retrieval_scores
 from keras_bert.tasks.multi_vector.losses import MaxSimDistillation, MaxSimInBatchNegatives
+from keras_bert.tasks.multi_vector.max_sim import max_sim
 from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
@@ -132,6 +133,13 @@ def test_the_similarity_is_the_sum_of_the_largest_products(model, plain):
         model.similarity(queries[0], documents)
     with pytest.raises(InputError, match=r"All vectors must have one size. Received: \[5, 6\]"):
         model.similarity(queries, [np.zeros((2, 5))])
+
+
+def test_the_mean_similarity_is_that_of_the_vectors_of_each_query():
+    draw = np.random.default_rng(0)
+    queries, documents = ([draw.normal(size=(size, 4)) for size in sizes] for sizes in ((1, 3), (2, 5)))
+    means = max_sim(queries, documents, is_mean=True)
+    np.testing.assert_allclose(means, max_sim(queries, documents) / [[1], [3]], rtol=1e-6)
 
 
 def test_a_document_without_vectors_comes_last(model):

@@ -8,7 +8,7 @@ import tensorflow as tf
 from places import TESTS
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.sparse.losses import SpladeLoss, as_splade_loss
+from keras_bert.tasks.sparse.losses import SpladeLoss, as_splade_loss, flops
 
 # Recorded with sentence-transformers in float64 (parity/sentence_transformers_sparse.py).
 GOLDEN = json.loads((TESTS / "embedding_golden" / "sparse.json").read_text())
@@ -53,6 +53,19 @@ def test_equal_texts_are_no_negatives_of_each_other():
     own = scores[1, 0]  # the first document is twice a negative of the second query
     other = np.log(np.exp(scores[1]).sum() + np.exp(own)) - scores[1, 1]
     assert found == pytest.approx((2 * one + other) / 3)
+
+
+def test_a_share_of_the_weights_counts_for_both_regularisers():
+    loss = SpladeLoss(document_regularizer_weight=0.2, query_regularizer_weight=0.1)
+    none, quarter, whole = (loss_and_gradient(loss, VECTORS, share=share)[0] for share in (0.0, 0.25, 1.0))
+    assert none == pytest.approx(loss_and_gradient(SpladeLoss(None, 0.0, 0.0), VECTORS)[0])
+    assert quarter - none == pytest.approx((whole - none) / 4)
+
+
+def test_only_vectors_with_more_numbers_than_the_threshold_count():
+    vectors = tf.constant([[1.0, 2.0, 0.0], [3.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+    values = [float(flops(vectors, threshold)) for threshold in (None, 1, 2, 3)]
+    assert values == pytest.approx([(25 + 9 + 1) / 9, (4 + 9 + 1) / 9, 3 / 9, 0])
 
 
 def test_static_queries_are_not_regularised():
