@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 
 import pytest
@@ -79,20 +78,23 @@ def test_every_module_with_a_command_is_a_console_script(installed):
                 assert f"{package}.{path.stem}" in modules, f"add {path.stem} to run_scripts/command_names.py"
 
 
-def test_help_of_every_console_script_is_shown_within_two_seconds(installed, tmp_path):
+# Packages that take long to import. A command imports them when it needs them, not for its help.
+SLOW_PACKAGES = {"tensorflow", "tensorflow_text", "keras", "jax", "torch", "pandas", "scipy", "sklearn", "matplotlib"}
+SLOW_PACKAGES |= {"pyarrow", "onnx", "onnxruntime", "openvino", "faiss", "h5py"}
+NAME_SLOW = f"print('slow:', *sorted({SLOW_PACKAGES} & sys.modules.keys()))"
+
+
+def test_help_of_every_console_script_imports_no_slow_package(installed, tmp_path):
     scripts = console_scripts(installed)
     assert scripts
     for name, (module, function) in scripts.items():
         assert importlib.util.find_spec(module), f"{name} starts {module}, which does not exist"
-        program = f"import sys; from {module} import {function}; sys.argv[0] = {name!r}; {function}()"
-        seconds = []
-        while not seconds or len(seconds) < 2 and seconds[0] >= 2.0:  # the first may pay for compiling
-            start = time.perf_counter()
-            result = run_outside_the_clone(installed, tmp_path, program, "--help")
-            seconds.append(time.perf_counter() - start)
+        start = f"import atexit, sys; from {module} import {function}; sys.argv[0] = {name!r}"
+        program = f"{start}; atexit.register(lambda: {NAME_SLOW}); {function}()"
+        result = run_outside_the_clone(installed, tmp_path, program, "--help")
         assert result.returncode == 0, result.stderr
         assert name == "keras-bert" or "Flags:\n  --" in result.stdout
-        assert min(seconds) < 2.0, f"{name} --help took {min(seconds):.1f} s"
+        assert result.stdout.endswith("slow:\n"), f"{name}: {result.stdout[-100:]}"
 
 
 def test_all_commands_can_be_imported_by_one_program(installed, tmp_path):
@@ -108,10 +110,9 @@ def test_the_packages_import_from_the_wheel(installed, tmp_path):
     assert all(str(installed) in path for path in result.stdout.split())
 
 
-def test_importing_keras_bert_takes_under_half_a_second(installed, tmp_path):
-    program = "import time; start = time.perf_counter(); import keras_bert; print(time.perf_counter() - start)"
-    seconds = min(float(run_outside_the_clone(installed, tmp_path, program).stdout) for _ in range(3))
-    assert seconds < 0.5
+def test_importing_keras_bert_imports_no_slow_package(installed, tmp_path):
+    result = run_outside_the_clone(installed, tmp_path, f"import sys, keras_bert; {NAME_SLOW}")
+    assert result.stdout == "slow:\n"
 
 
 def test_seqeval_whose_build_can_fail_is_only_an_oracle_of_tests(wheel):

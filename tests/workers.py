@@ -14,6 +14,7 @@ LONG = (
     "test_fused_attention_on_jax.py",
     "test_jax_commands.py",
     "test_jax_runs.py",
+    "test_distributed_model.py",
 )
 
 
