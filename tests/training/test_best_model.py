@@ -49,6 +49,14 @@ def folder(tmp_path):
     return RunFolder(tmp_path / "run", {"a": 1})
 
 
+def test_an_extended_run_counts_no_evaluation_before_its_extension(folder):
+    run(folder, [0.9, 0.8])
+    best, model = run(folder, [0.1, 0.3, 0.2, 0.1, 0.4], start_step=2, after_step=2, patience=2)
+    assert (best.restore(), best.best["f1"]) == (4, 0.3)
+    assert model.stop_training
+    assert [line["step"] for line in best.evaluations] == [1, 2, 3, 4, 5, 6]
+
+
 @pytest.mark.parametrize(
     ("scores", "step"),
     [([0.1, 0.3, 0.2], 2), ([0.3, 0.3], 1), ([math.nan, -0.5, math.nan], 2), ([math.nan, math.nan], 1)],

@@ -54,6 +54,17 @@ def test_the_rate_is_that_of_the_share_of_the_hours_and_the_run_ends_with_them()
     assert (saved, budget.is_used_up) == ([10], True)
 
 
+def test_the_hours_of_a_checkpoint_count():
+    budget, model, saved = budget_of(WarmupLinearDecay(1.0, 1000, 200), 1000)
+    (hours,) = (variable for variable in model.optimizer.variables if variable.name == "trained_hours")
+    hours.assign(0.5)  # as restoring a checkpoint does
+    budget.start_at(5, None)
+    budget.on_train_begin()
+    for batch in itertools.takewhile(lambda _: not model.stop_training, itertools.count()):
+        budget.on_train_batch_end(batch, {})
+    assert saved == [10]
+
+
 def test_updates_end_the_schedule_if_they_are_made_before():
     budget, model, _ = budget_of(WarmupLinearDecay(1.0, 10), 10, max_hours=1000.0)
     budget.start_at(0, None)
