@@ -12,7 +12,8 @@ import warnings
 
 import numpy as np
 import pytest
-from workers import pytest_collection_modifyitems, pytest_xdist_make_scheduler  # noqa: F401
+
+pytest_plugins = ["workers"]
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
