@@ -46,7 +46,8 @@ def listed_texts(x: Any) -> Any:
         given, found = x, (one for one in itertools.chain([first], x))
     else:
         given = found = x
-        source = getattr(x, "dataset", x) if _is_loader(x) else None
+        # Batches of features that are read once say so: looking at the first one would take it away.
+        source = getattr(x, "dataset", x) if _is_loader(x) and not getattr(x, "gives_features", False) else None
         first = source[0] if hasattr(source, "__getitem__") and len(source) else None
     if _has_text(first):
         raise InputError(

@@ -92,6 +92,8 @@ class HostProbe(InputProbe):
 class _Batches(keras.utils.PyDataset):
     """What Keras reads. It asks for the batches in their order."""
 
+    gives_features = True  # see `listed_texts`
+
     def __init__(self, probe: HostProbe, num_batches: int):
         super().__init__()
         self._probe = probe

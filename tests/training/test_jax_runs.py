@@ -21,12 +21,23 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import datasets
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert.tokenization.user_inputs import listed_texts
 from keras_bert.training import strategies
 from keras_bert.training.host_batches import HostProbe
 from keras_bert.training.run_folder import RunFolder, read_arrays
 
 NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "1"))
 AVERAGED = {"optimizer": {"ema_momentum": 0.9}}
+
+
+def test_nobody_looks_at_a_batch_before_the_first_step():
+    batches = tf.data.Dataset.from_tensors({"input_mask": tf.ones([8, 4], tf.int32)})
+    probe = HostProbe("nowhere")
+    taken = probe.measure(batches, 1)
+    with probe:
+        assert listed_texts(taken) is taken
+        assert probe.sums()["batches"] == 0
+        assert taken[0]["input_mask"].shape == (8, 4)
 
 
 def test_steps_of_a_millisecond_wait_less_than_two_percent_for_their_batches():
