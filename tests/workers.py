@@ -1,7 +1,7 @@
 """Gives the files of tests to the processes that run them, as `--dist loadfile` does, but outlives a dead process.
 
-With `--minutes=30`, tests that would start more than 30 minutes after the first one are skipped, and the summary counts
-them: the slow tests take 25 minutes on one machine and an hour on another.
+With `--minutes=30`, tests that have not started 30 minutes after the first one are skipped, and the summary counts
+them, so that a slow machine comes to an end too.
 """
 
 import collections
@@ -52,7 +52,7 @@ class FileScheduling(LoadFileScheduling):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--minutes", type=float, help="skip the tests that would start after so many minutes")
+    parser.addoption("--minutes", type=float, help="skip tests that have not started after this many minutes")
 
 
 def pytest_sessionstart(session):

@@ -16,7 +16,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 
-_MOST_CHARACTERS = 1 << 20  # of all added tokens together; the largest published tokenizers have about 70,000
+_MOST_CHARACTERS = 1 << 20  # of all added tokens together
 
 
 @dataclasses.dataclass(frozen=True)
