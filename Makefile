@@ -1,5 +1,6 @@
 # make quickstart   raw text -> vocabulary -> records -> BERT -> classifier -> SavedModel -> an answer (about 6 minutes)
-# make test         the tests of every capability (make test TESTS=tests/config/test_config.py for some)
+# make test         the tests of every capability (make test TESTS=tests/config/test_config.py for some; SEED=1 mixes
+#                   their order, PROCESSES=4 runs them on four processes)
 # make test-all     make test with the tests of Beam, then the slow proofs (kills, several processes, every layout, ...)
 # make test-beam    the Apache Beam pipeline, in an environment of its own (.venv-beam)
 # make lint         style, Dockerfiles, and make types
@@ -70,7 +71,8 @@ quickstart: install
 export PYTHONDONTWRITEBYTECODE :=
 
 # Three processes on two cores, because many tests wait: for a server, a signal or another process.
-PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile
+PROCESSES := 3
+PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile $(if $(SEED),-p randomly --randomly-seed=$(SEED) --randomly-dont-reset-seed)
 
 test: install
 	$(PYTEST) -m 'not slow' $(TESTS)

@@ -97,6 +97,7 @@ setup(
         "test": [
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
+            "pytest-randomly>=5.1,<6",
             # TensorFlow Serving's own messages, which ours are compared with. Its number is that of its TensorFlow.
             "tensorflow-serving-api>=2.21,<2.22",
             "zstandard>=0.23,<1",

@@ -73,7 +73,9 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.hookimpl(trylast=True)  # after slow tests are left out
-def pytest_collection_modifyitems(items):
-    """Puts long files first, then those with many tests."""
+def pytest_collection_modifyitems(config, items):
+    """Puts long files first, then those with many tests, unless pytest-randomly mixes them."""
+    if config.pluginmanager.has_plugin("randomly"):
+        return
     num_tests = collections.Counter(item.path for item in items)
     items.sort(key=lambda item: (item.path.name not in LONG, -num_tests[item.path]))

@@ -7,7 +7,6 @@ import pickle
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 from absl import flags
@@ -74,10 +73,9 @@ def test_urls_are_shown_without_secrets(url, shown):
 
 
 def test_secrets_are_found_in_linear_time():
-    start = time.perf_counter()
-    without_secrets("a" * 3_000_000 + "://" + ":" * 1_000_000)
-    without_secrets("://a@b?" * 300_000)
-    assert time.perf_counter() - start < 5
+    # In quadratic time each of these would take an hour.
+    assert without_secrets("a" * 3_000_000 + "://" + ":" * 1_000_000)
+    assert without_secrets("://a@b?" * 300_000)
 
 
 @pytest.mark.parametrize("kind", [InputError, UntrainedWarning])

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -49,12 +48,10 @@ def test_ports_can_be_chosen():
 
 
 def test_a_worker_that_fails_ends_all():
-    begin = time.monotonic()
     process = launch(INDEX + "sys.exit(7) if n == 1 else time.sleep(600)")
     _, errors = lines_of(process)
     assert process.returncode == 7
     assert "Worker 1 ended with 7: stopping 1 other(s)." in errors
-    assert time.monotonic() - begin < 50
 
 
 def test_a_worker_that_is_killed_ends_all_and_one_that_does_not_stop_is_killed():
