@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_models import CHOICES, CONFIG, OPTIONS, SECOND_TEXTS, TEXTS, VOCABULARY, assert_same_answers, make_model
+from tiny_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY, assert_same_answers
 
 from keras_bert import (
     CrossEncoder,
@@ -19,7 +19,6 @@ from keras_bert import (
     TokenClassifier,
 )
 from keras_bert.optimization import AdamW
-from keras_bert.serving import load
 
 ONE, TWO = TEXTS[:4], SECOND_TEXTS[:4]
 WORDS = [["the", "fox"], ["of", "中"], ["walking", "is"], ["the", "the"]]
@@ -83,22 +82,3 @@ def test_graphs_compute_what_single_operations_compute(name):
         tf.config.run_functions_eagerly(False)
     np.testing.assert_allclose(losses, expected_losses, rtol=1e-4)
     assert_same_answers(answers, expected, 1e-3)
-
-
-# The SavedModels of the other tasks are compared with `predict` in tests/serving/test_served_signatures.py.
-@pytest.mark.parametrize(
-    ("name", "ask"),
-    [
-        ("writer", lambda model, **options: model.predict(ONE, **options)),
-        ("sparse encoder", lambda model: [answers.toarray() for answers in encoded(model)]),
-        ("multi-vector encoder", lambda model: encoded(model)),
-    ],
-)
-def test_a_loaded_savedmodel_answers_as_its_model(name, ask, tmp_path):
-    model, options = make_model(name), OPTIONS.get(name, {})
-    model.export_for_serving(tmp_path / "export", **options)
-    assert_same_answers(ask(load(tmp_path / "export")), ask(model, **options))
-
-
-def encoded(model):
-    return [model.encode_query(TWO), model.encode_document(ONE)]
