@@ -4,8 +4,9 @@
 
 It draws changes of the files in the named folders: a comparison, a constant, an axis, two arguments, an operator or a
 statement. For each it runs the fast tests that import the changed module, and if these pass, those in the folder of
-tests with the same name and those whose file names have a part of the module's name. It works in a copy of the files
-that git tracks, without real data. The last line says how many were noticed; the exit code is 1 if one was not.
+tests with the same name, those whose file names have a part of the module's name, and those that name its folder, as
+the tests of all families do. It works in a copy of the files that git tracks, without real data. The last line says how
+many were noticed; the exit code is 1 if one was not.
 """
 
 import argparse
@@ -129,7 +130,9 @@ def tests_of(file: str) -> list[list[str]]:
         relative, text = str(test.relative_to(ROOT)), test.read_text("utf-8")
         if module in text or f"from {package} import {name}" in text:
             importers.append(relative)
-        elif test.parent.name in path.parts or any(part in test.stem.split("_") for part in stem if len(part) > 3):
+            continue
+        in_folder = test.parent.name in path.parts or f'"{path.parent.name}"' in text
+        if in_folder or any(part in test.stem.split("_") for part in stem if len(part) > 3):
             named.append(relative)
     return [importers[:MOST_FILES], named[:MOST_FILES]]
 

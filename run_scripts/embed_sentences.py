@@ -38,7 +38,7 @@ def main():
     from keras_bert.program.atomic_output import check_output_file
 
     arguments = flags.FLAGS
-    check_output_file(arguments.output_file)
+    check_output_file(arguments.output_file, [arguments.input_file])
 
     from keras_bert.embeddings.vector_files import embed_sentences
 

@@ -40,7 +40,10 @@ def main():
 
     arguments = flags.FLAGS
     refuse_flags_without_effect(arguments.output_format == "npy", "without --output_format=npy", "dtype")
-    (check_output_file if arguments.output_format == "jsonl" else check_output_folder)(arguments.output_file)
+    if arguments.output_format == "jsonl":
+        check_output_file(arguments.output_file, [arguments.input_file])
+    else:
+        check_output_folder(arguments.output_file)
     try:
         layers = [int(layer) for layer in arguments.layers]
     except ValueError:

@@ -204,6 +204,7 @@ def test_a_memory_where_there_can_be_none_is_refused(records, tmp_path):
         bert.compile(AdamW(1e-3), mem_len=8, num_streams=2)
     with pytest.raises(InputError, match="num_streams with it 1 or more. Received: 8 and 0"):
         model().compile(AdamW(1e-3), mem_len=8)
+    model().compile(AdamW(1e-3), mem_len=8, num_streams=1)
     with pytest.raises(InputError, match="gradient_accumulation_steps does not work with mem_len"):
         model().compile(AdamW(1e-3), mem_len=8, num_streams=4, gradient_accumulation_steps=2)
     with pytest.raises(InputError, match="mem_len needs the objective masked_lm and no teacher. Received: span_bound"):

@@ -29,19 +29,47 @@ TEXTS = "--input_file={texts}"
         ("data_prep.inspect_records", ["--input_file=no_such_records", "--noplot"], "output_dir"),
     ],
 )
-def test_an_output_that_cannot_be_written_is_the_first_thing_said(
-    module, arguments, output, tmp_path, monkeypatch, capsys
-):
+def test_an_output_that_cannot_be_written_is_the_first_thing_said(module, arguments, output, tmp_path, error_of):
     (tmp_path / "texts").write_text("a\n")
     place = tmp_path / "texts" / "below"  # a path below a file fails, also for root
     given = [argument.format(texts=tmp_path / "texts") for argument in arguments]
-    monkeypatch.setattr(sys, "argv", [module, *given, f"--{output}={place}"])
-    others = set(flags.FLAGS)
-    with pytest.raises(SystemExit) as stopped:
-        importlib.import_module(module).command()
-    for name in set(flags.FLAGS) - others:
-        delattr(flags.FLAGS, name)
-    shown = capsys.readouterr()
-    assert (stopped.value.code, shown.err.count("\n")) == (1, 1), shown.err
-    assert shown.err.startswith(f"error: Cannot write {place}")
-    assert "a part of the path is a file, not a folder" in shown.err
+    error = error_of(module, *given, f"--{output}={place}")
+    assert error.startswith(f"error: Cannot write {place}")
+    assert "a part of the path is a file, not a folder" in error
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "output"),
+    [
+        ("run_scripts.embed_sentences", [CHECKPOINT, TEXTS], "output_file"),
+        ("run_scripts.extract_features", [CHECKPOINT, TEXTS], "output_file"),
+        ("run_scripts.summarize", [CHECKPOINT, TEXTS], "output_file"),
+        ("run_scripts.fill_mask", [CHECKPOINT, TEXTS], "output_file"),
+        ("run_scripts.evaluate_squad", ["{texts}", "no_such_predictions"], "out_file"),
+        ("data_prep.build_vocabulary", [TEXTS], "output_file"),
+    ],
+)
+def test_no_command_replaces_its_own_input(module, arguments, output, tmp_path, error_of):
+    texts = tmp_path / "texts"
+    texts.write_text("a\n")
+    error = error_of(module, *(argument.format(texts=texts) for argument in arguments), f"--{output}={texts}")
+    assert error.startswith(f"error: {texts} is read by this command, so its output would replace it.")
+    assert texts.read_text() == "a\n"
+
+
+@pytest.fixture
+def error_of(monkeypatch, capsys):
+    """Runs a command that must end with one line: (module, *arguments) -> the line."""
+
+    def run(module, *arguments):
+        monkeypatch.setattr(sys, "argv", [module, *arguments])
+        others = set(flags.FLAGS)
+        with pytest.raises(SystemExit) as stopped:
+            importlib.import_module(module).command()
+        for name in set(flags.FLAGS) - others:
+            delattr(flags.FLAGS, name)
+        error = capsys.readouterr().err
+        assert (stopped.value.code, error.count("\n")) == (1, 1), error
+        return error
+
+    return run
