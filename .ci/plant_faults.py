@@ -121,7 +121,7 @@ def planted(source: str, fault: Fault) -> str:
 
 
 def tests_of(file: str) -> list[list[str]]:
-    """Returns the test files to run first, and those to run if these notice nothing."""
+    """Returns the tests to run first, and those to run if these notice nothing."""
     path = pathlib.PurePath(file)
     module, stem = ".".join(path.with_suffix("").parts), path.stem.split("_")
     package, name = module.rpartition(".")[::2]
@@ -134,6 +134,8 @@ def tests_of(file: str) -> list[list[str]]:
         in_folder = test.parent.name in path.parts or f'"{path.parent.name}"' in text
         if in_folder or any(part in test.stem.split("_") for part in stem if len(part) > 3):
             named.append(relative)
+    if ">>>" in (ROOT / file).read_text("utf-8"):
+        importers.insert(0, f"tests/docs/test_docstring_examples.py::test_the_examples_of_a_module_run[{module}]")
     return [importers[:MOST_FILES], named[:MOST_FILES]]
 
 
