@@ -282,6 +282,25 @@ def test_a_folder_of_stanford_has_its_marks_projection_and_lengths(plain, tmp_pa
     assert_same_vectors(answers(from_pretrained(None, tmp_path / "again")), answers(expected), 1e-6)
 
 
+@pytest.mark.parametrize("expansion", [None, {"strategy": "min", "length": 5}, EXPANSION])
+def test_a_folder_has_the_lengths_and_the_expansion_of_its_model(expansion, plain, tmp_path):
+    changes = {} if expansion == EXPANSION else {"query_expansion": expansion, "query_length": 9}
+    model = made(plain, **changes)
+    model.save_pretrained(tmp_path / "saved", format="huggingface")
+    found = from_pretrained(None, tmp_path / "saved")
+    assert found.query_expansion == model.query_expansion
+    assert found.longest("query", None) == model.longest("query", None)
+    assert found.longest("document", None) == model.longest("document", None)
+
+
+def test_texts_that_are_cut_are_counted_by_their_role(plain, capsys, without_graphs):
+    model, long = made(plain), "the quick fox " * 9
+    model.fit(([long, "fox"], ["brown", "the fox"]), batch_size=2, verbose=0)
+    assert "1 of 2 queries were cut to 10 tokens" in capsys.readouterr().err
+    model.fit((["brown", "fox"], [long, long]), batch_size=2, verbose=0)
+    assert "2 of 2 documents were cut to 9 tokens" in capsys.readouterr().err
+
+
 def test_a_new_model_keeps_the_dense_layers_of_a_sentence_encoder(plain, tmp_path):
     encoder = SentenceEncoder.from_pretrained(plain, dense=[{"units": 3}])
     encoder.new_parts.set_trained()
