@@ -1,6 +1,6 @@
-"""Small folders that transformers, tokenizers and sentence-transformers 6.2 wrote: `family_golden/folders.tar.xz`.
+"""Small folders that transformers and sentence-transformers wrote: parity/write_folders.py made the archive.
 
-`heads/` has models for tasks, `tokenizers/` the files of tokenizers; the outputs are in `family_golden/examples.json`.
+`heads/` has models for tasks, `tokenizers/` the files of tokenizers. parity/record_folders.py recorded their outputs.
 """
 
 import functools
@@ -10,11 +10,13 @@ import tempfile
 
 from places import TESTS
 
+ARCHIVE = TESTS / "family_golden" / "folders.tar.xz"
+
 
 @functools.cache
 def _unpacked() -> tempfile.TemporaryDirectory:
     folder = tempfile.TemporaryDirectory(prefix="recorded_folders_")
-    with tarfile.open(TESTS / "family_golden" / "folders.tar.xz") as archive:
+    with tarfile.open(ARCHIVE) as archive:
         archive.extractall(folder.name, filter="data")
     return folder
 

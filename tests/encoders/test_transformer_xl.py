@@ -87,6 +87,70 @@ def test_a_folder_of_transformers_computes_the_same_here(tmp_path, name):
     np.testing.assert_allclose(losses, np.sort(GOLDEN[f"{name}/losses"].ravel()), rtol=0, atol=1e-5)
 
 
+# Names of transformers -> names of the official code. Matrices are transposed there.
+MATRICES = {
+    "dec_attn.qkv_net.weight": "rel_attn/qkv/kernel",
+    "dec_attn.r_net.weight": "rel_attn/r/kernel",
+    "dec_attn.o_net.weight": "rel_attn/o/kernel",
+    "pos_ff.CoreNet.0.weight": "ff/layer_1/kernel",
+    "pos_ff.CoreNet.3.weight": "ff/layer_2/kernel",
+}
+VECTORS = {
+    "dec_attn.layer_norm.weight": "rel_attn/LayerNorm/gamma",
+    "dec_attn.layer_norm.bias": "rel_attn/LayerNorm/beta",
+    "pos_ff.CoreNet.0.bias": "ff/layer_1/bias",
+    "pos_ff.CoreNet.3.bias": "ff/layer_2/bias",
+    "pos_ff.layer_norm.weight": "ff/LayerNorm/gamma",
+    "pos_ff.layer_norm.bias": "ff/LayerNorm/beta",
+}
+
+
+def official_variables(name):
+    """The recorded weights under the names and in the shapes of kimiyoung/transformer-xl `tf/model.py`."""
+    start = f"{name}/w/"
+    weights = {key.removeprefix(start): GOLDEN[key] for key in GOLDEN.files if key.startswith(start)}
+    found = {}
+    for number in range(2):
+        theirs, official = f"transformer.layers.{number}.", f"transformer/layer_{number}/"
+        found |= {official + other: weights[theirs + one].T for one, other in MATRICES.items()}
+        found |= {official + other: weights[theirs + one] for one, other in VECTORS.items()}
+    for bias in ("r_w_bias", "r_r_bias"):
+        in_layers = [weights.get(f"transformer.layers.{number}.dec_attn.{bias}") for number in range(2)]
+        found[f"transformer/{bias}"] = weights.get(f"transformer.{bias}", in_layers)
+    embed, softmax = "transformer/adaptive_embed", "transformer/adaptive_softmax"
+    found[f"{softmax}/cutoff_0/cluster_W"] = weights["crit.cluster_weight"]
+    found[f"{softmax}/cutoff_0/cluster_b"] = weights["crit.cluster_bias"]
+    if name == "one_table":
+        found[f"{embed}/lookup_table"] = weights["transformer.word_emb.emb_layers.0.weight"]
+        biases = np.split(weights["crit.out_layers.0.bias"], [10, 22])
+        return found | {f"{softmax}/cutoff_{number}/b": bias for number, bias in enumerate(biases)}
+    for number in range(3):
+        found[f"{embed}/cutoff_{number}/lookup_table"] = weights[f"transformer.word_emb.emb_layers.{number}.weight"]
+        found[f"{embed}/cutoff_{number}/proj_W"] = weights[f"transformer.word_emb.emb_projs.{number}"].T
+        found[f"{softmax}/cutoff_{number}/b"] = weights[f"crit.out_layers.{number}.bias"]
+        found[f"{softmax}/cutoff_{number}/proj"] = weights[f"crit.out_projs.{number}"].T
+    return found
+
+
+@pytest.mark.parametrize("name", ["narrowing", "one_table"])
+def test_variables_of_the_official_code_compute_the_same_here(tmp_path, name):
+    variables = {key: StoredTensor.of(np.ascontiguousarray(one)) for key, one in official_variables(name).items()}
+    write_tensorflow_checkpoint(str(tmp_path / "model.ckpt"), variables)
+    config = json.loads(str(GOLDEN[f"{name}/config"])) | {"proj_same_dim": name == "narrowing"}
+    del config["model_type"]  # the official code has flags alone
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = TransformerXL.from_pretrained(tmp_path)
+    outputs = model({"input_ids": GOLDEN[f"{name}/ids"], "memory": GOLDEN[f"{name}/memory"]})
+    np.testing.assert_allclose(outputs["log_probabilities"], GOLDEN[f"{name}/log_probabilities"], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(outputs["memory"], GOLDEN[f"{name}/new_memory"], rtol=0, atol=1e-5)
+    convert_checkpoint(tmp_path, tmp_path / "back", "google")
+    back = read_tensorflow_checkpoint(str(tmp_path / "back" / "model.ckpt"))
+    assert set(variables) <= set(back)
+    for key in variables:
+        found = back[key].read()
+        np.testing.assert_array_equal(np.broadcast_to(variables[key].read(), found.shape), found, err_msg=key)
+
+
 @pytest.mark.parametrize(("name", "formats"), [("narrowing", ("huggingface", "google")), ("one_table", ("google",))])
 def test_every_format_keeps_every_number(tmp_path, name, formats):
     write_golden(tmp_path / "theirs", name)

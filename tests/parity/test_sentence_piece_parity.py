@@ -25,7 +25,7 @@ TEXTS = ["In 2010, it's 10,5.", "Москва 日本語", "a<e1>b zed zed", "Caf
 
 
 @pytest.mark.parametrize("name", ["xlm-roberta", "xlm-roberta-v5", "camembert", "camembert-v5", "deberta-v2"])
-def test_transformers_reads_what_is_written(shared_data, tmp_path, name):
+def test_transformers_reads_what_is_written(tmp_path, name):
     python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
     if not python:
         pytest.skip("KERAS_BERT_PARITY_PYTHON does not name a Python with transformers")

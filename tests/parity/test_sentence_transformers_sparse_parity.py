@@ -45,7 +45,7 @@ def parity_python():
     return python
 
 
-def test_vectors_and_losses_are_theirs(parity_python, shared_data, tmp_path):
+def test_vectors_and_losses_are_theirs(parity_python, tmp_path):
     folders = [str(recorded_folder("heads", name)) for name in ("splade", "inference_free")]
     for number, (family, arguments) in enumerate(SETTINGS):
         model = new(SparseEncoder, family, **arguments)

@@ -34,7 +34,7 @@ def parity_python():
     return python
 
 
-def test_scores_are_those_of_the_pipeline(parity_python, shared_data, tmp_path):
+def test_scores_are_those_of_the_pipeline(parity_python, tmp_path):
     folders = [str(recorded_folder("heads", f"nli_entail_{place}")) for place in ("first", "last")]
     for family in FAMILIES:
         folders.append(str(tmp_path / family))

@@ -230,7 +230,7 @@ def test_a_vocabulary_without_all_bytes_is_refused(ours):
 
 
 @pytest.mark.parametrize("folder", ["gemma", "gemma-as-GemmaTokenizer"])
-def test_recorded_ids_of_gemma(shared_data, folder):
+def test_recorded_ids_of_gemma(folder):
     recorded = json.loads((TESTS / "family_golden" / "examples.json").read_text())["tokenizers/gemma"]
     tokenizer = load_vocabulary(recorded_folder("tokenizers", folder))
     # Special tokens with a role are text here.

@@ -7,6 +7,8 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+from places import TESTS
+from recorded_folders import recorded_folder
 from tiny_checkpoints import CONFIG, random_checkpoint
 from tiny_models import made_signatures
 
@@ -25,6 +27,8 @@ pytestmark = pytest.mark.usefixtures("without_graphs")
 QUERIES = ["quick", "brown", "fox", "the"]
 TEXTS = ["the quick fox", "brown fox", "the fox", "the"]
 OTHERS = ["brown the", "quick", "quickest brown", "fox fox"]
+HEADS = json.loads((TESTS / "family_golden" / "heads.json").read_text())  # see parity/record_folders.py
+PAIRS = tuple(map(list, zip(*HEADS["pairs"], strict=True)))
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +112,23 @@ def test_a_folder_of_sentence_transformers_gives_the_same_scores(model, tmp_path
     expected = model.predict((QUERIES, TEXTS), verbose=0)
     np.testing.assert_allclose(loaded.predict((QUERIES, TEXTS), verbose=0), expected, atol=1e-6)
     assert isinstance(from_pretrained(None, tmp_path / "saved"), CrossEncoder)
+
+
+@pytest.mark.parametrize("name", ["ce1", "ce1s"])
+def test_scores_are_those_that_sentence_transformers_gave(name):
+    """For a classifier that transformers wrote, and for the folder that sentence-transformers made of it."""
+    scores = CrossEncoder.from_pretrained(recorded_folder("heads", name)).predict(PAIRS, verbose=0)
+    np.testing.assert_allclose(scores, HEADS[name], atol=1e-6)
+
+
+def test_a_cross_encoder_with_three_labels_is_a_classifier():
+    model = from_pretrained(None, recorded_folder("heads", "ce3s"))
+    answers = model.predict(PAIRS, verbose=0)
+    found = [[answer.probabilities[f"LABEL_{number}"] for number in range(3)] for answer in answers]
+    exponentials = np.exp(HEADS["ce3s"])
+    np.testing.assert_allclose(found, exponentials / exponentials.sum(axis=1, keepdims=True), atol=1e-6)
+    with pytest.raises(InputError, match="A CrossEncoder has one output, .*Load a classifier as SequenceClassifier"):
+        CrossEncoder.from_pretrained(recorded_folder("heads", "ce3s"))
 
 
 PROMPTS = {"query": "the ", "none": ""}

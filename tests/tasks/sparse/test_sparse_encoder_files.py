@@ -24,7 +24,7 @@ STATIC, POOLING = "query_0_SparseStaticEmbedding", "document_1_SpladePooling"
 
 
 @pytest.mark.parametrize("name", ["splade", "inference_free"])
-def test_vectors_are_those_that_sentence_transformers_gave(name, shared_data):
+def test_vectors_are_those_that_sentence_transformers_gave(name):
     model = SparseEncoder.from_pretrained(recorded_folder("heads", name))
     for method, expected in GOLDEN["expected"][name].items():
         found = getattr(model, method)(GOLDEN["texts"]).toarray()
