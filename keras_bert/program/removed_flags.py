@@ -2,7 +2,11 @@
 
 # "command --flag" -> one sentence that says what to do instead. A command is named as its file: export_model.
 # Keep the entries sorted.
-REMOVED_FLAGS: dict[str, str] = {}
+REMOVED_FLAGS: dict[str, str] = {
+    "check_saved_model --batching_file": "The report says which signatures must not be padded by a server.",
+    "check_saved_model --json": "Use keras_bert.tf_serving.check in Python: its report has the findings.",
+    "make_serving_kit --batching_file": "Edit config/batching.config in the kit, and its copy in kubernetes.yaml.",
+}
 
 
 def instead_of(command: str, flag: str) -> str | None:

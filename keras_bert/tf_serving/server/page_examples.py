@@ -7,8 +7,7 @@ import os
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object
 from keras_bert.program.record_files import iterate_records
-from keras_bert.tf_serving.kit.sample_requests import is_made_up
-from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE
+from keras_bert.tf_serving.kit.warm_up import MOST_RECORDS, WARM_UP_FILE, is_made_up
 from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, ServedModel
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.tensors import tensor_proto_to_array

@@ -4,7 +4,7 @@ import os
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records
-from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE
+from keras_bert.tf_serving.kit.warm_up import MOST_RECORDS, WARM_UP_FILE
 from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Arrays, ServedModel
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire import messages
