@@ -21,11 +21,9 @@ SERVING = [
     "uvicorn>=0.54,<0.60",
     # 0.6.4 has llhttp 9.2.1, in which CVE-2024-27982 is mended.
     "httptools>=0.6.4,<1",
-    # TensorFlow 2.21 takes 6 and 7.
-    "protobuf>=6.31.1,<8",
 ]
 
-# TensorFlow Serving's messages: for the gRPC client and for warm-up files. Its number is that of its TensorFlow.
+# TensorFlow Serving's messages and services, for gRPC and warm-up files. Its number is that of its TensorFlow.
 CLIENT = ["tensorflow-serving-api>=2.21,<2.22"]
 
 # The graphs of large indexes. They are given to FAISS array by array, in the layout of the version that was tried.
@@ -100,7 +98,6 @@ setup(
         "test": [
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
-            *CLIENT,
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
@@ -110,6 +107,7 @@ setup(
             *PARQUET,
             *SEARCH,
             *SERVING,
+            *CLIENT,
             *LITERT,
             *ONNX,
             *JAX,

@@ -6,6 +6,12 @@ REMOVED_FLAGS: dict[str, str] = {
     "check_saved_model --batching_file": "The report says which signatures must not be padded by a server.",
     "check_saved_model --json": "Use keras_bert.tf_serving.check in Python: its report has the findings.",
     "make_serving_kit --batching_file": "Edit config/batching.config in the kit, and its copy in kubernetes.yaml.",
+    "serve --allow_version_labels_for_unavailable_models": "Labels of versions need TensorFlow Serving.",
+    "serve --enable_batching": "The server computes each request by itself; TensorFlow Serving joins them.",
+    "serve --file_system_poll_wait_seconds": "Start the server again to serve a new version.",
+    "serve --load_retry_seconds": "Start the server again to load an export.",
+    "serve --model_config_file": "Give the folders as arguments, each as NAME=FOLDER.",
+    "serve --model_config_file_poll_wait_seconds": "Start the server again to serve other models.",
 }
 
 
