@@ -8,8 +8,7 @@ readable_answers.py      outputs of any exported model as text
 saved_model_check/       finds operations that servers lack, and inputs that must not be padded
 kit/                     makes a folder that TensorFlow Serving starts from
 server/                  development server for exports, with TensorFlow Serving's REST API
-client/                  clients for REST and gRPC, without TensorFlow
-wire/                    TensorFlow Serving's messages, without TensorFlow
+client/                  clients for REST and gRPC
 """
 
 
