@@ -21,9 +21,10 @@ SERVING = [
     "uvicorn>=0.54,<0.60",
     # 0.6.4 has llhttp 9.2.1, in which CVE-2024-27982 is mended.
     "httptools>=0.6.4,<1",
-    # TensorFlow 2.21 takes 6 and 7.
-    "protobuf>=6.31.1,<8",
 ]
+
+# TensorFlow Serving's messages and services, for gRPC and warm-up files. Its number is that of its TensorFlow.
+CLIENT = ["tensorflow-serving-api>=2.21,<2.22"]
 
 # The graphs of large indexes. They are given to FAISS array by array, in the layout of the version that was tried.
 SEARCH = ["faiss-cpu>=1.15.1,<1.16"]
@@ -98,8 +99,6 @@ setup(
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
             "pytest-randomly>=5.1,<6",
-            # TensorFlow Serving's own messages, which ours are compared with. Its number is that of its TensorFlow.
-            "tensorflow-serving-api>=2.21,<2.22",
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
@@ -109,6 +108,7 @@ setup(
             *PARQUET,
             *SEARCH,
             *SERVING,
+            *CLIENT,
             *LITERT,
             *ONNX,
             *JAX,
@@ -128,8 +128,7 @@ setup(
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
         # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.
         "beam": ["apache-beam>=2.77,<3"],
-        # The gRPC client and the messages it shares with servers; both come with TensorFlow.
-        "client": ["grpcio>=1.66,<2", "protobuf>=5.28,<8"],
+        "client": CLIENT,
         # Comes with tokenizers; named for those who read hf://.
         "hub": ["huggingface_hub>=1,<3"],
         "plots": ["matplotlib>=3.9,<4"],

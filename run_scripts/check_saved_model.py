@@ -1,12 +1,14 @@
-"""Checks a SavedModel, of any origin, for problems in TensorFlow Serving. The model is not loaded.
+"""Checks whether TensorFlow Serving can load a SavedModel, of any origin, and pad its requests.
+
+It reads the graph and does not load it. It finds operations that servers of the given versions lack, and signatures
+whose answers are wrong if the server pads requests.
 
 Exit code 0: no serious problems; 1: errors, or with --strict warnings; 2: wrong flags, or the SavedModel cannot be
 read. docs/serving_run.md lists the problems.
 
 Examples:
   python -m run_scripts.check_saved_model saved_models/sentiment
-  python -m run_scripts.check_saved_model saved_models/sentiment --strict --serving_versions=2.19 --json
-  python -m run_scripts.check_saved_model saved_models/sentiment --batching_file=batching.config
+  python -m run_scripts.check_saved_model saved_models/sentiment --strict --serving_versions=2.19
 """
 
 import sys
@@ -15,32 +17,27 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
-from keras_bert.program.printing import print_data
 
 
 def define_flags() -> None:
     flags.DEFINE_bool("strict", False, "Whether warnings make the exit code 1 too.")
-    flags.DEFINE_bool("json", False, "Prints the report as JSON.")
     flags.DEFINE_list(
         "serving_versions", None, "Versions of TensorFlow Serving, such as 2.19,2.20. The default is 2.12 to 2.21."
     )
-    flags.DEFINE_string("batching_file", None, "The server's batching file, which is checked together with the model.")
 
 
 def main(path: str):
-    from keras_bert.tf_serving.batching_parameters import read_batching_file
     from keras_bert.tf_serving.saved_model_check.checking import check
     from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 
     arguments = flags.FLAGS
     try:
-        batching = read_batching_file(arguments.batching_file) if arguments.batching_file else None
-        report = check(path, arguments.serving_versions or DEFAULT_VERSIONS, batching)
+        report = check(path, arguments.serving_versions or DEFAULT_VERSIONS)
     except InputError as error:
         # In CI, "could not be checked" must differ from "was checked and has errors".
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    print_data(report.to_json()) if arguments.json else print(report)
+    print(report)
     if not report.is_clean(arguments.strict):
         sys.exit(1)
 

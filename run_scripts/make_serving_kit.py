@@ -4,7 +4,7 @@ start scripts for Docker and for an installed server, and a Kubernetes manifest.
 Examples:
   python -m run_scripts.make_serving_kit --saved_model=saved_models/sentiment --output_dir=serving_kit
   python -m run_scripts.make_serving_kit --saved_model=saved_models/sentiment --output_dir=serving_kit \
-      --examples=requests.jsonl --batching_file=batching.config
+      --examples=requests.jsonl
 """
 
 from absl import flags
@@ -23,30 +23,23 @@ def define_flags() -> None:
         None,
         'Real requests for the warm-up, one row per line: {"text": "a wonderful film"}. The default is made-up texts.',
     )
-    flags.DEFINE_list(
-        "warm_up_batch_sizes",
-        None,
-        "The numbers of rows of warm-up requests. The default is those of 1,2,8,32 that the batching file accepts.",
-    )
-    flags.DEFINE_string("batching_file", None, "A batching file of TensorFlow Serving.")
+    flags.DEFINE_list("warm_up_batch_sizes", ["1", "2", "8", "32"], "The numbers of rows of warm-up requests.")
     flags.DEFINE_string("image", None, "The Docker image of TensorFlow Serving.")
 
 
 def main():
-    from keras_bert.tf_serving.batching_parameters import read_batching_file
     from keras_bert.tf_serving.kit.making import DEFAULT_IMAGE, make_serving_kit
 
     arguments = flags.FLAGS
     sizes = arguments.warm_up_batch_sizes
-    if sizes is not None and not all(size.isascii() and size.isdigit() for size in sizes):
+    if not all(size.isascii() and size.isdigit() for size in sizes):
         raise InputError(f"--warm_up_batch_sizes must be whole numbers, such as 1,8. Received: {','.join(sizes)}")
     kit = make_serving_kit(
         arguments.saved_model,
         arguments.output_dir,
         name=arguments.model_name,
-        batching=read_batching_file(arguments.batching_file) if arguments.batching_file else None,
         examples=read_examples(arguments.examples) if arguments.examples else (),
-        warm_up_batch_sizes=None if sizes is None else [int(size) for size in sizes],
+        warm_up_batch_sizes=[int(size) for size in sizes],
         image=arguments.image or DEFAULT_IMAGE,
     )
     print(f"Serving kit written to {kit}. Start the server with {kit}/serve_with_docker.sh")

@@ -22,7 +22,11 @@ from run_scripts.questions import AskedModel, answer_questions, define_question_
 
 def define_flags() -> None:
     flags.DEFINE_string("url", "http://127.0.0.1:8501", "The server: http://host:port or https://host:port")
-    flags.DEFINE_bool("grpc", False, "Use gRPC; --url is then host:port, or https://host:port for TLS")
+    flags.DEFINE_bool(
+        "grpc",
+        False,
+        "Use gRPC, which needs tensorflow-serving-api; --url is then host:port, or https://host:port for TLS",
+    )
     flags.DEFINE_string(
         "ca_file", None, "For TLS: a PEM file with the trusted certificates (default: those of the system)"
     )
@@ -67,9 +71,9 @@ def _client(arguments):
     scheme, _, address = arguments.url.rpartition("://")
     credentials = None
     if scheme == "https":
-        import grpc
+        from keras_bert.tf_serving.client.grpc_api import tls_credentials
 
-        credentials = grpc.ssl_channel_credentials(_read(arguments.ca_file) if arguments.ca_file else None)
+        credentials = tls_credentials(_read(arguments.ca_file) if arguments.ca_file else None)
     elif scheme not in ("", "http"):
         raise InputError(
             f"With --grpc, --url must be host:port, or https://host:port for TLS. Received: {arguments.url}"

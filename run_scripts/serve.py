@@ -1,81 +1,76 @@
-"""Serves SavedModels like TensorFlow Serving: with its REST API, and a page to try them.
+"""Serves exported models with TensorFlow Serving's REST API, and a page to try them.
 
-Arguments: folders of versions, each as FOLDER or NAME=FOLDER. The default name is that of the folder. A folder of
-export_model --format=onnx or litert is served too, as version 1 and without TensorFlow.
+Arguments: exported folders of any format, each as FOLDER or NAME=FOLDER. The default name is that of the folder. Of a
+folder of versions, the highest is served.
 
 Examples:
   python -m run_scripts.serve saved_models/sentiment
-  python -m run_scripts.serve sentiment=saved_models/sentiment bert=runs/bert --port=8080
-  python -m run_scripts.serve --model_config_file=models.config --enable_batching
+  python -m run_scripts.serve sentiment=saved_models/sentiment bert=exports/bert --port=8080
 
 Then http://127.0.0.1:8501/ is the page, and clients of TensorFlow Serving get answers:
   curl -d '{"instances": ["a wonderful film"]}' http://127.0.0.1:8501/v1/models/sentiment:predict
 
-A new version in a folder is loaded when it appears, and then the old one is unloaded. After SIGTERM or Ctrl-C, the
-server answers the requests in progress and ends. It is meant for development and tests; docs/serving_run.md lists the
-differences from TensorFlow Serving.
+After SIGTERM or Ctrl-C, the server answers the requests in progress and ends. It is meant for development and tests;
+docs/serving_run.md says what TensorFlow Serving does beyond it.
 """
 
-import functools
-import glob
 import os
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.tf_serving.server.server_options import ServerOptions
-from run_scripts.asked_models import define_runtime_flags, refuse_runtime_flags
+from run_scripts.asked_models import define_runtime_flags
 
 
 def define_flags() -> None:
     define_option_flags(ServerOptions)
     flags.FLAGS.set_default("num_threads", os.cpu_count() or 1)
-    flags.DEFINE_bool("enable_batching", False, "Whether requests of several clients are computed together.")
-    flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "The time limit of a request.", lower_bound=1)
+    flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "The time limit of an answer.", lower_bound=1)
     define_runtime_flags()
 
 
 def main(folders: list[str]) -> None:
     arguments = flags.FLAGS
-    if bool(folders) == bool(arguments.model_config_file):
-        raise InputError("Give either folders of SavedModels or --model_config_file. See --help.")
+    if not folders:
+        raise InputError("Give the folders of exported models. See --help.")
+    named = [_name_and_folder(folder) for folder in folders]
+    if len(dict(named)) < len(named):
+        raise InputError("Two models have the same name. Use NAME=FOLDER.")
     try:
-        from keras_bert.serving.portable.served_export import ServedExport
-        from keras_bert.serving.request_joining import RequestJoiner
-        from keras_bert.tf_serving.server.model_config import model_config_of_argument, read_model_configs
         from keras_bert.tf_serving.server.run_server import run_server
     except ModuleNotFoundError as error:
         raise InputError(
             f"The server needs {error.name}, which is not installed. {how_to_install('serving')}"
         ) from None
-    refuse_flags_without_effect(
-        arguments.model_config_file,
-        "without --model_config_file",
-        *("model_config_file_poll_wait_seconds", "allow_version_labels_for_unavailable_models"),
-    )
-    if folders:
-        configs = [model_config_of_argument(folder) for folder in folders]
-        if len({config.name for config in configs}) < len(configs):
-            raise InputError("Two models have the same name. Use NAME=folder.")
-    else:
-        configs = read_model_configs(arguments.model_config_file)
-    join = functools.partial(RequestJoiner, num_at_once=arguments.num_threads) if arguments.enable_batching else None
-    timeout_seconds = arguments.rest_api_timeout_in_ms / 1000
-    if not any(map(_has_export, configs)):
-        refuse_runtime_flags(", ".join(config.base_path for config in configs), "runtime", "precision")
-    of_exports = {name: flags.FLAGS[name].value for name in ("runtime", "precision")}
-    load_export = functools.partial(ServedExport, callers=arguments.num_threads, **of_exports)
-    options = options_of_flags(ServerOptions, join=join, timeout_seconds=timeout_seconds, load_export=load_export)
-    run_server(configs, options, on_start=_announce)
+    from keras_bert.serving import load
+
+    how = {"runtime": arguments.runtime, "precision": arguments.precision, "callers": arguments.num_threads}
+    models = {name: load(folder, **how) for name, folder in named}
+    for name, model in models.items():
+        if not model.signatures:
+            raise InputError(
+                f"{dict(named)[name]} is the export of a {model.kind}, which the server takes as a SavedModel only. "
+                "Write one with export_model, without --format."
+            )
+    options = options_of_flags(ServerOptions, timeout_seconds=arguments.rest_api_timeout_in_ms / 1000)
+    run_server(models, options, on_start=_announce)
 
 
-def _has_export(config) -> bool:
-    return any(
-        glob.glob(os.path.join(glob.escape(config.base_path), *name))
-        for name in (["export.json"], ["*", "export.json"])
-    )
+def _name_and_folder(argument: str) -> tuple[str, str]:
+    """Returns the name in requests and the folder of an argument, which is FOLDER or NAME=FOLDER.
+
+    Raises:
+        InputError: the name cannot be used in URLs.
+    """
+    name, equals, folder = argument.partition("=")
+    if not equals or os.path.isdir(argument):
+        name, folder = os.path.basename(os.path.abspath(argument)), argument
+    if not name or set(name) & set("/:"):
+        raise InputError(f"A model cannot be named {name!r}, since its name is part of URLs. Use NAME=FOLDER.")
+    return name, folder
 
 
 def _announce(address) -> None:

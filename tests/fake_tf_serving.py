@@ -23,7 +23,7 @@ from google.protobuf import json_format
 from official_serving_api import Model, OfficialGrpcServer, Refused
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
-from keras_bert.tf_serving.wire.methods import http_status
+from keras_bert.tf_serving.client.errors import HTTP_STATUS
 
 ONE_TEXT = {"text": np.array([b"a b"], object)}
 # Signature -> inputs of the right types and ranks.
@@ -233,7 +233,7 @@ def _rest_answer(server, method: str, path: str, body: bytes) -> tuple[int, byte
         return 200, _rest(server, method, path, body).encode("utf-8", "surrogateescape")
     except Refused as refusal:
         code, text = refusal.args
-        return http_status(code), json.dumps({"error": text}, indent=4).encode()
+        return HTTP_STATUS.get(code, 500), json.dumps({"error": text}, indent=4).encode()
 
 
 def _rest(server, method: str, path: str, body: bytes) -> str:

@@ -10,6 +10,7 @@ import pathlib
 import grpc
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelFile
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -81,24 +82,22 @@ class Model:
 
 
 class SavedModel(Model):
-    """An exported classifier, run as the development server runs it."""
+    """An exported classifier, run by TensorFlow."""
 
     def __init__(self, folder):
-        from keras_bert.tf_serving.loading import load_text_operations
-        from keras_bert.tf_serving.server.loaded_model import ServedModel
+        from keras_bert.tf_serving.loading import load_saved_model
 
-        load_text_operations()
-        self._model = ServedModel(str(folder))
-        self.signature_defs = {name: one.definition for name, one in self._model.signatures.items()}
+        self._loaded = load_saved_model(folder)
+        [graph] = SavedModelFile.FromString((pathlib.Path(folder) / "saved_model.pb").read_bytes()).meta_graphs
+        self.signature_defs = {name: graph.signature_def[name] for name in self._loaded.signatures}
 
     def predict(self, signature, inputs):
-        from keras_bert.tf_serving.server.status import StatusError
-
         self.checked(signature, inputs)
         try:
-            return self._model.run(signature, inputs)
-        except StatusError as error:
-            raise Refused(error.code.name, error.message) from None
+            outputs = self._loaded.signatures[signature](**{name: tf.constant(inputs[name]) for name in inputs})
+        except (TypeError, ValueError, tf.errors.OpError) as error:
+            raise Refused("INVALID_ARGUMENT", str(error)) from None
+        return {name: values.numpy() for name, values in outputs.items()}
 
     def classify(self, signature, examples):
         serialized = np.array([example.SerializeToString() for example in examples], object)

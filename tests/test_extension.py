@@ -40,7 +40,6 @@ from keras_bert.models.encoders import make_encoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.client import RestClient
-from keras_bert.tf_serving.server.model_config import ModelConfig
 from keras_bert.tf_serving.server.run_server import background_server
 from keras_bert.tf_serving.server.server_options import ServerOptions
 
@@ -204,7 +203,7 @@ print(answer.urgency, [name for name in ("keras", "tensorflow") if name in sys.m
 def test_the_development_server_and_a_client_answer(trained, exported):
     model, folder = trained["distance"][0], pathlib.Path(exported("distance", "saved_model")).parent
     expected = numbers(model.predict(TEXTS, verbose=0))
-    with background_server([ModelConfig("urgency", str(folder))], ServerOptions(port=0)) as address:
+    with background_server({"urgency": serving.load(folder)}, ServerOptions(port=0)) as address:
         url = f"http://127.0.0.1:{address.port}"
         with RestClient(url, "urgency") as client:
             client.wait_until_available()

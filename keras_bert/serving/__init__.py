@@ -4,7 +4,6 @@ export.py            writes a SavedModel, or a folder for another runtime
 graph/               tools for exported graphs: signatures, words, 8 bits, ONNX operations
 portable/            exports for LiteRT and ONNX Runtime, and the loader of all exports
 keras_export.py      model.export of Keras: features in, outputs out
-request_joining.py   joins requests of several clients into one batch
 """
 
 

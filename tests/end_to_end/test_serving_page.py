@@ -7,12 +7,13 @@ import re
 import shutil
 import time
 
+import numpy as np
 import pytest
-from small_saved_models import wait_until_ready
+from served_models import TEXTS, Model, Signature
 from web_driver import Browser
 
-from keras_bert.tf_serving.kit.warm_up import write_warm_up
-from keras_bert.tf_serving.server.model_config import ModelConfig
+from keras_bert.tf_serving.client.model_info import Tensor
+from keras_bert.tf_serving.server import page
 from keras_bert.tf_serving.server.run_server import background_server
 from keras_bert.tf_serving.server.server_options import ServerOptions
 
@@ -54,10 +55,8 @@ def answer_outputs():
 
 def vectors_by_length(text):
     """Text of n letters -> a vector at n tenths of a radian, so that the cosine of two texts is cos((n - m) / 10)."""
-    import tensorflow as tf
-
-    angles = tf.cast(tf.strings.length(text, unit="UTF8_CHAR"), tf.float32) / 10
-    return {"embedding": tf.stack([2 * tf.cos(angles), 2 * tf.sin(angles)], axis=1)}
+    angles = np.array([len(one) for one in text]) / 10
+    return {"embedding": 2 * np.stack([np.cos(angles), np.sin(angles)], axis=1)}
 
 
 # Model -> (its inputs, its constant answer or a function of the inputs); names as in docs/serving_run.md.
@@ -68,7 +67,7 @@ MODELS = {
         {"choice": [1], "text": ["<i>two</i>"], "probability": [0.7], "probabilities": [[0.3, 0.7]]},
     ),
     "embedding": (["text"], {"embedding": [[0.6, 0.8] + [0.0] * 10]}),
-    "vectors": (["text"], vectors_by_length),
+    "vectors": (["text"], {"embedding": [[1.0, 0.0]]}),
     "entities": (["text"], entity_outputs()),
     "masks": (
         ["text"],
@@ -107,50 +106,46 @@ EXPLANATION = {
 
 def tag_explanation(text, word):
     """The pieces Zo and ë of the first word and the second word speak for the tag of word `word`; -1 for the second."""
-    import tensorflow as tf
-
     starts, ends, scores = [-1, 0, 0, 5, -1], [-1, 4, 4, 12, -1], [0.0, 0.5, 0.25, -0.25, 0.0]
     found = {"scores": scores, "starts": starts, "ends": ends, "texts": [-1, 0, 0, 0, -1], "words": [-1, 0, 0, 1, -1]}
-    label = tf.strings.join(["PER: word ", tf.strings.as_string(tf.where(word < 0, 1, word))])
-    return {"label": label, **{name: tf.constant([values]) for name, values in found.items()}}
+    label = np.array([f"PER: word {1 if number < 0 else number}".encode() for number in word], object)
+    return {"label": label, **{name: np.array([values]) for name, values in found.items()}}
 
 
-def save_constant_model(folder: pathlib.Path, inputs, outputs) -> None:
-    import tensorflow as tf
+def constant(inputs, outputs) -> Signature:
+    """Returns a signature with these outputs for each row."""
+    arrays = {name: np.array(values) for name, values in outputs.items()}
+    encoded = np.frompyfunc(str.encode, 1, 1)
+    arrays = {name: encoded(one.astype(object)) if one.dtype.kind == "U" else one for name, one in arrays.items()}
+    kinds = {"word": Tensor("int32", (None,)), "choices": Tensor("string", (None, None))}
+    tensors = {name: kinds.get(name, TEXTS) for name in inputs}
+    described = {name: Tensor("string" if one.dtype == object else "float", None) for name, one in arrays.items()}
 
-    def signature(outputs, inputs=inputs):
-        kinds = {"word": ([None], tf.int32), "choices": ([None, None], tf.string)}
-        specs = [tf.TensorSpec(*kinds.get(name, ([None], tf.string)), name=name) for name in inputs]
+    def answer(**values):
+        rows = len(next(iter(values.values())))
+        return {name: np.repeat(one, rows, axis=0) for name, one in arrays.items()}
 
-        def answer(*values):
-            if callable(outputs):
-                return outputs(*values)
-            batch = tf.shape(values[0])[0]
-            return {name: tf.repeat(tf.constant(value), batch, axis=0) for name, value in outputs.items()}
-
-        return tf.function(answer, input_signature=specs)
-
-    signatures = {"serving_default": signature(outputs)}
-    if folder.parent.name == "explained":
-        signatures["explain"] = signature(EXPLANATION)
-    if folder.parent.name == "entities":
-        signatures["explain"] = signature(tag_explanation, ["text", "word"])
-    tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)
+    return Signature(answer, tensors, described)
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    configs = []
+def url():
+    models = {}
     for name, (inputs, outputs) in MODELS.items():
-        folder = tmp_path_factory.mktemp("models") / name
-        save_constant_model(folder / "1", inputs, outputs)
-        configs.append(ModelConfig(name, str(folder)))
-        if name == "sentiment":
-            (folder / "1" / "assets" / "export.json").write_text('{"settings": {"labels": ["negative", "positive"]}}')
-            write_warm_up(folder / "1", [{"text": "Die Lieferung kam zu spät."}])
-    with background_server(configs, ServerOptions(port=0)) as address:
-        wait_until_ready(address.port)
-        yield f"http://127.0.0.1:{address.port}/"
+        labels = ("negative", "positive") if name == "sentiment" else ()
+        models[name] = Model({"serving_default": constant(inputs, outputs)}, labels, path=name)
+    vectors = models["vectors"].signatures
+    vectors["serving_default"] = Signature(
+        vectors_by_length, {"text": TEXTS}, vectors["serving_default"].output_tensors
+    )
+    models["explained"].signatures["explain"] = constant(["text"], EXPLANATION)
+    inputs = {"text": TEXTS, "word": Tensor("int32", (None,))}
+    models["entities"].signatures["explain"] = Signature(tag_explanation, inputs, {})
+    examples = {"sentiment": [{"text": "Die Lieferung kam zu spät."}]}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(page, "kit_examples", lambda path: examples.get(path, []))
+        with background_server(models, ServerOptions(port=0)) as address:
+            yield f"http://127.0.0.1:{address.port}/"
 
 
 @pytest.fixture(scope="module")
@@ -308,7 +303,7 @@ def test_errors_are_shown_and_the_next_question_works(browser):
     assert text.startswith("x is not JSON.")
     browser.run("document.getElementById('in-x').value = '[5]'")
     browser.run("document.getElementById('ask').click()")
-    browser.wait_for("return document.getElementById('error').innerText.startsWith('inputs.x: Expected a value')")
+    browser.wait_for("return document.getElementById('error').innerText.startsWith('The input x takes values')")
     assert ask(browser, "sentiment", text="a").startswith("positive")
 
 
@@ -401,37 +396,9 @@ def test_an_example_is_added_to_the_lines(browser):
     assert lines == "a\tb\nA man plays a guitar.\tSomebody makes music.\n"
 
 
-def test_the_list_of_models_refreshes_itself_and_keeps_what_was_written(tmp_path):
-    for name in ("first", "second"):
-        save_constant_model(tmp_path / name / "1", *MODELS["sentiment"])
-    config = tmp_path / "models.config"
-
-    def serve(*names):
-        entries = (
-            f'config {{ name: "{name}" base_path: "{tmp_path / name}" model_platform: "tensorflow" }}' for name in names
-        )
-        config.with_suffix(".new").write_text(f"model_config_list {{ {' '.join(entries)} }}")
-        config.with_suffix(".new").replace(config)
-
-    serve("first")
-    options = ServerOptions(port=0, poll_seconds=0.2, model_config_file=str(config), config_poll_seconds=0.2)
-    options_shown = "return [...document.querySelectorAll('#model option')].map(option => option.textContent)"
-    status = "document.getElementById('status').textContent"
-    with (
-        background_server([ModelConfig("first", str(tmp_path / "first"))], options) as address,
-        Browser(DRIVER) as own,
-    ):
-        own.open(f"http://127.0.0.1:{address.port}/")
-        own.wait_for("return document.getElementById('in-text') && model.name === 'first'")
-        own.type("#in-text", "half a sen")
-        serve("first", "second")
-        own.wait_for(f"return {status} === 'second is in the list of models now.'")
-        own.wait_for("return document.querySelectorAll('#model option')[1].textContent === 'second'")
-        assert own.run("return document.getElementById('in-text').value") == "half a sen"
-        serve("second")
-        own.wait_for(f"return {status} === 'first is no longer served.'")
-        assert own.run(options_shown) == ["second"]
-        assert own.run("return model.name") == "second"
+def test_the_list_has_every_model(browser):
+    options = "return [...document.querySelectorAll('#model option')].map(option => option.textContent)"
+    assert browser.run(options) == list(MODELS)
 
 
 def test_it_is_used_by_keyboard_alone(browser, url):

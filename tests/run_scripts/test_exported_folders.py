@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import urllib.request
 
 import numpy as np
 import pytest
@@ -13,13 +14,10 @@ from tiny_models import make_model
 from keras_bert import InputError
 from keras_bert.serving import load
 from keras_bert.serving.portable.folder import write_portable
-from keras_bert.serving.portable.served_export import ServedExport
 from keras_bert.tasks.tagging.loaded import LoadedTokenClassifier
 from keras_bert.tf_serving.readable_answers import readable_answers
 from keras_bert.tf_serving.server.json_tensors import response_body
-from keras_bert.tf_serving.server.status import StatusError
-from keras_bert.tf_serving.wire.strings import string_array
-from run_scripts import embed_sentences, extract_features, fill_mask, run_classifier, search_sentences
+from run_scripts import embed_sentences, extract_features, fill_mask, run_classifier, search_sentences, serve
 
 TEXTS = ["the fox", "Größe, 中文", "", "fox " * 60, "of and the"]
 FULL_TEXTS = list(filter(None, TEXTS))
@@ -151,32 +149,6 @@ def test_run_classifier_says_what_an_export_cannot_do(flags, expected, classifie
     assert expected in printed.err.splitlines()[-1]
 
 
-SERVED = """
-import json, sys, time, urllib.request
-sys.modules.update(dict.fromkeys(["tensorflow", "keras", "h5py", "pandas", "scipy", "sklearn"]))
-from keras_bert.serving.portable.served_export import ServedExport
-from keras_bert.tf_serving.server.model_config import ModelConfig
-from keras_bert.tf_serving.server.run_server import background_server
-from keras_bert.tf_serving.server.server_options import ServerOptions
-
-asked = json.loads(sys.argv[1])
-configs = [ModelConfig(name, folder) for name, (folder, _) in asked.items()]
-with background_server(configs, ServerOptions(port=0, load_export=ServedExport)) as address:
-    def ask(path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        return json.load(urllib.request.urlopen(f"http://127.0.0.1:{address.port}{path}", data))
-
-    while not all(ask("/models")["versions"].values()):
-        time.sleep(0.05)
-    texts = asked["vectors"][1]["text"]
-    print(json.dumps([
-        {name: ask(f"/v1/models/{name}:predict", {"inputs": inputs})["outputs"] for name, (_, inputs) in asked.items()},
-        [one["embedding"] for one in ask("/v1/embeddings", {"model": "vectors", "input": texts})["data"]],
-        ask("/v1/models/labels/metadata")["metadata"]["signature_def"]["signature_def"],
-        ask("/v1/models/labels")["model_version_status"][0]["state"],
-        ask("/models/labels")["labels"],
-    ]))
-"""
 # Name of a model -> the inputs of its `serving_default`.
 ASKED = {
     "tagger": {"text": [*TEXTS, "Größe and 中"]},
@@ -200,23 +172,38 @@ def exports(encoder, classifier, tmp_path_factory):
 
 def test_the_server_serves_exports_without_tensorflow(exports):
     asked = {name.replace(" ", "_"): values for name, values in exports.items()}
-    command = [sys.executable, "-c", SERVED, json.dumps(asked)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, timeout=300)
-    assert done.returncode == 0, done.stderr
-    answers, vectors, signatures, state, labels = json.loads(done.stdout)
-    for name, (folder, inputs) in asked.items():
-        expected = load(folder, "onnxruntime").signatures["serving_default"](**inputs)
-        expected = json.loads(response_body(expected, as_rows=False))["outputs"]
-        named = answers[name] if isinstance(answers[name], dict) else {"": answers[name]}
-        for key, values in (expected if isinstance(expected, dict) else {"": expected}).items():
-            is_float = np.asarray(values).dtype == float
-            (np.testing.assert_allclose if is_float else np.testing.assert_equal)(
-                named[key], values, *[1e-5] * is_float
-            )
-    np.testing.assert_allclose(vectors, make_model("sentence encoder").encode(TEXTS), atol=1e-5)
-    assert labels == list(make_model("several labels").labels)
-    assert signatures["serving_default"]["outputs"]["probabilities"]["dtype"] == "DT_FLOAT"
-    assert state == "AVAILABLE"
+    folders = [f"{name}={folder}" for name, (folder, _) in asked.items()]
+    hidden = "pandas,scipy,sklearn,tensorflow,keras,h5py"
+    command = [sys.executable, "-c", WITHOUT, hidden, "serve", *folders, "--port=0", "--runtime=onnxruntime"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True, cwd=PROJECT) as process:
+        try:
+            url = process.stdout.readline().rpartition(" ")[2].rstrip("/\n")
+
+            def ask(path, body=None):
+                data = None if body is None else json.dumps(body).encode()
+                return json.load(urllib.request.urlopen(f"{url}{path}", data))
+
+            for name, (folder, inputs) in asked.items():
+                found = ask(f"/v1/models/{name}:predict", {"inputs": inputs})["outputs"]
+                expected = load(folder, "onnxruntime").signatures["serving_default"](**inputs)
+                expected = json.loads(response_body(expected, as_rows=False))["outputs"]
+                found, expected = (one if isinstance(one, dict) else {"": one} for one in (found, expected))
+                for key, values in expected.items():
+                    is_float = np.asarray(values).dtype == float
+                    compare = np.testing.assert_allclose if is_float else np.testing.assert_equal
+                    compare(found[key], values, *[1e-5] * is_float)
+            vectors = ask("/v1/embeddings", {"model": "vectors", "input": TEXTS})["data"]
+            expected = make_model("sentence encoder").encode(TEXTS)
+            np.testing.assert_allclose([one["embedding"] for one in vectors], expected, atol=1e-5)
+            assert ask("/models/labels")["labels"] == list(make_model("several labels").labels)
+            signatures = ask("/v1/models/labels/metadata")["metadata"]["signature_def"]["signature_def"]
+            assert signatures["serving_default"]["outputs"]["probabilities"]["dtype"] == "DT_FLOAT"
+            assert ask("/v1/models/labels")["model_version_status"][0]["state"] == "AVAILABLE"
+            process.terminate()
+            assert process.wait(60) == 0, process.stderr.read()
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("name", ["tagger", *(pytest.param(name, marks=pytest.mark.slow) for name in [*ASKED][1:])])
@@ -250,10 +237,10 @@ def test_a_command_that_needs_weights_says_that_an_export_has_none(encoder, tmp_
     assert "an export, which has the network only, and no checkpoint that can be read. Give the folder" in printed.err
 
 
-def test_a_served_cross_encoder_scores_pairs(tmp_path):
-    model, texts = make_model("cross-encoder"), string_array([text.encode() for text in FULL_TEXTS])
+def test_the_signature_of_a_cross_encoder_scores_pairs(tmp_path):
+    model = make_model("cross-encoder")
     write_portable(model, tmp_path / "export", "onnx")
-    found = ServedExport(str(tmp_path / "export")).run("serving_default", {"text": texts, "text_b": texts})
+    found = load(tmp_path / "export").signatures["serving_default"](text=FULL_TEXTS, text_b=FULL_TEXTS)
     np.testing.assert_allclose(found["score"], model.predict((FULL_TEXTS, FULL_TEXTS), verbose=0), atol=1e-5)
 
 
@@ -280,9 +267,10 @@ def test_only_classifiers_choose_how_many_texts_they_take(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_server_refuses_what_it_cannot_serve(classifier, exports, monkeypatch):
-    with pytest.raises(StatusError, match="takes strings in N rows, one or more"):
-        ServedExport(str(classifier / "export")).run("serving_default", {"text": string_array([])})
+def test_the_server_refuses_what_it_cannot_serve(classifier, exports, monkeypatch, run_here):
+    with pytest.raises(InputError, match="takes strings in N rows, one or more"):
+        load(classifier / "export").signatures["serving_default"](text=[])
     monkeypatch.delattr(LoadedTokenClassifier, "serve")
-    with pytest.raises(StatusError, match="a TokenClassifier, which the server takes as a SavedModel only"):
-        ServedExport(exports["tagger"][0])
+    code, printed = run_here(serve, exports["tagger"][0])
+    assert code == 1
+    assert "a TokenClassifier, which the server takes as a SavedModel only" in printed.err

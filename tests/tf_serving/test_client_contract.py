@@ -57,14 +57,14 @@ def exported(tmp_path_factory):
 
 @contextlib.contextmanager
 def development_server(exported):
-    from keras_bert.tf_serving.server.model_config import ModelConfig
+    from keras_bert import serving
     from keras_bert.tf_serving.server.run_server import background_server
     from keras_bert.tf_serving.server.server_options import ServerOptions
 
     options = ServerOptions(port=0)
     with (
         contextlib.closing(OfficialGrpcServer(SavedModel(exported / "1"))) as official,
-        background_server([ModelConfig("toy", str(exported))], options) as address,
+        background_server({"toy": serving.load(exported)}, options) as address,
     ):
         yield f"http://127.0.0.1:{address.port}", official.address
 
@@ -113,7 +113,8 @@ def place(request):
     if request.param == "fake":
         fake = request.getfixturevalue("running")
         fake.forget()
-        yield types.SimpleNamespace(url=fake.url, address=fake.address, version=3, probabilities=probabilities)
+        addresses = {"url": fake.url, "address": fake.address}
+        yield types.SimpleNamespace(**addresses, version=3, probabilities=probabilities, classifies_by_rest=True)
         return
     exported = request.getfixturevalue("exported")
     model = SavedModel(exported / "1")
@@ -124,6 +125,7 @@ def place(request):
     run = real_server if request.param == "real" else development_server
     with run(exported) as (url, address):
         place = types.SimpleNamespace(url=url, address=address, version=1, probabilities=direct)
+        place.classifies_by_rest = request.param == "real"
         with RestClient(url, "toy") as client:
             client.wait_until_available(timeout=120)
         yield place
@@ -165,6 +167,10 @@ def test_metadata_and_status_say_what_is_served(place, kind):
 
 
 def test_classify_gives_the_same_as_predict(place, kind):
+    if "rest" in kind and not place.classifies_by_rest:
+        with make_client(kind, place) as client, pytest.raises(ServingError, match="HTTP 501.* toy:predict only"):
+            client.classify(text=TEXTS)
+        return
     with make_client(kind, place, batch_size=4) as client:
         predicted, classified = client.predict(text=TEXTS), client.classify(text=TEXTS)
     assert classified["classes"].tolist() == predicted["labels"].tolist()

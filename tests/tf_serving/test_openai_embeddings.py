@@ -8,74 +8,48 @@ import time
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from small_saved_models import HttpClient, wait_until_ready
+from served_models import TEXTS as STRINGS
+from served_models import HttpClient, Model, Signature
 from tiny_models import TEXTS
 
-from keras_bert.tf_serving.server.model_config import ModelConfig
+from keras_bert import serving
+from keras_bert.tf_serving.client.model_info import Tensor
 from keras_bert.tf_serving.server.run_server import background_server
 from keras_bert.tf_serving.server.server_options import ServerOptions
 
-WORDS = tf.TensorSpec([None], tf.string, name="text")
 # "abc" -> [3, 4, 12]: the number of bytes, then 4 and 12.
 VECTORS = {"abc": [3, 4, 12], "": [0, 4, 12], "é": [2, 4, 12]}
+TEXT, EMBEDDING = {"text": STRINGS}, {"embedding": Tensor("float", (None, 3))}
 
 
-@tf.function(input_signature=[WORDS])
 def embed(text):
-    size = tf.cast(tf.strings.length(text), tf.float32)
-    return {"embedding": tf.stack([size, 4 + 0 * size, 12 + 0 * size], axis=1)}
+    return {"embedding": np.array([[len(one.encode()), 4, 12] for one in text], np.float32)}
 
 
-@tf.function(input_signature=[WORDS])
 def tokenize(text):
-    return {"lengths": tf.strings.length(text) + 2}
+    return {"lengths": np.array([len(one.encode()) + 2 for one in text], np.int32)}
 
 
-@tf.function(input_signature=[WORDS, tf.TensorSpec([None], tf.string, name="text_b")])
-def embed_pairs(text, text_b):
-    return embed(text + text_b)
-
-
-@tf.function(input_signature=[WORDS])
-def classify(text):
-    return {"label": text}
-
-
-@tf.function(input_signature=[WORDS])
-def embed_all_at_once(text):
-    return {"embedding": tf.ones([1, 3]) * tf.cast(tf.size(text), tf.float32)}
-
-
-@tf.function(input_signature=[WORDS])
-def embed_nothing(text):
-    return {"embedding": tf.zeros([tf.size(text), 3])}
-
-
+EMBED = Signature(embed, TEXT, EMBEDDING)
 MODELS = {
-    "letters": {"serving_default": embed, "tokenize": tokenize},
-    "uncounted": {"serving_default": embed},
-    "zeros": {"serving_default": embed_nothing},
-    "pairs": {"serving_default": embed_pairs},
-    "labels": {"serving_default": classify},
-    "no_default": {"embed": embed},
-    "wrong_shape": {"serving_default": embed_all_at_once},
+    "letters": Model(
+        {"serving_default": EMBED, "tokenize": Signature(tokenize, TEXT, {"lengths": Tensor("int32", (None,))})}
+    ),
+    "uncounted": Model({"serving_default": EMBED}),
+    "zeros": Model(
+        {"serving_default": Signature(lambda text: {"embedding": np.zeros([len(text), 3])}, TEXT, EMBEDDING)}
+    ),
+    "pairs": Model({"serving_default": Signature(None, {**TEXT, "text_b": STRINGS}, EMBEDDING)}),
+    "labels": Model({"serving_default": Signature(None, TEXT, {"label": STRINGS})}),
+    "no_default": Model({"embed": EMBED}),
+    "wrong_shape": Model({"serving_default": Signature(lambda text: {"embedding": np.ones([1, 3])}, TEXT, EMBEDDING)}),
 }
+LETTERS = {"letters": MODELS["letters"]}
 
 
 @pytest.fixture(scope="module")
-def configs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    for name, signatures in MODELS.items():
-        tf.saved_model.save(tf.Module(), str(folder / name / "1"), signatures=signatures)
-    return [ModelConfig(name, str(folder / name)) for name in MODELS]
-
-
-@pytest.fixture(scope="module")
-def port(configs):
-    options = ServerOptions(port=0, max_body_bytes=1 << 20)
-    with background_server(configs, options) as address:
-        wait_until_ready(address.port)
+def port():
+    with background_server(MODELS, ServerOptions(port=0, max_body_bytes=1 << 20)) as address:
         yield address.port
 
 
@@ -162,10 +136,10 @@ def test_without_the_signature_tokenize_no_tokens_are_counted(ask):
         ({"model": "letters", "input": "a", "dimension": 2}, None, "Unrecognized request argument supplied: dimension"),
         ({"model": "pairs", "input": "a"}, "model", "it takes text, text_b and gives embedding"),
         ({"model": "labels", "input": "a"}, "model", "it takes text and gives label"),
-        ({"model": "no_default", "input": "a"}, "model", "it has no signature serving_default"),
+        ({"model": "no_default", "input": "a"}, "model", "it has no such signature"),
         ({"model": "wrong_shape", "input": ["a", "b"]}, "model", "its answer to 2 texts has the shape (1, 3)"),
-        (b"[]", None, "The body must be a JSON object"),
-        (b'{"model"', None, "It cannot be read as JSON"),
+        (b"[]", None, "The body of the request must be a JSON object"),
+        (b'{"model"', None, "The body of the request is not JSON"),
     ],
 )
 def test_wrong_requests_get_an_error_in_the_form_of_openai(port, members, param, message):
@@ -177,7 +151,7 @@ def test_wrong_requests_get_an_error_in_the_form_of_openai(port, members, param,
 
 
 def test_an_unknown_model_is_404(ask):
-    message = 'The model "nobodyé" does not exist, or no version of it is loaded.'
+    message = "The model 'nobodyé' does not exist."
     error = {"message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found"}
     assert ask(model="nobodyé", input="a") == (404, {"error": error})
 
@@ -195,27 +169,25 @@ def test_a_body_that_is_too_large_is_413_in_the_form_of_openai(ask):
     assert (status, answer) == (413, {"error": error})
 
 
-def test_a_body_that_does_not_arrive_is_408_in_the_form_of_openai(configs):
-    with background_server(configs[:1], ServerOptions(port=0, body_seconds=0.5)) as address:
-        wait_until_ready(address.port)
-        with socket.create_connection(("127.0.0.1", address.port), timeout=30) as connection:
-            connection.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n{")
-            answer = connection.recv(1 << 16)
+def test_a_body_that_does_not_arrive_is_408_in_the_form_of_openai():
+    with (
+        background_server(LETTERS, ServerOptions(port=0, body_seconds=0.5)) as address,
+        socket.create_connection(("127.0.0.1", address.port), timeout=30) as connection,
+    ):
+        connection.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n{")
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b'{"error": {"message": "The body did not arrive within 0.5 seconds."' in answer
 
 
-def test_other_methods_are_malformed_and_tensorflow_servings_paths_are_as_before(port):
-    with HttpClient(port, "letters") as client:
+def test_other_methods_are_refused(port):
+    with HttpClient(port) as client:
         status, body = client.raw("GET", "/v1/embeddings")
-        assert (status, json.loads(body)["error"]["message"]) == (400, "Malformed request: GET /v1/embeddings")
-        assert client.raw("GET", "/v1/models") == (400, b'{"error": "Missing model name in request."}')
-        assert client.ask({"instances": ["abc"]}) == (200, {"predictions": [[3.0, 4.0, 12.0]]})
+    assert (status, json.loads(body)["error"]["message"]) == (405, "/v1/embeddings answers POST only. Received: GET")
 
 
-def test_the_bounds_of_predict_hold(configs):
-    with background_server(configs[:1], ServerOptions(port=0, max_rows=3)) as address:
-        wait_until_ready(address.port)
+def test_the_bounds_of_predict_hold():
+    with background_server(LETTERS, ServerOptions(port=0, max_rows=3)) as address:
         status, answer = post(address.port, {"model": "letters", "input": ["abc"] * 3})
         assert (status, answer["usage"]["prompt_tokens"]) == (200, 15)
         status, answer = post(address.port, {"model": "letters", "input": ["abc"] * 4})
@@ -223,24 +195,24 @@ def test_the_bounds_of_predict_hold(configs):
         assert "The request has 4 rows, but this server accepts at most 3 (--max_rows)." in answer["error"]["message"]
 
 
-def test_more_requests_than_allowed_are_429_in_the_form_of_openai(configs):
-    with background_server(configs[:1], ServerOptions(port=0, max_requests=1)) as address:
-        wait_until_ready(address.port)
-        with socket.create_connection(("127.0.0.1", address.port)) as waiting:
-            waiting.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n{")
-            for _ in range(100):
-                status, answer = post(address.port, {"model": "letters", "input": "a"})
-                if status == 429:
-                    break
-                time.sleep(0.02)
+def test_more_requests_than_allowed_are_429_in_the_form_of_openai():
+    with (
+        background_server(LETTERS, ServerOptions(port=0, max_requests=1)) as address,
+        socket.create_connection(("127.0.0.1", address.port)) as waiting,
+    ):
+        waiting.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n{")
+        for _ in range(100):
+            status, answer = post(address.port, {"model": "letters", "input": "a"})
+            if status == 429:
+                break
+            time.sleep(0.02)
     assert (status, answer["error"]["type"]) == (429, "rate_limit_error")
 
 
 def test_an_exported_sentence_encoder_gives_the_vectors_of_encode(served):
     encoder = served[0]["sentence"][0]
-    config = ModelConfig("sentence", str(pathlib.Path(served[1]["sentence"]).parent))
-    with background_server([config], ServerOptions(port=0)) as address:
-        wait_until_ready(address.port)
+    model = serving.load(pathlib.Path(served[1]["sentence"]).parent)
+    with background_server({"sentence": model}, ServerOptions(port=0)) as address:
         _, answer = post(address.port, {"model": "sentence", "input": TEXTS, "encoding_format": "base64"})
         _, one = post(address.port, {"model": "sentence", "input": "the fox"})
     vectors = [decoded(row["embedding"]) for row in answer["data"]]

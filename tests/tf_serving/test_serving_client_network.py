@@ -17,7 +17,7 @@ from fake_tf_serving import FakeTfServing, probabilities
 from kinds_of_clients import KINDS, make_client
 
 from keras_bert.tf_serving.client import AsyncRestClient, DeadlineExceeded, RestClient, ServingError, Unavailable
-from keras_bert.tf_serving.client.grpc_channel import GrpcChannel
+from keras_bert.tf_serving.client.grpc_api import GrpcChannel
 from keras_bert.tf_serving.client.http_connections import HttpConnections, RestChannel
 
 

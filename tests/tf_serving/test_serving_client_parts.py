@@ -5,9 +5,11 @@ import socket
 import subprocess
 import sys
 import threading
+import types
 
 import numpy as np
 import pytest
+from tensorflow.core.framework import tensor_pb2
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.client import (
@@ -18,10 +20,11 @@ from keras_bert.tf_serving.client import (
     ServingError,
     Unavailable,
 )
+from keras_bert.tf_serving.client.asking import Attempts
 from keras_bert.tf_serving.client.errors import http_error, serving_error
+from keras_bert.tf_serving.client.grpc_api import GrpcFormat
 from keras_bert.tf_serving.client.request_batches import as_arrays, join_rows, split_rows
 from keras_bert.tf_serving.client.rest_format import RestFormat
-from keras_bert.tf_serving.client.retrying import Attempts
 
 
 def test_pauses_double_with_chance_and_the_deadline_holds_for_all_attempts():
@@ -144,33 +147,61 @@ def test_outputs_without_rows_cannot_be_joined():
     assert joined["x"].tolist() == [["", ""], ["a", "b"], ["", ""], ["", ""]]
 
 
-def test_a_client_needs_no_tensorflow_and_rest_no_protobuf_either():
+def test_rest_clients_need_numpy_only_and_a_grpc_client_imports_tensorflow_when_it_is_made():
     program = (
         "import sys, keras_bert.tf_serving.client as c\n"
         "heavy = lambda: [m for m in ('tensorflow', 'keras', 'grpc', 'google.protobuf', 'numpy') if m in sys.modules]\n"
-        "print(heavy())\n"
         "c.RestClient('http://127.0.0.1:1', 'm'); c.AsyncRestClient('http://127.0.0.1:1', 'm'); print(heavy())\n"
+        "kinds = c.GrpcClient, c.AsyncGrpcClient; print(heavy())\n"
         "c.GrpcClient('127.0.0.1:1', 'm'); print(heavy())\n"
-        "print(sorted(c.__all__) == dir(c))\n"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.stdout.splitlines() == [
-        "[]",
         "['numpy']",
-        "['grpc', 'google.protobuf', 'numpy']",
-        "True",
+        "['numpy']",
+        "['tensorflow', 'keras', 'grpc', 'google.protobuf', 'numpy']",
     ], result.stderr
 
 
-def test_without_grpcio_a_grpc_client_says_what_to_install():
+@pytest.mark.parametrize("package", ["tensorflow_serving", "grpc"])
+def test_without_the_extra_a_grpc_client_says_what_to_install(package):
     program = (
-        "import sys; sys.modules['grpc'] = None\n"
+        f"import sys; sys.modules[{package!r}] = None\n"
         "from keras_bert.tf_serving.client import GrpcClient\n"
         "GrpcClient('127.0.0.1:1', 'm')\n"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "InputError: grpcio is not installed" in result.stderr
-    assert "Run in a clone of keras_bert: pip install '.[client]'" in result.stderr
+    line = result.stderr.splitlines()[-1]
+    assert "InputError: A gRPC client needs tensorflow-serving-api, which is not installed" in line
+    assert line.endswith("Run in a clone of keras_bert: pip install '.[client]'")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        *(np.array([[1], [0]]).astype(kind) for kind in ("f2", "f4", "f8", "i1", "i4", "i8", "u1", "u8", "?", "c8")),
+        np.array([b"a\0", b"", b"\xff"], object),
+        np.array(1.5, np.float32),
+        np.zeros([0, 2], np.float32),
+    ],
+)
+def test_arrays_pass_through_the_messages_of_grpc_as_they_are(array):
+    form = GrpcFormat("h:1", "m", None, None)
+    message = form.predict("s", {"x_bytes": array}).message
+    found = form.read_predict(types.SimpleNamespace(outputs=message.inputs))["x_bytes"]
+    assert (found.dtype, found.shape, found.tolist()) == (array.dtype, array.shape, array.tolist())
+
+
+def test_tensors_that_cannot_be_sent_or_read_are_one_clear_error():
+    form = GrpcFormat("h:1", "m", None, None)
+    with pytest.raises(InputError, match="The input x, an array of type datetime64.*, cannot be sent"):
+        form.predict("s", {"x": np.array(["2026-01-01"], "datetime64[D]")})
+    for shape, kind in (([1 << 40], 1), ([-1], 1), ([2], 99)):
+        tensor = tensor_pb2.TensorProto(dtype=kind)
+        for size in shape:
+            tensor.tensor_shape.dim.add(size=size)
+        with pytest.raises(ServingError, match="the output y cannot be read"):
+            form.read_predict(types.SimpleNamespace(outputs={"y": tensor}))
 
 
 @pytest.mark.parametrize(

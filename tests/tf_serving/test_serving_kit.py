@@ -1,6 +1,5 @@
 """The serving kit: warm-up requests that the model answers, files that servers read, scripts that start them."""
 
-import itertools
 import json
 import os
 import pathlib
@@ -9,17 +8,17 @@ import shutil
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from google.protobuf import text_format
+from tensorflow_serving.apis import prediction_log_pb2
+from tensorflow_serving.config import model_server_config_pb2
 from trapped_models import ROWS, graph, save, sound_signature, spec, trapped_signatures
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tasks.classification.model import SequenceClassifier
-from keras_bert.tf_serving.batching_parameters import Batching, read_batching_file
-from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.kit import making
 from keras_bert.tf_serving.kit.kit_texts import check_image, kit_texts, kubernetes_name
 from keras_bert.tf_serving.kit.making import make_serving_kit
@@ -27,9 +26,6 @@ from keras_bert.tf_serving.kit.warm_up import write_warm_up
 from keras_bert.tf_serving.saved_model_check.checking import check
 from keras_bert.tf_serving.saved_model_check.reading import read_saved_model
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
-from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
-from keras_bert.tf_serving.wire import messages
-from keras_bert.tf_serving.wire.tensors import tensor_proto_to_array
 from run_scripts import make_serving_kit as kit_command
 
 VOCABULARY = tiny.vocabulary("the fox ##es jump dog .")
@@ -51,37 +47,33 @@ def kit(exported, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def with_examples(tmp_path_factory):
-    """A SavedModel that has Classify and Regress, and a signature that only XLA can run."""
+def small(tmp_path_factory):
+    """A SavedModel with one text input and a signature of serialised examples."""
     weights = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
     texts = {"text": tf.io.FixedLenFeature([], tf.string)}
 
-    def lengths_of(examples):
-        return tf.cast(tf.strings.length(tf.io.parse_example(examples, texts)["text"]), tf.float32)
-
-    @graph(spec([None], tf.string, "inputs"))
-    def classify(inputs):
-        scores = lengths_of(inputs)[:, tf.newaxis] * weights[0]
-        return {"classes": tf.fill(tf.shape(scores), "label"), "scores": scores}
-
     @graph(spec([None], tf.string, "inputs"))
     def regress(inputs):
-        return {"outputs": lengths_of(inputs)}
+        return {"outputs": tf.strings.length(tf.io.parse_example(inputs, texts)["text"])}
 
-    signatures = {"serving_default": sound_signature(weights), "classify": classify, "regress": regress}
-    signatures["fast"] = trapped_signatures()["must-compile"][1]
-    return save(tmp_path_factory.mktemp("examples") / "1", signatures, weights=weights)
+    signatures = {"serving_default": sound_signature(weights), "regress": regress}
+    return save(tmp_path_factory.mktemp("small") / "1", signatures, weights=weights)
 
 
-def warm_up_logs(folder):
-    """Reads a warm-up file with TensorFlow."""
+def warm_up_requests(folder):
+    """Reads a warm-up file with TensorFlow: (signature, input -> array) of each request."""
     path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
-    return [messages.PredictionLog.FromString(record.numpy()) for record in tf.data.TFRecordDataset(os.fspath(path))]
+    records = [record.numpy() for record in tf.data.TFRecordDataset(os.fspath(path))]
+    requests = [prediction_log_pb2.PredictionLog.FromString(record).predict_log.request for record in records]
+    return [
+        (request.model_spec.signature_name, {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()})
+        for request in requests
+    ]
 
 
 def texts_of_a_kit(**changes) -> dict[str, str]:
     values = {"name": "a", "version": 1, "num_requests": 1, "image": "image", "model_bytes": 1}
-    return kit_texts(**{**values, "batching": making.DEFAULT_BATCHING, "request": "{}", **changes})
+    return kit_texts(**{**values, "pads": True, "request": "{}", **changes})
 
 
 def test_a_kit_holds_the_model_its_configuration_and_how_to_start_it(kit, exported):
@@ -106,47 +98,57 @@ def test_a_kit_holds_the_model_its_configuration_and_how_to_start_it(kit, export
 
 
 def test_warm_up_asks_every_signature_and_the_default_one_in_several_sizes_and_lengths(kit):
-    logs = warm_up_logs(kit / "models" / "Pairs_v1" / "1")
-    requests = [log.predict_log.request for log in logs if log.HasField("predict_log")]
-    default = [request for request in requests if request.model_spec.signature_name == "serving_default"]
-    texts = [tensor_proto_to_array(request.inputs["text"]) for request in default]
-    assert {len(text) for text in texts} == {1, 2, 8, 32}
+    requests = warm_up_requests(kit / "models" / "Pairs_v1" / "1")
+    texts = [inputs["text"] for name, inputs in requests if name == "serving_default"]
+    assert [len(text) for text in texts] == [1, 2, 8, 32] * 3
     assert {len(text[0].split()) for text in texts} == {4, 24, 96}
-    assert len(default) == 12
-    signatures = read_saved_model(str(kit / "models" / "Pairs_v1" / "1")).signatures
-    assert {request.model_spec.signature_name for request in requests} == set(signatures) - {"classify", "regress"}
+    signatures = read_saved_model(kit / "models" / "Pairs_v1" / "1").signatures
+    assert {name for name, _ in requests} == set(signatures)
+    assert len(requests) == 12 + len(signatures) - 1
 
 
-def test_warm_up_has_classify_and_regress_requests_but_none_that_stock_servers_fail(with_examples):
-    assert write_warm_up(with_examples, [{"text": "a film"}, {"text": "another"}], batch_sizes=[3]) == 3
-    logs = warm_up_logs(with_examples)
-    assert [log.WhichOneof("log_type") for log in logs] == ["predict_log", "classify_log", "regress_log"]
-    examples = logs[1].classify_log.request.input.example_list.examples
-    assert [list(example.features.feature["text"].bytes_list.value) for example in examples] == [
-        [b"a film"],
-        [b"another"],
-        [b"a film"],
-    ]
-    assert logs[1].classify_log.request.model_spec.signature_name == "classify"
-    # TensorFlow reads them as its own.
-    parsed = tf.train.Example.FromString(examples[0].SerializeToString())
-    assert parsed.features.feature["text"].bytes_list.value[0] == b"a film"
-    assert "warm-up" not in [finding.trap for finding in check(with_examples).findings]
+def test_examples_of_the_user_fill_the_requests(small):
+    assert write_warm_up(small, [{"text": "ä film"}, {"text": "another"}], batch_sizes=[3]) == 2
+    [(default, inputs), (regress, serialized)] = warm_up_requests(small)
+    assert (default, regress) == ("serving_default", "regress")
+    assert inputs["text"].tolist() == ["ä film".encode(), b"another", "ä film".encode()]
+    [example] = map(tf.train.Example.FromString, serialized["inputs"].tolist())
+    assert example.features.feature["text"].bytes_list.value[0].decode() == "ä film"
 
 
-def test_warm_up_requests_that_the_model_does_not_answer_are_refused(tmp_path, exported):
+def test_lists_of_texts_are_filled_up(tmp_path):
+    @graph(spec(ROWS, tf.string, "choices"))
+    def count(choices):
+        return {"y": tf.reduce_sum(tf.strings.length(choices), axis=1)}
+
+    folder = save(tmp_path / "1", {"serving_default": count})
+    write_warm_up(folder, [{"choices": ["a", "b\0"]}, {"choices": ["c"]}], batch_sizes=[2])
+    [(_, inputs)] = warm_up_requests(folder)
+    assert inputs["choices"].tolist() == [[b"a", b"b\0"], [b"c", b""]]
+    write_warm_up(folder)
+    assert {inputs["choices"].shape for _, inputs in warm_up_requests(folder)} == {(size, 2) for size in (1, 2, 8, 32)}
+
+
+def test_without_tensorflow_serving_api_the_error_is_one_line(monkeypatch, small, tmp_path):
+    monkeypatch.setitem(sys.modules, "tensorflow_serving.apis", None)
+    with pytest.raises(InputError, match=r"not installed; a warm-up file needs it.*pip install '.\[client\]'"):
+        make_serving_kit(small, tmp_path / "kit")
+
+
+def test_warm_up_requests_that_the_model_does_not_answer_are_refused(tmp_path):
     @graph(spec([None], tf.string, "text"))
     def picky(text):
         with tf.control_dependencies([tf.debugging.assert_less(tf.strings.length(text), 10, "too long")]):
             return {"y": tf.strings.lower(text)}
 
     folder = save(tmp_path / "picky" / "1", {"serving_default": picky})
-    with pytest.raises(InputError, match="request 2, for the signature serving_default, fails"):
+    with pytest.raises(InputError, match="request 2, for the signature serving_default, fails.*too long"):
         write_warm_up(folder, [{"text": "short"}, {"text": "not short at all"}], batch_sizes=[1, 2])
     assert not os.path.exists(os.path.join(folder, "assets.extra", "tf_serving_warmup_requests"))
     for examples, sizes, reason in [
         ([{"words": "a"}], [1], "Example 1 has the inputs words, but the model takes text"),
         ([{"text": 3}], [1], "must be a text"),
+        ([{"text": "\ud800"}], [1], "half a surrogate pair"),
         ([], [0], "from 1"),
         ([{"text": "a"}], range(1, 1100), "1000 warm-up requests at most"),
     ]:
@@ -154,20 +156,31 @@ def test_warm_up_requests_that_the_model_does_not_answer_are_refused(tmp_path, e
             write_warm_up(folder, examples, sizes)
 
 
-def test_the_same_model_gets_the_same_warm_up_file(tmp_path, with_examples):
+def test_the_same_model_gets_the_same_warm_up_file(tmp_path, small):
     files = []
     for name in ("one", "other"):
-        copy = pathlib.Path(shutil.copytree(with_examples, tmp_path / name))
+        copy = pathlib.Path(shutil.copytree(small, tmp_path / name))
         write_warm_up(copy)
         files.append((copy / "assets.extra" / "tf_serving_warmup_requests").read_bytes())
     assert files[0] == files[1]
 
 
 def test_the_templates_are_filled_in(kit):
-    assert read_model_configs(str(kit / "config" / "models.config")) == [ModelConfig("Pairs_v1", "/models/Pairs_v1")]
-    monitoring = texts_of_a_kit()["config/monitoring.config"]
-    assert monitoring == 'prometheus_config {\n  enable: true\n  path: "/monitoring/prometheus/metrics"\n}\n'
-    assert not [path for path, text in texts_of_a_kit().items() if "@@" in text]
+    text = (kit / "config" / "models.config").read_text()
+    [model] = text_format.Parse(text, model_server_config_pb2.ModelServerConfig()).model_config_list.config
+    assert (model.name, model.base_path, model.model_platform) == ("Pairs_v1", "/models/Pairs_v1", "tensorflow")
+    texts = texts_of_a_kit()
+    assert texts["config/monitoring.config"] == (
+        'prometheus_config {\n  enable: true\n  path: "/monitoring/prometheus/metrics"\n}\n'
+    )
+    assert texts["config/batching.config"].splitlines() == [
+        "max_batch_size { value: 64 }",  # the most rows that clients of this package send in a request
+        "batch_timeout_micros { value: 1000 }",
+        "max_enqueued_batches { value: 100 }",
+        "pad_variable_length_inputs: true",
+    ]
+    assert "A request has at most 64 rows" in texts["README.md"]
+    assert not [path for path, text in texts.items() if "@@" in text]
 
 
 @pytest.mark.parametrize("name", ["a b", "", "a/b", "-a", "$(id)"])
@@ -182,9 +195,7 @@ def test_other_mistakes_in_configuration_files_are_refused():
             check_image(image)
 
 
-def test_padding_by_the_server_is_on_where_it_does_no_harm_and_refused_elsewhere(kit, tmp_path):
-    assert read_batching_file(kit / "config" / "batching.config").pad_variable_length_inputs
-
+def test_padding_by_the_server_is_on_where_it_does_no_harm(kit, tmp_path):
     @graph(spec(ROWS, tf.int32, "input_ids"), spec(ROWS, tf.int32, "input_mask"))
     def masked(input_ids, input_mask):
         return {"y": tf.reduce_sum(input_ids * input_mask, axis=1)}
@@ -192,50 +203,26 @@ def test_padding_by_the_server_is_on_where_it_does_no_harm_and_refused_elsewhere
     weights = tf.Variable([[1.0]])
     signatures = {"serving_default": sound_signature(weights), "tokens": masked}
     folder = save(tmp_path / "m" / "1", signatures, weights=weights)
-    with pytest.raises(InputError, match="signature tokens, input 'input_ids', 'input_mask': With pad_variable"):
-        make_serving_kit(folder, tmp_path / "kit", batching=Batching(pad_variable_length_inputs=True))
-    assert not (tmp_path / "kit").exists()
-    made = make_serving_kit(folder, tmp_path / "kit")
-    assert not read_batching_file(pathlib.Path(made, "config", "batching.config")).pad_variable_length_inputs
-    assert "must have the same number of columns" in pathlib.Path(made, "README.md").read_text()
-    assert "Requests of different lengths are joined" in (kit / "README.md").read_text()
-
-
-@pytest.mark.slow
-def test_a_kit_takes_the_requests_of_our_clients_and_its_own_warm_up(kit, exported, with_examples, tmp_path, caplog):
-    assert read_batching_file(kit / "config" / "batching.config").largest_request == ROWS_OF_A_REQUEST
-    assert list(check(kit / "models" / "Pairs_v1", batching=making.DEFAULT_BATCHING).findings) == []
-    made = make_serving_kit(with_examples, tmp_path / "small", name="small", batching=Batching(max_batch_size=4))
-    logs = warm_up_logs(os.path.join(made, "models", "small", "1"))
-    requests = [log.predict_log.request for log in logs if log.HasField("predict_log")]
-    default = [request for request in requests if request.model_spec.signature_name == "serving_default"]
-    assert {request.inputs["text"].tensor_shape.dim[0].size for request in default} == {1, 2, 4}
-    assert "clients with batch_size=4" in caplog.text
-    assert "A request has at most 4 rows" in pathlib.Path(made, "README.md").read_text()
-    with pytest.raises(
-        InputError, match="requests of at most 4 row.* but a warm-up request has 8.* the version does not load"
+    made = pathlib.Path(make_serving_kit(folder, tmp_path / "kit"))
+    for folder, pads, note in (
+        (kit, "true", "Requests of different lengths are joined"),
+        (made, "false", "must have the same number of columns"),
     ):
-        make_serving_kit(exported, tmp_path / "kit", batching=Batching(max_batch_size=4), warm_up_batch_sizes=[1, 8])
-    splitting = Batching(max_batch_size=64, enable_large_batch_splitting=True, max_execution_batch_size=8)
-    with pytest.raises(InputError, match="signature tokenize, output .*'input_ids'.* servers split requests"):
-        make_serving_kit(exported, tmp_path / "kit", batching=splitting)
-    assert not (tmp_path / "kit").exists()
+        assert f"pad_variable_length_inputs: {pads}\n" in (folder / "config" / "batching.config").read_text()
+        assert note in (folder / "README.md").read_text()
 
 
 def test_a_model_that_cannot_be_served_gets_no_kit(tmp_path):
-    folder = save(tmp_path / "m" / "1", {"serving_default": trapped_signatures()["composite-output"][1]})
-    with pytest.raises(InputError, match="cannot serve .* output 'words': It is a ragged or sparse tensor"):
+    folder = save(tmp_path / "m" / "1", {"serving_default": trapped_signatures()["python-operation"][1]})
+    with pytest.raises(InputError, match="cannot serve .* python-operation, operation .*: It calls a function of the"):
         make_serving_kit(folder, tmp_path / "kit")
+    with pytest.raises(InputError, match="at most 64 rows. Received warm-up requests of 65 rows"):
+        make_serving_kit(folder, tmp_path / "kit", warm_up_batch_sizes=[1, 65])
     assert not (tmp_path / "kit").exists()
 
 
 FAKE_SERVER = """#!/usr/bin/env bash
 printf '%s\\n' "$@" > "${RECORD}/arguments"
-for argument in "$@"; do
-  case "${argument}" in --model_config_file=*) cp "${argument#*=}" "${RECORD}/models.config" ;; esac
-done
-if [ -n "${WAIT:-}" ]; then trap 'echo stopped > "${RECORD}/stopped"; exit 0' TERM; touch "${RECORD}/started"
-  for _ in $(seq 300); do sleep 0.1; done; fi
 exit 7
 """
 
@@ -246,7 +233,7 @@ def fake(tmp_path):
     for name in ("tensorflow_model_server", "docker"):
         (tmp_path / name).write_text(FAKE_SERVER)
         (tmp_path / name).chmod(0o755)
-    return {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "RECORD": str(tmp_path), "TMPDIR": str(tmp_path)}
+    return {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "RECORD": str(tmp_path)}
 
 
 def test_the_bare_script_starts_the_server_with_absolute_folders(kit, fake, tmp_path):
@@ -259,50 +246,9 @@ def test_the_bare_script_starts_the_server_with_absolute_folders(kit, fake, tmp_
     )
     assert arguments[-1] == "--extra=1"
     given = dict(argument.split("=", 1) for argument in arguments)
-    assert read_batching_file(pathlib.Path(given["--batching_parameters_file"]))
-    assert pathlib.Path(given["--monitoring_config_file"]).is_file()
-    [model] = read_model_configs(tmp_path / "models.config")
-    assert (model.name, model.base_path) == ("Pairs_v1", f"{kit}/models/Pairs_v1")
-    assert os.path.isdir(model.base_path)
-    assert not list(tmp_path.glob("tmp.*")), "the temporary folder is left behind"
-
-
-def test_the_bare_script_passes_a_signal_on_and_cleans_up(kit, fake, tmp_path):
-    fake["WAIT"] = "1"
-    process = subprocess.Popen([kit / "serve.sh"], env=fake)
-    for _ in itertools.count():
-        if (tmp_path / "started").exists():
-            break
-        assert process.poll() is None
-    process.terminate()
-    assert process.wait(120) == 0
-    assert (tmp_path / "stopped").exists()
-    assert not list(tmp_path.glob("tmp.*"))
-
-
-@pytest.mark.parametrize("moment", ['server_process="$!"', "wait *", '[ -n "${signalled}" ]', 'exit "${status}"'])
-def test_a_signal_at_any_moment_ends_the_server_and_cleans_up(kit, fake, tmp_path, moment):
-    # Bash runs this before each command of the script; it sends the signal just before the chosen command.
-    pattern = "".join(letter if letter == "*" else f"\\{letter}" for letter in moment)
-    (tmp_path / "before").write_text(
-        f"""if [[ "$0" == */serve.sh ]]; then
-trap 'case "$BASH_COMMAND" in {pattern})
-  for _ in $(seq 100); do if [ -e "$RECORD/started" ]; then break; fi; sleep 0.1; done
-  trap - DEBUG; kill -TERM $$;; esac' DEBUG
-fi
-"""
-    )
-    fake |= {"WAIT": "1", "BASH_ENV": str(tmp_path / "before")}
-    if moment.startswith("exit"):
-        fake["WAIT"] = ""  # the server ends by itself, with 7
-        (tmp_path / "started").touch()
-    result = subprocess.run([kit / "serve.sh"], env=fake, timeout=120)
-    if moment.startswith("exit"):
-        assert result.returncode == 7
-    else:
-        assert result.returncode == 0
-        assert (tmp_path / "stopped").exists()
-    assert not list(tmp_path.glob("tmp.*"))
+    assert (given["--model_name"], given["--model_base_path"]) == ("Pairs_v1", f"{kit}/models/Pairs_v1")
+    for name in ("--batching_parameters_file", "--monitoring_config_file"):
+        assert pathlib.Path(given[name]).is_file()
 
 
 def test_the_bare_script_says_when_no_server_is_installed(kit):
@@ -345,13 +291,14 @@ def test_the_image_and_the_manifest_start_the_server_as_the_docker_script_does(k
 def test_scripts_name_only_flags_that_servers_have(kit):
     # tensorflow_serving/model_servers/main.cc
     known = {"port", "rest_api_port", "enable_batching", "batching_parameters_file", "model_config_file"}
+    known |= {"model_name", "model_base_path"}
     known |= {"monitoring_config_file", "file_system_poll_wait_seconds", "max_num_load_retries"}
     known |= {"enable_model_warmup", "rest_api_timeout_in_ms"}
     docker = {"rm", "init", "publish", "volume", "tag"}
     for name in ("serve.sh", "serve_with_docker.sh", "kubernetes.yaml", "Dockerfile"):
         named = set(re.findall(r"(?<![\w-])--([a-z_]+)", (kit / name).read_text()))
         assert named <= known | docker
-        assert "model_config_file" in named
+        assert {"model_config_file", "model_base_path"} & named
 
 
 def test_the_manifest_is_yaml_whose_parts_fit_together(kit):
@@ -396,28 +343,22 @@ def test_names_for_kubernetes_have_the_characters_that_it_takes():
     assert [kubernetes_name(name) for name in ("Pairs_v1", "a.b--c", "x" * 70)] == ["pairs-v1", "a-b-c", "x" * 50]
 
 
-def test_the_command_makes_a_kit_from_files(with_examples, tmp_path, run_here):
+def test_the_command_makes_a_kit_from_files(small, tmp_path, run_here):
     (tmp_path / "examples.jsonl").write_text('{"text": "the fox"}\n\n{"text": "dog"}\n')
-    (tmp_path / "batching.config").write_text(Batching(max_batch_size=7).text())
 
     def run(*arguments):
-        return run_here(kit_command, f"--saved_model={with_examples}", f"--output_dir={tmp_path}/kit", *arguments)
+        return run_here(kit_command, f"--saved_model={small}", f"--output_dir={tmp_path}/kit", *arguments)
 
-    files = [f"--examples={tmp_path}/examples.jsonl", f"--batching_file={tmp_path}/batching.config"]
-    code, shown = run(*files, "--model_name=pairs", "--warm_up_batch_sizes=2")
-    assert code == 0
-    assert shown.err.startswith("Warning: batching file: It accepts requests of at most 7 row(s), but the clients of ")
-    assert shown.err.count("\n") == 1
-    [log] = [
-        log
-        for log in warm_up_logs(tmp_path / "kit" / "models" / "pairs" / "1")
-        if log.HasField("predict_log") and log.predict_log.request.model_spec.signature_name == "serving_default"
+    examples = f"--examples={tmp_path}/examples.jsonl"
+    code, shown = run(examples, "--model_name=pairs", "--warm_up_batch_sizes=2")
+    assert (code, shown.err) == (0, "")
+    [inputs] = [
+        inputs
+        for name, inputs in warm_up_requests(tmp_path / "kit" / "models" / "pairs" / "1")
+        if name == "serving_default"
     ]
-    np.testing.assert_array_equal(
-        tensor_proto_to_array(log.predict_log.request.inputs["text"]), np.array([b"the fox", b"dog"], object)
-    )
-    assert read_batching_file(tmp_path / "kit" / "config" / "batching.config").max_batch_size == 7
-    code, shown = run(*files)
+    assert inputs["text"].tolist() == [b"the fox", b"dog"]
+    code, shown = run(examples)
     assert code == 1
     assert "is not empty" in shown.err
     shutil.rmtree(tmp_path / "kit")

@@ -21,7 +21,6 @@ runtimes.py             which runtimes can run a folder here, and which one is t
 runtime_timing.py       times runtimes on a folder, and keeps the result
 loading.py              keras_bert.serving.load: predict(texts) of every export
 answer_signature.py     the signature serving_default of LiteRT and ONNX exports, as SavedModels have it
-served_export.py        an exported folder on the development server
 loaded_models.py        the models that it returns: the tasks' code on an engine
 checked_engine.py       checks the features before an engine gets them
 """

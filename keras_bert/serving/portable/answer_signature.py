@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.client.request_batches import as_arrays
-from keras_bert.tf_serving.wire.strings import map_strings
+from keras_bert.tf_serving.client.model_info import Tensor
+from keras_bert.tf_serving.client.request_batches import as_arrays, map_strings
 
 NAME = "serving_default"
 _DTYPES = {str: "string", int: "int32", float: "float", bool: "bool"}
@@ -23,14 +23,18 @@ class AnswerSignature:
 
     Attributes:
         inputs, outputs: their names.
-        input_specs, output_specs: name -> dtype ("string", "float", "int32" or "bool"), and the axes after the first.
+        input_tensors, output_tensors: name -> type and shape.
     """
 
     def __init__(self, model: Any):
         self._serve, served_outputs = model.serve, sorted(model.served_outputs.items())
-        self.input_specs = {name: ("string", *axes) for name, axes in sorted(model.served_inputs.items())}
-        self.output_specs = {name: (_DTYPES[type(value)], *axes) for name, (value, *axes) in served_outputs}
-        self.inputs, self.outputs = tuple(self.input_specs), tuple(self.output_specs)
+        self.input_tensors = {
+            name: Tensor("string", (None, *axes)) for name, axes in sorted(model.served_inputs.items())
+        }
+        self.output_tensors = {
+            name: Tensor(_DTYPES[type(value)], (None, *axes)) for name, (value, *axes) in served_outputs
+        }
+        self.inputs, self.outputs = tuple(self.input_tensors), tuple(self.output_tensors)
 
     def __call__(self, **inputs: Any) -> dict[str, np.ndarray]:
         """Returns the outputs for N rows. Strings may be `str` or `bytes`; those that it returns are `bytes`.
@@ -40,14 +44,15 @@ class AnswerSignature:
         """
         arrays = as_arrays(inputs)
         found = {name: values.ndim for name, values in arrays.items() if values.dtype == object}
-        expected, counts = {name: len(spec) for name, spec in self.input_specs.items()}, set(map(len, arrays.values()))
+        expected = {name: len(tensor.shape) for name, tensor in self.input_tensors.items()}
+        counts = set(map(len, arrays.values()))
         if found != expected or len(arrays) > len(found) or len(counts) > 1 or 0 in counts:
             taken = ", ".join(f"{name} {'[N, C]' if rank > 1 else '[N]'}" for name, rank in expected.items())
             received = ", ".join(f"{name} {list(a.shape)} of {_kind(a)}" for name, a in arrays.items())
             raise InputError(f"{NAME} takes strings in N rows, one or more: {taken}. Received: {received}")
         texts = {name: map_strings(lambda text: text.decode("utf-8", "replace"), a) for name, a in arrays.items()}
         outputs = self._serve(**{name: values.tolist() for name, values in texts.items()})
-        return {name: _as_array(outputs[name], spec[0]) for name, spec in self.output_specs.items()}
+        return {name: _as_array(outputs[name], tensor.dtype) for name, tensor in self.output_tensors.items()}
 
 
 def _kind(array: np.ndarray) -> str:

@@ -3,6 +3,7 @@
 A task reads a few attributes of its model, such as `labels`. This class has them, without Keras or TensorFlow.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ class LoadedModel:
     Attributes:
         engine: `engine.run(features)` returns the outputs of the network.
         runtime: the `Runtime` that computes them, with its precision and the reason why it was taken.
+        path: the folder of the export; of a SavedModel that of the version.
         kind, config, vocabulary: as of a Keras model.
         max_seq_length: longer texts are cut to this many tokens, unless `predict` gets another `max_seq_length`.
 
@@ -43,6 +45,7 @@ class LoadedModel:
         if task.onnx is None and folder.format != SAVED_MODEL:
             raise InputError(f"{folder.path}/{EXPORT_FILE}: the format of a {self.kind} is {SAVED_MODEL} only.")
         self.runtime = runtime
+        self.path = os.path.dirname(folder.path) if folder.format == SAVED_MODEL else folder.path  # without "assets"
         self.config, self.vocabulary = folder.config, folder.vocabulary
         self.tokenizer = PythonForm(python_tokenizer(self.vocabulary, self.config.do_lower_case))
         self.max_seq_length = folder.max_seq_length

@@ -11,6 +11,7 @@ from keras_bert.records import features
 from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.portable.folder import EXPORT_FILE
 from keras_bert.serving.portable.outputs_of_answers import outputs_of_answers
+from keras_bert.tf_serving.client.model_info import Tensor
 from keras_bert.tf_serving.client.request_batches import as_arrays
 from keras_bert.tf_serving.loading import load_saved_model
 
@@ -24,13 +25,15 @@ class RunnableSignature:
 
     Attributes:
         inputs, outputs: their names.
+        input_tensors, output_tensors: name -> type and shape.
     """
 
     def __init__(self, name: str, loaded: Any, as_tensor: Callable, errors: tuple[type[Exception], ...], folder: str):
         # A signature works only as long as the loaded object exists, so keep the object.
         self._loaded, self._function = loaded, loaded.signatures[name]
-        self.inputs = tuple(sorted(self._function.structured_input_signature[1]))
-        self.outputs = tuple(sorted(self._function.structured_outputs))
+        self.input_tensors = _described(self._function.structured_input_signature[1])
+        self.output_tensors = _described(self._function.structured_outputs)
+        self.inputs, self.outputs = tuple(self.input_tensors), tuple(self.output_tensors)
         self._name, self._folder, self._as_tensor, self._errors = name, folder, as_tensor, errors
 
     def __call__(self, **inputs: Any) -> dict[str, np.ndarray]:
@@ -53,6 +56,19 @@ class RunnableSignature:
                 f"The signature {self._name} of {self._folder} cannot answer as its {EXPORT_FILE} says: "
                 f"{' '.join(str(error).split())[:300]}. Export the model again."
             ) from error
+
+
+def _described(specs: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Returns name -> type and shape of the inputs or outputs of a loaded function."""
+    from tensorflow.core.framework.types_pb2 import DataType
+
+    return {
+        name: Tensor(
+            DataType.Name(spec.dtype.as_datatype_enum).removeprefix("DT_").lower(),
+            None if spec.shape.rank is None else tuple(spec.shape.as_list()),
+        )
+        for name, spec in sorted(specs.items())
+    }
 
 
 class SavedModelEngine:

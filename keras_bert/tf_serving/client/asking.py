@@ -4,6 +4,7 @@ A coroutine of this file waits only through its `channel` and its `wait`. If the
 coroutine never suspends, and `waiting.finish` runs it without an event loop.
 """
 
+import random
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -12,12 +13,15 @@ import numpy as np
 
 from keras_bert import registry
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.client.errors import DeadlineExceeded, ServingError
-from keras_bert.tf_serving.client.model_choice import newest_available, not_available, only_output
+from keras_bert.tf_serving.client.errors import DeadlineExceeded, NotFound, ServingError, Unavailable
 from keras_bert.tf_serving.client.model_info import ModelMetadata, ModelVersion
 from keras_bert.tf_serving.client.request_batches import as_arrays, join_rows, split_rows
-from keras_bert.tf_serving.client.retrying import POLL_SECONDS, Attempts
 from keras_bert.tf_serving.client.waiting import AsyncioWait
+
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 5.0
+# The pause while waiting for a model to become available.
+_POLL_SECONDS = 0.2
 
 
 class Asking:
@@ -117,12 +121,13 @@ class Asking:
             try:
                 answer = await self._channel.send(self._format.status(), min(left, self._timeout))
                 versions = self._format.read_status(answer)
-                if (version := newest_available(versions)) is not None:
-                    return version
+                available = [version.version for version in versions if version.state == "AVAILABLE"]
+                if available:
+                    return max(available)
                 last = ", ".join(f"version {version.version} is {version.state}" for version in versions)
-            except ServingError as error:
-                last = not_available(error)
-            await self._wait.pause(min(POLL_SECONDS, max(end - time.monotonic(), 0)))
+            except (NotFound, Unavailable, DeadlineExceeded) as error:  # others do not pass by waiting
+                last = error.server_text
+            await self._wait.pause(min(_POLL_SECONDS, max(end - time.monotonic(), 0)))
         text = f"no version was available within {timeout:g} seconds: {last}"
         raise DeadlineExceeded(self._format.server, "DEADLINE_EXCEEDED", text)
 
@@ -163,5 +168,47 @@ class Asking:
 
     async def _name_of_only_output(self, signature_name: str) -> str:
         if signature_name not in self._only_outputs:
-            self._only_outputs[signature_name] = only_output(await self.metadata(), signature_name)
+            signature = (await self.metadata()).signatures.get(signature_name)
+            if signature is None or len(signature.outputs) != 1:
+                text = f"{signature_name!r} gave one output without a name, and the metadata has no such signature"
+                raise ServingError(self._format.server, "UNKNOWN", text)
+            (self._only_outputs[signature_name],) = signature.outputs
         return self._only_outputs[signature_name]
+
+
+class Attempts:
+    """The attempts of one request. A busy or missing server (`Unavailable`) gets another attempt after a pause.
+
+    Pauses double. Each is drawn between half of its length and all of it, so that clients that failed together do not
+    return together. Errors of the request itself (400, 404, ...) are final.
+
+    Args:
+        timeout: seconds for all attempts and pauses together.
+        retries: the most attempts after the first.
+        clock, draw: sources of time and of random numbers in [0, 1), replaced in tests.
+    """
+
+    def __init__(self, timeout: float, retries: int, clock=time.monotonic, draw=random.random):
+        self._clock, self._draw = clock, draw
+        self._timeout, self._retries = timeout, retries
+        self._end = clock() + timeout
+        self._count = 0
+
+    def remaining(self) -> float:
+        """Returns the seconds left, at least 0.001: some libraries read 0 as no limit."""
+        return max(self._end - self._clock(), 0.001)
+
+    def pause_after(self, error: ServingError) -> float:
+        """Returns the seconds to wait before the next attempt; raises `error` if there is no next attempt."""
+        self._count += 1
+        error.attempts = self._count
+        if not isinstance(error, Unavailable) or self._count > self._retries:
+            raise error
+        longest = min(_FIRST_PAUSE_SECONDS * 2 ** (self._count - 1), _LONGEST_PAUSE_SECONDS)
+        pause = longest * (0.5 + 0.5 * self._draw())
+        if self._clock() + pause >= self._end:
+            text = f"no answer within {self._timeout:g} seconds; the last attempt ended with: {error.server_text}"
+            late = DeadlineExceeded(error.server, "DEADLINE_EXCEEDED", text)
+            late.attempts = self._count
+            raise late from error
+        return pause

@@ -8,8 +8,8 @@ import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.client.asking import Asking
-from keras_bert.tf_serving.client.model_choice import check_choice
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.client.waiting import AsyncioWait, BlockingWait, finish
 
@@ -80,7 +80,7 @@ class _Rest(_Waiting):
         from keras_bert.tf_serving.client.rest_format import RestFormat
 
         max_in_flight = self._default_in_flight if max_in_flight is None else max_in_flight
-        check_choice(model, version, label, timeout, retries, max_in_flight)
+        _check(model, version, label, timeout, retries, max_in_flight)
         connections = HttpConnections(url, headers or {}, tls, max_in_flight)
         wait = self._wait_class(max_in_flight)
         format = RestFormat(connections.url, connections.prefix, model, version, label)
@@ -104,15 +104,31 @@ class _Grpc(_Waiting):
         headers: Mapping[str, str] | None = None,
         credentials: Any = None,
     ):
-        from keras_bert.tf_serving.client.grpc_channel import GrpcChannel
-        from keras_bert.tf_serving.client.grpc_format import GrpcFormat
+        from keras_bert.tf_serving.client.grpc_api import GrpcChannel, GrpcFormat
 
         max_in_flight = self._default_in_flight if max_in_flight is None else max_in_flight
-        check_choice(model, version, label, timeout, retries, max_in_flight)
+        _check(model, version, label, timeout, retries, max_in_flight)
         wait = self._wait_class(max_in_flight)
         channel = GrpcChannel(address, headers or {}, credentials, is_asyncio=isinstance(wait, AsyncioWait))
         format = GrpcFormat(address, model, version, label)
         super().__init__(format, channel, wait, timeout, retries, batch_size)
+
+
+def _check(
+    model: str, version: int | None, label: str | None, timeout: float, retries: int, max_in_flight: int
+) -> None:
+    """Raises `InputError` if one of these arguments of a client is not valid."""
+    if not isinstance(model, str) or not model or any("\ud800" <= sign <= "\udfff" for sign in model):
+        raise InputError(f"The model is {model!r}; give its name on the server.")
+    if version is not None and label is not None:
+        raise InputError(f"version={version} and label={label!r} are given; a version has a number or a label.")
+    if version is not None and (not isinstance(version, int) or not 0 <= version < 2**63):
+        raise InputError(f"version={version!r}; a version is a whole number that is not negative.")
+    if not timeout > 0 or retries < 0 or max_in_flight < 1:
+        raise InputError(
+            f"timeout={timeout}, retries={retries}, max_in_flight={max_in_flight}; "
+            "the time and the requests at once must be positive, the retries not negative."
+        )
 
 
 class RestClient(_Rest, BlockingClient):
@@ -135,7 +151,9 @@ class RestClient(_Rest, BlockingClient):
 
 
 class GrpcClient(_Grpc, BlockingClient):
-    """Asks a model over TF Serving's gRPC API. Threads may share a client. It needs the extra `client`.
+    """Asks a model over TF Serving's gRPC API. Threads may share a client.
+
+    It needs the extra `client`, tensorflow-serving-api, and imports TensorFlow when it is made.
 
     Args:
         address: "host:8500".
@@ -143,7 +161,7 @@ class GrpcClient(_Grpc, BlockingClient):
         Others: as in `RestClient`.
 
     Raises:
-        InputError: an argument is not valid, or grpcio is not installed.
+        InputError: an argument is not valid, or tensorflow-serving-api is not installed.
     """
 
 

@@ -1,6 +1,22 @@
 """The errors of requests that are not answered."""
 
-from keras_bert.tf_serving.wire.methods import HTTP_STATUS
+# gRPC status -> TF Serving's HTTP status; all others become 500.
+HTTP_STATUS = {
+    "OK": 200,
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "ABORTED": 409,
+    "RESOURCE_EXHAUSTED": 429,
+    "CANCELLED": 499,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
 
 
 class ServingError(Exception):

@@ -1,6 +1,7 @@
 """Reused HTTP/1.1 connections, shared between threads, with a deadline for each whole answer."""
 
 import collections
+import functools
 import http.client
 import io
 import ssl
@@ -83,7 +84,7 @@ class HttpConnections:
         self._close_idle()
 
     def _exchange(self, connection, path: str, body: bytes | None, end: float) -> tuple[int, bytes]:
-        connection.deadline, connection.timeout = end, _remaining(end)
+        connection.timeout, connection.response_class = _remaining(end), functools.partial(_response_until, end)
         if connection.sock is not None:
             connection.sock.settimeout(connection.timeout)
         headers = {"Accept": "application/json", **self._headers}
@@ -109,7 +110,7 @@ class HttpConnections:
                 connection = self._idle.pop()
                 if connection.sock is not None:
                     return connection, False
-        kind = _TlsConnection if self._tls else _PlainConnection
+        kind = http.client.HTTPSConnection if self._tls else http.client.HTTPConnection
         options = {"context": self._tls} if self._tls else {}
         return kind(self._host, self._port, **options), True
 
@@ -168,24 +169,12 @@ class _DeadlineReader(io.RawIOBase):
         super().close()
 
 
-class _Deadline:
-    """A connection that stops reading an answer at its deadline."""
-
-    deadline: float
-
-    def response_class(self, socket, *arguments, **options):
-        response = http.client.HTTPResponse(socket, *arguments, **options)
-        response.fp.close()
-        response.fp = io.BufferedReader(_DeadlineReader(socket, self.deadline), _READ_BYTES)
-        return response
-
-
-class _PlainConnection(_Deadline, http.client.HTTPConnection):
-    pass
-
-
-class _TlsConnection(_Deadline, http.client.HTTPSConnection):
-    pass
+def _response_until(end: float, socket, *arguments, **options) -> http.client.HTTPResponse:
+    """Returns a response that is read until a deadline."""
+    response = http.client.HTTPResponse(socket, *arguments, **options)
+    response.fp.close()
+    response.fp = io.BufferedReader(_DeadlineReader(socket, end), _READ_BYTES)
+    return response
 
 
 class RestChannel:

@@ -1,12 +1,12 @@
 """Converts inputs to arrays, splits their rows into requests and joins the answers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from keras_bert.program.columns import as_column
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.wire.strings import map_strings, string_to_bytes
 
 # The default of the most rows that clients send in one request.
 ROWS_OF_A_REQUEST = 64
@@ -24,6 +24,38 @@ def as_arrays(inputs: Mapping) -> dict[str, np.ndarray]:
     if not inputs:
         raise InputError('No input was given. Name each as the signature does: predict(text=["a film"]).')
     return {name: _as_array(name, value) for name, value in inputs.items()}
+
+
+def map_strings(function: Callable, array: np.ndarray) -> np.ndarray:
+    """Returns an object array of the same shape with `function` applied to every element."""
+    mapped = np.empty(array.size, object)  # numpy's own strings would lose trailing NULs
+    mapped[:] = [function(value) for value in array.ravel().tolist()]
+    return mapped.reshape(array.shape)
+
+
+def string_to_bytes(value: Any) -> bytes:
+    """Returns the bytes to send for a string: `bytes` unchanged, `str` as UTF-8.
+
+    Raises:
+        InputError: `value` is not a string, or has half a surrogate pair.
+    """
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        try:
+            # Python decodes invalid UTF-8 of command lines and files as surrogates.
+            return value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise InputError(f"The text {value!r} has half a surrogate pair, which UTF-8 does not have.") from error
+    raise InputError(f"A tensor of strings holds {value!r}, which is neither str nor bytes.")
+
+
+def bytes_to_string(value: bytes) -> str | bytes:
+    """Returns `str` for bytes that are UTF-8, and other bytes unchanged: b"a" -> "a", b"\\xff" -> b"\\xff"."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value
 
 
 def split_rows(inputs: Mapping[str, np.ndarray], batch_size: int | None) -> Iterator[tuple[range, dict]]:

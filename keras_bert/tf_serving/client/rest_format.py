@@ -16,7 +16,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.client.errors import http_error, serving_error
 from keras_bert.tf_serving.client.model_info import ModelMetadata, ModelVersion, Signature, Tensor
-from keras_bert.tf_serving.wire.strings import bytes_to_string, map_strings
+from keras_bert.tf_serving.client.request_batches import bytes_to_string, map_strings
 
 _SHOWN_CHARACTERS = 200
 # The errors of reading JSON that has another structure.

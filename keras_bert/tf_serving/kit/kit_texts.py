@@ -11,7 +11,7 @@ import string
 import textwrap
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.batching_parameters import Batching
+from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
 # Names that need no quoting in addresses, metrics and shells.
@@ -39,7 +39,7 @@ def kit_texts(
     version: int,
     num_requests: int,
     image: str,
-    batching: Batching,
+    pads: bool,
     model_bytes: int,
     request: str,
 ) -> dict[str, str]:
@@ -50,7 +50,7 @@ def kit_texts(
         version: the version in the kit.
         num_requests: how many warm-up requests the version has.
         image: the Docker image of TensorFlow Serving.
-        batching: how the server joins requests.
+        pads: whether the server joins requests of different lengths, and pads the short ones.
         model_bytes: the size of the version on disk, from which memory is estimated.
         request: the JSON of a sample request.
     """
@@ -62,9 +62,10 @@ def kit_texts(
         "next_version": version + 1,
         "num_requests": num_requests,
         "image": image,
-        "batching": batching.text(),
-        "largest_request": batching.largest_request,
-        "joining": _JOINS_ANY_LENGTH if batching.pad_variable_length_inputs else _JOINS_EQUAL_LENGTHS,
+        # It accepts all requests of this package's clients.
+        "largest_request": ROWS_OF_A_REQUEST,
+        "pads": str(pads).lower(),
+        "joining": _JOINS_ANY_LENGTH if pads else _JOINS_EQUAL_LENGTHS,
         "request": request,
         "model_bytes": f"{model_bytes:,}",
         # Room for four versions on disk, and for two in memory.

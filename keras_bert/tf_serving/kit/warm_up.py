@@ -1,29 +1,33 @@
 """Writes the warm-up file of a SavedModel: requests that a server runs before it accepts requests of clients.
 
-The first call of each signature takes many times as long as later calls.
+The first call of each signature takes many times as long as later calls. The messages are those of
+tensorflow-serving-api.
 """
 
 import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
-from keras_bert.program.atomic_output import atomic_file
-from keras_bert.program.errors import InputError
-from keras_bert.program.record_files import framed_record
-from keras_bert.tf_serving.kit.sample_requests import as_arrays, made_up_inputs, made_up_row
-from keras_bert.tf_serving.loading import load_text_operations
-from keras_bert.tf_serving.saved_model_check.operations import check_compiled
-from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles, read_saved_model
-from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE
-from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE
-from keras_bert.tf_serving.server.loaded_model import ServedModel
-from keras_bert.tf_serving.server.status import StatusError
-from keras_bert.tf_serving.server.warm_up import run_log
+import numpy as np
 
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError, how_to_install
+from keras_bert.program.record_files import framed_record
+from keras_bert.tf_serving.loading import load_saved_model
+
+WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
+# A server refuses a longer file.
+MOST_RECORDS = 1000
 DEFAULT_BATCH_SIZES = (1, 2, 8, 32)
 # Words of the made-up texts: a headline, a sentence, a paragraph.
-DEFAULT_LENGTHS = (4, 24, 96)
-_EXAMPLE_SIGNATURES = ("classify", "regress")
+_TEXT_LENGTHS = (4, 24, 96)
+# Common words of English vocabularies; other vocabularies split them into pieces.
+_WORDS = ("the", "of", "and", "to", "in", "a", "is", "that", "it", "was", "for", "on", "with", "he", "be", "by", "at")
+_DEFAULT_SIGNATURE = "serving_default"
+# Inputs of these names take serialised examples.
+_EXAMPLE_INPUTS = ("examples", "inputs")
+# Made-up inputs have this length in all variable axes after the batch, and as lengths and counts.
+_LENGTH = 4
 
 
 def write_warm_up(
@@ -33,9 +37,8 @@ def write_warm_up(
 ) -> int:
     """Writes `assets.extra/tf_serving_warmup_requests` and returns how many requests it has.
 
-    The file has predict requests of every batch size for `serving_default`, classify and regress requests if the model
-    has these signatures, and one small request for every other signature. The SavedModel runs all of them first, since
-    a failing request keeps a server from loading the model.
+    The file has predict requests of every batch size for `serving_default`, and one small predict request for every
+    other signature. The SavedModel runs all of them first, since a failing request keeps a server from loading it.
 
     Args:
         version_folder: one version of a SavedModel.
@@ -45,73 +48,138 @@ def write_warm_up(
 
     Raises:
         InputError: there is no SavedModel, it does not accept or answer an example, there are more than 1000 requests,
-            or the file cannot be written.
+            the file cannot be written, or tensorflow-serving-api is not installed.
     """
+    import tensorflow as tf
+
+    require_messages()
     if not batch_sizes or min(batch_sizes) < 1:
         raise InputError(f"Batch sizes are whole numbers from 1. Received: {list(batch_sizes)}")
-    version_folder = os.fspath(version_folder)
-    model = read_saved_model(version_folder)
-    if DEFAULT_SIGNATURE not in model.signatures:
-        raise InputError(f"{version_folder} has no signature {DEFAULT_SIGNATURE}.")
-    names = set(model.signatures[DEFAULT_SIGNATURE].inputs)
+    model = load_saved_model(version_folder)
+    if _DEFAULT_SIGNATURE not in model.signatures:
+        raise InputError(f"{os.fspath(version_folder)} has no signature {_DEFAULT_SIGNATURE}.")
+    # Signature -> input -> tf.TensorSpec.
+    specs = {name: signature.structured_input_signature[1] for name, signature in sorted(model.signatures.items())}
+    requests = list(_requests(specs, examples, sorted(set(batch_sizes))))
+    if len(requests) > MOST_RECORDS:
+        raise InputError(f"A server takes {MOST_RECORDS} warm-up requests at most. Received: {len(requests)}")
+    for number, (name, inputs) in enumerate(requests, start=1):
+        try:
+            model.signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
+        except (tf.errors.OpError, TypeError, ValueError) as error:
+            raise InputError(
+                f"Warm-up request {number}, for the signature {name}, fails, so a server would not load the model: "
+                f"{' '.join(str(error).split())[:500]}"
+            ) from error
+    with atomic_file(os.path.join(version_folder, WARM_UP_FILE)) as file:
+        for name, inputs in requests:
+            file.write(framed_record(_log(name, inputs).SerializeToString(deterministic=True)))
+    return len(requests)
+
+
+def require_messages():
+    """Returns the module of the message `PredictionLog`. Raises `InputError` without tensorflow-serving-api."""
+    try:
+        from tensorflow_serving.apis import prediction_log_pb2
+    except ImportError as error:
+        raise InputError(
+            f"tensorflow-serving-api is not installed; a warm-up file needs it. {how_to_install('client')}"
+        ) from error
+    return prediction_log_pb2
+
+
+def is_made_up(row: Mapping[str, str]) -> bool:
+    """Returns whether every word of a row of texts is one of those that requests are made up of."""
+    return set(" ".join(row.values()).split()) <= set(_WORDS)
+
+
+def _requests(specs: Mapping, examples: Sequence[Mapping], batch_sizes: Sequence[int]) -> Iterator[tuple[str, dict]]:
+    """Yields (signature, its inputs) for each request."""
+    default = specs[_DEFAULT_SIGNATURE]
     for number, example in enumerate(examples, start=1):
-        if set(example) != names:
+        if set(example) != set(default):
             raise InputError(
                 f"Example {number} has the inputs {', '.join(sorted(example)) or 'nothing'}, but the model takes "
-                f"{', '.join(sorted(names))}."
+                f"{', '.join(sorted(default))}."
             )
-    logs = list(_logs(model, list(examples), sorted(set(batch_sizes))))
-    if len(logs) > MOST_RECORDS:
-        raise InputError(f"A server takes {MOST_RECORDS} warm-up requests at most. Received: {len(logs)}")
-    replay(version_folder, logs)
-    with atomic_file(os.path.join(version_folder, WARM_UP_FILE)) as file:
-        for log in logs:
-            file.write(framed_record(log.SerializeToString(deterministic=True)))
-    return len(logs)
-
-
-def replay(version_folder: str, logs: Sequence) -> None:
-    """Runs every request in the SavedModel. Raises `InputError` with the number and error of one that fails."""
-    load_text_operations()
-    model = ServedModel(version_folder)
-    try:
-        for number, log in enumerate(logs, start=1):
-            try:
-                run_log(model, log)
-            except StatusError as error:
-                name = getattr(log, log.WhichOneof("log_type")).request.model_spec.signature_name
-                raise InputError(
-                    f"Warm-up request {number}, for the signature {name}, fails, so a server would not load the model: "
-                    f"{error.message.strip().splitlines()[0]}"
-                ) from error
-    finally:
-        model.close()
-
-
-def _logs(model: SavedModelFiles, examples: list[Mapping], batch_sizes: Sequence[int]) -> Iterator:
     draw = random.Random(0)
-    signature = model.signatures[DEFAULT_SIGNATURE]
-    groups = [examples] if examples else [[made_up_row(signature, length, draw)] for length in DEFAULT_LENGTHS]
-    # A request to a signature that XLA must compile would keep a stock server from loading the model.
-    compiled = {finding.where.removeprefix("signature ").split(",")[0] for finding in check_compiled(model)}
+    groups = [list(examples)] if examples else [[_made_up_row(default, length, draw)] for length in _TEXT_LENGTHS]
     for rows in groups:
         for size in batch_sizes:
-            batch = [rows[number % len(rows)] for number in range(size)]
-            yield _log("predict", DEFAULT_SIGNATURE, as_arrays(batch))
-            for name in _EXAMPLE_SIGNATURES:
-                if name in set(model.signatures) - compiled:
-                    yield _log(name, name, as_arrays(batch))
-    for name in model.signatures:
-        if name not in (DEFAULT_SIGNATURE, *_EXAMPLE_SIGNATURES) and name not in compiled:
-            yield _log("predict", name, made_up_inputs(model, name, groups[0][:1]))
+            yield _DEFAULT_SIGNATURE, _as_arrays([rows[number % len(rows)] for number in range(size)])
+    for name in specs:
+        if name != _DEFAULT_SIGNATURE:
+            yield name, _made_up_inputs(specs[name], groups[0][0])
 
 
-def _log(kind: str, signature: str, inputs: Mapping):
-    """Returns the `PredictionLog` of a request; `kind` is predict, classify or regress."""
-    from keras_bert.tf_serving.client.grpc_format import GrpcFormat
-    from keras_bert.tf_serving.wire import messages
+def _made_up_row(specs: Mapping, num_words: int, draw: random.Random) -> dict:
+    """Returns input -> a text of `num_words` words, or a list of two. Raises `InputError` if an input is not a text."""
+    row = {}
+    for name, spec in sorted(specs.items()):
+        if spec.dtype.name != "string" or spec.shape.rank not in (1, 2):
+            raise InputError(
+                f"The input {name} is not a text, so no request can be made up for it. Give examples of your own."
+            )
+        texts = [" ".join(draw.choice(_WORDS) for _ in range(num_words)) for _ in range(spec.shape.rank)]
+        row[name] = texts[0] if spec.shape.rank == 1 else texts
+    return row
 
-    log = messages.PredictionLog()
-    request = getattr(GrpcFormat("", "", None, None), kind)(signature, inputs)
-    getattr(log, f"{kind}_log").request.CopyFrom(request.message)
+
+def _as_arrays(rows: Sequence[Mapping]) -> dict[str, np.ndarray]:
+    """Joins rows into inputs, arrays of bytes `[B]`, or `[B, N]` for lists; short lists are padded with ""."""
+    arrays = {}
+    for name in sorted(rows[0]):
+        values = [row[name] for row in rows]
+        if all(isinstance(value, list) for value in values):
+            width = max(map(len, values))
+            texts = [[_bytes(name, text) for text in value] + [b""] * (width - len(value)) for value in values]
+            arrays[name] = np.array(texts, object).reshape(len(values), width)
+        else:
+            arrays[name] = np.array([_bytes(name, value) for value in values], object)
+    return arrays
+
+
+def _made_up_inputs(specs: Mapping, row: Mapping) -> dict[str, np.ndarray]:
+    """Returns one row for any signature: `row` if it has the same inputs, else values of its types and shapes."""
+    if set(specs) == set(row):
+        return _as_arrays([row])
+    inputs = {}
+    for name, spec in sorted(specs.items()):
+        inner = spec.shape.as_list()[1:] if spec.shape.rank else []
+        shape = [1, *(_LENGTH if size is None else size for size in inner)]
+        if spec.dtype.name != "string":
+            is_count = "length" in name or name.startswith("num")
+            inputs[name] = np.full(shape, _LENGTH if is_count else 0, spec.dtype.as_numpy_dtype)
+        else:
+            inputs[name] = np.full(shape, _example(row) if name in _EXAMPLE_INPUTS else b"the", object)
+    return inputs
+
+
+def _example(row: Mapping) -> bytes:
+    """Returns a row as a serialised `tf.train.Example`."""
+    import tensorflow as tf
+
+    example = tf.train.Example()
+    for name, array in _as_arrays([row]).items():
+        example.features.feature[name].bytes_list.value.extend(array.ravel().tolist())
+    return example.SerializeToString(deterministic=True)
+
+
+def _bytes(name: str, text: object) -> bytes:
+    if not isinstance(text, str):
+        raise InputError(f"The input {name} of a request must be a text or a list of texts.")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"The input {name} of a request has half a surrogate pair, which UTF-8 lacks.") from error
+
+
+def _log(signature: str, inputs: Mapping):
+    """Returns the `PredictionLog` of a predict request."""
+    import tensorflow as tf
+
+    log = require_messages().PredictionLog()
+    log.predict_log.request.model_spec.signature_name = signature
+    for name, array in inputs.items():
+        log.predict_log.request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
     return log

@@ -8,9 +8,8 @@ padding. Without lengths, answers depend on the other requests of the batch.
 import re
 from collections.abc import Iterator
 
-from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
+from keras_bert.tf_serving.saved_model_check.reading import SavedModelGraph, shape_of, type_name
 from keras_bert.tf_serving.saved_model_check.report import Finding, warning
-from keras_bert.tf_serving.saved_model_check.signatures import shape_of, type_name
 
 _LENGTHS = re.compile(r"(^|_)(lengths?|num|number|counts?|sizes?)(_|$)")
 _MASK = re.compile(r"(^|_)mask(s|ing)?(_|$)")
@@ -36,9 +35,9 @@ def unsafe_inputs(signature) -> dict[str, list[int]]:
     return {} if is_safe else {key: axes for key, axes in sorted(variable.items()) if axes}
 
 
-def check_padding(model: SavedModelFiles) -> Iterator[Finding]:
+def check_padding(graph: SavedModelGraph) -> Iterator[Finding]:
     """Yields findings about signatures whose answers are wrong in batches that a server has padded."""
-    for name, signature in model.signatures.items():
+    for name, signature in graph.signatures.items():
         unsafe = unsafe_inputs(signature)
         masks = [key for key in unsafe if _MASK.search(key)]
         integers = [key for key in unsafe if "INT" in type_name(signature.inputs[key])]

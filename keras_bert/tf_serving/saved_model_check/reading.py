@@ -1,70 +1,51 @@
 """Reads a SavedModel from disk, without running it: the served graph, its signatures and its call graph."""
 
-import dataclasses
 import functools
 import os
 from collections.abc import Iterable, Iterator
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.saved_model_check.report import error
 from keras_bert.tf_serving.versions import SAVED_MODEL_FILE
 
 # Servers load the graph with this tag only.
-SERVE_TAG = "serve"
+_SERVE_TAG = "serve"
 # The largest message that protobuf reads.
-MOST_BYTES = 2**31 - 1
+_MOST_BYTES = 2**31 - 1
 # TensorFlow stores these among the signatures for its own use.
 _INTERNAL_SIGNATURES = "__saved_model_"
 
 
-class NotServable(Exception):
-    """The SavedModel cannot be checked further. The only argument is the finding with the reason."""
+class SavedModelGraph:
+    """The graph of a SavedModel that servers load.
 
-
-@dataclasses.dataclass(frozen=True)
-class SavedModelFiles:
-    """The parsed files of one SavedModel.
+    Args:
+        meta_graph: its MetaGraphDef.
 
     Attributes:
-        folder: the folder of one version.
-        meta_graph: the MetaGraphDef with the tag "serve".
+        signatures: name -> SignatureDef, without TensorFlow's internal signatures.
+        functions: name -> FunctionDef.
+        nodes: name -> NodeDef of the graph itself, without its functions.
     """
 
-    folder: str
-    meta_graph: object
-
-    @functools.cached_property
-    def signatures(self) -> dict:
-        """Name -> SignatureDef, without TensorFlow's internal signatures."""
-        signatures = self.meta_graph.signature_def
-        return {name: signatures[name] for name in sorted(signatures) if not name.startswith(_INTERNAL_SIGNATURES)}
-
-    @functools.cached_property
-    def functions(self) -> dict:
-        """Name -> FunctionDef."""
-        return {function.signature.name: function for function in self.meta_graph.graph_def.library.function}
-
-    @functools.cached_property
-    def nodes(self) -> dict:
-        """Name -> NodeDef of the graph itself, without its functions."""
-        return {node.name: node for node in self.meta_graph.graph_def.node}
-
-    def all_nodes(self) -> Iterator[tuple[str, object]]:
-        """Yields (name of the function or "", NodeDef) for every node."""
-        for node in self.meta_graph.graph_def.node:
-            yield "", node
-        for name, function in self.functions.items():
-            for node in function.node_def:
-                yield name, node
+    def __init__(self, meta_graph):
+        signatures, graph = meta_graph.signature_def, meta_graph.graph_def
+        self.signatures = {name: signatures[name] for name in sorted(signatures) if not _is_internal(name)}
+        self.functions = {function.signature.name: function for function in graph.library.function}
+        self.nodes = {node.name: node for node in graph.node}
 
     def served_nodes(self) -> Iterator[tuple[str, object]]:
-        """Yields the nodes of `all_nodes` without functions that only Python calls; servers ignore these."""
-        _, functions = self._walk(self.nodes)
-        return ((function, node) for function, node in self.all_nodes() if not function or function in functions)
+        """Yields (name of the function or "", NodeDef), without functions that only Python calls."""
+        yield from (("", node) for node in self.nodes.values())
+        for name in sorted(self._walk(self.nodes)[1]):
+            yield from ((name, node) for node in self.functions[name].node_def)
 
-    def reached(self, signature: str) -> tuple[set[str], set[str]]:
-        """Returns the names of the graph's nodes, and of the functions, that a call of `signature` can run."""
-        return self._reached[signature]
+    def users_of(self, function: str, node: str) -> list[str]:
+        """Returns the signatures that can run a node of a function, or of the graph itself if `function` is ""."""
+        return [
+            name
+            for name, (nodes, functions) in self._reached.items()
+            if (function in functions if function else node in nodes)
+        ]
 
     @functools.cached_property
     def _reached(self) -> dict:
@@ -80,16 +61,16 @@ class SavedModelFiles:
             if name in nodes or name not in self.nodes:
                 continue
             nodes.add(name)
-            waiting += [_node_name(tensor) for tensor in self.nodes[name].input]
-        waiting = [called for name in nodes for called in self.called_by(self.nodes[name])]
+            waiting += [tensor.lstrip("^").partition(":")[0] for tensor in self.nodes[name].input]
+        waiting = [called for name in nodes for called in self._called_by(self.nodes[name])]
         while waiting:
             name = waiting.pop()
             if name not in functions:
                 functions.add(name)
-                waiting += [called for node in self.functions[name].node_def for called in self.called_by(node)]
+                waiting += [called for node in self.functions[name].node_def for called in self._called_by(node)]
         return nodes, functions
 
-    def called_by(self, node) -> list[str]:
+    def _called_by(self, node) -> list[str]:
         """Returns the functions that a node names, as its operation or as a branch or body."""
         names = [node.op]
         for value in node.attr.values():
@@ -98,48 +79,43 @@ class SavedModelFiles:
             names += [function.name for function in value.list.func] if kind == "list" else []
         return [name for name in names if name in self.functions]
 
-    def users_of(self, function: str, node: str) -> list[str]:
-        """Returns the signatures that can run a node of a function, or of the graph itself if `function` is ""."""
-        return [
-            name
-            for name, (nodes, functions) in self._reached.items()
-            if (function in functions if function else node in nodes)
-        ]
 
-
-def read_saved_model(folder: str) -> SavedModelFiles:
+def read_saved_model(folder: str | os.PathLike) -> SavedModelGraph:
     """Reads `saved_model.pb` of one version.
 
     Raises:
-        NotServable: it is too large for protobuf, or has no graph with the tag "serve".
-        InputError: it is damaged or cannot be read.
+        InputError: it is damaged, too large for protobuf or unreadable, or has no graph with the tag "serve".
     """
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 
     path = os.path.join(folder, SAVED_MODEL_FILE)
-    size = os.path.getsize(path)
-    if size > MOST_BYTES:
-        happens = f"It has {size:,} bytes, but protobuf reads at most {MOST_BYTES:,}: the model does not load."
-        raise NotServable(
-            error("huge-graph", SAVED_MODEL_FILE, happens, "keep weights in variables, not in constants.")
-        )
     try:
+        if os.path.getsize(path) > _MOST_BYTES:
+            raise InputError(f"{path} is larger than 2 GB: no server loads it. Keep weights in variables.")
         with open(path, "rb") as file:
             saved_model = saved_model_pb2.SavedModel.FromString(file.read())
-    except OSError as failure:
-        raise InputError(f"Cannot read {path}: {failure.strerror}.") from failure
-    except DecodeError as failure:
-        raise InputError(f"{path} is damaged or not a SavedModel. Export the model again.") from failure
-    graphs = {tuple(graph.meta_info_def.tags): graph for graph in saved_model.meta_graphs}
-    if (SERVE_TAG,) not in graphs:
-        tags = ", ".join("+".join(tags) or "(none)" for tags in graphs) or "no graph at all"
-        happens = (
-            f'Servers load only the graph with the tag "{SERVE_TAG}". The file has: {tags}. The model does not load.'
-        )
-        raise NotServable(error("no-serve-tag", SAVED_MODEL_FILE, happens, "save it with tf.saved_model.save."))
-    return SavedModelFiles(folder, graphs[(SERVE_TAG,)])
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+    except DecodeError as error:
+        raise InputError(f"{path} is damaged or not a SavedModel. Export the model again.") from error
+    for graph in saved_model.meta_graphs:
+        if list(graph.meta_info_def.tags) == [_SERVE_TAG]:
+            return SavedModelGraph(graph)
+    raise InputError(f'{path} has no graph with the tag "{_SERVE_TAG}": no server loads it. Use tf.saved_model.save.')
 
 
-def _node_name(tensor: str) -> str:
-    return tensor.lstrip("^").partition(":")[0]
+def type_name(tensor) -> str:
+    """Returns the type of a TensorInfo as TensorFlow spells it, without DT_: "INT32"."""
+    from tensorflow.core.framework import types_pb2
+
+    return types_pb2.DataType.Name(tensor.dtype).removeprefix("DT_")
+
+
+def shape_of(tensor) -> list[int] | None:
+    """Returns the dimensions of a TensorInfo, -1 for variable ones, or None if the rank is unknown."""
+    return None if tensor.tensor_shape.unknown_rank else [dim.size for dim in tensor.tensor_shape.dim]
+
+
+def _is_internal(signature: str) -> bool:
+    return signature.startswith(_INTERNAL_SIGNATURES)

@@ -2,13 +2,11 @@
 
 import dataclasses
 import functools
-import json
 
-# Requests fail, or answers are wrong.
+# The model does not load, or requests fail.
 ERROR = "error"
-# Requests fail, or answers are wrong, in some configurations of a server.
+# The same, or answers are wrong, in some versions or configurations of a server.
 WARNING = "warning"
-_SEVERITIES = (ERROR, WARNING)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +16,7 @@ class Finding:
     Attributes:
         severity: `ERROR` or `WARNING`.
         trap: a short name of the problem; docs/serving_run.md lists all names.
-        where: the signature, tensor, operation or file.
+        where: the operation or the signature.
         happens: the problem, and its consequence in TensorFlow Serving.
         remedy: the advice to the user.
     """
@@ -34,58 +32,41 @@ class Finding:
 
 
 # Functions from (trap, where, happens, remedy) to a finding.
-error, warning = (functools.partial(Finding, severity) for severity in _SEVERITIES)
+error, warning = (functools.partial(Finding, severity) for severity in (ERROR, WARNING))
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """All findings about one SavedModel, the most severe first.
+    """All findings about one SavedModel.
 
     Attributes:
         path: the checked folder, one version.
         serving_versions: the versions of TensorFlow Serving that it was checked for.
-        findings: the findings.
-        text_operations: the operations of TensorFlow Text in the model; None if it could not be read.
+        findings: the findings, errors first.
+        text_operations: the operations of TensorFlow Text in the model.
     """
 
     path: str
     serving_versions: tuple[str, ...]
     findings: tuple[Finding, ...]
-    text_operations: tuple[str, ...] | None = None
+    text_operations: tuple[str, ...]
 
     @property
     def errors(self) -> list[Finding]:
-        return self._of(ERROR)
+        return [finding for finding in self.findings if finding.severity == ERROR]
 
     @property
     def warnings(self) -> list[Finding]:
-        return self._of(WARNING)
+        return [finding for finding in self.findings if finding.severity == WARNING]
 
     def is_clean(self, strict: bool = False) -> bool:
         """Returns whether there is no error and, if `strict`, no warning either."""
-        return not self.errors and not (strict and self.warnings)
-
-    def to_json(self) -> str:
-        """Returns the report as JSON: its fields by name, including the list of findings."""
-        return json.dumps(dataclasses.asdict(self), indent=2)
+        return not (self.findings if strict else self.errors)
 
     def __str__(self) -> str:
-        counts = ", ".join(
-            f"{len(found)} {name}{'' if len(found) == 1 else 's'}"
-            for name, found in (("error", self.errors), ("warning", self.warnings))
+        text_operations = ", ".join(self.text_operations) or "nothing"
+        summary = (
+            f"{self.path}: {len(self.errors)} error(s), {len(self.warnings)} warning(s), for TensorFlow Serving "
+            f"{', '.join(self.serving_versions)}; needs of TensorFlow Text: {text_operations}"
         )
-        versions = f"TensorFlow Serving {self.serving_versions[0]} to {self.serving_versions[-1]}"
-        if len(self.serving_versions) == 1:
-            versions = f"TensorFlow Serving {self.serving_versions[0]}"
-        summary = f"{self.path}: {counts}, for {versions}"
-        if self.text_operations is not None:
-            summary += f"; needs of TensorFlow Text: {', '.join(self.text_operations) or 'nothing'}"
         return "\n\n".join([*map(str, self.findings), summary])
-
-    def _of(self, severity: str) -> list[Finding]:
-        return [finding for finding in self.findings if finding.severity == severity]
-
-
-def sorted_findings(findings) -> tuple[Finding, ...]:
-    """Returns the findings ordered by severity, errors first. Equally severe ones keep their order."""
-    return tuple(sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity)))

@@ -40,6 +40,13 @@ _NEWER_THAN_2_12 = """
 NEWER_THAN_2_12 = frozenset(_NEWER_THAN_2_12.split())
 NEWER_THAN_2_20 = frozenset(["DecodeJxl"])
 
+# Operation -> the last minor version that certainly lacks it, and the last that may lack it.
+LAST_WITHOUT = {
+    **{operation: (minor - 1, minor - 1) for operation, minor in TEXT_SINCE.items()},
+    **dict.fromkeys(NEWER_THAN_2_12, (12, 19)),
+    **dict.fromkeys(NEWER_THAN_2_20, (20, 20)),
+}
+
 # These run a function of the Python process that made the graph.
 PYTHON_OPERATIONS = frozenset(["PyFunc", "PyFuncStateless", "EagerPyFunc"])
 # TensorFlow Decision Forests, which stock servers include too.

@@ -1,24 +1,15 @@
-"""A development server: TensorFlow Serving's REST API for any SavedModel.
+"""A development server for loaded exports, with TensorFlow Serving's REST API and a page to try them.
 
 run_server.py          starts and stops the server
 server_options.py      the options of a server
-rest_app.py            REST, health check and the page
-openai_embeddings.py   OpenAI's POST /v1/embeddings
-http_protocol.py       HTTP connections, with limits for slow clients
-inference.py           predict, classify and regress on arrays
-model_config.py        the models to serve, from folders or models.config
-model_store.py         finds, loads, lends and unloads versions
-loaded_model.py        one version in a TensorFlow session
-warm_up.py             runs the warm-up requests of a version
-page_examples.py       the labels of a model, and examples from its warm-up requests, for the page
-json_text.py           parses and writes JSON as TensorFlow Serving does
+rest_app.py            the routes
+model_requests.py      predict, metadata and status of a model
 json_tensors.py        JSON <-> arrays
-json_examples.py       JSON <-> tf.Example, classes and scores
-model_messages.py      the JSON of metadata and status of models
-status.py              status codes and errors
-page.py                serves the page at /
+openai_embeddings.py   OpenAI's POST /v1/embeddings
+request_limits.py      limits of size, number and time
+http_protocol.py       HTTP connections, with limits for slow clients
+page.py                serves the page at /, and the labels and examples of models
 page.html              the page
 page_explanations.js   the page's explanations of answers
 page_lines.js          the page's table of many lines
-page_models.js         the page's list of models
 """

@@ -1,20 +1,31 @@
 """Adapts uvicorn: slow models may take their time, slow clients are disconnected."""
 
-import asyncio
 import contextlib
 import dataclasses
 import ipaddress
+import json
 import urllib.parse
 from collections.abc import Mapping
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from keras_bert.tf_serving.server.json_text import error_body
-
-PLAIN_TEXT = "text/plain; charset=utf-8"
 _HEADER_SECONDS = 30
 _MAX_HEADER_BYTES = 1 << 20
+
+
+class RequestError(Exception):
+    """A request is refused.
+
+    Attributes:
+        status: the HTTP status.
+        message: the text for clients.
+        headers: headers of the answer.
+    """
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, headers or {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +36,11 @@ class HttpAnswer:
     body: bytes
     content_type: str = "application/json"
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def error_body(message: str) -> bytes:
+    """Returns the body of an answer that refuses a request."""
+    return json.dumps({"error": message}).encode()
 
 
 async def send_answer(scope, send, answer: HttpAnswer) -> None:
@@ -49,7 +65,7 @@ class ImpatientProtocol(HttpToolsProtocol):
     _waiting, _num_bytes = None, 0
 
     def connection_made(self, transport) -> None:
-        super().connection_made(_JoinedWrites(transport, self.loop))
+        super().connection_made(transport)
         self._wait_for_headers()
 
     def connection_lost(self, exc) -> None:
@@ -79,34 +95,6 @@ class ImpatientProtocol(HttpToolsProtocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
-
-
-class _JoinedWrites:
-    """A transport that joins all writes of one step of the event loop into one.
-
-    uvicorn writes the headers and the body of an answer separately. Each write is a system call, after which the thread
-    has to compete with the threads that run models.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop):
-        self._transport, self._loop, self._parts = transport, loop, []
-
-    def __getattr__(self, name: str):
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        if not self._parts:
-            self._loop.call_soon(self._send)
-        self._parts.append(data)
-
-    def close(self) -> None:
-        self._send()
-        self._transport.close()
-
-    def _send(self) -> None:
-        if self._parts:
-            self._transport.write(b"".join(self._parts))
-            self._parts = []
 
 
 class LoopbackHosts:

@@ -1,4 +1,4 @@
-"""Converts the JSON of predict requests and answers, with TensorFlow Serving's rules for values.
+"""Converts the JSON of predict requests and answers.
 
 {"instances": [1.0, 2.0]}    ->  {"x": array([1., 2.])}            one value (or object) per row
 {"inputs": {"x": [1.0]}}     ->  {"x": array([1.])}                one value per input
@@ -7,300 +7,159 @@
 
 import base64
 import binascii
-import math
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import reprlib
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from keras_bert.tf_serving.server.json_text import kind_of, quoted, shown
-from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
-from keras_bert.tf_serving.wire.strings import string_array
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import parse_json_line
+from keras_bert.tf_serving.client.model_info import Tensor
+from keras_bert.tf_serving.client.request_batches import map_strings
 
 BASE64_KEY = "b64"
-BYTES_SUFFIX = "_bytes"
-MAX_RANK = 32  # NumPy's limit; TensorFlow's is higher
+BYTES_SUFFIX = "_bytes"  # the end of the names of outputs that are written as base64
 
-_NUMBERS = (int, float)
-_INTEGER_RANGES = {
-    "int8": (-(2**31), 2**31),  # wider than the type, as in TensorFlow Serving: 300 becomes 44
-    "uint8": (-(2**31), 2**31),
-    "int16": (-(2**31), 2**31),
-    "int32": (-(2**31), 2**31),
-    "int64": (-(2**63), 2**63),
-    "uint32": (0, 2**32),
-    "uint64": (0, 2**64),
-}
-_NUMPY_TYPES = {"float": np.float32, "double": np.float64, "bool": np.bool_, "string": object}
+# TensorFlow's name of a type -> NumPy's.
+_NUMPY_TYPES = {"float": "float32", "double": "float64", "half": "float16", "string": "object", "bool": "bool"}
+_NUMPY_TYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+# NumPy's kind of a type -> the types of JSON values that it takes.
+_JSON_TYPES = {"O": {str, dict}, "f": {int, float}, "b": {bool}, "i": {int}, "u": {int}}
 
 
-def arrays_from_request(request: Mapping, dtypes: Mapping[str, str]) -> tuple[dict[str, np.ndarray], bool]:
+def parse_object(body: bytes) -> dict[str, Any]:
+    """Returns the JSON object that a body holds.
+
+    Raises:
+        InputError: it is no such object, has more than four million values, or is nested more than 100 levels deep.
+    """
+    value = parse_json_line(body, "The body of the request")
+    if not isinstance(value, dict):
+        raise InputError(f"The body of the request must be a JSON object. Received: {shown(value)}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """Returns the beginning of a value for an error message."""
+    return reprlib.repr(value)
+
+
+def arrays_from_request(request: Mapping, tensors: Mapping[str, Tensor]) -> tuple[dict[str, np.ndarray], bool]:
     """Returns the inputs of a predict request, and whether it has the rows one by one ("instances").
 
     Args:
         request: the parsed body.
-        dtypes: input -> TensorFlow's name of its dtype, such as "float" or "string".
+        tensors: the inputs of the signature.
 
     Returns:
-        the arrays, with strings as object arrays of bytes; and the flag.
+        arrays of the types of the inputs, strings as object arrays of `str` or `bytes`; and the flag.
 
     Raises:
-        StatusError: INVALID_ARGUMENT: the request is malformed; UNIMPLEMENTED: JSON cannot represent the dtype.
+        InputError: the request is malformed, or JSON cannot represent the type of an input.
     """
     if ("instances" in request) == ("inputs" in request):
-        raise invalid_argument('Give either "instances" or "inputs". Received: ', ", ".join(request) or "neither")
+        raise InputError(f'Give either "instances" or "inputs". Received: {", ".join(request) or "neither"}')
     if "inputs" in request:
-        return _from_columns(request["inputs"], dtypes), False
-    instances = request["instances"]
-    if not isinstance(instances, list) or not instances:
-        raise invalid_argument('"instances" must be a list with one value per row. Received: ', shown(instances))
-    return _from_rows(instances, dtypes), True
+        columns, has_rows = _by_name(request["inputs"], tensors, "inputs"), False
+    else:
+        rows, has_rows = request["instances"], True
+        if not isinstance(rows, list) or not rows:
+            raise InputError(f'"instances" must be a list with one value for each row. Received: {shown(rows)}')
+        named = [_by_name(row, tensors, f"instances[{number}]") for number, row in enumerate(rows)]
+        columns = {name: [row[name] for row in named] for name in tensors}
+    return {name: _array(name, columns[name], tensor) for name, tensor in tensors.items()}, has_rows
 
 
-def _from_rows(instances: list, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
-    rows_are_objects = _is_object(instances[0])
-    if not rows_are_objects and len(dtypes) > 1:
-        raise _needs_names("instances", dtypes)
-    columns = {name: [] for name in dtypes}
-    for number, row in enumerate(instances):
-        if _is_object(row) != rows_are_objects:
-            raise invalid_argument(
-                f"instances[{number}] must be ", "an object" if rows_are_objects else "a value or a list",
-                " like the first row. Received: ", shown(row),
-            )  # fmt: skip
-        if not rows_are_objects:
-            row = dict.fromkeys(columns, row)
-        elif row.keys() != columns.keys():
-            raise invalid_argument(
-                f"instances[{number}] must have the keys ", ", ".join(sorted(columns)), ". Received: ", shown(row)
-            )
-        for name, column in columns.items():
-            column.append(row[name])
-    return {name: _rows(name, columns[name], dtype, rows_are_objects) for name, dtype in dtypes.items()}
+def _by_name(value: Any, tensors: Mapping[str, Tensor], where: str) -> dict[str, Any]:
+    """Returns an object with a value for each input. A single input need not be named."""
+    if isinstance(value, dict) and value.keys() == tensors.keys():
+        return value
+    if len(tensors) == 1 and not (isinstance(value, dict) and value.keys() != {BASE64_KEY}):
+        return dict.fromkeys(tensors, value)
+    raise InputError(f"{where} must have the keys {', '.join(sorted(tensors))}. Received: {shown(value)}")
 
 
-def _rows(name: str, rows: list, dtype: str, is_named: bool) -> np.ndarray:
-    """Returns an input whose rows all have the shape of the first."""
-    shape, values = dense_shape(rows[0]), []
-    for number, row in enumerate(rows):
-        try:
-            if dense_shape(row) != shape:
-                raise invalid_argument(
-                    "All rows must have the shape of the first, ", shape, ". Received: ", dense_shape(row)
-                )
-            _flatten(row, shape, 0, dtype, values)
-        except StatusError as error:
-            key = f".{name}" if is_named else ""
-            raise invalid_argument(f"instances[{number}]{key}: ", error.message) from None
-    return _array(name, values, [len(rows), *shape], dtype)
+def _array(name: str, values: Any, tensor: Tensor) -> np.ndarray:
+    if tensor.dtype not in _NUMPY_TYPES:
+        raise InputError(
+            f"JSON cannot carry the input {name}, of type {tensor.dtype}. Use gRPC and TensorFlow Serving."
+        )
+    dtype = np.dtype(_NUMPY_TYPES[tensor.dtype])
+    try:
+        array = np.array(values, object)
+    except ValueError:
+        raise _ragged(name) from None
+    flat = array.ravel().tolist()
+    if wrong := set(map(type, flat)) - _JSON_TYPES[dtype.kind]:
+        if list in wrong:
+            raise _ragged(name)
+        value = next(value for value in flat if type(value) in wrong)
+        raise InputError(f"The input {name} takes values of type {tensor.dtype}. Received: {shown(value)}")
+    if tensor.shape is not None and (
+        len(tensor.shape) != array.ndim
+        or any(size not in (None, given) for size, given in zip(tensor.shape, array.shape, strict=True))
+    ):
+        expected = ["any" if size is None else size for size in tensor.shape]
+        raise InputError(
+            f"The input {name} must have the shape [{', '.join(map(str, expected))}]. Received: {list(array.shape)}"
+        )
+    if tensor.dtype == "string":
+        return map_strings(lambda value: base64_bytes(value) if isinstance(value, dict) else value, array)
+    if dtype.kind in "iu" and flat and not np.iinfo(dtype).min <= min(flat) <= max(flat) <= np.iinfo(dtype).max:
+        raise InputError(f"The input {name} has a number that does not fit into {tensor.dtype}.")
+    try:
+        with np.errstate(over="ignore"):  # numbers out of range become infinity
+            return array.astype(dtype)
+    except OverflowError:
+        raise InputError(f"The input {name} has a number that does not fit into {tensor.dtype}.") from None
 
 
-def _from_columns(inputs, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
-    if not _is_object(inputs):
-        if len(dtypes) > 1:
-            raise _needs_names("inputs", dtypes)
-        inputs = {name: inputs for name in dtypes}
-    arrays = {}
-    for name, dtype in dtypes.items():
-        if name not in inputs:
-            raise invalid_argument('"inputs" must have the key ', name, ". Received: ", ", ".join(inputs) or "no key")
-        shape, values = dense_shape(inputs[name]), []
-        try:
-            _flatten(inputs[name], shape, 0, dtype, values)
-        except StatusError as error:
-            raise StatusError(error.code, f"inputs.{name}: {error.message}") from None
-        arrays[name] = _array(name, values, shape, dtype)
-    return arrays
-
-
-def _needs_names(key: str, dtypes: Mapping[str, str]) -> StatusError:
-    example = ", ".join(f'"{name}": ...' for name in dtypes)
-    return invalid_argument(f'The signature has several inputs, so "{key}" must name them: {{{example}}}')
-
-
-def _is_object(value) -> bool:
-    return isinstance(value, dict) and not is_base64(value)
-
-
-def is_base64(value) -> bool:
-    """Returns whether a value is {"b64": "..."}."""
-    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get(BASE64_KEY), str)
-
-
-def bytes_of(text: str) -> bytes:
-    """Returns the bytes of a string, exactly as in the request."""
-    return text.encode("utf-8", "surrogateescape")
+def _ragged(name: str) -> InputError:
+    return InputError(f"The rows of the input {name} have different lengths or depths. Fill the short ones up.")
 
 
 def base64_bytes(value: Mapping) -> bytes:
-    """Returns the bytes of {"b64": "..."}, read as by `absl::Base64Unescape`.
-
-    It has the standard alphabet, ignores ASCII white space, and takes no padding or all of it, as "=" or ".".
-    """
-    if not is_base64(value):
-        raise invalid_argument('A string of bytes must be {"b64": "..."}. Received: ', shown(value))
-    text = b"".join(bytes_of(value[BASE64_KEY]).split())
-    digits = text.rstrip(b"=.")
-    padding = -len(digits) % 4
+    """Returns the bytes of {"b64": "..."}. Raises `InputError` if it is no such object."""
     try:
-        if len(text) - len(digits) in (0, padding):
-            return base64.b64decode(digits + b"=" * padding, validate=True)
-    except binascii.Error:
+        if value.keys() == {BASE64_KEY}:
+            return base64.b64decode(value[BASE64_KEY], validate=True)
+    except (TypeError, ValueError, binascii.Error):
         pass
-    raise invalid_argument("The value of b64 is not base64. Received: ", shown(value[BASE64_KEY]))
-
-
-def dense_shape(value) -> list[int]:
-    """Returns the shape of a nested list, taken from its first elements: [[1, 2], [3, 4]] -> [2, 2]."""
-    shape = []
-    while isinstance(value, list):
-        shape.append(len(value))
-        if not value:
-            break
-        value = value[0]
-    return shape
-
-
-def _flatten(value, shape: Sequence[int], level: int, dtype: str, values: list) -> None:
-    """Appends the elements of a nested list to `values`, after checking its shape and the types of its elements."""
-    if not isinstance(value, list):
-        if level != len(shape):
-            raise invalid_argument(f"Expected a list of {shape[level]} on axis {level}. Received: ", shown(value))
-        values.append(_element(value, dtype))
-        return
-    if level >= len(shape):
-        raise invalid_argument(f"Expected a single value on axis {level}. Received: ", shown(value))
-    if len(value) != shape[level]:
-        raise invalid_argument(f"Expected a list of {shape[level]} on axis {level}. Received a list of {len(value)}")
-    if level + 1 == len(shape) and _all_fit(value, dtype):
-        values.extend(map(bytes_of, value) if dtype == "string" else value)
-        return
-    for item in value:
-        _flatten(item, shape, level + 1, dtype, values)
-
-
-def _all_fit(items: list, dtype: str) -> bool:
-    """Returns whether all elements obviously have the dtype, without a loop over them."""
-    kinds = set(map(type, items))
-    if dtype in _INTEGER_RANGES and kinds == {int}:
-        low, high = _INTEGER_RANGES[dtype]
-        return low <= min(items) and max(items) < high
-    return kinds <= {"float": {int, float}, "double": {int, float}, "string": {str}, "bool": {bool}}.get(dtype, set())
-
-
-def _element(value, dtype: str):
-    kind = type(value)
-    if dtype in _INTEGER_RANGES:
-        low, high = _INTEGER_RANGES[dtype]
-        fits = kind is int and low <= value < high
-    elif dtype in ("float", "double"):
-        fits = kind in _NUMBERS
-    elif dtype == "bool":
-        fits = kind is bool
-    elif dtype == "string":
-        if kind is dict:
-            return base64_bytes(value)
-        fits = kind is str
-        value = bytes_of(value) if fits else value
-    elif kind is dict:
-        fits = False
-    else:
-        raise StatusError(Code.UNIMPLEMENTED, f"JSON cannot carry values of type {dtype}: use gRPC")
-    if not fits:
-        raise invalid_argument(f"Expected a value of type {dtype}. Received the {kind_of(value)} ", shown(value))
-    return value
-
-
-def _array(name: str, values: list, shape: Sequence[int], dtype: str) -> np.ndarray:
-    if len(shape) > MAX_RANK:
-        raise invalid_argument(f"The input {name} must have at most {MAX_RANK} axes. Received: {len(shape)}")
-    if dtype == "string":
-        return string_array(values).reshape(shape)
-    with np.errstate(over="ignore"):  # numbers out of range become infinity
-        if dtype in ("int8", "uint8", "int16"):
-            return np.array(values, np.int32).astype(dtype).reshape(shape)
-        wide = np.array(values, np.float64) if dtype == "float" else values
-        return np.array(wide, _NUMPY_TYPES.get(dtype, dtype)).reshape(shape)
+    raise InputError(f'A string of bytes must be {{"{BASE64_KEY}": base64}}. Received: {shown(value)}')
 
 
 def response_body(outputs: Mapping[str, np.ndarray], as_rows: bool) -> bytes:
     """Returns the body of an answer.
 
-    A single output is not named, as in TensorFlow Serving. Strings are written as text; those of outputs whose name
-    ends in `_bytes` as {"b64": "..."}.
+    A single output is not named, as in TensorFlow Serving. Strings are written as text, with the bytes of those that
+    are not UTF-8; strings of outputs whose name ends in `_bytes` as {"b64": "..."}.
 
     Raises:
-        StatusError: INVALID_ARGUMENT: the outputs are not rows of one batch, or JSON cannot represent their dtype.
+        InputError: the outputs are not rows of one batch, or JSON cannot represent their type.
     """
-    if not outputs:
-        raise invalid_argument("The model returned no output")
+    counts = {array.shape[:1] for array in outputs.values()}
+    if as_rows and (len(counts) != 1 or () in counts):
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in outputs.items())
+        raise InputError(f'Rows need outputs of one batch. Use "inputs". The model returned: {shapes}')
+    values = {name: _json_values(name, array) for name, array in sorted(outputs.items())}
+    is_single = len(values) == 1
     if as_rows:
-        _check_rows(outputs)
-    texts = {}
-    for name, array in sorted(outputs.items()):
-        elements = iter(_element_texts(array, name.endswith(BYTES_SUFFIX)))
-        if as_rows:
-            texts[name] = [_nested(array.shape[1:], elements) for _ in range(len(array))]
-        else:
-            texts[name] = _nested(array.shape, elements)
-    if as_rows:
-        rows = ", ".join(_object(dict(zip(texts, row, strict=True))) for row in zip(*texts.values(), strict=True))
-        return f'{{"predictions": [{rows}]}}'.encode("utf-8", "surrogateescape")
-    return f'{{"outputs": {_object(texts)}}}'.encode("utf-8", "surrogateescape")
+        rows = zip(*values.values(), strict=True)
+        answer = {"predictions": [row[0] if is_single else dict(zip(values, row, strict=True)) for row in rows]}
+    else:
+        answer = {"outputs": next(iter(values.values())) if is_single else values}
+    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "surrogateescape")
 
 
-def _check_rows(outputs: Mapping[str, np.ndarray]) -> None:
-    shapes = {name: array.shape for name, array in outputs.items()}
-    if len({shape[:1] for shape in shapes.values()}) > 1 or () in shapes.values():
-        text = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-        raise invalid_argument('Rows need outputs of one batch. Use "inputs". The model returned: ', text)
-
-
-def _object(texts: Mapping[str, str]) -> str:
-    """Returns an object with members given as JSON text. A single member is written without its name."""
-    if len(texts) == 1:
-        return next(iter(texts.values()))
-    return "{" + ", ".join(f"{quoted(name)}: {text}" for name, text in texts.items()) + "}"
-
-
-def _nested(shape: Sequence[int], elements: Iterator[str]) -> str:
-    if not shape:
-        return next(elements)
-    return "[" + ", ".join(_nested(shape[1:], elements) for _ in range(shape[0])) + "]"
-
-
-def _element_texts(array: np.ndarray, as_base64: bool) -> list[str]:
-    values = array.ravel().tolist()
-    if array.dtype == object:
-        if as_base64:
-            return [f'{{"{BASE64_KEY}": "{base64.b64encode(value).decode()}"}}' for value in values]
-        return [quoted(value.decode("utf-8", "surrogateescape")) for value in values]
-    if array.dtype in (np.float32, np.float64):
-        return decimals(array.ravel())
-    if array.dtype == bool:
-        return ["true" if value else "false" for value in values]
-    if array.dtype.name in _INTEGER_RANGES:
-        return list(map(str, values))
-    raise invalid_argument(f"JSON cannot carry an output of type {array.dtype.name}: use gRPC")
-
-
-def decimals(numbers: np.ndarray) -> list[str]:
-    """Returns numbers as TensorFlow Serving prints them: [0.1, 1, 9e6, 1/3] -> 0.1, 1.0, 9e+06, 0.333333343.
-
-    It uses six digits if these represent the number exactly, otherwise as many as identify it.
-
-    Args:
-        numbers: float32 or float64 `[N]`.
-    """
-    values = numbers.tolist()
-    texts = ("%.6g\n" * len(values) % tuple(values)).split()
-    with np.errstate(over="ignore"):
-        exact = np.array(texts, np.float64).astype(numbers.dtype) == numbers
-    digits = 9 if numbers.dtype == np.float32 else 17
-    for index in np.flatnonzero(~exact):
-        value = values[index]
-        if math.isfinite(value):
-            texts[index] = f"{value:.{digits}g}"
-    for index, text in enumerate(texts):
-        if "." not in text and "e" not in text:
-            texts[index] = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text + ".0")
-    return texts
+def _json_values(name: str, array: np.ndarray) -> Any:
+    if array.dtype.kind not in _JSON_TYPES:
+        raise InputError(
+            f"JSON cannot carry the output {name}, of type {array.dtype}. Use gRPC and TensorFlow Serving."
+        )
+    if array.dtype.kind != "O":
+        return array.tolist()
+    if name.endswith(BYTES_SUFFIX):
+        return map_strings(lambda value: {BASE64_KEY: base64.b64encode(value).decode()}, array).tolist()
+    return map_strings(lambda value: value.decode("utf-8", "surrogateescape"), array).tolist()

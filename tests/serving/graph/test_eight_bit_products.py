@@ -218,9 +218,8 @@ def test_every_dense_layer_of_the_blocks_is_an_8_bit_product_and_no_kernel_is_st
     model, folders = exported
     graph = read_saved_model(folders["int8"])
     for name in ("serving_default", "tokens"):
-        nodes, functions = graph.reached(name)
-        operations = [graph.nodes[node].op for node in nodes]
-        operations += [node.op for function in functions for node in graph.functions[function].node_def]
+        nodes = graph.served_nodes()
+        operations = [node.op for function, node in nodes if name in graph.users_of(function, node.name)]
         assert operations.count("_QuantizedMatMul") == 6 * CONFIG.num_hidden_layers
     sizes = {name: served_size(folder) for name, folder in folders.items()}
     assert sizes["int8"] < 0.65 * sizes["float32"]

@@ -15,13 +15,6 @@ if ! command -v "${server}" > /dev/null; then
   exit 1
 fi
 
-# The server needs absolute folders; those in config/models.config are for a container.
-config="$(mktemp -d)"
-trap 'rm -rf "${config}"' EXIT
-escaped="$(printf '%s' "${here}/models/" | sed 's/[\\&|]/\\&/g')"
-sed "s|base_path: \"/models/|base_path: \"${escaped}|" \
-  "${here}/config/models.config" > "${config}/models.config"
-
 flags=(
   # Requests that arrive together are joined: config/batching.config.
   --enable_batching=true
@@ -35,31 +28,12 @@ flags=(
   --rest_api_timeout_in_ms=30000
   --port="${grpc_port}"
   --rest_api_port="${rest_port}"
-  --model_config_file="${config}/models.config"
+  # The folders in config/models.config are those of a container.
+  --model_name=@@{name}
+  --model_base_path="${here}/models/@@{name}"
   --batching_parameters_file="${here}/config/batching.config"
   --monitoring_config_file="${here}/config/monitoring.config"
 )
 
-# Without exec, the temporary folder is removed when the server ends. From the start of the server on, a signal to this
-# script ends the server too.
-server_process=""
-signalled=""
-stop_server() {
-  signalled="yes"
-  if [ -n "${server_process}" ]; then kill -TERM "${server_process}" 2> /dev/null || true; fi
-}
-trap stop_server INT TERM
-"${server}" "${flags[@]}" "$@" &
-server_process="$!"
-if [ -n "${signalled}" ]; then stop_server; fi
-
-# A signal ends `wait` before the server has ended. Once the server's status has been collected, `wait` returns 127.
-status=127
-signalled="yes"
-while [ -n "${signalled}" ]; do
-  signalled=""
-  waited=0
-  wait "${server_process}" 2> /dev/null || waited="$?"
-  if [ "${waited}" -ne 127 ]; then status="${waited}"; fi
-done
-exit "${status}"
+# The last of equal flags counts, so the arguments come last.
+exec "${server}" "${flags[@]}" "$@"

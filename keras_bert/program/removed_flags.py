@@ -1,0 +1,28 @@
+"""Says what to do instead of flags that commands had once."""
+
+# "command --flag" -> one sentence that says what to do instead. A command is named as its file: export_model.
+# Keep the entries sorted.
+REMOVED_FLAGS: dict[str, str] = {
+    "check_saved_model --batching_file": "The report says which signatures must not be padded by a server.",
+    "check_saved_model --json": "Use keras_bert.tf_serving.check in Python: its report has the findings.",
+    "make_serving_kit --batching_file": "Edit config/batching.config in the kit, and its copy in kubernetes.yaml.",
+    "serve --allow_version_labels_for_unavailable_models": "Labels of versions need TensorFlow Serving.",
+    "serve --enable_batching": "The server computes each request by itself; TensorFlow Serving joins them.",
+    "serve --file_system_poll_wait_seconds": "Start the server again to serve a new version.",
+    "serve --load_retry_seconds": "Start the server again to load an export.",
+    "serve --model_config_file": "Give the folders as arguments, each as NAME=FOLDER.",
+    "serve --model_config_file_poll_wait_seconds": "Start the server again to serve other models.",
+}
+
+
+def instead_of(command: str, flag: str) -> str | None:
+    """Returns what a user of a flag that went should do, or None if the command never had the flag.
+
+    Args:
+        command: the name of the command's file, without ".py".
+        flag: the name of the flag as typed, without dashes: `noexplain` counts as `explain`.
+    """
+    for name in (flag, flag.removeprefix("no")):
+        if sentence := REMOVED_FLAGS.get(f"{command} --{name}"):
+            return f"--{name} was removed. {sentence}"
+    return None

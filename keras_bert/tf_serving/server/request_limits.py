@@ -1,0 +1,83 @@
+"""Admits requests within the limits of the server: their number, the size of a body, and the time for each part."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+from collections.abc import Callable, Iterator
+
+from keras_bert.tf_serving.server.http_protocol import RequestError
+from keras_bert.tf_serving.server.server_options import ServerOptions
+
+# After refusing a body that is too large, up to so many times the limit is read and dropped, so that clients get the
+# answer.
+_DROPPED_BODIES = 8
+
+
+class RequestLimits:
+    """Reads bodies and computes answers, within the limits of the options."""
+
+    def __init__(self, options: ServerOptions):
+        self._options = options
+        self._threads = concurrent.futures.ThreadPoolExecutor(options.num_threads, "model")
+        self._num_requests = 0
+
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Counts a request as in progress from its first byte to its answer, since slow bodies take memory too.
+
+        Raises:
+            RequestError: 429: too many requests are in progress.
+        """
+        if self._num_requests >= self._options.max_requests:
+            raise RequestError(429, f"{self._options.max_requests} requests are running; try again later.")
+        self._num_requests += 1
+        try:
+            yield
+        finally:
+            self._num_requests -= 1
+
+    async def body(self, receive) -> bytes:
+        """Returns the body of a request.
+
+        Raises:
+            RequestError: 413: it is too large; 408: it did not arrive in time; 499: the client has disconnected.
+        """
+        most, chunks, size, is_complete = self._options.max_body_bytes, [], 0, False
+        close = {"connection": "close"}
+        try:
+            async with asyncio.timeout(self._options.body_seconds):
+                while not is_complete and size <= _DROPPED_BODIES * most:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise RequestError(499, "The client has disconnected.")  # nobody reads it
+                    chunk, is_complete = message.get("body", b""), not message.get("more_body", False)
+                    size += len(chunk)
+                    if size <= most:
+                        chunks.append(chunk)
+                    else:
+                        chunks.clear()
+        except TimeoutError:
+            seconds = f"{self._options.body_seconds:g} seconds"
+            raise RequestError(408, f"The body did not arrive within {seconds}.", close) from None
+        if size > most:
+            raise RequestError(413, f"The body is larger than {most} bytes, the limit of this server.", close)
+        return b"".join(chunks)
+
+    async def computed(self, compute: Callable[[], bytes]) -> bytes:
+        """Returns the result of a function that runs in a thread.
+
+        A request that is out of time is not computed, unless a thread has started.
+
+        Raises:
+            RequestError: 504: it took too long; and what `compute` raises.
+        """
+        seconds = self._options.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                # To cancel this future cancels the work, if no thread has started it.
+                return await asyncio.get_running_loop().run_in_executor(self._threads, compute)
+        except TimeoutError:
+            raise RequestError(504, f"Timed out: the answer took longer than {seconds:g} seconds.") from None
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
