@@ -66,6 +66,18 @@ def test_the_signature_gives_these_scores(name):
     )
 
 
+@pytest.mark.parametrize("length", [12, 16])
+def test_the_signature_cuts_the_text_and_leaves_the_label_whole(length):
+    model = model_of(("contradiction", "neutral", "entailment"))
+    model.new_parts.set_trained()
+    texts, labels = ["the film is bad " * 9, "good"], ["good", "the film"]
+    ask = made_signatures(model, {"zero_shot": "this example is {}.", "max_seq_length": length})["zero_shot"]
+    found = ask(text=tf.constant(texts), labels=tf.constant([labels] * 2))["probabilities"]
+    answers = model.zero_shot(texts, labels, "this example is {}.", max_seq_length=length)
+    expected = [[answer.probabilities[label] for label in labels] for answer in answers]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 @pytest.mark.slow
 def test_an_export_answers_as_the_model(tmp_path):
     model = SequenceClassifier.from_pretrained(recorded_folder("heads", "nli_entail_first"))
