@@ -2,7 +2,15 @@
 
 # "command --flag" -> one sentence that says what to do instead. A command is named as its file: export_model.
 # Keep the entries sorted.
-REMOVED_FLAGS: dict[str, str] = {}
+REMOVED_FLAGS: dict[str, str] = {
+    "export_model --calibration_file": (
+        "Export with --format=onnx and let OpenVINO compute it in bfloat16: load(path, precision='bfloat16'), or "
+        "--precision=bfloat16 of the commands. Without bfloat16, --format=litert --weights=int8 is faster."
+    ),
+    "export_model --compute": (
+        "--weights=int8 still makes the file smaller. --format=onnx or litert with --weights=int8 multiplies integers."
+    ),
+}
 
 
 def instead_of(command: str, flag: str) -> str | None:

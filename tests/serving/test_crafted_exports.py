@@ -130,7 +130,7 @@ def test_the_allowed_operations_are_those_that_models_write(tmp_path):
     ):
         write_onnx(make_model(name, family), tmp_path / "model.onnx", weights)
         OnnxEngine(tmp_path / "model.onnx")
-        found |= {"QuantizeLinear", "DequantizeLinear"}  # test_onnx_calibration.py
+        found |= {"QuantizeLinear", "DequantizeLinear"}
         found |= {node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node}
     assert set(OPERATIONS) - found <= UNUSED
     with pytest.raises(ValueError, match="Loop must be added to OPERATIONS"):

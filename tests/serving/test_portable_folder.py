@@ -142,10 +142,10 @@ def test_threads_share_an_engine(exported):
         ),
         (
             {"dtype": "bfloat16"},
-            "dtype and compute are for SavedModels. Received: format='litert' with dtype='bfloat16'",
+            "dtype is for SavedModels. Received: format='litert' with dtype='bfloat16'. Give weights='float16' or",
         ),
         ({"core_operations": True}, "core_operations is for SavedModels. Received: format='litert'"),
-        ({"compute": "int8"}, "Give weights='float16' or 'int8'"),
+        ({"compute": "int8"}, "Exports have no option compute"),
         ({"top_k": 3}, "Exports for litert have no option top_k. Use one of: max_seq_length, pooling, normalize"),
         ({"pooling": "mean"}, "pooling is for exports of Encoder only. Received: SequenceClassifier"),
         ({"normalize": True}, "normalize is for exports of Encoder, SentenceEncoder only. Received: Seq"),

@@ -7,7 +7,7 @@ examples.py             the same signatures for serialised tf.train.Example
 tokenize.py             the tokenizer as a signature
 words.py                splits texts into words, in the graph
 eight_bit_weights.py    8-bit weights on disk: a quarter of the size
-eight_bit_products.py   dense layers with 8-bit matrix products
+input_divisors.py       keeps the precision of inputs that are rounded to 8 bits
 canonical_graph.py      makes repeated exports of a model byte-identical
 onnx_graph.py           the operations and formulas of ONNX graphs
 onnx_layers.py          Keras layers as ONNX operations

@@ -7,8 +7,6 @@ litert_model.py         model.tflite, by TensorFlow's converter
 litert_check.py         checks a file from a stranger before its network runs
 litert_engine.py        runs it without TensorFlow
 onnx_model.py           model.onnx, made from the layers
-onnx_calibration.py     the ranges of its 8-bit products, found with texts
-calibration_texts.py    these texts: reads and checks them, and makes rows of tokens
 packed_network.py       packed.onnx, the same for rows of several sequences, with the weights of model.onnx
 row_layouts.py          arranges rows as a runtime computes them fastest: packed, or in groups of similar length
 onnx_check.py           checks a file from a stranger before a runtime gets it

@@ -1,20 +1,16 @@
 """Writes a model as an ONNX file with operations of the standard only."""
 
 import os
-from collections.abc import Mapping, Sequence
-
-import numpy as np
 
 from keras_bert import registry
 from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.serving.graph.eight_bit_products import input_divisors
+from keras_bert.serving.graph.input_divisors import input_divisors
 from keras_bert.serving.graph.onnx_encoders import check_encoder
-from keras_bert.serving.graph.onnx_graph import OnnxGraph
+from keras_bert.serving.graph.onnx_graph import OPSET, OnnxGraph
 from keras_bert.serving.graph.onnx_heads import inputs_and_outputs
 from keras_bert.serving.graph.onnx_layers import stored_name
-from keras_bert.serving.portable import onnx_calibration
 from keras_bert.serving.portable.folder import missing_package
 from keras_bert.serving.portable.packed_network import PACKED_FILE, move_weights
 
@@ -22,12 +18,7 @@ from keras_bert.serving.portable.packed_network import PACKED_FILE, move_weights
 _MOST_BYTES = (1 << 31) - 1
 
 
-def write_onnx(
-    model,
-    file_path: str | os.PathLike,
-    weights: str | None = None,
-    calibration: Sequence[Mapping[str, np.ndarray]] | None = None,
-) -> None:
+def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) -> None:
     """Writes a model for ONNX Runtime and other runtimes: features in, the outputs of the Keras model out.
 
     Axes of batch and length are variable. Rows have one sequence each: `input_mask` is 0 or 1. The computation is
@@ -38,29 +29,22 @@ def write_onnx(
         file_path: the `.onnx` file. It is written atomically.
         weights: None for float32; "float16": matrices are stored with 16 bits; "int8": matrices are stored with 8 bits
             and a scale for each column, or row of a table, and products of the encoder multiply 8-bit integers.
-        calibration: features with which the ranges of "int8" are found, see `onnx_calibration.py`. None: they are
-            computed in every call, which is slow in OpenVINO.
 
     Raises:
         InputError: the format cannot hold the model, the package onnx is missing, or the file cannot be written.
     """
     _check(model, weights)
-    _write(_network(model, _graph(model, weights, calibration)), file_path, weights)
+    _write(_network(model, _graph(model, weights)), file_path, weights)
 
 
-def write_onnx_folder(
-    model,
-    file_path: str | os.PathLike,
-    weights: str | None = None,
-    calibration: Sequence[Mapping[str, np.ndarray]] | None = None,
-) -> None:
+def write_onnx_folder(model, file_path: str | os.PathLike, weights: str | None = None) -> None:
     """Writes the same file as `write_onnx`, and `packed.onnx` beside it if the model allows packed rows.
 
     In packed rows, `input_mask` numbers the sequences. The file also takes `position_ids`, and `cls_positions` if it
-    has an output for each sequence; see `row_layouts.PackedBatch`. Its weights are in the other file.
+    has an output for each sequence; see `row_layouts.pack`. Its weights are in the other file.
     """
     _check(model, weights)
-    graph = _graph(model, weights, calibration)
+    graph = _graph(model, weights)
     network = _network(model, graph)
     _write(network, file_path, weights)
     # Only this graph reads the encoder again: the divisors have been computed.
@@ -71,10 +55,8 @@ def write_onnx_folder(
         _write(packed, os.path.join(os.path.dirname(file_path), PACKED_FILE), weights)
 
 
-def _graph(model, weights: str | None, calibration) -> OnnxGraph:
+def _graph(model, weights: str | None) -> OnnxGraph:
     try:
-        if calibration is not None:
-            return OnnxGraph(weights, ranges=onnx_calibration.input_ranges(model, calibration))
         return OnnxGraph(weights, _divisors(model) if weights == "int8" else None)
     except ImportError as error:
         raise missing_package("onnx", error) from error
@@ -83,7 +65,7 @@ def _graph(model, weights: str | None, calibration) -> OnnxGraph:
 def _network(model, graph: OnnxGraph):
     """Returns the `onnx.ModelProto` of a model."""
     kind = f"{type(model).__name__} of keras_bert, {model.config.model_type}"
-    about = f"A {kind}, {graph.weights or 'float32'}, opset {graph.opset}."
+    about = f"A {kind}, {graph.weights or 'float32'}, opset {OPSET}."
     return graph.model(*inputs_and_outputs(graph, model), about)
 
 

@@ -14,7 +14,7 @@ from keras_bert.serving.portable.runtime_timing import choice_key, fastest, keep
 AUTO = "auto"
 PRECISIONS = ("float32", "bfloat16", AUTO)
 _PORTABLE = "keras_bert.serving.portable"
-_SLOW_IN_OPENVINO = "openvino takes twice the time of float32 for int8 files that have no calibration"
+_SLOW_IN_OPENVINO = "openvino takes twice the time of float32 for int8 files"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,9 +112,7 @@ def open_engine(folder: PortableFolder, wanted: Wanted) -> tuple[Any, Runtime]:
             keep_choice(key, name, reason)
             engine = engines[name]
     if name == "openvino" and _is_slow_in_openvino(folder):
-        warnings.warn(
-            f"{folder.path}: {_SLOW_IN_OPENVINO}. Use runtime='onnxruntime', or export with calibration.", stacklevel=5
-        )
+        warnings.warn(f"{folder.path}: {_SLOW_IN_OPENVINO}. Use runtime='onnxruntime'.", stacklevel=5)
     precision = "int8" if folder.weights == "int8" else getattr(engine, "precision", "float32")
     return engine, Runtime(name, precision, wanted.num_threads, reason)
 
@@ -138,7 +136,7 @@ def check_runtime(folder: PortableFolder, wanted: Wanted) -> None:
 
 
 def _is_slow_in_openvino(folder: PortableFolder) -> bool:
-    return folder.weights == "int8" and folder.int8 != "static"
+    return folder.weights == "int8"
 
 
 def _runtimes_of(folder: PortableFolder) -> list[str]:
