@@ -14,7 +14,6 @@ onnx_layers.py          Keras layers as ONNX operations
 onnx_heads.py           what the tasks share of their ONNX operations
 onnx_sequences.py       pools the tokens of sequences, of which a row may have several
 onnx_encoders.py        finds the class that writes an encoder
-onnx_operations.py      the operations that these graphs have, and the shapes of their results
 """
 
 # The signature with what a model returns for token rows, which `keras_bert.serving.load` calls. Its output is `outputs`

@@ -7,7 +7,7 @@
     vocab.txt, ...               the files of the tokenizer
     tokenizer_vectors.json       texts with their ids, for tests of the tokenizer in another language
 
-A folder that is read may come from a stranger: sizes are bounded, and links out of the folder are not followed.
+Sizes are bounded, and links out of the folder are not followed. The network is a program: load only what you trust.
 """
 
 import dataclasses
@@ -31,6 +31,7 @@ from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
 EXPORT_FILE, CONFIG_FILE, VECTORS_FILE = "export.json", "bert_config.json", "tokenizer_vectors.json"
+PACKED_FILE = "packed.onnx"
 # The format of exports for TensorFlow Serving, which have `export.json` among their assets.
 SAVED_MODEL = "saved_model"
 _VERSION = 1

@@ -11,11 +11,11 @@ from keras_bert.serving.graph.onnx_encoders import check_encoder
 from keras_bert.serving.graph.onnx_graph import OPSET, OnnxGraph
 from keras_bert.serving.graph.onnx_heads import inputs_and_outputs
 from keras_bert.serving.graph.onnx_layers import stored_name
-from keras_bert.serving.portable.folder import missing_package
-from keras_bert.serving.portable.packed_network import PACKED_FILE, move_weights
+from keras_bert.serving.portable.folder import PACKED_FILE, missing_package
 
 # A protocol buffer holds at most 2 GiB.
 _MOST_BYTES = (1 << 31) - 1
+_SMALLEST_MOVED = 1 << 10  # bytes
 
 
 def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) -> None:
@@ -40,8 +40,9 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
 def write_onnx_folder(model, file_path: str | os.PathLike, weights: str | None = None) -> None:
     """Writes the same file as `write_onnx`, and `packed.onnx` beside it if the model allows packed rows.
 
-    In packed rows, `input_mask` numbers the sequences. The file also takes `position_ids`, and `cls_positions` if it
-    has an output for each sequence; see `row_layouts.pack`. Its weights are in the other file.
+    ONNX Runtime fuses the attention of rows with one sequence only, so a folder has two networks. In packed rows,
+    `input_mask` numbers the sequences. The file also takes `position_ids`, and `cls_positions` if it has an output for
+    each sequence; see `row_layouts.pack`. Its weights are in the other file.
     """
     _check(model, weights)
     graph = _graph(model, weights)
@@ -51,7 +52,7 @@ def write_onnx_folder(model, file_path: str | os.PathLike, weights: str | None =
     packed_graph = graph.empty(packed=True)
     packed = _network(model, packed_graph)
     if packed_graph.packed_inputs:
-        move_weights(packed, network, os.path.basename(file_path))
+        _move_weights(packed, network, os.path.basename(file_path))
         _write(packed, os.path.join(os.path.dirname(file_path), PACKED_FILE), weights)
 
 
@@ -99,3 +100,26 @@ def _check(model, weights: str | None) -> None:
         )
     if weights not in (None, "float16", "int8"):
         raise InputError(f"weights must be float16, int8 or None (float32). Received: {weights!r}")
+
+
+def _move_weights(packed, network, file_name: str) -> None:
+    """Replaces the large weights of a network by references to another file, as the standard allows.
+
+    Args:
+        packed: the `onnx.ModelProto` that is changed.
+        network: the one of the file, which is written with `SerializeToString(deterministic=True)`.
+        file_name: the name of its file.
+    """
+    content, found, end = network.SerializeToString(deterministic=True), {}, 0
+    for tensor in network.graph.initializer:
+        start = content.index(tensor.raw_data, end)
+        end = start + len(tensor.raw_data)
+        found[tensor.name] = start, tensor.raw_data
+    for tensor in packed.graph.initializer:
+        start, data = found.get(tensor.name, (0, None))
+        if tensor.raw_data != data or len(data) < _SMALLEST_MOVED:
+            continue
+        tensor.ClearField("raw_data")
+        tensor.data_location = tensor.EXTERNAL
+        for key, value in {"location": file_name, "offset": start, "length": len(data)}.items():
+            tensor.external_data.add(key=key, value=str(value))
