@@ -198,7 +198,8 @@ def changed(folder, **values) -> None:
             {"format": "openvino"},
             "export.json: unknown format 'openvino'. This version reads: litert, onnx, saved_model",
         ),
-        ({"version": 9}, "export.json: version 9 of the format. This version of keras_bert reads 1"),
+        ({"version": 1}, "export.json: version 1 of the format. This version of keras_bert reads 2. Export the model"),
+        ({"network": None}, "export.json: network must be an object. Received: None"),
         (
             {"model": "BertEncoder2"},
             "export.json: unknown model 'BertEncoder2'. This version loads: .*SequenceClassifier",

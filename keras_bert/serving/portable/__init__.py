@@ -10,7 +10,6 @@ row_layouts.py          arranges rows as a runtime computes them fastest: packed
 onnx_engine.py          runs model.onnx with ONNX Runtime
 openvino_engine.py      runs model.onnx with OpenVINO
 saved_model_engine.py   runs SavedModels with TensorFlow, for the same loader
-outputs_of_answers.py   the outputs of SavedModels of earlier versions, from their answers
 runtimes.py             which runtimes can run a folder here, and which one is taken
 loading.py              keras_bert.serving.load: predict(texts) of every export
 answer_signature.py     the signature serving_default of LiteRT and ONNX exports, as SavedModels have it

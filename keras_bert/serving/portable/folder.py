@@ -34,7 +34,7 @@ EXPORT_FILE, CONFIG_FILE, VECTORS_FILE = "export.json", "bert_config.json", "tok
 PACKED_FILE = "packed.onnx"
 # The format of exports for TensorFlow Serving, which have `export.json` among their assets.
 SAVED_MODEL = "saved_model"
-_VERSION = 1
+_VERSION = 2
 # FlatBuffers and protocol buffers hold at most 2 GiB.
 _MOST_MODEL_BYTES = 1 << 31
 _PORTABLE = "keras_bert.serving.portable"
@@ -82,7 +82,7 @@ class PortableFolder:
         weights: "float32", "float16" or "int8".
         config: the `BertConfig`.
         vocabulary: the tokens.
-        network: size and sum of the file of the network, see `_size_and_sum`; None for SavedModels and older exports.
+        network: size and sum of the file of the network, see `_size_and_sum`; None for SavedModels.
     """
 
     path: str
@@ -217,9 +217,12 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
     if version != _VERSION:
         raise InputError(
             f"{export_file}: version {version} of the format. This version of keras_bert reads {_VERSION}. Export the "
-            "model again, or update keras_bert."
+            "model again."
         )
-    for name, size_and_sum in member(values, "files", dict, export_file, {}).items():
+    network, files = None, {}
+    if format != SAVED_MODEL:
+        network, files = (checked(values.get(name), dict, name, export_file) for name in ("network", "files"))
+    for name, size_and_sum in files.items():
         if name in os.listdir(path):
             _check_unchanged(os.path.join(path, name), size_and_sum)
     config, vocabulary = read_config_and_vocabulary(path)
@@ -235,10 +238,10 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
         checked(values.get("model"), str, "model", export_file),
         checked(values.get("settings"), dict, "settings", export_file),
         longest,
-        member(values, "weights", str, export_file, "float32"),
+        checked(values.get("weights"), str, "weights", export_file),
         config,
         vocabulary,
-        member(values, "network", dict, export_file),
+        network,
     )
 
 
@@ -253,8 +256,7 @@ def network_file(folder: PortableFolder) -> str:
         raise InputError(f"There is no {path}. Copy the whole folder of the export.")
     if os.path.getsize(path) > _MOST_MODEL_BYTES:
         raise InputError(f"{path} has more than {_MOST_MODEL_BYTES:,} bytes, more than its format can hold.")
-    if folder.network is not None:
-        _check_unchanged(path, folder.network)
+    _check_unchanged(path, folder.network)
     return path
 
 

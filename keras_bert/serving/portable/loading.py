@@ -106,4 +106,4 @@ def _opened(path: str, wanted: Wanted) -> tuple[PortableFolder, Any, Runtime]:
     from keras_bert.serving.portable.saved_model_engine import SavedModelEngine
 
     runtime = Runtime("tensorflow", folder.weights, None, "tensorflow is the only runtime of SavedModels")
-    return folder, SavedModelEngine(version, folder.vocabulary), runtime
+    return folder, SavedModelEngine(version), runtime
