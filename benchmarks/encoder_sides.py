@@ -60,14 +60,13 @@ SIDES = {
     "transformers": Side("benchmarks.sides.transformers_encoder", "torch", has_dtypes=True),
     "onnxruntime": Side("benchmarks.sides.onnxruntime_encoder", "onnx", reads_torch_export=True),
     "saved_model": _exported("saved_model"),
-    "saved_model int8": _exported("saved_model", weights="int8"),
     "litert": _exported("litert"),
     "litert int8": _exported("litert", weights="int8"),
     "onnx": _exported("onnx"),
     "onnx int8": _exported("onnx", weights="int8"),
     "torch's graph": _exported("torch", reads_torch_export=True),
 }
-FORMAT_SIDES = list(SIDES)[-7:]
+FORMAT_SIDES = list(SIDES)[-6:]
 OTHERS = ("keras_hub", "transformers", "onnxruntime")
 
 

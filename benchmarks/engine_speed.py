@@ -41,8 +41,6 @@ FLAGS = flags.FLAGS
 OURS, THEIRS = "benchmarks.sides.our_text_engine", "benchmarks.sides.sentence_transformers_engine"
 SHAPES = ((1, 16), (1, 64), (1, 256), (8, 64))
 TRAINING_SENTENCES = 2000
-# Texts of SST-2 and STS-B: the ranges of `onnx-int8-calibrated` come from them.
-CALIBRATION_TEXTS = 128
 # Least cosine of a vector with the first side's.
 LEAST_COSINE = {"float32": 0.9999, "bfloat16": 0.99, "int8": 0.95}
 
@@ -64,8 +62,6 @@ ENGINES = {
     "openvino bfloat16": _ours("onnx", "openvino", precision="bfloat16"),
     "openvino for 8 callers bfloat16": _ours("onnx", "openvino", precision="bfloat16", callers=THREADS),
     "onnxruntime int8": _ours("onnx-int8", "onnxruntime"),
-    "onnxruntime calibrated int8": _ours("onnx-int8-calibrated", "onnxruntime"),
-    "openvino calibrated int8": _ours("onnx-int8-calibrated", "openvino"),
     "litert int8": _ours("litert-int8", "litert"),
     "theirs: torch": _theirs("sentence_transformers", "torch"),
     "theirs: torch compiled": _theirs("sentence_transformers", "torch", compiled=1),
@@ -101,7 +97,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(os.path.abspath(FLAGS.model or installed_model()), os.path.join(folder, "model"))
         formats = {str(ENGINES[name].arguments["format"]) for name in names if ENGINES[name].module == OURS}
-        export(folder, formats, calibration_texts(pathlib.Path(FLAGS.data) / "glue"))
+        export(folder, formats)
         # In this order, so that sides are compared with ours in float32.
         with RunningSides(sorted(names, key=list(ENGINES).index), FLAGS.environments, sides=ENGINES) as sides:
             load(sides, folder, texts)
@@ -120,24 +116,15 @@ def installed_model() -> str:
     return os.path.join(os.path.dirname(package.origin), "model")
 
 
-def calibration_texts(glue: pathlib.Path) -> list[str]:
-    """Returns training sentences of SST-2 and STS-B, half of them of each."""
-    pairs = (glue / "STS-B" / "train.tsv").read_text("utf-8").splitlines()[1:]
-    sentences = [text for text, _ in _sentences(glue / "SST-2" / "train.tsv")]
-    draw, half = random.Random(1), CALIBRATION_TEXTS // 2
-    return draw.sample(sentences, half) + draw.sample([line.split("\t")[7] for line in pairs], half)
-
-
-def export(folder: str, formats: set[str], calibration: Sequence[str]) -> None:
-    """Exports the model of a folder in each format: a format, its weights, and `calibrated` where texts give ranges."""
+def export(folder: str, formats: set[str]) -> None:
+    """Exports the model of a folder in each format: a format, and its weights if they are not float32."""
     import keras_bert
 
     model = keras_bert.SentenceEncoder.from_pretrained(os.path.join(folder, "model"))
     for name in sorted(formats):
-        format, weights, calibrated = [*name.split("-"), None, None][:3]
-        options = {"weights": weights, "calibration": calibration if calibrated else None}
+        format, weights = [*name.split("-"), None][:2]
         path = os.path.join(folder, name)
-        model.export_for_serving(path, format=format, max_seq_length=MAX_SEQ_LENGTH, **options)
+        model.export_for_serving(path, format=format, max_seq_length=MAX_SEQ_LENGTH, weights=weights)
 
 
 def load(sides: RunningSides, folder: str, texts: Sequence[str]) -> None:

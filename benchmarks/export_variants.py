@@ -29,7 +29,6 @@ VARIANTS = {
     "float32 core": {"dtype": "float32", "core_operations": True},
     "bfloat16": {"dtype": "bfloat16"},
     "int8 stored": {"weights": "int8"},
-    "int8 computed": {"compute": "int8"},
     "litert": {"format": "litert"},
     "litert int8": {"format": "litert", "weights": "int8"},
     "onnx": {"format": "onnx"},

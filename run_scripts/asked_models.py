@@ -12,14 +12,17 @@ RUNTIMES = ("auto", "onnxruntime", "openvino", "litert", "tensorflow")
 def define_runtime_flags(precision_flag: str | None = "precision") -> None:
     """Defines --runtime, and the flag of the precision under a name; None if another flag has it."""
     flags.DEFINE_enum(
-        "runtime", "auto", RUNTIMES, "What computes an exported folder; auto takes the fastest that is installed."
+        "runtime",
+        "auto",
+        RUNTIMES,
+        "What computes an exported folder; auto takes OpenVINO if it is installed, see docs/runtimes.md.",
     )
     if precision_flag:
         flags.DEFINE_enum(
             precision_flag,
             "float32",
             ["float32", "bfloat16", "auto"],
-            "The precision in which an exported folder is computed; auto takes the faster one.",
+            "The precision in which an exported folder is computed; auto takes bfloat16 if the processor has it.",
         )
 
 

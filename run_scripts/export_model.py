@@ -42,19 +42,8 @@ def define_flags() -> None:
         "weights",
         None,
         ["float16", "int8"],
-        "Stores matrices with 8 bits: a quarter of the size; or, for LiteRT and ONNX, with 16.",
-    )
-    flags.DEFINE_enum(
-        "compute",
-        None,
-        ["int8"],
-        "Multiplies 8-bit integers: faster on CPUs with VNNI or AMX. Needs TensorFlow Serving 2.20 or newer.",
-    )
-    flags.DEFINE_string(
-        "calibration_file",
-        None,
-        "32 or more lines of text like those that the model will get; a tab separates two texts. For --format=onnx "
-        "--weights=int8: the file is fast in OpenVINO too. At most 256 are read, at equal distances.",
+        "Stores matrices with 8 bits: a quarter of the size; or, for LiteRT and ONNX, with 16. LiteRT and ONNX also "
+        "multiply 8-bit integers.",
     )
     flags.DEFINE_bool(
         "core_operations",
@@ -62,9 +51,6 @@ def define_flags() -> None:
         "Uses core TensorFlow operations only, so that the model needs no tensorflow-text. Slower on texts.",
     )
     define_option_flags(SignatureOptions, has_defaults=False)
-
-
-_PRECISION = ("dtype", "weights", "compute")
 
 
 def main():
@@ -75,11 +61,6 @@ def main():
     check_place = check_version_place if arguments.format == "saved_model" else check_output_folder
     check_place(arguments.output_dir)
 
-    from keras_bert.serving.portable.calibration_texts import check_calibration, read_calibration_file
-
-    texts = read_calibration_file(arguments.calibration_file) if arguments.calibration_file else None
-    check_calibration(arguments.format, arguments.weights, texts)
-
     from keras_bert.checkpoints.pretrained import from_pretrained
     from keras_bert.models.encoder_base import Encoder
     from keras_bert.serving.export import export_for_serving
@@ -88,14 +69,13 @@ def main():
 
     classes = {None: None, "encoder": Encoder, "sentence_encoder": SentenceEncoder, "masked_lm": MaskedLM}
     model = from_pretrained(classes[arguments.model_class], arguments.model_dir)
-    precision = {name: getattr(arguments, name) for name in _PRECISION}
     version = export_for_serving(
         model,
         arguments.output_dir,
         format=arguments.format,
         core_operations=arguments.core_operations,
-        calibration=texts,
-        **precision,
+        dtype=arguments.dtype,
+        weights=arguments.weights,
         **given_values(SignatureOptions),
     )
     print(f"{type(model).__name__} exported to {version}")

@@ -118,14 +118,6 @@ def free_memory():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache_of_tests(tmp_path_factory):
-    """Keeps compiled networks and measured times of tests out of the user's cache folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
 def unrounded_products():
     """Keeps GPUs from rounding the factors of float32 products to 10 bits."""
     if "tensorflow" in sys.modules:

@@ -33,12 +33,11 @@ class ExportedEncoder(Encoder):
         model = keras_bert.SentenceEncoder.from_pretrained(folder)
         words = [f"word{number}" for number in range(5, model.config.vocab_size)]
         model.vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
-        precision = {"compute" if self.format == "saved_model" else "weights": self.weights}
-        path = model.export_for_serving(
-            export_folder(folder, self.format, self.weights), format=self.format, **precision
-        )
+        path = export_folder(folder, self.format, self.weights)
+        path = model.export_for_serving(path, format=self.format, weights=self.weights)
         # TensorFlow takes its number of threads from its own settings.
-        self.run = load(path, num_threads=None if self.format == "saved_model" else THREADS).engine.run
+        options = {} if self.format == "saved_model" else {"num_threads": THREADS}
+        self.run = load(path, "onnxruntime" if self.format == "onnx" else "auto", **options).engine.run
         return f"{self.format} {self.weights or 'float32'}"
 
     def _load_torch_export(self, folder):

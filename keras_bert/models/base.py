@@ -249,8 +249,6 @@ class BertModel(keras.Model):
         format: str = "saved_model",
         dtype: str | None = None,
         weights: str | None = None,
-        compute: str | None = None,
-        calibration: Sequence[str | Sequence[str]] | None = None,
         core_operations: bool = False,
         max_seq_length: int | None = None,
         text_pairs: bool = False,
@@ -273,8 +271,7 @@ class BertModel(keras.Model):
         Args:
             path: the folder of the versions `1`, `2`, ... of a SavedModel; for the other formats a new or empty folder.
             format: `saved_model`, `litert` or `onnx`.
-            dtype, weights, compute: None, or `bfloat16`, `int8` and `int8` for smaller and faster exports.
-            calibration: for ONNX with `int8`: 32 or more texts that show the ranges of values; for OpenVINO.
+            dtype, weights: None, or `bfloat16` and `int8` for smaller exports.
             core_operations: whether the graph needs no tensorflow-text.
             max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model.
             text_pairs: whether a classifier or an encoder takes two texts.

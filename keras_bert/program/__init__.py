@@ -22,6 +22,5 @@ json_files.py           reads untrusted JSON: limits its size and checks types; 
 stored_numbers.py       varints and checksums as in Google's file formats
 private_interfaces.py   lists the private interfaces of Keras and TensorFlow that the package uses
 quiet_tensorflow.py     hides TensorFlow's start-up messages
-user_cache.py           folders of this user for files that can be made again
 variables_index.py      reads the .index file of a TensorFlow checkpoint
 """

@@ -5,6 +5,14 @@
 REMOVED_FLAGS: dict[str, str] = {
     "check_saved_model --batching_file": "The report says which signatures must not be padded by a server.",
     "check_saved_model --json": "Use keras_bert.tf_serving.check in Python: its report has the findings.",
+    "export_model --calibration_file": (
+        "Export with --format=onnx and let OpenVINO compute it in bfloat16: load(path, precision='bfloat16'), or "
+        "--precision=bfloat16 of the commands. Without bfloat16, --format=litert --weights=int8 is faster."
+    ),
+    "export_model --compute": (
+        "--weights=int8 still makes the file smaller. --format=onnx or litert with --weights=int8 multiplies "
+        "integers."
+    ),
     "make_serving_kit --batching_file": "Edit config/batching.config in the kit, and its copy in kubernetes.yaml.",
     "serve --allow_version_labels_for_unavailable_models": "Labels of versions need TensorFlow Serving.",
     "serve --enable_batching": "The server computes each request by itself; TensorFlow Serving joins them.",

@@ -5,7 +5,6 @@ import dataclasses
 import os
 import re
 import tempfile
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -18,12 +17,10 @@ from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import long_work
 from keras_bert.serving.graph.canonical_graph import make_canonical
-from keras_bert.serving.graph.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.examples import of_examples
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.tokenize import tokenize_signature
-from keras_bert.serving.portable.calibration_texts import check_calibration
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, check_format, write_description, write_portable
 from keras_bert.serving.portable.portable_models import (
     answer_settings,
@@ -48,8 +45,6 @@ def export_for_serving(
     format: str = SAVED_MODEL,
     dtype: str | None = None,
     weights: str | None = None,
-    compute: str | None = None,
-    calibration: Sequence[str | Sequence[str]] | None = None,
     core_operations: bool = False,
     max_seq_length: int | None = None,
     text_pairs: bool = False,
@@ -82,14 +77,8 @@ def export_for_serving(
         format: `saved_model`, `litert` or `onnx`.
         dtype: `float32`, or `bfloat16` for the weights and the computation: half the size, and faster if the processor
             supports it. By default the model's own dtypes. Outputs are always float32.
-        weights: `int8` stores matrices with 8 bits: about a quarter of the size. The computation is float32. LiteRT and
-            ONNX Runtime also multiply 8-bit integers, and take `float16` too.
-        compute: `int8` stores matrices with 8 bits too, and multiplies 8-bit integers in the dense layers of the
-            encoder. It needs TensorFlow Serving 2.20 or newer on x86, and is fast if the processor has VNNI or AMX; see
-            `eight_bit_products`.
-        calibration: for ONNX with `int8`: 32 or more texts, or pairs of texts, like those that the model will get. The
-            ranges in which products round their inputs are found with them. So the file is fast in OpenVINO too, and
-            an answer does not depend on the other texts of its batch.
+        weights: `int8` stores matrices with 8 bits: about a quarter of the size. SavedModels compute in float32; LiteRT
+            and ONNX Runtime also multiply 8-bit integers, and take `float16` too.
         core_operations: whether the graph uses core TensorFlow operations only. Then neither the export nor the server
             needs tensorflow-text. The answers are the same; texts are tokenised more slowly. Not for SentencePiece.
         max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model. Give the
@@ -123,31 +112,28 @@ def export_for_serving(
     given |= {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
     options = SignatureOptions(**given, num_answers=num_answers, zero_shot=zero_shot)
     with long_work(f"exporting to {os.fspath(path)}"):
-        check_calibration(format, weights, calibration)
         if format != SAVED_MODEL:
-            return _export_portable(model, path, format, dtype, weights, compute, calibration, core_operations, options)
-        return _export_saved_model(model, path, dtype, weights, compute, core_operations, options)
+            return _export_portable(model, path, format, dtype, weights, core_operations, options)
+        return _export_saved_model(model, path, dtype, weights, core_operations, options)
 
 
 def _export_saved_model(
-    model, path, dtype: str | None, weights, compute, core_operations: bool, options: SignatureOptions
+    model, path, dtype: str | None, weights, core_operations: bool, options: SignatureOptions
 ) -> str:
     exported_task(model)
-    _check_precision(dtype, weights, compute)
+    _check_precision(dtype, weights)
     options = _checked_options(model, options)
-    if options.explain and "int8" in (weights, compute):
+    if options.explain and weights == "int8":
         raise InputError("The signature explain needs weights that are not int8. Leave explain or int8 out.")
     check_version_place(path)
-    if compute == "int8":
-        dtype = "float32"
     if lora_layers(model) or dtype is not None:
         # With LoRA merged into the kernels, and with weights and computation in `dtype`.
         dtype = model.dtype_policy if dtype is None else dtype
         model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
     unpadded, renamed = _unpadded(model), _without_number(model)
-    description = _description(model, weights, compute, options)
-    if "int8" in (weights, compute):
-        model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
+    description = _description(model, weights, options)
+    if weights == "int8":
+        model = EightBitModel(model)
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
     signatures = all_signatures(model, tokenizer, options)
     with renamed, unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
@@ -155,7 +141,7 @@ def _export_saved_model(
         with long_work(f"writing a SavedModel with {len(signatures)} signatures"):
             tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
             make_canonical(version.folder, _METHOD_NAMES)
-        require_servable(version.folder, SERVING_VERSIONS if compute == "int8" else DEFAULT_VERSIONS)
+        require_servable(version.folder, DEFAULT_VERSIONS)
     return str(version.path)
 
 
@@ -169,16 +155,14 @@ def all_signatures(model, tokenizer: GraphForm, options: SignatureOptions) -> di
     return {**signatures, "examples": of_examples(signatures["serving_default"])}
 
 
-def _export_portable(
-    model, path, format: str, dtype, weights, compute, calibration, core_operations, options: SignatureOptions
-) -> str:
+def _export_portable(model, path, format: str, dtype, weights, core_operations, options: SignatureOptions) -> str:
     check_format(format, weights)
     if core_operations:
         raise InputError(f"core_operations is for SavedModels. Received: format={format!r}. Leave one of them out.")
-    if dtype is not None or compute is not None:
+    if dtype is not None:
         raise InputError(
-            f"dtype and compute are for SavedModels. Received: format={format!r} with "
-            f"{f'dtype={dtype!r}' if dtype is not None else f'compute={compute!r}'}. Give weights='float16' or 'int8'."
+            f"dtype is for SavedModels. Received: format={format!r} with dtype={dtype!r}. Give weights='float16' or "
+            "'int8'."
         )
     known = ("max_seq_length", "pooling", "normalize", "text_pairs")
     unknown = [name for name in options.given() if name not in known]
@@ -188,7 +172,7 @@ def _export_portable(
             "loaded export takes top_k and prompts as the model does."
         )
     given = {name: getattr(options, name) for name in known}
-    return write_portable(model, path, format, weights, calibration=calibration, **given)
+    return write_portable(model, path, format, weights, **given)
 
 
 @contextlib.contextmanager
@@ -225,11 +209,10 @@ def _unpadded(model):
         encoder.unpadded = before
 
 
-def _description(model, weights: str | None, compute: str | None, options: SignatureOptions) -> tuple:
+def _description(model, weights: str | None, options: SignatureOptions) -> tuple:
     """Returns the arguments of `write_description`: what `keras_bert.serving.load` must know of a SavedModel."""
     settings = answer_settings(model) | registry.export_of(model).in_graph(model, options)
-    precision = weights or compute or model.compute_dtype
-    return SAVED_MODEL, stored_kind(model), settings, options.max_seq_length, precision
+    return SAVED_MODEL, stored_kind(model), settings, options.max_seq_length, weights or model.compute_dtype
 
 
 def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations: bool = False) -> GraphForm:
@@ -258,7 +241,7 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
     return servable
 
 
-def _check_precision(dtype: str | None, weights: str | None, compute: str | None) -> None:
+def _check_precision(dtype: str | None, weights: str | None) -> None:
     if dtype not in (None, "float32", "bfloat16"):
         raise InputError(f"dtype must be float32 or bfloat16. Received: {dtype!r}")
     if weights not in (None, "int8"):
@@ -266,10 +249,6 @@ def _check_precision(dtype: str | None, weights: str | None, compute: str | None
         raise InputError(f"weights must be int8 or None. Received: {weights!r}.{advice}")
     if weights == "int8" and dtype == "bfloat16":
         raise InputError("weights=int8 computes in float32. Leave out dtype=bfloat16 or weights=int8.")
-    if compute not in (None, "int8"):
-        raise InputError(f"compute must be int8 or None. Received: {compute!r}")
-    if compute == "int8" and dtype == "bfloat16":
-        raise InputError("compute=int8 needs float32 for everything else. Leave out dtype=bfloat16 or compute=int8.")
 
 
 def _checked_options(model, options: SignatureOptions) -> SignatureOptions:

@@ -118,7 +118,7 @@ def check_8_bit(family, tmp_path, request):
     import tensorflow as tf
 
     model = new_classifier(family)
-    folder = model.export_for_serving(tmp_path / "export", compute="int8")
+    folder = model.export_for_serving(tmp_path / "export", weights="int8")
     exported = tf.saved_model.load(folder)
     found = exported.signatures["serving_default"](text=tf.constant(TEXTS))["probabilities"]
     expected = [list(answer.probabilities.values()) for answer in model.predict(TEXTS)]
@@ -157,7 +157,7 @@ CHECKS = {
 WITHOUT[("xlnet", "ONNX export")] = "no: its attention is not written"
 # The short run tests nearly every capability with ALBERT, whose layers are shared, and one with each other family.
 # Its other tests compare two devices (test_distributed_model.py), compile with XLA (test_shared_trace.py), export 8-bit
-# products (test_eight_bit_products.py), and train every family (test_families.py).
+# weights (test_served_signatures.py), and train every family (test_families.py).
 SHORT = {
     *(("albert", name) for name in CHECKS if name not in ("two devices = one", "XLA", "8-bit export")),
     ("roberta", "packed rows, no padding"),

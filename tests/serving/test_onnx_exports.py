@@ -16,7 +16,7 @@ from keras_bert import BertEncoder, ReplacedTokenDetector, SequenceClassifier, T
 from keras_bert.encoders.rotary.encoder import ModernBertEncoder
 from keras_bert.models.trainable_parts import enable_lora, lora_layers
 from keras_bert.program.errors import InputError
-from keras_bert.serving.graph.eight_bit_products import balanced_divisors
+from keras_bert.serving.graph.input_divisors import balanced_divisors
 from keras_bert.serving.graph.onnx_graph import OnnxGraph
 from keras_bert.serving.portable.onnx_engine import OnnxEngine
 from keras_bert.serving.portable.onnx_model import write_onnx

@@ -12,10 +12,9 @@ from tiny_models import make_model, new_model
 from keras_bert import SequenceClassifier, registry
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.checked_engine import CheckedEngine
-from keras_bert.serving.portable.onnx_check import check_onnx
+from keras_bert.serving.portable.folder import PACKED_FILE
 from keras_bert.serving.portable.onnx_model import write_onnx, write_onnx_folder
 from keras_bert.serving.portable.openvino_engine import OpenVinoEngine
-from keras_bert.serving.portable.packed_network import PACKED_FILE, packed_network
 from keras_bert.serving.portable.row_layouts import ArrangedEngine, Layout, fill_rows, pack
 
 # Every family that ONNX files can hold; `deberta-v2` of the tests has no convolution.
@@ -92,28 +91,13 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_the_large_weights_are_stored_once_and_joined_when_a_folder_is_read(folder):
-    content = (folder / "model.onnx").read_bytes()
-    joined = packed_network(str(folder / "model.onnx"), content)
-    check_onnx(joined, "joined")
-    stored = {tensor.name: tensor for tensor in onnx.load_from_string(content).graph.initializer}
+def test_the_large_weights_are_stored_once(folder):
+    stored = {tensor.name: tensor.raw_data for tensor in onnx.load(folder / "model.onnx").graph.initializer}
     file = onnx.load(folder / PACKED_FILE, load_external_data=False)
     assert all(len(tensor.raw_data) < 1024 for tensor in file.graph.initializer)
-    shared = [tensor for tensor in onnx.load_from_string(joined).graph.initializer if len(tensor.raw_data) >= 1024]
+    shared = [tensor for tensor in onnx.load(folder / PACKED_FILE).graph.initializer if len(tensor.raw_data) >= 1024]
     assert shared
-    assert all(tensor == stored[tensor.name] for tensor in shared)
-
-
-def test_a_packed_network_of_another_model_is_refused(folder, tmp_path):
-    (tmp_path / PACKED_FILE).write_bytes((folder / PACKED_FILE).read_bytes())
-    write_onnx(make_model("encoder", "modernbert"), tmp_path / "model.onnx")
-    with pytest.raises(InputError, match=r"packed.onnx is damaged or does not belong to model.onnx"):
-        packed_network(str(tmp_path / "model.onnx"), (tmp_path / "model.onnx").read_bytes())
-    (tmp_path / PACKED_FILE).write_bytes(b"no model")
-    with pytest.raises(InputError, match=r"packed.onnx is damaged"):
-        packed_network(str(tmp_path / "model.onnx"), (tmp_path / "model.onnx").read_bytes())
-    (tmp_path / PACKED_FILE).unlink()
-    assert packed_network(str(tmp_path / "model.onnx"), b"") is None
+    assert all(tensor.raw_data == stored[tensor.name] for tensor in shared)
 
 
 class CountingEngine:
@@ -175,17 +159,14 @@ def test_padding_on_the_left_cannot_be_packed(folder):
 
 
 @pytest.mark.parametrize("family", slow_except(["modernbert"], ["bert", *FAMILIES]))
-def test_openvino_computes_packed_and_single_rows_when_it_starts_again(family, tmp_path, monkeypatch):
-    """The second start may read the compiled network of the first."""
+def test_openvino_computes_packed_and_single_rows(family, tmp_path):
     pytest.importorskip("openvino")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model = make_model("classifier", family)
     features = features_of(model, 17, rows=9)
     expected = np.asarray(model(features))
     for write, width in ((write_onnx, 0), (write_onnx_folder, 256)):
         write(model, tmp_path / "model.onnx")
-        for _ in range(2):
-            engine = OpenVinoEngine(tmp_path / "model.onnx", num_threads=1)
-            assert engine.layout.width == width
-            checked = CheckedEngine(engine, model.config, outputs={"": ("batch", len(model.labels))})
-            np.testing.assert_allclose(checked.run(features), expected, rtol=1e-5, atol=1e-5)
+        engine = OpenVinoEngine(tmp_path / "model.onnx", num_threads=1)
+        assert engine.layout.width == width
+        checked = CheckedEngine(engine, model.config, outputs={"": ("batch", len(model.labels))})
+        np.testing.assert_allclose(checked.run(features), expected, rtol=1e-5, atol=1e-5)

@@ -5,13 +5,10 @@ import shutil
 
 import pytest
 from places import TESTS
-from portable_answers import ANSWERS
-from slow_parameters import slow_except
 from tiny_models import assert_same_answers, make_model
 
 from keras_bert import InputError
 from keras_bert.serving import load
-from keras_bert.serving.portable import saved_model_engine
 from keras_bert.serving.portable.folder import write_portable
 
 
@@ -33,23 +30,6 @@ def saved_model(tmp_path_factory):
 def test_litert_names_the_operation_that_it_lacks(family, tmp_path):
     with pytest.raises(InputError, match="LiteRT cannot hold this SequenceClassifier: it has no operation 'tf.Strided"):
         write_portable(make_model("classifier", family), tmp_path / "export", "litert")
-
-
-@pytest.mark.parametrize(
-    "name", slow_except(["classifier"], ["classifier", "several labels", "tagger", "choice", "masked words"])
-)
-def test_a_saved_model_of_an_earlier_version_answers_as_in_python(name, saved_model, monkeypatch):
-    """Exports of commit 975f940 have no signature `raw_outputs`: their probabilities become logits again."""
-    monkeypatch.setattr(saved_model_engine, "RAW_OUTPUTS", "not there")
-    model, loaded = make_model(name), load(saved_model(name))
-    if name != "masked words":
-        return assert_same_answers(ANSWERS[name](loaded), ANSWERS[name](model))
-    assert_same_answers(loaded.predict("a [MASK] fox"), model.predict("a [MASK] fox"))
-    for options in ({"top_k": 6}, {"targets": ["fox"]}):
-        with pytest.raises(InputError, match="top_k=5 by an earlier version and has no probabilities of other tokens"):
-            loaded.predict("[MASK]", **options)
-    with pytest.raises(InputError, match="of an earlier version has the probabilities of few tokens only"):
-        loaded.evaluate(["the fox"])
 
 
 def test_a_saved_model_of_a_masked_lm_knows_all_tokens(tmp_path):

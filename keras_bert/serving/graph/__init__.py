@@ -7,14 +7,13 @@ examples.py             the same signatures for serialised tf.train.Example
 tokenize.py             the tokenizer as a signature
 words.py                splits texts into words, in the graph
 eight_bit_weights.py    8-bit weights on disk: a quarter of the size
-eight_bit_products.py   dense layers with 8-bit matrix products
+input_divisors.py       keeps the precision of inputs that are rounded to 8 bits
 canonical_graph.py      makes repeated exports of a model byte-identical
 onnx_graph.py           the operations and formulas of ONNX graphs
 onnx_layers.py          Keras layers as ONNX operations
 onnx_heads.py           what the tasks share of their ONNX operations
 onnx_sequences.py       pools the tokens of sequences, of which a row may have several
 onnx_encoders.py        finds the class that writes an encoder
-onnx_operations.py      the operations that these graphs have, and the shapes of their results
 """
 
 # The signature with what a model returns for token rows, which `keras_bert.serving.load` calls. Its output is `outputs`

@@ -7,8 +7,7 @@ The products are computed once, when a model is loaded: after restoring the vari
 of resources, which otherwise fill lookup tables. So requests are as fast as with float32 weights.
 """
 
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -42,28 +41,22 @@ class EightBitModel:
 
     Args:
         model: a `BertModel`.
-        replaced: pairs of a dense layer of the model and its replacement; see `eight_bit_products`. Instead of the
-            layers' kernels, the `stored` of the replacements is stored.
 
     Attributes:
         stored: what a SavedModel has to store: resources and variables, in the order of `model.weights`.
     """
 
-    def __init__(self, model, replaced: Sequence[tuple] = ()):
+    def __init__(self, model):
         self._model = model
-        self._replaced = replaced
-        kernels = {dense.kernel.path: replacement for dense, replacement in replaced}
         self._matrices = [
             (weight, _DequantizedMatrix(f"matrix_{number}", weight))
             for number, weight in enumerate(model.weights)
-            if len(weight.shape) == 2 and weight.path not in kernels
+            if len(weight.shape) == 2
         ]
         matrices = {weight.path: matrix for weight, matrix in self._matrices}
         self.stored = []
         for weight in model.weights:
-            if weight.path in kernels:
-                self.stored += kernels[weight.path].stored
-            elif weight.path in matrices:
+            if weight.path in matrices:
                 matrix = matrices[weight.path]
                 self.stored += [matrix, matrix.numbers, matrix.scale]
             else:
@@ -82,23 +75,11 @@ class EightBitModel:
 
     def _computed(self, function: Callable):
         matrices = [(weight, matrix.read()) for weight, matrix in self._matrices]
-        with keras.StatelessScope(matrices), computed_by(self._replaced):
+        with keras.StatelessScope(matrices):
             return function()
 
     def __getattr__(self, name: str):
         return getattr(self._model, name)
-
-
-@contextlib.contextmanager
-def computed_by(replaced):
-    """Replaces the `call` of layers inside the block."""
-    for layer, replacement in replaced:
-        layer.call = replacement
-    try:
-        yield
-    finally:
-        for layer, _ in replaced:
-            del layer.call
 
 
 class _DequantizedMatrix(tf.saved_model.experimental.TrackableResource):

@@ -7,34 +7,19 @@ attribute, so LayerNorm and GELU, which are operations of later opsets, are writ
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.serving.graph.eight_bit_products import LARGEST_OF_KERNELS, SMALLEST_RANGE
 from keras_bert.serving.graph.eight_bit_weights import quantize
-from keras_bert.serving.graph.onnx_operations import MOVED_TO_INPUTS, OPERATIONS, OPSET, OPSET_OF_COLUMN_SCALES
+from keras_bert.serving.graph.input_divisors import LARGEST_OF_KERNELS, SMALLEST_RANGE
 
+# The version of the operations. ONNX Runtime knows attention up to this one.
+OPSET = 12
 # The first version of the file format for this opset.
 _IR_VERSION = 7
 _LARGEST_FLOAT16 = 65504.0
 _GELU_FACTORS = (0.044715, math.sqrt(2 / math.pi))
-
-
-class InputRange(NamedTuple):
-    """How the inputs of dense layers that read the same values are rounded to 8 bits, whatever the texts.
-
-    Attributes:
-        name: a name that these layers share.
-        divisors: float32 `[inputs]`: what the inputs are divided by before.
-        smallest, largest: the values that 0 and 255 stand for.
-    """
-
-    name: str
-    divisors: np.ndarray
-    smallest: float
-    largest: float
 
 
 class OnnxGraph:
@@ -45,14 +30,11 @@ class OnnxGraph:
             of "int8", everything is computed in float32.
         packed: whether rows should have several sequences, if the model allows it; see `onnx_heads.encoder_of_rows`.
         divisors: name of a dense layer -> float32 `[inputs]`: what its inputs are divided by before they are rounded to
-            8 bits. None means the largest value of each row. See `eight_bit_products.input_divisors`.
-        ranges: name of a dense layer -> the range of its inputs; see `onnx_calibration.py`. By default the ranges are
-            computed in every call.
+            8 bits. None means the largest value of each row. See `input_divisors.py`.
 
     Attributes:
         weights, packed: as given.
         packed_inputs: the inputs that only packed rows have, name -> axes; empty if rows have one sequence.
-        opset: the version of the operations.
         joins_products: whether one product for query, key and value is faster than three.
     """
 
@@ -60,33 +42,25 @@ class OnnxGraph:
         self,
         weights: str | None = None,
         divisors: Mapping[str, np.ndarray | None] | None = None,
-        ranges: Mapping[str, InputRange] | None = None,
         packed: bool = False,
     ):
         import onnx  # only those who export need it
 
         self.weights, self.packed = weights, packed
         self.packed_inputs: dict[str, Sequence] = {}
-        self.joins_products = weights == "int8" and ranges is None
-        self.opset = OPSET if ranges is None else OPSET_OF_COLUMN_SCALES
+        self.joins_products = weights == "int8"
         self._helper, self._to_tensor, self._types = onnx.helper, onnx.numpy_helper.from_array, onnx.TensorProto
         self._check = onnx.checker.check_model
         self._nodes, self._initializers, self._shapes = [], {}, []
         self._rounded = {}
         self._divisors = divisors or {}
-        self._ranges = ranges
 
     def empty(self, packed: bool) -> "OnnxGraph":
-        """Returns an empty graph with the same weights, divisors and ranges."""
-        return OnnxGraph(self.weights, self._divisors, self._ranges, packed)
+        """Returns an empty graph with the same weights and divisors."""
+        return OnnxGraph(self.weights, self._divisors, packed)
 
     def node(self, operation: str, *inputs: str, num_outputs: int = 1, **attributes):
         """Adds a node. Returns the name of its output, or a list of names if `num_outputs` is not 1."""
-        if operation not in OPERATIONS:
-            raise ValueError(f"{operation} must be added to OPERATIONS, or the engine refuses the file.")
-        moved = MOVED_TO_INPUTS.get(operation)
-        if moved in attributes and self.opset >= OPSET_OF_COLUMN_SCALES:
-            inputs = (*inputs, self.integers(*attributes.pop(moved)))
         name = f"{operation}_{len(self._nodes)}"
         outputs = [name if number == 0 else f"{name}.{number}" for number in range(num_outputs)]
         self._nodes.append(self._helper.make_node(operation, inputs, outputs, name=name, **attributes))
@@ -146,9 +120,6 @@ class OnnxGraph:
         return product if bias is None else self.node("Add", product, self.weight(f"{name}/bias", bias))
 
     def _eight_bit_product(self, name: str, values: str, kernel: np.ndarray) -> str:
-        if self._ranges is not None:
-            kernel = kernel * self._ranges[name].divisors[:, None]
-            return self._static_product(name, values, *self._eight_bits(f"{name}/kernel", kernel, axis=0))
         sizes = None
         if name in self._divisors:
             divisors = self._divisors[name]
@@ -175,11 +146,7 @@ class OnnxGraph:
         numbers, scales = self._eight_bits(name, table, axis=1)
         scales = self.node("Squeeze", scales, axes=[1])
         columns = self.node("Transpose", numbers, perm=[1, 0])
-        if self._ranges is not None:
-            product = self._static_product(name, values, columns, scales)
-        else:
-            product = self._product_of_integers(values, columns, scales)
-        return self.node("Add", product, bias_name)
+        return self.node("Add", self._product_of_integers(values, columns, scales), bias_name)
 
     def _half(self, name: str, matrix: np.ndarray) -> str:
         if not np.abs(matrix).max(initial=0) <= _LARGEST_FLOAT16:
@@ -201,22 +168,6 @@ class OnnxGraph:
         rounded, scale, zero = self._rounded[values]
         product = self.node("MatMulInteger", rounded, numbers, zero)
         return self.node("Mul", self.to_float(product), self.node("Mul", scale, scales))
-
-    def _static_product(self, name: str, values: str, numbers: str, scales: str) -> str:
-        """Rounds values to 8 bits within a stated range, and multiplies.
-
-        It is written as a product of floats that were rounded, which runtimes replace by one of integers.
-        """
-        assert self._ranges is not None
-        if values not in self._rounded:
-            shared, divisors, smallest, largest = self._ranges[name]
-            step = (largest - smallest) / 255
-            scale = self.weight(f"{shared}/step", np.float32(step))
-            zero = self.weight(f"{shared}/zero", np.uint8(round(-smallest / step)))
-            divided = self.node("Mul", values, self.weight(f"{shared}/factors", 1 / divisors))
-            rounded = self.node("QuantizeLinear", divided, scale, zero)
-            self._rounded[values] = self.node("DequantizeLinear", rounded, scale, zero)
-        return self.node("MatMul", self._rounded[values], self.node("DequantizeLinear", numbers, scales, axis=1))
 
     def layer_norm(self, values: str, name: str, gamma: np.ndarray, beta: np.ndarray, epsilon: float) -> str:
         """Returns LayerNorm over the last axis; see `layers/layer_norm.py`."""
@@ -259,7 +210,7 @@ class OnnxGraph:
             doc_string=about,
             value_info=self._shapes,
         )
-        opset = self._helper.make_opsetid("", self.opset)
+        opset = self._helper.make_opsetid("", OPSET)
         model = self._helper.make_model(
             graph, opset_imports=[opset], ir_version=_IR_VERSION, producer_name="keras_bert"
         )

@@ -4,21 +4,13 @@ folder.py               writes and reads such folders
 portable_models.py      what a format stores: the model in float32, with its settings for texts
 tokenizer_vectors.py    texts with their ids, for those who port the tokenizer to another language
 litert_model.py         model.tflite, by TensorFlow's converter
-litert_check.py         checks a file from a stranger before its network runs
 litert_engine.py        runs it without TensorFlow
-onnx_model.py           model.onnx, made from the layers
-onnx_calibration.py     the ranges of its 8-bit products, found with texts
-calibration_texts.py    these texts: reads and checks them, and makes rows of tokens
-packed_network.py       packed.onnx, the same for rows of several sequences, with the weights of model.onnx
+onnx_model.py           model.onnx, made from the layers, and packed.onnx for rows of several sequences
 row_layouts.py          arranges rows as a runtime computes them fastest: packed, or in groups of similar length
-onnx_check.py           checks a file from a stranger before a runtime gets it
 onnx_engine.py          runs model.onnx with ONNX Runtime
 openvino_engine.py      runs model.onnx with OpenVINO
-compiled_networks.py    OpenVINO's compiled networks in the user's cache folder
 saved_model_engine.py   runs SavedModels with TensorFlow, for the same loader
-outputs_of_answers.py   the outputs of SavedModels of earlier versions, from their answers
 runtimes.py             which runtimes can run a folder here, and which one is taken
-runtime_timing.py       times runtimes on a folder, and keeps the result
 loading.py              keras_bert.serving.load: predict(texts) of every export
 answer_signature.py     the signature serving_default of LiteRT and ONNX exports, as SavedModels have it
 loaded_models.py        the models that it returns: the tasks' code on an engine

@@ -1,4 +1,4 @@
-"""Checks what a runtime gets and returns: runtimes read outside of their tables, and files may have other networks."""
+"""Checks the features before a runtime gets them: LiteRT reads outside of its tables."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,8 +7,6 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.serving.portable.row_layouts import ArrangedEngine
-
-_TRIED_LENGTH = 3
 
 
 class CheckedEngine:
@@ -19,8 +17,8 @@ class CheckedEngine:
         config: the `BertConfig`.
         num_axes: the number of axes of the network's features: 2, or 3 for multiple choice. More leading axes, such as
             those of several texts per example, are joined to one and restored in the outputs.
-        outputs: name of an output -> its axes: numbers, or names of axes of the features; other names are axes of any
-            size. The name of an only array is "". None: the outputs are not checked.
+        outputs: name of an output -> its axes: numbers, or names of axes of the features. The name of an only array is
+            "". None: the rows are not arranged.
 
     Attributes:
         feature_names: the features that `run` takes.
@@ -34,14 +32,7 @@ class CheckedEngine:
         self.examples_at_once = getattr(engine, "examples_at_once", 1)
         self._config = config
         self._num_axes = num_axes
-        self._outputs = outputs
         self.feature_names = tuple(engine.feature_names)
-
-    def try_once(self) -> None:
-        """Runs the network for one small row. Raises `InputError`: it has not the outputs that its folder describes."""
-        row = np.zeros((1,) * (self._num_axes - 1) + (_TRIED_LENGTH,), np.int32)
-        named = {features.INPUT_MASK: row + 1, features.MASKED_LM_POSITIONS: np.zeros((1, 1), np.int32)}
-        self.run({name: named.get(name, row) for name in self.feature_names})
 
     def run(self, given: Mapping[str, np.ndarray]):
         """Returns the outputs of the model for a batch.
@@ -66,24 +57,7 @@ class CheckedEngine:
         if len(leading) > 1:
             batch = {name: values.reshape(-1, *values.shape[inner:]) for name, values in batch.items()}
         outputs = self._engine.run(batch)
-        self._check_outputs(outputs, batch)
         return outputs.reshape(*leading, *outputs.shape[1:]) if len(leading) > 1 else outputs
-
-    def _check_outputs(self, outputs, batch: Mapping[str, np.ndarray]) -> None:
-        if self._outputs is None:
-            return
-        shape = batch[features.INPUT_IDS].shape
-        sizes = {"batch": shape[0], "choices": shape[1], "length": shape[-1]}
-        if features.MASKED_LM_POSITIONS in batch:
-            sizes["predictions"] = batch[features.MASKED_LM_POSITIONS].shape[-1]
-        expected = {name: tuple(sizes.get(axis, axis) for axis in axes) for name, axes in self._outputs.items()}
-        found = outputs if isinstance(outputs, Mapping) else {"": outputs}
-        found = {name: np.shape(values) for name, values in found.items()}
-        if {name: _known(shape, expected.get(name)) for name, shape in found.items()} != expected:
-            raise InputError(
-                f"The network returns {_shapes(found)}, but export.json describes a model that returns "
-                f"{_shapes(expected)}. Export the model again."
-            )
 
     def _check(self, batch: Mapping[str, np.ndarray]) -> None:
         ids = batch[features.INPUT_IDS]
@@ -112,15 +86,3 @@ class CheckedEngine:
                     f"{name} must be from 0 to {limit - 1}, since {reason.format(limit)}. Received: {wrong}. Use the "
                     "tokenizer of the model."
                 )
-
-
-def _known(shape: tuple, expected: tuple | None) -> tuple:
-    """Replaces sizes that may be any by their names: (2, 7) and (2, "alternatives") -> (2, "alternatives")."""
-    if expected is None or len(shape) != len(expected):
-        return shape
-    return tuple(other if isinstance(other, str) else size for size, other in zip(shape, expected, strict=True))
-
-
-def _shapes(shapes: Mapping[str, tuple]) -> str:
-    """{"": (2, 3)} -> "[2, 3]"."""
-    return ", ".join(f"{name} [{', '.join(map(str, shape))}]".strip()[:100] for name, shape in shapes.items())

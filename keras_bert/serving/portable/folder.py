@@ -7,14 +7,14 @@
     vocab.txt, ...               the files of the tokenizer
     tokenizer_vectors.json       texts with their ids, for tests of the tokenizer in another language
 
-A folder that is read may come from a stranger: sizes are bounded, and links out of the folder are not followed.
+Sizes are bounded, and links out of the folder are not followed. The network is a program: load only what you trust.
 """
 
 import dataclasses
 import importlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,10 @@ from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
 EXPORT_FILE, CONFIG_FILE, VECTORS_FILE = "export.json", "bert_config.json", "tokenizer_vectors.json"
+PACKED_FILE = "packed.onnx"
 # The format of exports for TensorFlow Serving, which have `export.json` among their assets.
 SAVED_MODEL = "saved_model"
-_VERSION = 1
+_VERSION = 2
 # FlatBuffers and protocol buffers hold at most 2 GiB.
 _MOST_MODEL_BYTES = 1 << 31
 _PORTABLE = "keras_bert.serving.portable"
@@ -46,7 +47,7 @@ class Format:
     Attributes:
         file: the name of the file in a folder.
         weights: the values of `weights` beside None (float32).
-        writer: module and function `(model, path, weights=None)` that writes the file; for ONNX, also `calibration`.
+        writer: module and function `(model, path, weights=None)` that writes the file.
     """
 
     file: str
@@ -79,10 +80,9 @@ class PortableFolder:
         settings: its constructor arguments, such as `labels`.
         max_seq_length: longer texts are cut to this many tokens.
         weights: "float32", "float16" or "int8".
-        int8: where products of "int8" have their ranges from: "dynamic", each call, or "static", calibration texts.
         config: the `BertConfig`.
         vocabulary: the tokens.
-        network: size and sum of the file of the network, see `_size_and_sum`; None for SavedModels and older exports.
+        network: size and sum of the file of the network, see `_size_and_sum`; None for SavedModels.
     """
 
     path: str
@@ -91,7 +91,6 @@ class PortableFolder:
     settings: Mapping[str, Any]
     max_seq_length: int
     weights: str
-    int8: str
     config: Any
     vocabulary: TokenTable
     network: Mapping[str, Any] | None = None
@@ -103,7 +102,6 @@ def write_portable(
     format: str,
     weights: str | None = None,
     *,
-    calibration: Sequence | None = None,
     max_seq_length: int | None = None,
     pooling: str | None = None,
     normalize: bool | None = None,
@@ -117,8 +115,6 @@ def write_portable(
         format: "litert" or "onnx".
         weights: None for float32; "float16", half the size, or "int8", a quarter: matrices have 8 bits, and dense
             layers multiply 8-bit integers.
-        calibration: for "onnx" and "int8", texts or pairs of texts that the ranges of inputs are found with. Such a
-            file is fast in ONNX Runtime and in OpenVINO. None: ranges are computed in every call.
         max_seq_length: longer texts are cut to this many tokens; by default that of the model, or all its positions.
         pooling, normalize: for encoders, see `SignatureOptions`.
         text_pairs: whether `serving_default` of a classifier takes two texts. `predict` takes both forms.
@@ -131,11 +127,9 @@ def write_portable(
     check_output_folder(path)
     # Only now: reading a folder needs neither TensorFlow nor Keras.
     from keras_bert.embeddings.model_fingerprint import model_fingerprint
-    from keras_bert.serving.portable.calibration_texts import calibration_features, check_calibration
     from keras_bert.serving.portable.portable_models import answer_settings, padded, portable_model, stored_kind
     from keras_bert.serving.portable.tokenizer_vectors import tokenizer_vectors
 
-    check_calibration(format, weights, calibration)
     write = imported(*FORMATS[format].writer)
     model = portable_model(model, pooling, normalize)
     known_settings = registry.export_of(model).settings
@@ -148,10 +142,7 @@ def write_portable(
     tokenizer = python_tokenizer(model.vocabulary, model.config.do_lower_case)
     with atomic_folder(path) as folder:
         with padded(model), long_work(f"writing {FORMATS[format].file}"):
-            network, options = os.path.join(folder, FORMATS[format].file), {}
-            if calibration is not None:
-                options["calibration"] = calibration_features(model, tokenizer, calibration, longest)
-            write(model, network, weights, **options)
+            write(model, os.path.join(folder, FORMATS[format].file), weights)
         settings = answer_settings(model)
         if "fingerprint" in known_settings:
             settings["fingerprint"] = model_fingerprint(model)
@@ -160,8 +151,7 @@ def write_portable(
         model.config.save(os.path.join(folder, CONFIG_FILE))
         save_vocabulary(model.vocabulary, folder)
         sums = {name: _size_and_sum(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
-        int8 = None if calibration is None else "static"
-        write_description(folder, format, stored_kind(model), settings, longest, weights, sums, int8)
+        write_description(folder, format, stored_kind(model), settings, longest, weights, sums)
         _write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(tokenizer))
     return os.fspath(path)
 
@@ -174,7 +164,6 @@ def write_description(
     max_seq_length: int,
     weights: str | None,
     sums: Mapping[str, Mapping] | None = None,
-    int8: str | None = None,
 ) -> None:
     """Writes `export.json` into an existing folder. The arguments are the attributes of `PortableFolder`.
 
@@ -190,7 +179,6 @@ def write_description(
         "settings": dict(settings),
         "max_seq_length": max_seq_length,
         "weights": weights or "float32",
-        **({} if int8 is None else {"int8": int8}),
         "keras_bert": keras_bert.__version__,
         **({} if network is None else {"network": network, "files": others}),
     }
@@ -229,9 +217,12 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
     if version != _VERSION:
         raise InputError(
             f"{export_file}: version {version} of the format. This version of keras_bert reads {_VERSION}. Export the "
-            "model again, or update keras_bert."
+            "model again."
         )
-    for name, size_and_sum in member(values, "files", dict, export_file, {}).items():
+    network, files = None, {}
+    if format != SAVED_MODEL:
+        network, files = (checked(values.get(name), dict, name, export_file) for name in ("network", "files"))
+    for name, size_and_sum in files.items():
         if name in os.listdir(path):
             _check_unchanged(os.path.join(path, name), size_and_sum)
     config, vocabulary = read_config_and_vocabulary(path)
@@ -247,11 +238,10 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
         checked(values.get("model"), str, "model", export_file),
         checked(values.get("settings"), dict, "settings", export_file),
         longest,
-        member(values, "weights", str, export_file, "float32"),
-        member(values, "int8", str, export_file, "dynamic"),
+        checked(values.get("weights"), str, "weights", export_file),
         config,
         vocabulary,
-        member(values, "network", dict, export_file),
+        network,
     )
 
 
@@ -266,8 +256,7 @@ def network_file(folder: PortableFolder) -> str:
         raise InputError(f"There is no {path}. Copy the whole folder of the export.")
     if os.path.getsize(path) > _MOST_MODEL_BYTES:
         raise InputError(f"{path} has more than {_MOST_MODEL_BYTES:,} bytes, more than its format can hold.")
-    if folder.network is not None:
-        _check_unchanged(path, folder.network)
+    _check_unchanged(path, folder.network)
     return path
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.folder import missing_package
-from keras_bert.serving.portable.litert_check import check_litert
 from keras_bert.serving.portable.row_layouts import Layout
 
 _OUTPUT = "output"
@@ -29,8 +28,7 @@ class LiteRTEngine:
         layout: the rows that it computes fastest.
 
     Raises:
-        InputError: ai-edge-litert is not installed, or the file is damaged or no LiteRT file of ours; see
-            `check_litert`.
+        InputError: ai-edge-litert is not installed, or the file is damaged or no LiteRT file.
     """
 
     layout = Layout(rows=4)
@@ -46,15 +44,12 @@ class LiteRTEngine:
         if not is_litert:
             raise InputError(f"{file_path} is no LiteRT file: it does not have the mark TFL3. Export the model again.")
         try:
-            check_litert(file_path)
             self._interpreter = Interpreter(
                 file_path, num_threads=num_threads or min(_MOST_THREADS, os.cpu_count() or 1)
             )
             (signature,) = self._interpreter.get_signature_list()
             runner = self._interpreter.get_signature_runner(signature)
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
-        except InputError:
-            raise
         except Exception as error:  # a damaged file can raise nearly anything
             raise InputError(
                 f"{file_path} is damaged or of another kind: {_one_line(error)}. Export the model again."

@@ -10,7 +10,6 @@ from typing import Any
 from keras_bert import registry
 from keras_bert.models.verb_options import check_options
 from keras_bert.program.errors import InputError
-from keras_bert.records import features
 from keras_bert.serving.portable import answer_signature
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, PortableFolder
@@ -63,15 +62,6 @@ class LoadedModel:
         self._signatures = getattr(engine, "signatures", None)
         self.engine = CheckedEngine(engine, self.config, len(self.feature_axes), outputs)
         self.feature_names = self.engine.feature_names
-        known = {features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS}
-        known |= {features.MASKED_LM_POSITIONS} if "predictions" in axes else set()
-        if not known >= set(self.feature_names):
-            raise InputError(
-                f"The network of {folder.path} takes {', '.join(self.feature_names)[:300]}, but {EXPORT_FILE} says "
-                f"that it is a {folder.model}. Export the model again."
-            )
-        if task.onnx is not None:  # other models write texts, which takes long
-            self.engine.try_once()
 
     @property
     def signatures(self) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ def load(
     """Returns the model of an export; `predict(texts)` answers like the Keras model that was exported.
 
     LiteRT and ONNX exports are run without TensorFlow and Keras: with NumPy, the tokenizer in Python, and a runtime.
-    `model.runtime` says which one, and why.
+    `model.runtime` says which one, and why. An export is a program: load exports of people whom you trust.
 
         model = keras_bert.serving.load("exports/sentiment")
         model.predict(["a wonderful film"])[0].label
@@ -30,10 +30,11 @@ def load(
     Args:
         path: the folder of an export; of a SavedModel also the folder of its versions, of which the highest is loaded.
         runtime: "tensorflow" for SavedModels, "onnxruntime" or "openvino" for `--format=onnx`, "litert" for
-            `--format=litert`. "auto" takes the fastest that is installed. If there are two, they are timed once for
-            each export, and the result is kept in the user's cache folder.
+            `--format=litert`. "auto" takes OpenVINO if it is installed, but ONNX Runtime for 8-bit files, and for
+            several callers in float32.
         precision: "float32" gives the answers of the exported model to 1e-5. "bfloat16" is faster on processors that
-            have it, in OpenVINO; numbers of vectors differ by about 1e-3. "auto" takes the faster one.
+            have it, in OpenVINO; numbers of vectors differ by about 1e-3. "auto" takes it
+            where the processor has it.
         num_threads: threads for one batch; None for the default of the runtime.
         callers: how many threads will call `predict` at the same time. With more than one, OpenVINO computes several
             batches side by side. Threads may share the model in any case.
@@ -105,4 +106,4 @@ def _opened(path: str, wanted: Wanted) -> tuple[PortableFolder, Any, Runtime]:
     from keras_bert.serving.portable.saved_model_engine import SavedModelEngine
 
     runtime = Runtime("tensorflow", folder.weights, None, "tensorflow is the only runtime of SavedModels")
-    return folder, SavedModelEngine(version, folder.vocabulary), runtime
+    return folder, SavedModelEngine(version), runtime

@@ -8,33 +8,27 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.records.features import POSITION_IDS
 from keras_bert.serving.portable.folder import missing_package
-from keras_bert.serving.portable.onnx_check import Declared, check_onnx
-from keras_bert.serving.portable.packed_network import packed_network
 from keras_bert.serving.portable.row_layouts import Layout
 
 _OUTPUT = "output"
 _MASK = "input_mask"
 # ONNX Runtime's kernel for LayerNorm of a sum takes longer than its two kernels for sum and LayerNorm.
 _DISABLED_OPTIMIZERS = ["SkipLayerNormFusion"]
-# A protocol buffer holds at most 2 GiB.
-_MOST_BYTES = (1 << 31) - 1
 
 
 class OnnxEngine:
     """A network of `write_onnx`. Threads may share it.
 
     Args:
-        file_path: the `.onnx` file. It must contain its weights: other files are not read.
+        file_path: the `.onnx` file.
         num_threads: threads for one batch; by default one for each core of the processor.
 
     Attributes:
         feature_names: the features that the network takes.
-        input_axes: their axes, see `Declared`.
         layout: the rows that it computes fastest.
 
     Raises:
-        InputError: onnxruntime is not installed, the file is damaged or too large, or it has something that
-            `write_onnx` does not write; see `check_onnx`.
+        InputError: onnxruntime is not installed, or ONNX Runtime cannot open the file.
     """
 
     layout = Layout(rows=8)
@@ -50,17 +44,17 @@ class OnnxEngine:
         options.log_severity_level = 4  # errors are raised; without this they are printed too
         if num_threads is not None:
             options.intra_op_num_threads = num_threads
-        content, declared = checked_network(file_path)
+        file_path = os.fspath(file_path)
         try:
             self._session = onnxruntime.InferenceSession(
-                content, options, providers=["CPUExecutionProvider"], disabled_optimizers=_DISABLED_OPTIMIZERS
+                file_path, options, providers=["CPUExecutionProvider"], disabled_optimizers=_DISABLED_OPTIMIZERS
             )
         except Exception as error:
             raise InputError(
-                f"{os.fspath(file_path)} is damaged or of another kind: {error!s:.300}. Export the model again."
+                f"{file_path} is damaged or of another kind: {error!s:.300}. Export the model again."
             ) from error
-        self.input_axes, self._outputs = declared.inputs, declared.outputs
-        self.feature_names = tuple(declared.inputs)
+        self.feature_names = tuple(value.name for value in self._session.get_inputs())
+        self._outputs = tuple(value.name for value in self._session.get_outputs())
 
     def run(self, features: Mapping[str, np.ndarray]):
         """Returns the outputs of the model for a batch.
@@ -109,24 +103,3 @@ def cannot_compute(given: Mapping[str, np.ndarray], error: Exception) -> InputEr
     """Returns the error for features that a runtime refuses."""
     shapes = ", ".join(f"{name} {values.shape}" for name, values in given.items())
     return InputError(f"The network cannot compute these features: {shapes}. {error!s:.300}")
-
-
-def checked_network(file_path: str | os.PathLike, packed: bool = False) -> tuple[bytes, Declared]:
-    """Returns the bytes of an ONNX file, and its inputs and outputs; with `packed`, of the form for packed rows if any.
-
-    From bytes, a runtime does not know the folder of a file, so it cannot read files in it.
-
-    Raises:
-        InputError: there is no file, it is too large, or `check_onnx` refuses it.
-    """
-    file_path = os.fspath(file_path)
-    if not os.path.isfile(file_path):
-        raise InputError(f"There is no file {file_path}")
-    size = os.path.getsize(file_path)
-    if size > _MOST_BYTES:
-        raise InputError(f"{file_path} has {size:,} bytes; an ONNX file has at most {_MOST_BYTES:,}.")
-    with open(file_path, "rb") as file:
-        content = file.read(_MOST_BYTES)
-    if packed:
-        content = packed_network(file_path, content) or content
-    return content, check_onnx(content, file_path)

@@ -1,33 +1,24 @@
 """Writes a model as an ONNX file with operations of the standard only."""
 
 import os
-from collections.abc import Mapping, Sequence
-
-import numpy as np
 
 from keras_bert import registry
 from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.serving.graph.eight_bit_products import input_divisors
+from keras_bert.serving.graph.input_divisors import input_divisors
 from keras_bert.serving.graph.onnx_encoders import check_encoder
-from keras_bert.serving.graph.onnx_graph import OnnxGraph
+from keras_bert.serving.graph.onnx_graph import OPSET, OnnxGraph
 from keras_bert.serving.graph.onnx_heads import inputs_and_outputs
 from keras_bert.serving.graph.onnx_layers import stored_name
-from keras_bert.serving.portable import onnx_calibration
-from keras_bert.serving.portable.folder import missing_package
-from keras_bert.serving.portable.packed_network import PACKED_FILE, move_weights
+from keras_bert.serving.portable.folder import PACKED_FILE, missing_package
 
 # A protocol buffer holds at most 2 GiB.
 _MOST_BYTES = (1 << 31) - 1
+_SMALLEST_MOVED = 1 << 10  # bytes
 
 
-def write_onnx(
-    model,
-    file_path: str | os.PathLike,
-    weights: str | None = None,
-    calibration: Sequence[Mapping[str, np.ndarray]] | None = None,
-) -> None:
+def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) -> None:
     """Writes a model for ONNX Runtime and other runtimes: features in, the outputs of the Keras model out.
 
     Axes of batch and length are variable. Rows have one sequence each: `input_mask` is 0 or 1. The computation is
@@ -38,43 +29,35 @@ def write_onnx(
         file_path: the `.onnx` file. It is written atomically.
         weights: None for float32; "float16": matrices are stored with 16 bits; "int8": matrices are stored with 8 bits
             and a scale for each column, or row of a table, and products of the encoder multiply 8-bit integers.
-        calibration: features with which the ranges of "int8" are found, see `onnx_calibration.py`. None: they are
-            computed in every call, which is slow in OpenVINO.
 
     Raises:
         InputError: the format cannot hold the model, the package onnx is missing, or the file cannot be written.
     """
     _check(model, weights)
-    _write(_network(model, _graph(model, weights, calibration)), file_path, weights)
+    _write(_network(model, _graph(model, weights)), file_path, weights)
 
 
-def write_onnx_folder(
-    model,
-    file_path: str | os.PathLike,
-    weights: str | None = None,
-    calibration: Sequence[Mapping[str, np.ndarray]] | None = None,
-) -> None:
+def write_onnx_folder(model, file_path: str | os.PathLike, weights: str | None = None) -> None:
     """Writes the same file as `write_onnx`, and `packed.onnx` beside it if the model allows packed rows.
 
-    In packed rows, `input_mask` numbers the sequences. The file also takes `position_ids`, and `cls_positions` if it
-    has an output for each sequence; see `row_layouts.PackedBatch`. Its weights are in the other file.
+    ONNX Runtime fuses the attention of rows with one sequence only, so a folder has two networks. In packed rows,
+    `input_mask` numbers the sequences. The file also takes `position_ids`, and `cls_positions` if it has an output for
+    each sequence; see `row_layouts.pack`. Its weights are in the other file.
     """
     _check(model, weights)
-    graph = _graph(model, weights, calibration)
+    graph = _graph(model, weights)
     network = _network(model, graph)
     _write(network, file_path, weights)
     # Only this graph reads the encoder again: the divisors have been computed.
     packed_graph = graph.empty(packed=True)
     packed = _network(model, packed_graph)
     if packed_graph.packed_inputs:
-        move_weights(packed, network, os.path.basename(file_path))
+        _move_weights(packed, network, os.path.basename(file_path))
         _write(packed, os.path.join(os.path.dirname(file_path), PACKED_FILE), weights)
 
 
-def _graph(model, weights: str | None, calibration) -> OnnxGraph:
+def _graph(model, weights: str | None) -> OnnxGraph:
     try:
-        if calibration is not None:
-            return OnnxGraph(weights, ranges=onnx_calibration.input_ranges(model, calibration))
         return OnnxGraph(weights, _divisors(model) if weights == "int8" else None)
     except ImportError as error:
         raise missing_package("onnx", error) from error
@@ -83,7 +66,7 @@ def _graph(model, weights: str | None, calibration) -> OnnxGraph:
 def _network(model, graph: OnnxGraph):
     """Returns the `onnx.ModelProto` of a model."""
     kind = f"{type(model).__name__} of keras_bert, {model.config.model_type}"
-    about = f"A {kind}, {graph.weights or 'float32'}, opset {graph.opset}."
+    about = f"A {kind}, {graph.weights or 'float32'}, opset {OPSET}."
     return graph.model(*inputs_and_outputs(graph, model), about)
 
 
@@ -117,3 +100,26 @@ def _check(model, weights: str | None) -> None:
         )
     if weights not in (None, "float16", "int8"):
         raise InputError(f"weights must be float16, int8 or None (float32). Received: {weights!r}")
+
+
+def _move_weights(packed, network, file_name: str) -> None:
+    """Replaces the large weights of a network by references to another file, as the standard allows.
+
+    Args:
+        packed: the `onnx.ModelProto` that is changed.
+        network: the one of the file, which is written with `SerializeToString(deterministic=True)`.
+        file_name: the name of its file.
+    """
+    content, found, end = network.SerializeToString(deterministic=True), {}, 0
+    for tensor in network.graph.initializer:
+        start = content.index(tensor.raw_data, end)
+        end = start + len(tensor.raw_data)
+        found[tensor.name] = start, tensor.raw_data
+    for tensor in packed.graph.initializer:
+        start, data = found.get(tensor.name, (0, None))
+        if tensor.raw_data != data or len(data) < _SMALLEST_MOVED:
+            continue
+        tensor.ClearField("raw_data")
+        tensor.data_location = tensor.EXTERNAL
+        for key, value in {"location": file_name, "offset": start, "length": len(data)}.items():
+            tensor.external_data.add(key=key, value=str(value))

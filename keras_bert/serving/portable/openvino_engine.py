@@ -11,10 +11,11 @@ import numpy as np
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.quiet_tensorflow import hidden_packages
 from keras_bert.records.features import POSITION_IDS
-from keras_bert.serving.portable.compiled_networks import DEVICE, compiled_network
+from keras_bert.serving.portable.folder import PACKED_FILE
 from keras_bert.serving.portable.onnx_engine import arrays_for, cannot_compute, named_outputs
 from keras_bert.serving.portable.row_layouts import Layout
 
+_DEVICE = "CPU"
 PACKED, SORTED = Layout(rows=4, width=256), Layout(rows=8)
 # OpenVINO's names. float16 is left out: it took three times as long as float32 where it was measured.
 _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
@@ -23,10 +24,8 @@ _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 class OpenVinoEngine:
     """A network of `write_onnx`. Threads may share it; each that computes has a request of its own.
 
-    Compiled networks are kept in the user's cache folder, if there is one; those of rotary encoders are not.
-
     Args:
-        file_path: the `.onnx` file. It must contain its weights: other files are not read.
+        file_path: the `.onnx` file. If there is a network for packed rows beside it, that one runs.
         num_threads: threads of all calls together; by default one for each core of the processor.
         precision: "float32"; "bfloat16", for processors that have it; or "auto": bfloat16 on those, else float32.
         callers: how many threads call `run` at the same time. One gets all threads for its batch. With more, several
@@ -35,12 +34,10 @@ class OpenVinoEngine:
     Attributes:
         feature_names: the features that the network takes.
         layout: the rows that it computes fastest: packed ones, if the folder has a network for them.
-        input_axes: their axes, see `Declared`.
         precision: "float32" or "bfloat16".
 
     Raises:
-        InputError: openvino is not installed, the processor has no bfloat16, or the file is damaged or has something
-            that `write_onnx` does not write; see `check_onnx`.
+        InputError: openvino is not installed, the processor has no bfloat16, or OpenVINO cannot open the file.
     """
 
     def __init__(
@@ -59,18 +56,20 @@ class OpenVinoEngine:
             options["PERFORMANCE_HINT_NUM_REQUESTS"] = callers
         if num_threads is not None:
             options["INFERENCE_NUM_THREADS"] = num_threads
+        path = os.fspath(file_path)
+        packed = os.path.join(os.path.dirname(path), PACKED_FILE)
+        path = packed if os.path.isfile(packed) else path
         try:
-            self._network = compiled_network(core, os.fspath(file_path), options)
-        except InputError:
-            raise
+            network = core.read_model(path)
+            # Compiling adds other names.
+            self.feature_names = tuple(port.get_any_name() for port in network.inputs)
+            self._outputs = tuple(port.get_any_name() for port in network.outputs)
+            self._compiled = core.compile_model(network, _DEVICE, options)
         except Exception as error:  # a damaged file can raise nearly anything
             raise InputError(
-                f"{os.fspath(file_path)} is damaged or of another kind: {error!s:.300}. Export the model again."
+                f"{path} is damaged or of another kind: {error!s:.300}. Export the model again."
             ) from error
-        self._compiled, declared = self._network.compiled, self._network.declared
-        self.input_axes, self._outputs = declared.inputs, declared.outputs
-        self.feature_names = tuple(declared.inputs)
-        self.layout = PACKED if POSITION_IDS in declared.inputs else SORTED
+        self.layout = PACKED if POSITION_IDS in self.feature_names else SORTED
         # OpenVINO leaves out inputs that the network does not use.
         self._used = {name for port in self._compiled.inputs for name in port.get_names()}
         self._idle_requests: deque = deque()
@@ -117,12 +116,20 @@ def _imported():
     return openvino
 
 
+def has_bfloat16() -> bool:
+    """Returns whether OpenVINO computes in bfloat16 on this processor."""
+    return "BF16" in _capabilities(_core(_imported()))
+
+
+def _capabilities(core) -> list[str]:
+    return core.get_property(_DEVICE, "OPTIMIZATION_CAPABILITIES")
+
+
 def _checked_precision(core, precision: str) -> str:
-    capabilities = core.get_property(DEVICE, "OPTIMIZATION_CAPABILITIES")
-    has_bfloat16 = "BF16" in capabilities
-    if precision == "bfloat16" and not has_bfloat16:
+    capabilities = _capabilities(core)
+    if precision == "bfloat16" and "BF16" not in capabilities:
         raise InputError(
             f"This processor has no bfloat16; OpenVINO lists {', '.join(capabilities)}. Use precision='float32' or "
             "'auto'."
         )
-    return ("bfloat16" if has_bfloat16 else "float32") if precision == "auto" else precision
+    return ("bfloat16" if "BF16" in capabilities else "float32") if precision == "auto" else precision

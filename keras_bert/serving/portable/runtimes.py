@@ -2,19 +2,16 @@
 
 import dataclasses
 import importlib.util
-import os
 import warnings
 from typing import Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.folder import SAVED_MODEL, PortableFolder, imported, network_file
-from keras_bert.serving.portable.packed_network import PACKED_FILE
-from keras_bert.serving.portable.runtime_timing import choice_key, fastest, keep_choice, kept_choice
 
 AUTO = "auto"
 PRECISIONS = ("float32", "bfloat16", AUTO)
 _PORTABLE = "keras_bert.serving.portable"
-_SLOW_IN_OPENVINO = "openvino takes twice the time of float32 for int8 files that have no calibration"
+_SLOW_IN_OPENVINO = "openvino takes longer for int8 files than for float32"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,31 +87,15 @@ class Wanted:
 def open_engine(folder: PortableFolder, wanted: Wanted) -> tuple[Any, Runtime]:
     """Returns the engine that runs the network of a LiteRT or ONNX folder, and the choice of the runtime.
 
-    Of several runtimes, the fastest is found by a short test of the network, whose result is kept for this user.
-
     Raises:
         InputError: the network is missing, too large or damaged; or no runtime that can run it as wanted is installed.
     """
     path = network_file(folder)
-    names, reason = _candidates(folder, wanted)
-    if len(names) == 1:
-        name, engine = names[0], _opened(names[0], path, wanted)
-    else:
-        paths = [path, os.path.join(folder.path, PACKED_FILE)]
-        key = choice_key(paths, [RUNTIMES[name].package for name in names], dataclasses.astuple(wanted))
-        kept = kept_choice(key, names)
-        if kept is not None:
-            name, reason = kept
-            engine = _opened(name, path, wanted)
-        else:
-            engines = _all_opened(names, path, wanted)
-            name, reason = fastest(engines, folder.max_seq_length, wanted.callers)
-            keep_choice(key, name, reason)
-            engine = engines[name]
-    if name == "openvino" and _is_slow_in_openvino(folder):
-        warnings.warn(
-            f"{folder.path}: {_SLOW_IN_OPENVINO}. Use runtime='onnxruntime', or export with calibration.", stacklevel=5
-        )
+    name, reason = _chosen(folder, wanted)
+    options = {"precision": wanted.precision, "callers": wanted.callers} if name == "openvino" else {}
+    engine = imported(*RUNTIMES[name].engine)(path, wanted.num_threads, **options)
+    if name == "openvino" and folder.weights == "int8":
+        warnings.warn(f"{folder.path}: {_SLOW_IN_OPENVINO}. Use runtime='onnxruntime'.", stacklevel=5)
     precision = "int8" if folder.weights == "int8" else getattr(engine, "precision", "float32")
     return engine, Runtime(name, precision, wanted.num_threads, reason)
 
@@ -137,47 +118,35 @@ def check_runtime(folder: PortableFolder, wanted: Wanted) -> None:
         )
 
 
-def _is_slow_in_openvino(folder: PortableFolder) -> bool:
-    return folder.weights == "int8" and folder.int8 != "static"
-
-
 def _runtimes_of(folder: PortableFolder) -> list[str]:
     return [name for name, kind in RUNTIMES.items() if kind.format == folder.format]
 
 
-def _candidates(folder: PortableFolder, wanted: Wanted) -> tuple[list[str], str]:
-    """Returns the runtimes of which the fastest is taken, and the reason if it is one."""
+def _chosen(folder: PortableFolder, wanted: Wanted) -> tuple[str, str]:
+    """Returns the runtime of a folder, and the reason why. See docs/decisions/runtime_is_a_rule.md."""
     if wanted.runtime != AUTO:
-        return [wanted.runtime], f"{wanted.runtime} was asked for"
+        return wanted.runtime, f"{wanted.runtime} was asked for"
     of_format = _runtimes_of(folder)
     if wanted.precision == "bfloat16":
-        return ["openvino"], "openvino is the only runtime that computes such exports in bfloat16"
+        return "openvino", "openvino is the only runtime that computes such exports in bfloat16"
     installed = [name for name in of_format if RUNTIMES[name].is_installed()]
-    if _is_slow_in_openvino(folder) and {"onnxruntime", "openvino"} <= {*installed}:
-        return ["onnxruntime"], f"onnxruntime: {_SLOW_IN_OPENVINO}"
-    if len(installed) > 1:
-        return installed, ""
-    names = installed or of_format[:1]  # the engine says how to install its package
-    only = "only installed" if len(of_format) > 1 else "only"
-    return names, f"{names[0]} is the {only} runtime of exports with --format={folder.format}"
+    if len(installed) < 2:
+        name = (installed or of_format)[0]  # without any, the engine says how to install its package
+        only = "only installed" if len(of_format) > 1 else "only"
+        return name, f"{name} is the {only} runtime of exports with --format={folder.format}"
+    if folder.weights == "int8":
+        return "onnxruntime", f"onnxruntime: {_SLOW_IN_OPENVINO}"
+    if wanted.callers > 1 and not _computes_in_bfloat16(wanted):
+        return "onnxruntime", "onnxruntime is faster for several callers in float32"
+    return "openvino", "openvino is installed, and faster in most cases"
 
 
-def _all_opened(names: list[str], path: str, wanted: Wanted) -> dict[str, Any]:
-    """Returns the engines that open the file. Raises the error of the first if none does."""
-    engines, errors = {}, []
-    for name in names:
-        try:
-            engines[name] = _opened(name, path, wanted)
-        except InputError as error:
-            errors.append(error)
-    if not engines:
-        raise errors[0]
-    return engines
+def _computes_in_bfloat16(wanted: Wanted) -> bool:
+    if wanted.precision != AUTO:
+        return False
+    from keras_bert.serving.portable.openvino_engine import has_bfloat16
 
-
-def _opened(name: str, path: str, wanted: Wanted) -> Any:
-    options = {"precision": wanted.precision, "callers": wanted.callers} if name == "openvino" else {}
-    return imported(*RUNTIMES[name].engine)(path, wanted.num_threads, **options)
+    return has_bfloat16()
 
 
 def _is_count(value: Any) -> bool:

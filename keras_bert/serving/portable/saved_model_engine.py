@@ -10,7 +10,6 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.portable.folder import EXPORT_FILE
-from keras_bert.serving.portable.outputs_of_answers import outputs_of_answers
 from keras_bert.tf_serving.client.model_info import Tensor
 from keras_bert.tf_serving.client.request_batches import as_arrays
 from keras_bert.tf_serving.loading import load_saved_model
@@ -76,18 +75,16 @@ class SavedModelEngine:
 
     Args:
         folder: the SavedModel.
-        vocabulary: its tokens.
 
     Attributes:
         signatures: all signatures of the SavedModel, name -> `RunnableSignature`.
-        has_raw_outputs: false for exports of earlier versions, see `outputs_of_answers`.
         feature_names: the features that the network takes.
 
     Raises:
-        InputError: the SavedModel is damaged or has no signature for tokens.
+        InputError: the SavedModel is damaged or has no signature `raw_outputs`.
     """
 
-    def __init__(self, folder: str | os.PathLike, vocabulary):
+    def __init__(self, folder: str | os.PathLike):
         # Imported here because it takes seconds.
         import tensorflow as tf
 
@@ -97,13 +94,11 @@ class SavedModelEngine:
         self.signatures = {
             name: RunnableSignature(name, loaded, tf.constant, errors, folder) for name in loaded.signatures
         }
-        self.has_raw_outputs = RAW_OUTPUTS in self.signatures
-        network = self.signatures.get(RAW_OUTPUTS, self.signatures.get("tokens"))
-        if network is None:
+        if RAW_OUTPUTS not in self.signatures:
             raise InputError(f"{folder} has no signature {RAW_OUTPUTS}. Export the model again.")
-        self._network, self._vocabulary, self._folder = network, vocabulary, folder
+        self._network = self.signatures[RAW_OUTPUTS]
         names = [features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS]
-        if features.MASKED_LM_POSITIONS in network.inputs or (not self.has_raw_outputs and "tokens" in network.outputs):
+        if features.MASKED_LM_POSITIONS in self._network.inputs:
             names.append(features.MASKED_LM_POSITIONS)
         self.feature_names = tuple(names)
 
@@ -119,7 +114,5 @@ class SavedModelEngine:
         if features.SEGMENT_IDS not in inputs and given[features.SEGMENT_IDS].any():
             raise InputError("This SavedModel takes single texts. Export the model with text_pairs=True for pairs.")
         found = self._network(lengths=lengths, **inputs)
-        if not self.has_raw_outputs:
-            return outputs_of_answers(found, given, self._vocabulary, self._folder)
         found = {name: _decoded(values) if values.dtype == object else values for name, values in found.items()}
         return found.get("outputs", found)

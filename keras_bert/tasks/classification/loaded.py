@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_value
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options, check_several_labels
@@ -16,7 +15,6 @@ class LoadedSequenceClassifier:
 
     def __init__(self, folder, engine, runtime):
         super().__init__(folder, engine, runtime)
-        self._has_logits = getattr(engine, "has_raw_outputs", True)  # those of earlier versions have probabilities
         self.label_values = tuple(label_value(label, self.label_type) for label in self.labels)
 
     @property
@@ -109,11 +107,7 @@ class LoadedSequenceClassifier:
             max_seq_length: texts are cut, so that rows have this many tokens; None for the length of the export.
 
         Raises:
-            InputError: as there, or it is a SavedModel for single texts, or one without the signature `raw_outputs`.
+            InputError: as there, or it is a SavedModel for single texts.
         """
-        if not self._has_logits:
-            raise InputError(
-                "This SavedModel of an earlier version has no logits for zero_shot. Export the model again."
-            )
         options = {"labels": labels, "hypothesis_template": hypothesis_template, "multi_label": multi_label}
         return zero_shot(self, texts, batch_size, max_seq_length or self.max_seq_length, verbose, **options)

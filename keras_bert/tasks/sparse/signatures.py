@@ -38,9 +38,7 @@ def sparse_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     if not 1 <= options.top_k <= size:
         raise InputError(f"top_k must be between 1 and the vocabulary's {size}. Received: {options.top_k}")
     if isinstance(model, EightBitModel) and model.static_queries:
-        raise InputError(
-            "A SparseEncoder with static queries is exported without 8 bits. Leave out weights and compute."
-        )
+        raise InputError("A SparseEncoder with static queries is exported without 8 bits. Leave out weights.")
     top_k = min(options.top_k, model.max_active_dims or size)
 
     def weights_of(*rows):

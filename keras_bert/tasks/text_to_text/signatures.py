@@ -31,7 +31,7 @@ def text_to_text_signatures(model, tokenizer, options: SignatureOptions) -> dict
     `scores`, float32 `[B, num_answers]`.
     """
     if isinstance(model, EightBitModel):
-        raise InputError("A TextToText is exported without 8 bits. Leave out weights and compute.")
+        raise InputError("A TextToText is exported without 8 bits. Leave out weights.")
     check_room(options, 1, model.vocabulary)
     if not isinstance(model.vocabulary, Vocabulary):
         raise InputError(

@@ -13,7 +13,6 @@ from tiny_models import made_signatures
 from keras_bert import serving
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.answers import LabelAnswer, LabelsAnswer, served_answers
-from keras_bert.tasks.classification.loaded import LoadedSequenceClassifier
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.classification.zero_shot import ZeroShotTask
 from run_scripts import run_classifier
@@ -110,13 +109,6 @@ def test_a_loaded_export_answers_as_the_model(options, tolerance, tmp_path):
             assert ours.probabilities == pytest.approx(theirs.probabilities, abs=tolerance)
     with pytest.raises(InputError, match="leaves no room for a text in rows of 16 tokens"):
         loaded.zero_shot(["good"], ["good " * 20])
-
-
-def test_an_export_without_logits_is_refused():
-    loaded = LoadedSequenceClassifier.__new__(LoadedSequenceClassifier)
-    loaded._has_logits = False
-    with pytest.raises(InputError, match="This SavedModel of an earlier version has no logits"):
-        loaded.zero_shot(["good"], ["bad"])
 
 
 def test_only_the_text_is_cut_and_the_cut_is_counted():
