@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import re
 import tempfile
 from typing import Any
 
@@ -16,9 +15,9 @@ from keras_bert.models.encoder_base import FEW_SHAPES, UNPADDING, encoder_of
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import long_work
-from keras_bert.serving.graph.canonical_graph import make_canonical
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.examples import of_examples
+from keras_bert.serving.graph.method_names import name_methods
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.tokenize import tokenize_signature
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, check_format, write_description, write_portable
@@ -33,9 +32,6 @@ from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VE
 from keras_bert.tf_serving.versions import check_version_place, new_version
 from keras_bert.tokenization.kinds import graph_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
-
-# TensorFlow Serving's names of the methods that these signatures are for.
-_METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
 
 
 def export_for_serving(
@@ -66,9 +62,8 @@ def export_for_serving(
     `portable/folder.py`; they take tokens, and `load` has the tokenizer. The following is about SavedModels.
 
     The `signatures.py` of each task describes its signatures. The graph contains the tokenizer; `assets` contains
-    its files and `bert_config.json` for people and clients. The same model gives the same bytes, except for
-    `fingerprint.pb`, which contains a random number. The written SavedModel is read again and checked
-    (`saved_model_check`).
+    its files and `bert_config.json` for people and clients. The written SavedModel is read again and checked for
+    operations that servers lack (`saved_model_check`).
 
     Args:
         model: a model of any task, or an `Encoder`. Its `vocabulary` must be set.
@@ -130,17 +125,17 @@ def _export_saved_model(
         # With LoRA merged into the kernels, and with weights and computation in `dtype`.
         dtype = model.dtype_policy if dtype is None else dtype
         model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
-    unpadded, renamed = _unpadded(model), _without_number(model)
+    unpadded = _unpadded(model)
     description = _description(model, weights, options)
     if weights == "int8":
         model = EightBitModel(model)
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
     signatures = all_signatures(model, tokenizer, options)
-    with renamed, unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
+    with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
         write_description(assets, *description)
         with long_work(f"writing a SavedModel with {len(signatures)} signatures"):
             tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
-            make_canonical(version.folder, _METHOD_NAMES)
+            name_methods(version.folder)
         require_servable(version.folder, DEFAULT_VERSIONS)
     return str(version.path)
 
@@ -173,27 +168,6 @@ def _export_portable(model, path, format: str, dtype, weights, core_operations, 
         )
     given = {name: getattr(options, name) for name in known}
     return write_portable(model, path, format, weights, **given)
-
-
-@contextlib.contextmanager
-def _without_number(model):
-    """Takes the number out of a model's name and the names of its weights, which are in the files.
-
-    Keras numbers the models of a class in a process, so a second model would be written with other bytes.
-    """
-    numbered = model.name
-    name = re.sub(r"_\d+$", "", numbered)
-    weights = [weight.value for weight in model.weights if hasattr(weight.value, "_handle_name")]
-    names = [weight._handle_name for weight in weights]
-    model.name = name
-    for weight in weights:
-        weight._handle_name = re.sub(f"^{re.escape(numbered)}/", f"{name}/", weight._handle_name)
-    try:
-        yield
-    finally:
-        model.name = numbered
-        for weight, before in zip(weights, names, strict=True):
-            weight._handle_name = before
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ tokenize.py             the tokenizer as a signature
 words.py                splits texts into words, in the graph
 eight_bit_weights.py    8-bit weights on disk: a quarter of the size
 input_divisors.py       keeps the precision of inputs that are rounded to 8 bits
-canonical_graph.py      makes repeated exports of a model byte-identical
+method_names.py         TensorFlow Serving's names of methods in a SavedModel
 onnx_graph.py           the operations and formulas of ONNX graphs
 onnx_layers.py          Keras layers as ONNX operations
 onnx_heads.py           what the tasks share of their ONNX operations
