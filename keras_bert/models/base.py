@@ -75,8 +75,6 @@ class BertModel(keras.Model):
     feature_names: Sequence[str] = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
     has_token_outputs: bool = False
     uses_pooler: bool = True
-    # Constructor arguments that files of earlier versions leave out, with their values there.
-    earlier_arguments: Mapping[str, Any] = {}
     # The part of the warning that names the random outputs of an untrained model.
     _random_outputs: str = "its answers are random"
 
@@ -113,7 +111,7 @@ class BertModel(keras.Model):
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
         keras_file = registry.convenience("read and write Keras' files")
-        arguments = {**cls.earlier_arguments, **config, "config": BertConfig.from_dict(config["config"])}
+        arguments = {**config, "config": BertConfig.from_dict(config["config"])}
         settings = arguments.pop(LAYER_SETTINGS, {})
         # Quantised kernels are stored in 4 or 8 bits and are built in 32.
         expansion = 8 if settings.get("quantized") else 1
