@@ -212,7 +212,7 @@ def test_a_config_of_google_alone_does_not_say_whose_weights_these_are(pretraine
 
 
 def test_the_class_of_a_stranger_is_named(pretrainer_folder):
-    edit_config(pretrainer_folder, keras_bert={"model": "mine>Poet"})
+    edit_config(pretrainer_folder, keras_bert={"format": 1, "model": "mine>Poet"})
     with pytest.raises(InputError, match="the weights are of 'mine>Poet', which is unknown. Import the module"):
         BertPretrainer.from_pretrained(pretrainer_folder)
 
