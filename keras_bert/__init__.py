@@ -22,7 +22,7 @@ program/        command lines, output files, error messages
 
 import importlib
 
-from keras_bert.program import earlier_names, quiet_tensorflow
+from keras_bert.program import quiet_tensorflow
 
 __version__ = "0.1.0"
 
@@ -81,7 +81,6 @@ _PUBLIC = {
 
 __all__ = ["__version__", *_PUBLIC]
 
-earlier_names.install()
 quiet_tensorflow.quiet_start_up()
 
 

@@ -165,7 +165,7 @@ CONVENIENCES = {
     "fit, evaluate and predict on texts": "keras_bert.tasks.fitting",
     "open exports": "keras_bert.serving.portable.loading",
     "make vectors of texts": "keras_bert.embeddings.text_vectors",
-    "read and write Keras' files": "keras_bert.checkpoints.keras_file",
+    "read Keras' weights": "keras_bert.checkpoints.keras_weights_file",
     "read and write checkpoints": "keras_bert.checkpoints.pretrained",
     "export features": "keras_bert.serving.keras_export",
     "export for serving": "keras_bert.serving.export",

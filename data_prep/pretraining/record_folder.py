@@ -22,7 +22,7 @@ from keras_bert.program.json_files import parse_json
 from keras_bert.program.printing import recordable
 from keras_bert.records import features
 
-FORMAT = "keras_bert pre-training records 2"
+FORMAT = "keras_bert pre-training records 3"
 MANIFEST_NAME = "manifest.json"
 PROGRESS_NAME = "unfinished.json"
 
@@ -227,7 +227,10 @@ def read_manifest(path: str, files: DiskFiles | None = None) -> dict[str, Any]:
         raise InputError(f"{path} is damaged: it is not JSON. Make the records again.") from None
     found = manifest.get("format") if isinstance(manifest, dict) else None
     if found != FORMAT:
-        raise InputError(f"{path} is not the manifest of pre-training records: expected {FORMAT!r}, found {found!r}")
+        raise InputError(
+            f"{path} is not the manifest of pre-training records: expected {FORMAT!r}, found {found!r}. Make the "
+            "records again with create_pretraining_data."
+        )
     return manifest
 
 

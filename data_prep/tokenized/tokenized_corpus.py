@@ -25,7 +25,7 @@ from keras_bert.program.json_files import read_json
 from keras_bert.tokenization.kinds import load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
-FORMAT = "keras_bert tokenised corpus 2"
+FORMAT = "keras_bert tokenised corpus 3"
 MANIFEST_NAME = "manifest.json"
 PROGRESS_NAME = "progress.json"
 LOCK_NAME = ".lock"
@@ -173,7 +173,10 @@ def read_manifest(path: str) -> dict[str, Any]:
         raise InputError(f"{name} is damaged: it is not JSON. Make the corpus again.") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None
-        raise InputError(f"{path} is not a tokenised corpus of this version: expected {FORMAT!r}, found {found!r}")
+        raise InputError(
+            f"{path} is not a tokenised corpus of this version: expected {FORMAT!r}, found {found!r}. Make it again "
+            "with tokenize_corpus."
+        )
     for count in ("num_tokens", "num_sentences", "num_documents"):
         if type(manifest.get(count)) is not int or manifest[count] < 0:
             raise InputError(

@@ -33,7 +33,6 @@ keras_hub_preset.py         KerasHub presets: writing
 hub.py                      hf://owner/name: models of the Hugging Face hub
 tensorflow_checkpoint.py    bert_model.ckpt files
 keras_weights_file.py       .weights.h5 files
-keras_file.py               .keras files, checked while Keras reads them
 safetensors_file.py         .safetensors files
 same_family.py              checks that another library computes the same
 what_instead.py             says what to use instead of models that cannot be read

@@ -7,7 +7,6 @@ from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.models.encoders import encoder_class
-from keras_bert.program import earlier_names
 from keras_bert.program.errors import InputError
 
 
@@ -24,7 +23,6 @@ def find_class(name: str, where: str) -> type:
 
     from keras_bert.models.base import BertModel
 
-    name = earlier_names.CLASSES.get(name, name)
     paths = [family.encoder for family in registry.families().values()]
     known = {path.rsplit(".", 1)[1]: path for path in (*paths, *registry.model_paths())}
     if name in known:

@@ -1,10 +1,11 @@
 """A model folder: `bert_config.json`, the files of the tokenizer and `model.weights.h5`.
 
-`bert_config.json` is Google's with an additional key, `keras_bert`: the class of the model and its constructor
-arguments besides the config, such as the labels of a classifier.
+`bert_config.json` is Google's with an additional key, `keras_bert`: the number of this format, the class of the model
+and its constructor arguments besides the config, such as the labels of a classifier.
 """
 
 import os
+import reprlib
 
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, part_of
 from keras_bert.checkpoints.keras_weights_file import keras_layout, read_keras_weights, write_keras_weights
@@ -21,6 +22,7 @@ CONFIG_FILE = "bert_config.json"
 WEIGHTS_FILE = "model.weights.h5"
 
 _OUR_KEY = "keras_bert"
+_FORMAT = 1  # a folder of another number is refused
 # Arguments of every Keras layer. `save_pretrained` does not write them, and reading rejects them.
 _NOT_ARGUMENTS = ("config", "name", "dtype", "trainable", "autocast", "activity_regularizer")
 
@@ -80,7 +82,7 @@ def write_model_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     if model_class is None:
         model_class, arguments = class_for(checkpoint)
     layout = keras_layout(model_class, checkpoint.config, arguments)
-    ours = {"model": class_name(model_class), **arguments}
+    ours = _entry(model_class, arguments)
     config = checkpoint.config.replace(extra={**checkpoint.config.extra, _OUR_KEY: ours})
     config.save(os.path.join(folder, CONFIG_FILE))
     if checkpoint.vocabulary is not None:
@@ -108,15 +110,25 @@ def read_model_config(path: str | os.PathLike) -> tuple[BertConfig, type, dict]:
             f"{config_path} has no {_OUR_KEY!r} entry, which names the model class. Write model folders with "
             "save_pretrained."
         )
+    if ours.get("format") != _FORMAT:
+        raise InputError(
+            f"{config_path}: the folder has the format {reprlib.repr(ours.get('format'))}, and this version of "
+            f"keras_bert reads {_FORMAT}. Train or convert the model again with this version."
+        )
     extra = {key: value for key, value in config.extra.items() if key != _OUR_KEY}
-    arguments = {key: value for key, value in ours.items() if key != "model"}
+    arguments = {key: value for key, value in ours.items() if key not in ("format", "model")}
     refused = [key for key in arguments if key in _NOT_ARGUMENTS]
     if refused:
         raise InputError(
             f"{config_path}: the {_OUR_KEY!r} entry must not have {', '.join(refused)}. Remove them from the file."
         )
     model_class = find_class(checked(ours["model"], str, f"model of {_OUR_KEY!r}", config_path), config_path)
-    return config.replace(extra=extra), model_class, {**model_class.earlier_arguments, **arguments}
+    return config.replace(extra=extra), model_class, arguments
+
+
+def _entry(model_class: type, arguments: dict) -> dict:
+    """Returns our entry in `bert_config.json`."""
+    return {"format": _FORMAT, "model": class_name(model_class), **arguments}
 
 
 def set_model_arguments(path: str | os.PathLike, **arguments) -> None:
@@ -128,7 +140,7 @@ def set_model_arguments(path: str | os.PathLike, **arguments) -> None:
         InputError: `path` is not a model folder or cannot be written to.
     """
     config, model_class, saved = read_model_config(path)
-    ours = {"model": class_name(model_class), **saved, **arguments}
+    ours = _entry(model_class, {**saved, **arguments})
     changed = config.replace(extra={**config.extra, _OUR_KEY: ours})
     changed.save(os.path.join(os.fspath(path), CONFIG_FILE))
 

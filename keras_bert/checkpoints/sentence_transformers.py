@@ -112,7 +112,6 @@ def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = Fa
     if not is_known or not poolings or len(set(poolings)) < len(poolings) or set(poolings) - set(POOLINGS):
         return SentenceModules(pooling if made_as == _SENTENCE_ENCODER else f"{pooling} of a {made_as}")
     arguments = {"pooling": poolings, "normalize": "Normalize" in kinds, "prompts": prompts, "default_prompt": default}
-    arguments["keeps_order"] = True
     arguments["max_seq_length"] = None if config.is_static else longest_text(modules[0][1], config)
     arguments["dense"], tensors = read_layers(modules, config.hidden_size * len(poolings), trust_pickle)
     SETTINGS_KEYS.check(settings, os.path.join(path, PROMPTS_FILE))

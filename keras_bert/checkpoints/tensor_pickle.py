@@ -1,16 +1,17 @@
-"""Reads pickles of tensors without Python's unpickler, so that no code in the pickle is run.
+"""Reads pickles of tensors without running code in them.
 
-A pickle is a program for a small virtual machine with a stack and a memo. This is such a machine, limited to the
-opcodes that `torch.save` uses for dictionaries of tensors. The keys of dictionaries must be strings or numbers: Python
-hashes nested tuples by recursion in C, so deep tuples would crash the process.
+A pickle is a program for a small virtual machine with a stack and a memo. `TensorUnpickler` is Python's machine with
+the opcodes and names that `torch.save` uses for dictionaries of tensors only.
 
-Reference: CPython `Lib/pickletools.py`, which also takes the bytes apart.
+Reference: CPython `Lib/pickle.py`.
 """
 
-import io
+import pickle
 import pickletools
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
+
+from keras_bert.program.errors import InputError
 
 STORAGE_TYPES = {
     "DoubleStorage": "float64",
@@ -24,16 +25,15 @@ STORAGE_TYPES = {
     "ByteStorage": "uint8",
     "BoolStorage": "bool",
 }
-_LITERALS = {
-    *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
-    *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-    *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
-}
-_CONSTANTS: dict[str, Callable[[], Any]] = {
-    **{"NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False},
-    **{"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple},
-}
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+# Opcodes of lists, dictionaries, tuples, literals and the memo, and those that name and call a function.
+_OPCODES = (
+    *("PROTO", "FRAME", "STOP", "MARK", "PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET"),
+    *("NONE", "NEWTRUE", "NEWFALSE", "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"),
+    *("FLOAT", "BINFLOAT", "STRING", "BINSTRING", "SHORT_BINSTRING"),
+    *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
+    *("EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "TUPLE", "APPEND", "APPENDS"),
+    *("GLOBAL", "STACK_GLOBAL", "REDUCE", "BINPERSID"),
+)
 _MOST_AXES = 32
 
 
@@ -96,70 +96,66 @@ KNOWN_NAMES: dict[tuple[str, str], Any] = {
 }
 
 
-def read_tensor_pickle(
-    file: io.BytesIO, find: Callable[[str, str], Any], storage: Callable[[Any], Storage] = make_storage
-) -> Any:
-    """Returns the object that a pickle of tensors describes, and leaves the file position after the pickle.
+class _Opcodes(dict):
+    """Opcode -> the method that runs it; others are refused by name."""
+
+    def __missing__(self, opcode: int) -> Any:
+        known = pickletools.code2op.get(chr(opcode))
+        raise ValueError(f"the opcode {known.name if known else opcode}, which pickles of tensors do not use")
+
+
+class TensorUnpickler(pickle._Unpickler):
+    """Reads a pickle of tensors. What it calls are functions of `KNOWN_NAMES`, so nothing of the pickle is run.
+
+    The base class is Python's unpickler in Python: the one in C allocates memory by the largest index of the memo. All
+    lengths in a pickle are lengths of bytes that it reads from the file, so memory is bounded by the file in memory.
 
     Args:
-        file: a binary file in memory.
-        find: function (module, name) -> entry of `KNOWN_NAMES`; it raises an error for other names.
+        file: a binary file in memory. Its position is after the pickle when `load` returns.
+        path: the name of the file, for error messages.
         storage: converts torch's storage key to a `Storage`.
 
     Raises:
-        Exception: of many kinds, if the pickle is damaged or has an opcode that pickles of tensors do not use.
+        InputError: from `load`, if the pickle has another name.
+        Exception: of many kinds, from `load`, if the pickle is damaged or has an opcode that pickles of tensors do not
+            use.
     """
-    stack: list = []
-    marks: list[int] = []
-    memo: dict[int, Any] = {}
 
-    def since_mark() -> list:
-        start = marks.pop()
-        items = stack[start:]
-        del stack[start:]
-        return items
+    dispatch = _Opcodes({code: pickle._Unpickler.dispatch[code] for code in (getattr(pickle, o)[0] for o in _OPCODES)})
 
-    def last(count: int) -> list:
-        items = [stack.pop() for _ in range(count)]
-        return items[::-1]
+    def __init__(self, file: IO[bytes], path: str, storage: Callable[[Any], Storage] = make_storage):
+        super().__init__(file, encoding="latin-1")
+        self._path, self._storage = path, storage
 
-    for opcode, argument, _ in pickletools.genops(file):
-        step = opcode.name
-        if step in _LITERALS:
-            stack.append(argument)
-        elif step in _CONSTANTS:
-            stack.append(_CONSTANTS[step]())
-        elif step == "MARK":
-            marks.append(len(stack))
-        elif step in ("PUT", "BINPUT", "LONG_BINPUT"):
-            memo[argument] = stack[-1]
-        elif step == "MEMOIZE":
-            memo[len(memo)] = stack[-1]
-        elif step in ("GET", "BINGET", "LONG_BINGET"):
-            stack.append(memo[argument])
-        elif step in _TUPLES:
-            stack.append(tuple(last(_TUPLES[step])))
-        elif step == "TUPLE":
-            stack.append(tuple(since_mark()))
-        elif step in ("SETITEM", "SETITEMS"):
-            items = last(2) if step == "SETITEM" else since_mark()
-            _fill(_checked(stack[-1], dict), zip(items[::2], items[1::2], strict=True))
-        elif step in ("APPEND", "APPENDS"):
-            items = last(1) if step == "APPEND" else since_mark()
-            _checked(stack[-1], list).extend(items)
-        elif step in ("GLOBAL", "STACK_GLOBAL"):
-            stack.append(find(*(argument.split(" ", 1) if step == "GLOBAL" else last(2))))
-        elif step == "BINPERSID":
-            stack.append(storage(stack.pop()))
-        elif step == "REDUCE":
-            function, arguments = last(2)
-            stack.append(function(*_checked(arguments, tuple)))  # only `find` gives what can be called
-        elif step == "BUILD":
-            last(1)  # attributes of a dictionary, such as the versions of torch's modules
-            _checked(stack[-1], dict)
-        elif step not in ("PROTO", "FRAME", "STOP"):
-            raise ValueError(f"the opcode {step}, which pickles of tensors do not use")
-    return stack.pop()
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in KNOWN_NAMES:
+            return KNOWN_NAMES[module, name]
+        raise InputError(
+            f"{self._path} is a pickle that imports {module}.{name}, which is not part of a tensor and could do "
+            "anything on this machine; it was not run. Use the model.safetensors of this model, or set trust_pickle if "
+            "you trust the source of the file."
+        )
+
+    def persistent_load(self, key: Any) -> Storage:
+        return self._storage(key)
+
+    def load_setitem(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        _fill(_checked(self.stack[-1], dict), [(key, value)])
+
+    def load_setitems(self) -> None:
+        items = self.pop_mark()
+        _fill(_checked(self.stack[-1], dict), zip(items[::2], items[1::2], strict=True))
+
+    def load_build(self) -> None:
+        """Passes over the attributes of a dictionary, such as the versions of torch's modules.
+
+        Python's own method would set attributes, of our functions too.
+        """
+        self.stack.pop()
+        _checked(self.stack[-1], dict)
+
+    dispatch |= {pickle.SETITEM[0]: load_setitem, pickle.SETITEMS[0]: load_setitems, pickle.BUILD[0]: load_build}
 
 
 def _checked(value: Any, kind: type) -> Any:
@@ -170,6 +166,7 @@ def _checked(value: Any, kind: type) -> Any:
 
 def _fill(dictionary: dict, pairs: Iterable) -> None:
     for key, value in pairs:
+        # Python hashes nested tuples by recursion in C, so deep ones would crash the process.
         if not isinstance(key, (str, int)):
             raise ValueError(f"a {type(key).__name__} as the key of a dictionary")
         dictionary[key] = value

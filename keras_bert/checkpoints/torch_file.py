@@ -1,6 +1,6 @@
 """Reads the tensors of `pytorch_model.bin` without torch and without running code from the pickle.
 
-A pickle is a program. `tensor_pickle` executes only the steps that build tensors, and everything else is rejected
+A pickle is a program. `TensorUnpickler` executes only the steps that build tensors, and everything else is rejected
 unless the user trusts the file. Both of torch's formats are supported: the zip file, and the bare stream of versions
 before 1.6. The shapes in the pickle are checked against the stored bytes.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, check_stored_once, numpy_dtype
 from keras_bert.checkpoints.safetensors_file import read_array
-from keras_bert.checkpoints.tensor_pickle import KNOWN_NAMES, PickledTensor, Storage, make_storage, read_tensor_pickle
+from keras_bert.checkpoints.tensor_pickle import KNOWN_NAMES, PickledTensor, Storage, TensorUnpickler, make_storage
 from keras_bert.program.errors import InputError
 
 _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C  # starts the bare stream
@@ -93,37 +93,19 @@ def _stored(path: str, name: str, tensor: PickledTensor, locations: Mapping[str,
     return StoredTensor(shape, dtype, read)
 
 
-class _PickleReader:
-    """Reads the pickles of one file and notes the storages that they name.
+def _load(file: IO[bytes], path: str, trust_pickle: bool, item_sizes: dict[str, int]) -> Any:
+    """Returns the object of a pickle, and notes the storages that it names: name -> bytes per element."""
 
-    Attributes:
-        item_sizes: name of a storage -> bytes per element.
-    """
-
-    def __init__(self, path: str, trust_pickle: bool):
-        self._path, self._trust = path, trust_pickle
-        self.item_sizes: dict[str, int] = {}
-
-    def load(self, file: IO[bytes]) -> Any:
-        if not self._trust:
-            return read_tensor_pickle(file, self._find, self._storage)
-        unpickler = _TrustingUnpickler(file, encoding="utf-8")
-        unpickler.persistent_load = self._storage
-        return unpickler.load()
-
-    def _storage(self, key: Any) -> Storage:
+    def noted_storage(key: Any) -> Storage:
         storage = make_storage(key)
-        self.item_sizes.setdefault(storage.name, numpy_dtype(storage.dtype).itemsize)
+        item_sizes.setdefault(storage.name, numpy_dtype(storage.dtype).itemsize)
         return storage
 
-    def _find(self, module: str, name: str) -> Any:
-        if (module, name) in KNOWN_NAMES:
-            return KNOWN_NAMES[module, name]
-        raise InputError(
-            f"{self._path} is a pickle that imports {module}.{name}, which is not part of a tensor and could do "
-            "anything on this machine; it was not run. Use the model.safetensors of this model, or set trust_pickle if "
-            "you trust the source of the file."
-        )
+    if not trust_pickle:
+        return TensorUnpickler(file, path, noted_storage).load()
+    unpickler = _TrustingUnpickler(file, encoding="utf-8")
+    unpickler.persistent_load = noted_storage
+    return unpickler.load()
 
 
 class _TrustingUnpickler(pickle.Unpickler):
@@ -147,7 +129,7 @@ def _read_zip(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Location]]
                 f"{path}: its data.pkl has {location.num_bytes:,} bytes, which is too long for a list of tensors."
             )
         archive.fp.seek(location.offset)
-        content = _PickleReader(path, trust_pickle).load(io.BytesIO(archive.fp.read(location.num_bytes)))
+        content = _load(io.BytesIO(archive.fp.read(location.num_bytes)), path, trust_pickle, {})
         start = pickles[0].removesuffix("data.pkl") + "data/"
         locations = {
             name.removeprefix(start): place_in_zip(archive, member)
@@ -173,20 +155,19 @@ def place_in_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Location
 
 def _read_stream(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Location]]:
     """Reads magic number, protocol, system, content and storage names, each a pickle; the storages' bytes follow."""
-    size, locations = os.path.getsize(path), {}
+    size, locations, item_sizes = os.path.getsize(path), {}, {}
     with open(path, "rb") as file:
         pickles = file if trust_pickle else io.BytesIO(file.read(_LONGEST_PICKLE))
-        reader = _PickleReader(path, trust_pickle)
-        if _PickleReader(path, False).load(pickles) != _MAGIC_NUMBER:
+        if _load(pickles, path, False, {}) != _MAGIC_NUMBER:
             raise InputError(f"{path} is a pickle that torch.save did not write.")
-        _, _, content, names = (reader.load(pickles) for _ in range(4))
+        _, _, content, names = (_load(pickles, path, trust_pickle, item_sizes) for _ in range(4))
         end = pickles.tell()
         for name in names:
             if not isinstance(name, str):
                 raise ValueError("the name of a storage is not a string")
             file.seek(end)
             (count,) = struct.unpack("<q", file.read(8))
-            locations[name] = _Location(end + 8, count * reader.item_sizes[name])
+            locations[name] = _Location(end + 8, count * item_sizes[name])
             end += 8 + locations[name].num_bytes
             if count < 0 or end > size:
                 raise ValueError("it is cut off")

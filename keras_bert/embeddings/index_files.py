@@ -33,8 +33,7 @@ IDS_FILE = "ids.jsonl"
 _ALL_FILES = {VECTORS_FILE, TEXTS_FILE, FACTS_FILE, GRAPH_FILE, RANGES_FILE, SIGNS_FILE, DELETED_FILE, IDS_FILE}
 _A_COLUMN_FILE = re.compile(r"column_\d+\.npy")
 
-# Before version 0.2 an index called the pooling of [CLS] "first".
-_EARLIER_POOLINGS = {"first": "cls"}
+_FORMAT = 1  # of the folder, in index.json; an index of another number is refused
 
 
 def write_index(folder: str, index: Any) -> None:
@@ -48,7 +47,13 @@ def write_index(folder: str, index: Any) -> None:
         if array is not None:
             save_array(os.path.join(folder, name), array)
     _write_lines(os.path.join(folder, TEXTS_FILE), index.texts)
-    facts = {"texts": len(index.texts), "model_sha256": index.fingerprint, **index.options, "added": index.added}
+    facts = {
+        "format": _FORMAT,
+        "texts": len(index.texts),
+        "model_sha256": index.fingerprint,
+        **index.options,
+        "added": index.added,
+    }
     if index.ids is not None:
         _write_lines(os.path.join(folder, IDS_FILE), index.ids)
         facts["ids"] = True
@@ -98,15 +103,17 @@ def _read_files(path: str) -> dict[str, Any]:
     check_links(path)
     try:
         facts = read_json_object(os.path.join(path, FACTS_FILE))
+        if facts.get("format") != _FORMAT:
+            found = f"{facts.get('format')!r:.50}"
+            raise ValueError(f"{FACTS_FILE} has the format {found}, and this version of keras_bert reads {_FORMAT}")
         texts = _read_lines(path, TEXTS_FILE, str)
         vectors = _stored_vectors(path, facts, len(texts))
-        pooling = member(facts, "pooling", str, FACTS_FILE)
         return {
             "vectors": vectors,
             "texts": texts,
             "fingerprint": checked(facts["model_sha256"], str, "model_sha256", FACTS_FILE),
             "options": {
-                "pooling": _EARLIER_POOLINGS.get(pooling, pooling),
+                "pooling": member(facts, "pooling", str, FACTS_FILE),
                 "max_seq_length": member(facts, "max_seq_length", int, FACTS_FILE),
             },
             "graph": _load_graph(os.path.join(path, GRAPH_FILE), len(texts)),

@@ -283,8 +283,8 @@ class VectorIndex:
     def has_added(self, texts: Any, ids: Any = None) -> bool:
         """Returns whether exactly these texts and ids, in this order, were added at once, by `build` or `append`.
 
-        A command that was killed after it saved the index asks this when it runs again. Indexes of versions that did
-        not record it, and those with deletions or updates, answer False.
+        A command that was killed after it saved the index asks this when it runs again. Indexes with deletions or
+        updates answer False.
         """
         ids = None if ids is None else checked_ids(ids, None)
         return _hash_of(checked_texts(texts, "text"), ids) in self.added

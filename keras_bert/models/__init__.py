@@ -18,7 +18,6 @@ fit_callbacks.py       what Keras' callbacks need to know of a model
 losses.py              loss terms: a sum and a weight each
 chosen_loss.py         the choice among the losses of a model that has several
 metrics.py             metrics that are ratios of sums
-class_names.py         registers model classes with Keras, under today's and earlier names
 distributed_model.py   the training step for several devices and for gradient accumulation
 jax_model.py           the training step on Keras' JAX backend
 stream_memory.py       the memory that a batch leaves to the next one

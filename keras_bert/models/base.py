@@ -75,8 +75,6 @@ class BertModel(keras.Model):
     feature_names: Sequence[str] = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
     has_token_outputs: bool = False
     uses_pooler: bool = True
-    # Constructor arguments that files of earlier versions leave out, with their values there.
-    earlier_arguments: Mapping[str, Any] = {}
     # The part of the warning that names the random outputs of an untrained model.
     _random_outputs: str = "its answers are random"
 
@@ -112,21 +110,18 @@ class BertModel(keras.Model):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
-        keras_file = registry.convenience("read and write Keras' files")
-        arguments = {**cls.earlier_arguments, **config, "config": BertConfig.from_dict(config["config"])}
+        arguments = {**config, "config": BertConfig.from_dict(config["config"])}
         settings = arguments.pop(LAYER_SETTINGS, {})
-        # Quantised kernels are stored in 4 or 8 bits and are built in 32.
-        expansion = 8 if settings.get("quantized") else 1
-        model = keras_file.model_in_file(arguments["config"], lambda: cls(**arguments), expansion)
+        model = cls(**arguments)
         if settings:
             restore_settings(model, settings)
         model.vocabulary = getattr(config.get("name"), "vocabulary", None)
         return model
 
     def load_weights(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
-        """As `keras.Model.load_weights`. A file whose tensors would expand is refused."""
-        keras_file = registry.convenience("read and write Keras' files")
-        keras_file.check_weights_of(filepath)
+        """As `keras.Model.load_weights`. A `.weights.h5` file whose tensors would expand is refused."""
+        if os.fspath(filepath).endswith("weights.h5"):
+            registry.convenience("read Keras' weights").read_keras_weights(filepath)
         super().load_weights(filepath, *args, **kwargs)
 
     def save_own_variables(self, store: Any) -> None:

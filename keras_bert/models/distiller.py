@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import keras
 from keras import ops
 
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import ATTENTION_SCORES
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.observed_encoder import observed
@@ -71,7 +70,7 @@ def label_order(teacher, student) -> list[int]:
     return [teacher.labels.index(label) for label in student.labels]
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class Distiller(TaskModel):
     """Trains a student on what a teacher computes. Afterwards, use the attribute `student`.
 

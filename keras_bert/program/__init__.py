@@ -13,7 +13,6 @@ long_work.py            shows what long work is doing, and how far it is
 columns.py              reads columns that users pass: lists, arrays, columns of tables
 removed_flags.py        says what to do instead of flags that went
 record_files.py         reads TFRecord files as bytes, plain or compressed
-earlier_names.py        the names of modules and model classes in earlier versions
 foreign_keys.py         checks that each key of another project's file is used, harmless or refused
 number_checks.py        refuses outputs of models that are not numbers
 foreign_files.py        limits the size of untrusted files, and refuses links and names that lead out of their folder

@@ -11,8 +11,6 @@ from keras_bert.program.errors import InputError
 # Path -> its use here. The code gets these from `private`.
 FUNCTIONS = {
     "keras.src.backend.common.global_state.GLOBAL_STATE_TRACKER": "leaving Keras as it was after a failed load",
-    "keras.src.saving.saving_lib._load_model_from_dir": "checking the file that Keras reads",
-    "keras.src.saving.saving_lib._load_model_from_fileobj": "checking the file that Keras reads",
     "tensorflow.python.framework.op_def_registry.get": "which operations this TensorFlow has",
     "tensorflow_text.python.ops.sentencepiece_tokenizer.gen_sentencepiece_tokenizer": "loading SentencePiece models",
     "tensorflow.python.ops.control_flow_util.GraphOrParentsInXlaContext": "whether XLA compiles",

@@ -26,7 +26,7 @@ from keras_bert.program.printing import recordable
 from keras_bert.records import features
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
 
-FORMAT = "keras_bert token stream 1"
+FORMAT = "keras_bert token stream 2"
 MANIFEST_FILE, TOKENS_FILE = "manifest.json", "tokens.bin"
 
 
@@ -54,8 +54,8 @@ class TokenStream:
         values = read_json_object(file) if os.path.isfile(file) else {}
         if values.get("format") != FORMAT:
             raise InputError(
-                f"{path} is not a token stream. Make one with data_prep.create_language_model_data. Records of "
-                "create_pretraining_data are shuffled, so no memory can pass from one to the next."
+                f"{path} is not a token stream of this version. Make one with data_prep.create_language_model_data. "
+                "Records of create_pretraining_data are shuffled, so no memory can pass from one to the next."
             )
         dtype, num_tokens = member(values, "token_dtype", str, file, ""), member(values, "num_tokens", int, file, -1)
         vocabulary = StreamVocabulary.find(path)

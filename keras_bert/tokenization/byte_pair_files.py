@@ -213,9 +213,7 @@ def tokenizer_json(tokenizer) -> str:
     tokens = sorted([*roles, *tokenizer.added_tokens], key=lambda token: ids[token.content])
     unknown, steps = _unknown(tokenizer), _steps(tokenizer)
     decoder = steps.pop("decoder")
-    # In the order in which earlier versions wrote them.
-    model = {"type": "BPE", "dropout": None, "unk_token": unknown["unk_token"]}
-    model |= {"continuing_subword_prefix": None, "end_of_word_suffix": None}
+    model = {"type": "BPE", "dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None}
     model |= unknown | {"ignore_merges": tokenizer.ignores_merges}
     values = {
         "version": "1.0",

@@ -31,7 +31,7 @@ def write_facts(folder: str, **sizes: int | None) -> None:
 
 
 def read_facts(folder: str) -> dict:
-    """Returns the content of `facts.json`, or an empty dict for runs of earlier versions."""
+    """Returns the content of `facts.json`, or an empty dict if nothing was trained in the folder."""
     path = os.path.join(folder, FACTS_FILE)
     return read_json_object(path) if os.path.isfile(path) else {}
 

@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import re
+import reprlib
 import shutil
 import sys
 import tempfile
@@ -39,6 +40,7 @@ from keras_bert.training.strategies import (
 from keras_bert.training.trackers import track_results
 
 SETTINGS_FILE = "run.json"
+_FORMAT = 1  # of the folder, in `run.json`; a folder of another number is refused
 _LOCK_FILE = ".lock"
 EVALUATIONS_FILE = "evaluations.jsonl"
 EXTENDED_TO = "extended_to"  # the setting that may grow: the later ends of a run that is extended
@@ -52,7 +54,7 @@ _BUILT_INTO_NUMPY = 1
 class RunFolder:
     """Reads and writes the `output_dir` of a training run.
 
-        run.json              the settings that started the run
+        run.json              the settings that started the run, and the number of this format
         facts.json            the command and the sizes of the data, for the model card
         checkpoints/step-N/   weights, optimiser, step, random state, metrics: a resumed run continues from here
         history.jsonl         one line per logged step
@@ -104,10 +106,10 @@ class RunFolder:
             if settings is not None or not os.path.isdir(self.path):
                 self._check_is_free()
         elif settings is not None:
-            _check_same_settings(self.path, recordable(_read_settings(settings_path)), settings)
+            _check_same_settings(self.path, recordable(_read_settings(settings_path)), {"format": _FORMAT, **settings})
         if settings is not None:
             with atomic_file(settings_path) as file:
-                file.write((json.dumps(settings, indent=2) + "\n").encode("utf-8"))
+                file.write((json.dumps({"format": _FORMAT, **settings}, indent=2) + "\n").encode("utf-8"))
 
     @property
     def model_path(self) -> str:
@@ -338,10 +340,7 @@ def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
 
 def _typed(array: np.ndarray, name: np.ndarray | None) -> np.ndarray:
-    if name is not None:
-        return array.view(numpy_dtype(str(name)))
-    # Older files have no entry for bfloat16, which is the only dtype of two bytes that NumPy cannot name.
-    return array.view(numpy_dtype("bfloat16")) if array.dtype == np.dtype("V2") else array
+    return array if name is None else array.view(numpy_dtype(str(name)))
 
 
 def _state(model) -> dict:
@@ -405,6 +404,11 @@ def _read_settings(path: str) -> dict:
 
 
 def _check_same_settings(path: str, old: dict, new: dict) -> None:
+    if old.get("format") != new["format"]:
+        raise InputError(
+            f"The output folder {path} holds a run of the format {reprlib.repr(old.get('format'))}, and this version "
+            f"of keras_bert goes on with {new['format']}. Give another output_dir to start anew."
+        )
     differences = [
         f"{name} was {old.get(name)!r} and is now {new.get(name)!r}"
         for name in sorted((set(old) | set(new)) - {EXTENDED_TO})

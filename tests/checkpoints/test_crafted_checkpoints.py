@@ -341,7 +341,7 @@ def test_a_map_of_weights_of_the_wrong_type_is_refused(weight_map, copied):
 )
 def test_a_model_folder_cannot_make_its_class_do_anything_else(entry, message, copied):
     folder = copied("keras_bert")
-    changed_json(folder / "bert_config.json", keras_bert=entry)
+    changed_json(folder / "bert_config.json", keras_bert={"format": 1, **entry})
     with pytest.raises(InputError, match=f"bert_config.json: [^\n]*({message})[^\n]*$"):
         read_checkpoint(folder)
 

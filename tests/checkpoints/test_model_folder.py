@@ -75,8 +75,19 @@ def test_the_folder_holds_four_files_and_googles_config_keys(pretrainer_folder):
     written = json.loads((pretrainer_folder / "bert_config.json").read_text())
     assert written["hidden_size"] == 8
     assert written["note"] == "kept"
-    assert written["keras_bert"] == {"model": "BertPretrainer"}
+    assert written["keras_bert"] == {"format": 1, "model": "BertPretrainer"}
     assert (pretrainer_folder / "vocab.txt").read_text().split() == list(VOCABULARY.tokens)
+
+
+@pytest.mark.parametrize("number", [None, 0, 2, "1"])
+def test_a_folder_of_another_format_is_refused(number, pretrainer_folder, tmp_path):
+    folder = shutil.copytree(pretrainer_folder, tmp_path / "folder")
+    values = json.loads((folder / "bert_config.json").read_text())
+    values["keras_bert"]["format"] = number
+    (folder / "bert_config.json").write_text(json.dumps(values))
+    message = f"has the format {number!r}, and this version of keras_bert reads 1. Train or convert the model again"
+    with pytest.raises(InputError, match=message):
+        BertPretrainer.from_pretrained(folder)
 
 
 def test_other_labels_make_a_new_head_and_the_same_labels_do_not(tmp_path, capsys):
@@ -201,7 +212,7 @@ def test_a_config_of_google_alone_does_not_say_whose_weights_these_are(pretraine
 
 
 def test_the_class_of_a_stranger_is_named(pretrainer_folder):
-    edit_config(pretrainer_folder, keras_bert={"model": "mine>Poet"})
+    edit_config(pretrainer_folder, keras_bert={"format": 1, "model": "mine>Poet"})
     with pytest.raises(InputError, match="the weights are of 'mine>Poet', which is unknown. Import the module"):
         BertPretrainer.from_pretrained(pretrainer_folder)
 

@@ -16,7 +16,7 @@ from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.safetensors_file import read_safetensors
-from keras_bert.checkpoints.tensor_pickle import KNOWN_NAMES, read_tensor_pickle
+from keras_bert.checkpoints.tensor_pickle import TensorUnpickler
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.program.errors import InputError
 
@@ -209,6 +209,7 @@ def test_tensors_in_any_part_and_order_of_a_storage_are_read(stream, torch_stub,
 
 
 GLOBAL_DICTIONARY = b"ccollections\nOrderedDict\n"
+REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n"
 DEEP_TUPLE = b")" + b"\x85" * 300_000
 
 
@@ -219,6 +220,10 @@ DEEP_TUPLE = b")" + b"\x85" * 300_000
         (GLOBAL_DICTIONARY + b"}b.", "instead of a dict"),  # the attributes of a class of Python
         (GLOBAL_DICTIONARY + b")\x81.", "the opcode NEWOBJ"),
         (b"(icollections\nOrderedDict\n.", "the opcode INST"),
+        (b"\x96\xff\xff\xff\xff\xff\0\0\0.", "the opcode BYTEARRAY8"),  # Python allocates as much as it says
+        (b"\x82\1.", "the opcode EXT1"),
+        (b"\x8d\xff\xff\xff\xff\xff\0\0\0a.", "."),  # a text of 1 PB
+        (REBUILD + b"}X\x0c\0\0\0__defaults__)sb.", "a function instead of a dict"),
         (b"}K\x01)R.", "'int' object is not callable"),
         (b"}\x8b\x04\0\0\0\xff", "."),
         (b"}r\xff\xff\xff\x7f.", None),  # the largest memo index: Python's unpickler allocates 32 GB for it
@@ -237,12 +242,22 @@ def test_a_pickle_cannot_end_or_fill_the_process(steps, message, tmp_path):
         read_torch_file(file)
 
 
+@pytest.mark.parametrize(
+    "name", [b"cbuiltins\neval\n", b"X\2\0\0\0osX\6\0\0\0system\x93", b"ccollections\nOrderedDict.update\n"]
+)
+def test_a_pickle_with_another_name_is_refused_before_anything_is_called(name, tmp_path):
+    with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\4" + name + b"X\4\0\0\0exit\x85R.")
+    with pytest.raises(InputError, match="is a pickle that imports .* was not run. Use the model.safetensors[^\n]*$"):
+        read_torch_file(tmp_path / "pytorch_model.bin")
+
+
 def test_a_list_is_made_into_one_dictionary_only():
     """A long list and many OrderedDicts would fill any memory."""
     pairs = b"]q\0(" + b"".join(b"K%cN\x86" % number for number in range(200)) + b"e"
     make = GLOBAL_DICTIONARY + b"h\0\x85R"
     for content, size in ((pairs + make + b".", 200), (pairs + make + make + b".", 0)):
-        found = read_tensor_pickle(io.BytesIO(content), lambda *name: KNOWN_NAMES[name])
+        found = TensorUnpickler(io.BytesIO(content), "a test").load()
         assert len(found) == size
 
 

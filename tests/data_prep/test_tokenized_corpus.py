@@ -68,7 +68,7 @@ def test_the_manifest_counts_and_says_what_was_left_out(tmp_path):
     zero_width = "\u200b"
     corpus = write(tmp_path / "corpus", [["the", zero_width, "quick"], [zero_width, zero_width], ["cat dog"]])
     assert {**corpus.manifest, "parts": None} == {
-        "format": "keras_bert tokenised corpus 2",
+        "format": "keras_bert tokenised corpus 3",
         "num_documents": 2,
         "num_sentences": 3,
         "num_tokens": 4,
@@ -323,7 +323,7 @@ def test_another_folder_a_damaged_manifest_and_another_vocabulary_are_refused(tm
     with pytest.raises(InputError, match="manifest.json is damaged: it is not JSON"):
         TokenizedCorpus.open(tmp_path / "corpus")
     manifest.write_text(json.dumps({"format": "something else"}))
-    with pytest.raises(InputError, match="expected 'keras_bert tokenised corpus 2', found 'something else'"):
+    with pytest.raises(InputError, match="expected 'keras_bert tokenised corpus 3', found 'something else'"):
         TokenizedCorpus.open(tmp_path / "corpus")
     manifest.write_text(good)
     Vocabulary([*VOCABULARY.tokens, "dog"]).save(tmp_path / "corpus" / "vocab.txt")

@@ -19,7 +19,6 @@ from keras_bert.embeddings.vector_index import Hit, VectorIndex
 from keras_bert.program import atomic_output
 from keras_bert.program.errors import InputError
 
-STORED = pathlib.Path(__file__).with_name("index_of_819d83a")
 TEXTS = [f"text {number}" for number in range(12)]
 IDS = [f"d{number}" for number in range(12)]
 METADATA = {
@@ -331,25 +330,6 @@ def test_everything_comes_back_from_disk(precision, tmp_path):
     assert ids_of(saved(loaded, tmp_path), "new")[0] == "new"
 
 
-def test_an_index_of_earlier_code_gives_equal_results(tmp_path):
-    index = VectorIndex.load(STORED)
-    assert (index.texts[5], index.options, index.precision) == (
-        "café",
-        {"pooling": "cls", "max_seq_length": 5},
-        "float32",
-    )
-    assert (index.ids, index.metadata, index.added) == (None, {}, ("b" * 64,))
-    expected = [0.99999994, 0.22503823, 0.09865895, 0.09642576, -0.4574806, -0.51025707]  # of commit 819d83a
-    for exact in (False, True):
-        numbers, scores = index.nearest(index.vectors[:1], 6, exact=exact)
-        assert numbers.tolist() == [[0, 4, 3, 2, 5, 1]]
-        np.testing.assert_allclose(scores, [expected], atol=2e-7)
-    index.save(tmp_path / "index")
-    for name in os.listdir(STORED):
-        assert (tmp_path / "index" / name).read_bytes() == (STORED / name).read_bytes()
-    assert sorted(os.listdir(tmp_path / "index")) == sorted(os.listdir(STORED))
-
-
 CHANGES = {
     "append": lambda index: index.append(
         None, "new", ids=["new"], metadata={name: column[:1] for name, column in METADATA.items()}
@@ -510,7 +490,8 @@ def test_damaged_ids_and_facts_are_named(tmp_path):
     for name, content, message in [
         ("ids.jsonl", '"d1"\n', "ids.jsonl has no 12 ids"),
         ("ids.jsonl", "1.5\n" * 12, "ids.jsonl has no 12 ids"),
-        ("index.json", '{"precision": "int4"}', "precision must be one of"),
+        ("index.json", '{"format": 1, "precision": "int4"}', "precision must be one of"),
+        ("index.json", '{"texts": 12}', "has the format None, and this version of keras_bert reads 1. Build it again."),
     ]:
         (tmp_path / "index" / name).write_text(content)
         with pytest.raises(InputError, match=message):

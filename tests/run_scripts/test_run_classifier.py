@@ -78,7 +78,7 @@ def test_pairs_without_a_header_start_from_a_model_folder(folder, run_here, eage
     assert "newly initialised are: classifier" in printed.out
     config = json.loads((folder / "out" / "model" / "bert_config.json").read_text())
     assert config["do_lower_case"] is False
-    assert config["keras_bert"] == {"model": "SequenceClassifier", "labels": ["0", "1"]}
+    assert config["keras_bert"] == {"format": 1, "model": "SequenceClassifier", "labels": ["0", "1"]}
 
 
 def test_both_test_sets_of_mnli_get_an_answer_for_every_line(folder, run_here):

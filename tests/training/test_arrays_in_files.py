@@ -27,11 +27,3 @@ def test_of_types_that_numpy_names_the_file_is_what_it_was_before(tmp_path):
     with np.load(tmp_path / "state.npz") as saved:
         assert saved.files == list(arrays)
         np.testing.assert_array_equal(saved["model/0"], arrays["model/0"])
-
-
-def test_bfloat16_without_its_name_as_it_was_stored_before_is_read(tmp_path):
-    values = np.array([1.5, -3.0]).astype(ml_dtypes.bfloat16)
-    np.savez(tmp_path / "state.npz", values=values)
-    found = read_arrays(tmp_path / "state.npz")["values"]
-    assert found.dtype == ml_dtypes.bfloat16
-    np.testing.assert_array_equal(found, values)

@@ -39,7 +39,7 @@ def records(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(records, tmp_path_factory):
-    """A finished run as earlier versions left it."""
+    """A finished run without `facts.json`."""
     path = tmp_path_factory.mktemp("finished") / "run"
     pretrain(path, records, **RUN)
     os.remove(path / "facts.json")

@@ -105,3 +105,14 @@ def test_a_pretrainer_needs_both_heads(tmp_path):
         trained_model(BertPretrainer, folder, StartingPoint(init_checkpoint=tmp_path / "one"))
     with pytest.raises(InputError, match="run has no trained model. Finish its training first"):
         trained_model(BertPretrainer, folder, StartingPoint())
+
+
+@pytest.mark.parametrize("number", [None, 0, 2, "1"])
+def test_a_run_of_another_format_is_not_continued(number, tmp_path):
+    RunFolder(tmp_path / "run", {"seed": 1})
+    stored = json.loads((tmp_path / "run" / "run.json").read_text())
+    (tmp_path / "run" / "run.json").write_text(json.dumps({**stored, "format": number}))
+    with pytest.raises(
+        InputError, match=f"a run of the format {number!r}, and this .* goes on with 1. Give another ou"
+    ):
+        RunFolder(tmp_path / "run", {"seed": 1})

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
@@ -11,7 +12,6 @@ from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import position_ids, without_left_padding
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.bert_layers import in_order, make_block, make_embeddings
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import (
     ATTENTION_SCORES,
     PACKING,
@@ -24,7 +24,7 @@ from keras_bert.models.encoder_base import (
 from keras_bert.models.encoder_tokens import Tokens
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class BertEncoder(Encoder):
     """The bidirectional transformer encoder of the paper, with its pooler.
 

@@ -2,17 +2,18 @@
 
 from typing import Any
 
+import keras
+
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.encoders.deberta.block import DisentangledBlock
 from keras_bert.encoders.deberta.config import LAYER_NORM
 from keras_bert.encoders.deberta.embeddings import DebertaEmbeddings, DistanceVectors
 from keras_bert.models.bert_layers import make_block, make_embeddings
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING
 from keras_bert.models.encoder_tokens import Tokens
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class DebertaEncoder(BertEncoder):
     """The encoder of DeBERTa-v2 and -v3: a `BertEncoder` whose scores are of contents and of distances apart.
 

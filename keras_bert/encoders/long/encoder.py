@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -11,14 +12,13 @@ from keras_bert.encoders.long.block_attention import SparseBlock, WindowBlock
 from keras_bert.encoders.long.block_patterns import sparse_blocks, windows
 from keras_bert.encoders.long.config import LongConfig
 from keras_bert.layers.numbered_mask import without_left_padding
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import FIRST_TEXT, FIRST_TOKEN, POOLED_OUTPUT, SEGMENTS
 from keras_bert.models.encoder_tokens import Tokens
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class LongEncoder(BertEncoder):
     """A `BertEncoder` with attention between blocks of a row instead of between all pairs of its tokens.
 

@@ -1,16 +1,17 @@
 """`MobileBertEncoder`: MobileBERT, with narrow layers between wide vectors."""
 
+import keras
+
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.encoders.mobile_bert.bottleneck_block import BottleneckBlock
 from keras_bert.encoders.mobile_bert.config import LAYER_NORM
 from keras_bert.encoders.mobile_bert.trigram_embeddings import TrigramEmbeddings
 from keras_bert.layers.heads import Pooler
 from keras_bert.models.bert_layers import make_block
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import PADDING
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class MobileBertEncoder(BertEncoder):
     """A `BertEncoder` whose embeddings join neighbours, and whose layers work on narrow vectors.
 

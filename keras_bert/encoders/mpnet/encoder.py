@@ -11,7 +11,6 @@ from keras_bert.encoders.mpnet.entry import NUM_BUCKETS
 from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.relative_attention import shift_to_keys
 from keras_bert.layers.transformer_block import TransformerBlock
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, UNPADDING
 from keras_bert.models.encoder_tokens import Tokens
 
@@ -98,7 +97,7 @@ class MPNetBlock(TransformerBlock):
         return super().call(hidden, bias, query_columns, flat_indices, training, return_attention)
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class MPNetEncoder(BertEncoder):
     """The encoder of MPNet: a `BertEncoder` that adds a bias for the distance of two tokens to all scores.
 

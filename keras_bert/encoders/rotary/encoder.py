@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 from keras import ops
 
 from keras_bert.encoders.rotary.attention import LocalBias, rotary_angles, rotary_frequencies
@@ -12,7 +13,6 @@ from keras_bert.layers.layer_norm import LayerNorm, RMSNorm
 from keras_bert.layers.numbered_mask import local_attention_bias, window_bias
 from keras_bert.layers.prediction_head import PredictionHead
 from keras_bert.layers.token_embeddings import TokenEmbeddings
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import (
     ATTENTION_SCORES,
     PACKING,
@@ -29,7 +29,7 @@ from keras_bert.records import features
 LONG_ROW, MOST_REACHES = 512, 6
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class RotaryEncoder(Encoder):
     """An encoder with rotary positions. The columns of its config say what it computes; see `RotaryConfig`.
 
@@ -218,7 +218,7 @@ class RotaryTokens(Tokens):
     counts_columns: bool = True
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class ModernBertEncoder(RotaryEncoder):
     """The encoder of ModernBERT, with the head that its tasks have in common as the pooler. There are no segments.
 

@@ -6,13 +6,12 @@ from keras import ops
 from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.layers.bert_layer import BertLayer
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.encoder_tokens import Tokens
 from keras_bert.records import features
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class StaticEncoder(Encoder):
     """A table of token vectors. The vector of a text is the mean of its tokens, so a text costs a lookup.
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_bert.accelerate.block_runner import run_blocks
@@ -13,14 +14,13 @@ from keras_bert.layers.numbered_mask import MASKED
 from keras_bert.layers.relative_attention import distance_vectors
 from keras_bert.layers.relative_block import RelativeBlock
 from keras_bert.models.bert_layers import make_block
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.task_model import TaskModel
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class TransformerXL(TaskModel):
     """Predicts each token from the ones before it: those of its segment, and vectors of earlier segments, the memory.
 

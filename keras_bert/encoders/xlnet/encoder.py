@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any, NamedTuple
 
+import keras
 from keras import ops
 
 from keras_bert.accelerate.block_runner import block_runner, run_blocks
@@ -16,7 +17,6 @@ from keras_bert.layers.relative_attention import distance_vectors
 from keras_bert.layers.relative_block import RelativeBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.bert_layers import make_block
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
 from keras_bert.models.encoder_tokens import Tokens
 from keras_bert.records import features
@@ -25,7 +25,7 @@ from keras_bert.records import features
 _CLS_SEGMENT = 2
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class XLNetEncoder(Encoder):
     """The encoder of XLNet, with the summary of a row as the pooler.
 

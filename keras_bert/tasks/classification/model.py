@@ -10,7 +10,6 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.models.calibrated_model import CalibratedModel
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import (
     LossTerm,
@@ -41,7 +40,7 @@ PROBLEM_TYPES = ("classification", "multi_label", "regression")
 UNNAMED_LABELS = ("LABEL_0", "LABEL_1")
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class SequenceClassifier(CalibratedModel):
     """The encoder with a dense layer on its pooled output.
 

@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
+
 from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
-from keras_bert.models.class_names import stored_class
 from keras_bert.tasks.classification.model import SequenceClassifier
-from keras_bert.tasks.embedding.model import in_earlier_order, naming_the_pooling
+from keras_bert.tasks.embedding.model import naming_the_pooling
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class SentenceClassifier(SequenceClassifier):
     """A `SequenceClassifier` whose dense layer reads the vector of a `SentenceEncoder` instead of the pooled output.
 
@@ -24,7 +25,7 @@ class SentenceClassifier(SequenceClassifier):
 
     Args:
         config, labels, problem_type: as for `SequenceClassifier`.
-        pooling, dense, normalize, keeps_order: as for `SentenceEncoder`.
+        pooling, dense, normalize: as for `SentenceEncoder`.
 
     Call arguments and returns: as for `SequenceClassifier`.
 
@@ -36,7 +37,6 @@ class SentenceClassifier(SequenceClassifier):
 
     kind = "SentenceClassifier"
     uses_pooler = False
-    earlier_arguments = {"keeps_order": False}
 
     def __init__(
         self,
@@ -46,10 +46,8 @@ class SentenceClassifier(SequenceClassifier):
         pooling: Sequence[str] | str = ("mean",),
         dense: Sequence[Mapping] = (),
         normalize: bool = True,
-        keeps_order: bool = True,
         **kwargs: Any,
     ):
-        pooling = pooling if keeps_order else in_earlier_order(pooling)
         self._head_arguments = (pooling, dense, normalize)
         super().__init__(naming_the_pooling(config, pooling, len(dense)), labels, problem_type, **kwargs)
         self.encoder.pooler.trainable = False  # no gradient reaches it
@@ -115,4 +113,4 @@ class SentenceClassifier(SequenceClassifier):
     def get_config(self) -> dict[str, Any]:
         head = self.sentence_head.get_config()
         arguments = {name: head[name] for name in ("pooling", "dense", "normalize")}
-        return {**super().get_config(), **arguments, "keeps_order": True}
+        return {**super().get_config(), **arguments}

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_bert import registry
-from keras_bert.config import POOLINGS, SENTENCE_POOLING, BertConfig
+from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.layers.text_pooling import TextPooling
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
@@ -22,7 +22,7 @@ from keras_bert.tasks.progress import text_progress
 from keras_bert.tasks.settings import check_doc_stride
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class SentenceEncoder(CosineSimilarity, WholeBatchModel):
     """The encoder, a pooling of its token vectors, optional dense layers, and vectors of length 1.
 
@@ -58,7 +58,6 @@ class SentenceEncoder(CosineSimilarity, WholeBatchModel):
         max_seq_length: longer texts are cut to this many tokens; None for the number of the model's positions.
         doc_stride: `encode` and exports cut longer texts into overlapping windows instead, which begin this many tokens
             apart. The vector of a text is the mean over its windows, weighted by tokens. Training cuts texts.
-        keeps_order: False joins poolings in the order of `config.POOLINGS`, as models saved by earlier versions do.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[..., S]`. There may be several leading
@@ -78,7 +77,6 @@ class SentenceEncoder(CosineSimilarity, WholeBatchModel):
     can_be_static = True
     as_loss = staticmethod(as_loss)
     metrics_refusal = "SentenceEncoder has no metrics in training. Its scores are those of evaluate(texts)."
-    earlier_arguments = {"keeps_order": False}
 
     def __init__(
         self,
@@ -90,10 +88,8 @@ class SentenceEncoder(CosineSimilarity, WholeBatchModel):
         default_prompt: str | None = None,
         max_seq_length: int | None = None,
         doc_stride: int | None = None,
-        keeps_order: bool = True,
         **kwargs: Any,
     ):
-        pooling = pooling if keeps_order else in_earlier_order(pooling)
         super().__init__(naming_the_pooling(config, pooling, len(dense)), **kwargs)
         self.prompts = dict(prompts or {})
         self.default_prompt = default_prompt
@@ -229,15 +225,8 @@ class SentenceEncoder(CosineSimilarity, WholeBatchModel):
             "default_prompt": self.default_prompt,
             "max_seq_length": self.max_seq_length,
             "doc_stride": self.doc_stride,
-            "keeps_order": True,
         }
         return {**super().get_config(), **arguments}
-
-
-def in_earlier_order(pooling: Sequence[str] | str) -> list[str]:
-    """Returns poolings in the order in which models saved by earlier versions join them, whatever their config says."""
-    names = [pooling] if isinstance(pooling, str) else list(pooling)
-    return sorted(names, key=lambda name: POOLINGS.index(name) if name in POOLINGS else len(POOLINGS))
 
 
 def naming_the_pooling(config: BertConfig, pooling: Sequence[str] | str, num_dense: int) -> BertConfig:

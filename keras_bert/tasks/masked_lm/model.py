@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.heads import MaskedLanguageModelHead, QueryHead
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import TaskModel, example_weights
@@ -34,7 +34,7 @@ def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead | Query
     )
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class MaskedLM(TaskModel):
     """Predicts masked tokens: `BertPretrainer` without next sentence prediction.
 

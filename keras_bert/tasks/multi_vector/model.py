@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import PADDING
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
@@ -22,7 +22,7 @@ from keras_bert.tasks.multi_vector.losses import MaxSimInBatchNegatives, MaxSimL
 PROJECTION = {"units": 128, "activation": "linear", "use_bias": False}
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class MultiVectorEncoder(LateInteraction, WholeBatchModel):
     """The encoder and a projection: a vector of length 1 for each token (ColBERT).
 

@@ -9,7 +9,6 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.models.calibrated_model import CalibratedModel
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import SECOND_TEXT
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
@@ -18,7 +17,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class MultipleChoice(CalibratedModel):
     """The encoder with a dense layer that computes a score from the pooled output of each choice.
 

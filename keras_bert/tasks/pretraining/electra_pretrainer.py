@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 from keras import ops, random
 
 from keras_bert.config import BertConfig
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers.token_replacement import draw_tokens, put_tokens
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import encoder_class
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.task_model import TaskModel
@@ -24,7 +24,7 @@ _EVALUATION_SEED = 0
 _FRACTIONS = {"generator_hidden_size": 0.25, "generator_layers": 1.0}
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class ElectraPretrainer(TaskModel):
     """Pre-trains an encoder to find replaced tokens (ELECTRA).
 

@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import BertConfig
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import TaskModel, example_weights
@@ -17,7 +16,7 @@ from keras_bert.records import features
 from keras_bert.tasks.masked_lm.model import masked_lm_head
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class BertPretrainer(TaskModel):
     """Predicts masked tokens, and whether the second segment of a sequence follows the first.
 

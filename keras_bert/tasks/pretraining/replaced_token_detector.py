@@ -2,12 +2,12 @@
 
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.heads import ReplacedTokenHead
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, binary_accuracy_term, binary_cross_entropy_term
 from keras_bert.models.task_model import TaskModel, example_weights
@@ -15,7 +15,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class ReplacedTokenDetector(TaskModel):
     """Predicts for every token whether it replaces the original one.
 

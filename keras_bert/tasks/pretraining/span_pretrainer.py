@@ -2,16 +2,16 @@
 
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_bert.layers.span_boundary import MAX_SPAN_TOKENS, SpanBoundaryHead, span_boundaries
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.records import features
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class SpanPretrainer(BertPretrainer):
     """Predicts masked tokens twice: from their own vectors, and from the two tokens beside their span.
 

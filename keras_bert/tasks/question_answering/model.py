@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.models.calibrated_model import CalibratedModel
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import FIRST_TEXT
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
@@ -20,7 +19,7 @@ from keras_bert.records import features
 PADDING_LOGIT = -30000.0
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class SpanClassifier(CalibratedModel):
     """The encoder with a dense layer that computes a start logit and an end logit for each token.
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.models.chosen_loss import ChosenLoss
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.prompts import Prompts
 from keras_bert.models.score_activations import SCORE_ACTIVATIONS
@@ -19,7 +19,7 @@ from keras_bert.tasks.embedding.examples import PAIRS, SCORES
 from keras_bert.tasks.ranking.losses import DEFAULT_LOSSES, RankingLoss, as_ranking_loss
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class CrossEncoder(Prompts, ChosenLoss, SequenceClassifier):
     """A `SequenceClassifier` with one output that scores how well a text answers a query.
 
@@ -60,7 +60,6 @@ class CrossEncoder(Prompts, ChosenLoss, SequenceClassifier):
 
     kind = "CrossEncoder"
     loss_names = ("ranking_loss",)
-    earlier_arguments = {"activation": "linear"}
     as_loss = staticmethod(as_ranking_loss)
 
     def __init__(

@@ -10,7 +10,6 @@ from keras import ops
 from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.layers.vocabulary_pooling import ACTIVATIONS, POOLINGS, TokenPresence, vocabulary_weights
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
@@ -24,7 +23,7 @@ from keras_bert.tasks.sparse.losses import MixedSpladeLoss, SpladeLoss, as_splad
 from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class SparseEncoder(SparseEncoding, WholeBatchModel):
     """The encoder with its masked-LM head, and a pooling of the logits of all tokens of a text.
 

@@ -10,7 +10,6 @@ from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.models.calibrated_model import CalibratedModel
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import example_weights
@@ -20,7 +19,7 @@ from keras_bert.tasks.label_names import check_labels
 from keras_bert.tasks.settings import check_doc_stride
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class TokenClassifier(CalibratedModel):
     """The encoder with a dense layer on the vector of every token: named entities, parts of speech.
 

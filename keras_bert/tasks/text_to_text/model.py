@@ -2,12 +2,12 @@
 
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers.choosing import formulas_for
-from keras_bert.models.class_names import stored_class
 from keras_bert.models.decoder import CrossAttentions, Decoder, DecoderLayers
 from keras_bert.models.encoders import encoder_class, make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term, smoothed_cross_entropy_term
@@ -19,7 +19,7 @@ from keras_bert.tasks.text_to_text.beam_search import Found, search
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
 
 
-@stored_class
+@keras.saving.register_keras_serializable(package="keras_bert")
 class TextToText(TaskModel):
     """Writes a target text for a source text: translation, summaries.
 

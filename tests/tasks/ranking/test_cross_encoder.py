@@ -92,20 +92,6 @@ def test_the_losses_are_binary_cross_entropy_and_softmax(eagerly, new_model, fol
     np.testing.assert_allclose(history["accuracy"][0], np.mean(both[:, 0] > both[:, 1]))
 
 
-def test_a_model_saved_by_an_earlier_version_gives_its_outputs_as_scores(model, folder, tmp_path):
-    model.save_pretrained(tmp_path / "model")
-    file = tmp_path / "model" / "bert_config.json"
-    values = json.loads(file.read_text())
-    new = ("activation", "prompts", "default_prompt", "max_seq_length")
-    values["keras_bert"] = {name: value for name, value in values["keras_bert"].items() if name not in new}
-    file.write_text(json.dumps(values))
-    earlier = CrossEncoder.from_pretrained(tmp_path / "model")
-    found = earlier.predict((QUERIES, TEXTS), verbose=0)
-    np.testing.assert_allclose(found, outputs_of(folder, QUERIES, TEXTS), atol=1e-6)
-    arguments = {name: value for name, value in model.get_config().items() if name not in new}
-    assert CrossEncoder.from_config(arguments).activation == earlier.activation == "linear"
-
-
 def test_a_folder_of_sentence_transformers_gives_the_same_scores(model, tmp_path):
     model.save_pretrained(tmp_path / "saved", format="huggingface")
     loaded = CrossEncoder.from_pretrained(tmp_path / "saved")
