@@ -2,8 +2,10 @@
 
 import contextlib
 import importlib.util
+import inspect
 import logging
 import os
+import pathlib
 import shlex
 import signal
 import sys
@@ -16,6 +18,7 @@ from keras_bert.program.errors import InputError, UntrainedWarning, how_to_insta
 from keras_bert.program.extensions import import_extensions
 from keras_bert.program.printing import PrintableStream
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
+from keras_bert.program.removed_flags import instead_of
 
 _command: str | None = None
 _BACKENDS = ("tensorflow", "jax", "torch", "openvino", "numpy")  # those that Keras knows; the first two train here
@@ -114,6 +117,9 @@ def _run(
             raise flags.Error(f"Unexpected argument {values[len(arguments)]!r}. Flags are written --name=value.")
         elif len(values) < len(arguments):
             raise flags.Error(f"Expected: {' '.join(arguments)}. Missing: {' '.join(arguments[len(values) :])}.")
+    except flags.UnrecognizedFlagError as error:
+        instead = instead_of(pathlib.Path(inspect.getfile(main)).stem, error.flagname)
+        _fail(instead or f"{str(error).strip()} See --help.", 2)
     except flags.Error as error:
         _fail(f"{str(error).strip()} See --help.", 2)
     quiet_tensorflow()

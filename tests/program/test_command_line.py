@@ -8,7 +8,9 @@ import pytest
 
 from keras_bert import registry
 from keras_bert.program.command_line import run_command
+from keras_bert.program.removed_flags import REMOVED_FLAGS
 from run_scripts import fill_mask
+from run_scripts.command_names import COMMANDS
 
 PROGRAM = '''"""Greets somebody."""
 
@@ -135,6 +137,23 @@ def test_wrong_flags_are_one_line_and_exit_code_2(tmp_path):
         assert message in result.stderr
         assert result.stderr.startswith("error: ")
         assert result.stderr.count("\n") == 1
+
+
+def test_a_flag_that_went_is_one_line_that_says_what_to_do(run_here, monkeypatch):
+    monkeypatch.setitem(REMOVED_FLAGS, "fill_mask --shout", "Pipe the output to tr.")
+    for flag in ("--shout", "--shout=True", "--noshout"):
+        code, printed = run_here(fill_mask, flag)
+        assert (code, printed.out, printed.err) == (2, "", "error: --shout was removed. Pipe the output to tr.\n")
+    code, printed = run_here(importlib.import_module("run_scripts.summarize"), "--shout")
+    assert "Unknown command line flag 'shout'" in printed.err
+
+
+def test_the_flags_that_went_are_of_commands_that_exist(run_here):
+    modules = {name.rpartition(".")[2]: name for names in COMMANDS.values() for name in names}
+    for flag, sentence in REMOVED_FLAGS.items():
+        command, name = flag.split(" ")
+        code, printed = run_here(importlib.import_module(modules[command]), f"{name}=1")
+        assert (code, printed.err) == (2, f"error: {name} was removed. {sentence}\n")
 
 
 def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path):

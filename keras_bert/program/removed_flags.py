@@ -1,0 +1,18 @@
+"""Says what to do instead of flags that commands had once."""
+
+# "command --flag" -> one sentence that says what to do instead. A command is named as its file: export_model.
+# Keep the entries sorted.
+REMOVED_FLAGS: dict[str, str] = {}
+
+
+def instead_of(command: str, flag: str) -> str | None:
+    """Returns what a user of a flag that went should do, or None if the command never had the flag.
+
+    Args:
+        command: the name of the command's file, without ".py".
+        flag: the name of the flag as typed, without dashes: `noexplain` counts as `explain`.
+    """
+    for name in (flag, flag.removeprefix("no")):
+        if sentence := REMOVED_FLAGS.get(f"{command} --{name}"):
+            return f"--{name} was removed. {sentence}"
+    return None
