@@ -2,7 +2,10 @@
 
 # "command --flag" -> one sentence that says what to do instead. A command is named as its file: export_model.
 # Keep the entries sorted.
-REMOVED_FLAGS: dict[str, str] = {}
+REMOVED_FLAGS: dict[str, str] = {
+    "inspect_records --output_dir": "The counts are printed: redirect the output to a file.",
+    "inspect_records --plot": "The counts are printed; draw them with a program of your own.",
+}
 
 
 def instead_of(command: str, flag: str) -> str | None:
