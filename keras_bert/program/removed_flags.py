@@ -3,6 +3,7 @@
 # "command --flag" -> one sentence that says what to do instead. A command is named as its file: export_model.
 # Keep the entries sorted.
 REMOVED_FLAGS: dict[str, str] = {
+    "adapt_to_domain --held_out_share": "There is no report: compare the models by their scores in your task.",
     "inspect_records --output_dir": "The counts are printed: redirect the output to a file.",
     "inspect_records --plot": "The counts are printed; draw them with a program of your own.",
 }
