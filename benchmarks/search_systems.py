@@ -95,19 +95,28 @@ def train_splade(run: Run) -> Any:
 def adapted_model(run: Run) -> str:
     """Returns the folder of MiniLM with a masked-LM head, trained on the training descriptions."""
     from keras_bert import MaskedLM
-    from run_scripts.adapt_to_domain import adapt_to_domain
+    from run_scripts.adapt_to_domain import AdaptationOptions, adapt_to_domain
 
     start, text = run.output_dir / "new_head", run.output_dir / "descriptions.txt"
     adapted = run.output_dir / "adapted"
-    if not (adapted / "report.txt").exists():
+    if not (adapted / "model").exists():
         if not text.exists():
             text.write_text("".join(f"{text}\n\n" for _, text in run.pairs("train")), encoding="utf-8")
         if not start.exists():
             model = MaskedLM.from_pretrained(run.model)
             model.new_parts.set_trained()  # `adapt_to_domain` refuses a head that nobody has trained
             model.save_pretrained(start)
-        steps = {"num_train_steps": HEAD_STEPS, "save_checkpoints_steps": 100, "learning_rate": HEAD_RATE}
-        adapt_to_domain(str(text), start, adapted, num_new_tokens=0, max_seq_length=LENGTH, **steps)
+        options = AdaptationOptions(
+            text=[str(text)],
+            init_checkpoint=str(start),
+            output_dir=str(adapted),
+            num_new_tokens=0,
+            max_seq_length=LENGTH,
+            num_train_steps=HEAD_STEPS,
+            save_checkpoints_steps=100,
+            learning_rate=HEAD_RATE,
+        )
+        adapt_to_domain(options)
     return str(adapted / "model")
 
 

@@ -8,7 +8,7 @@ create_pretraining_data.py      text or tokenised corpus -> pre-training records
 create_language_model_data.py   text -> stream of words or characters, for language models
 beam_pretraining_data.py        pre-training records on many machines, with Apache Beam
 create_finetuning_data.py       labelled data sets -> fine-tuning records
-inspect_records.py              records -> readable text, statistics and warnings
+inspect_records.py              records -> readable text and counts
 text/                           files -> documents and sentences
 vocabulary/                     text -> word counts -> vocabulary
 tokenized/                      the tokenised corpus, which is memory-mapped

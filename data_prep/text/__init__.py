@@ -5,9 +5,7 @@ text_chunks.py          cuts text files into chunks of about 2 MB, the unit of p
 tfds_text.py            reads text from tensorflow_datasets by name
 text_lines.py           reads text files line by line
 column_files.py         reads the rows of Parquet, Arrow and Feather files
-column_file_reader.py   the process with little memory that reads them
 remote_files.py         lists and opens files by URL: gs://, s3:// and others
-held_out_documents.py   divides documents into a part to train on and a part to hold out
 near_duplicates.py      finds texts that repeat other texts
 sentences.py            splits paragraphs into sentences
 ordered_map.py          maps a function over items in several processes and keeps their order

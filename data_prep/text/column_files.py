@@ -1,14 +1,12 @@
-"""Reads the rows of Parquet, Arrow and Feather files, also of files from strangers."""
+"""Reads the rows of Parquet, Arrow and Feather files, also of files from strangers.
 
-import contextlib
-import importlib.util
+pyarrow checks the structure that a file declares. This module bounds the lists and strings of the footer, and what a
+file may expand to. A few rows at a time are in memory.
+"""
+
 import json
+import math
 import os
-import pathlib
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
@@ -17,9 +15,13 @@ from keras_bert.program.errors import InputError
 
 COLUMN_SUFFIXES = (".parquet", ".arrow", ".feather")
 
-_READER = pathlib.Path(__file__).with_name("column_file_reader.py")
-# The reader's exit code for a file that it refuses.
-_REFUSED = 2
+_ROWS_AT_ONCE = 256
+# Bytes of a string and length of a list in the footer of a Parquet file.
+_LONGEST_FOOTER_STRING = 100_000_000
+_LONGEST_FOOTER_LIST = 1_000_000
+# A small file may stand for much text: a repeated value is stored once.
+_FREELY_EXPANDED = 1 << 30
+_MOST_EXPANSION = 200
 
 
 def is_column_file(path: str) -> bool:
@@ -36,8 +38,6 @@ def read_column_file(
     UTF-8. Classes are given by name if the file has their names, as `datasets` stores them. Images and sounds are left
     out.
 
-    A process of its own reads the file with at most 2 GB of memory, see `column_file_reader.py`.
-
     Args:
         path: a file on disk or a URL whose name ends in one of `COLUMN_SUFFIXES`. The file of a URL is first copied to
             this machine.
@@ -45,46 +45,161 @@ def read_column_file(
         open_file: opens the file of a URL.
 
     Raises:
-        InputError: there is no file or no such column, pyarrow is missing, or the file is damaged or takes too much
-            memory.
+        InputError: there is no file or no such column, pyarrow is missing, or the file is damaged, is cut off or
+            expands to too much.
     """
     if not is_remote(path) and not os.path.isfile(path):
         raise InputError(f"There is no file {path}.")
-    if importlib.util.find_spec("pyarrow") is None:
+    try:
+        import pyarrow as pa
+    except ImportError:
         raise InputError(
             f"{path}: Parquet, Arrow and Feather files need the package pyarrow: pip install pyarrow, or the extra "
             "'parquet' of this package."
-        )
-    with local_copy(path, open_file) as file, tempfile.TemporaryFile() as errors:
-        with _reader(file, column, errors) as process:
-            for line in process.stdout:
-                if not line.endswith(b"\n"):
-                    break
-                position, row = json.loads(line)
-                yield row, position
-            code = process.wait()
-        errors.seek(0)
-        message = errors.read(10_000).decode("utf-8", "replace").strip()
-    if code:
-        raise InputError(f"{path} cannot be read: {_reason(code, message)}.")
-
-
-@contextlib.contextmanager
-def _reader(path: str, column: str | None, errors: BinaryIO) -> Iterator[subprocess.Popen]:
-    """Starts the reading process; ends it when the block is left, also if its output was not read to the end."""
-    # -P keeps the folder of the script out of the module path.
-    command = [sys.executable, "-P", str(_READER), path, *([] if column is None else [column])]
-    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment) as process:
+        ) from None
+    with local_copy(path, open_file) as file:
         try:
-            yield process
-        finally:
-            process.kill()
+            with pa.OSFile(file) as source:
+                yield from _rows(source, path.lower().endswith(".parquet"), column)
+        except _Refused as error:
+            raise InputError(f"{path} cannot be read: {error}.") from None
+        except MemoryError:
+            raise InputError(
+                f"{path} cannot be read: it is damaged, or a few of its rows need more memory than there is. Write it "
+                "with smaller row groups or batches."
+            ) from None
+        except Exception as error:  # pyarrow raises errors of many kinds for a damaged file
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"{path} cannot be read: it is damaged or of another kind ({reason}).") from None
 
 
-def _reason(code: int, message: str) -> str:
-    if code == _REFUSED and message:
-        return message
-    if -code == signal.SIGXCPU:
-        return "reading a few rows of it takes longer than a minute"
-    return "it is damaged, or reading it takes more than 2 GB of memory"
+class _Refused(Exception):
+    """The file cannot be used; the message says why."""
+
+
+def _rows(source, is_parquet: bool, column: str | None) -> Iterator[tuple[dict[str, Any], int]]:
+    size, num_bytes = source.size(), 0
+    schema, read = _open_parquet(source, size) if is_parquet else _open_arrow(source, size)
+    names, class_names = _readable_columns(schema, column), _class_names(schema)
+    for position, batch in read(names):
+        columns = [_decoded(batch.column(name)) for name in names]
+        num_bytes += sum(values.nbytes for values in columns)
+        if num_bytes > _FREELY_EXPANDED + _MOST_EXPANSION * size:
+            raise _Refused(f"its {size:,} bytes stand for more than {_FREELY_EXPANDED:,} bytes")
+        values = [_values(*one) for one in zip(columns, map(class_names.get, names), strict=True)]
+        for row in zip(*values, strict=True):
+            yield dict(zip(names, row, strict=True)), position
+
+
+def _open_parquet(source, size: int):
+    """Returns the schema, and a function that yields (position, batch) for some columns."""
+    import pyarrow.parquet
+
+    # With buffered reading, one page of each column is in memory instead of a row group.
+    file = pyarrow.parquet.ParquetFile(
+        source,
+        pre_buffer=False,
+        buffer_size=1 << 20,
+        thrift_string_size_limit=_LONGEST_FOOTER_STRING,
+        thrift_container_size_limit=_LONGEST_FOOTER_LIST,
+    )
+    num_rows = max(1, file.metadata.num_rows)
+
+    def read(names):
+        done = 0
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names, use_threads=False):
+            done += batch.num_rows
+            yield size * done // num_rows, batch
+
+    return file.schema_arrow, read
+
+
+def _open_arrow(source, size: int):
+    """As `_open_parquet`, for the file form of Arrow, which Feather has too, and for its streaming form."""
+    import pyarrow.ipc
+
+    begin = source.read(6)
+    source.seek(0)
+    if begin[:4] == b"FEA1":
+        raise _Refused("it is a file of the first version of Feather. Write it again with a current pyarrow")
+    if begin == b"ARROW1":
+        reader = pyarrow.ipc.open_file(source)
+        number = reader.num_record_batches
+        batches = ((size * (place + 1) // number, reader.get_batch(place)) for place in range(number))
+    else:
+        reader = pyarrow.ipc.open_stream(source)
+        batches = ((source.tell(), batch) for batch in reader)
+
+    def read(names):
+        for position, batch in batches:
+            batch.validate(full=True)
+            for first in range(0, batch.num_rows, _ROWS_AT_ONCE):
+                yield position, batch.slice(first, _ROWS_AT_ONCE)
+
+    return reader.schema, read
+
+
+def _readable_columns(schema, column: str | None) -> list[str]:
+    """Returns the names of the columns to read: `column`, or all but those of images and sounds."""
+    twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    if twice is not None:
+        raise _Refused(f"it has several columns named {twice!r}")
+    if column is None:
+        return [field.name for field in schema if not field.type.num_fields or "binary" not in str(field.type)]
+    if column not in schema.names:
+        raise _Refused(f"it has no column {column!r}. It has: {', '.join(map(repr, schema.names)) or 'none'}")
+    return [column]
+
+
+def _class_names(schema) -> dict[str, list[str]]:
+    """Returns the names of the classes of columns, as `datasets` stores them in the metadata."""
+    try:
+        features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
+        found = {}
+        for name, feature in features.items():
+            feature = feature.get("feature", feature)  # that of a list
+            if feature.get("_type") == "ClassLabel" and all(isinstance(label, str) for label in feature["names"]):
+                found[name] = feature["names"]
+        return found
+    except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
+        return {}
+
+
+def _named(value, names: list[str] | None):
+    """Returns the names for the numbers of classes; numbers without a name, such as -1, are kept."""
+    if names is None:
+        return value
+    if isinstance(value, list):
+        return [_named(one, names) for one in value]
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else value
+
+
+def _decoded(column):
+    """Returns a column without a dictionary of values, and moments as text: pyarrow needs pandas for nanoseconds."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string()) if pa.types.is_temporal(column.type) else column
+
+
+def _values(column, class_names: list[str] | None) -> list:
+    """Returns the values of a column as JSON has them."""
+    return [_named(_plain(value), class_names) for value in column.to_pylist()]
+
+
+def _plain(value):
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+    return str(value)

@@ -1,19 +1,17 @@
 """Writes files and folders that appear completely or not at all: under a temporary name first, then renamed."""
 
 import contextlib
-import ctypes
 import errno
 import os
 import re
 import shutil
 import stat
-import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.folder_lock import held_file, held_folder, remove_unheld
+from keras_bert.program.folder_lock import held_folder, remove_unheld
 
 
 @contextlib.contextmanager
@@ -27,23 +25,8 @@ def atomic_file(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     Raises:
         InputError: `path` cannot be written, or the disk is full.
     """
-    check_output_file(path)
-    target = _target(path)
-    temporary = _temporary_name(target)
-    try:
-        with explain_write_errors(path):
-            with contextlib.suppress(PermissionError):  # a folder may be written and not listed
-                _remove_abandoned(temporary)
-            with held_file(temporary, _opener_like(target)) as file:
-                with file:
-                    yield file
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(temporary, target)
-            _sync_folder(os.path.dirname(target))
-    finally:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-            os.remove(temporary)
+    with atomic_named_file(path) as temporary, open(temporary, "xb") as file:
+        yield file
 
 
 @contextlib.contextmanager
@@ -74,7 +57,7 @@ def atomic_named_file(path: str | os.PathLike) -> Iterator[str]:
     """
     check_output_file(path)
     target = _target(path)
-    with temporary_folder(path) as folder:
+    with temporary_folder(path, mode=0o700) as folder:  # nobody else may read the file before it has its mode
         temporary = os.path.join(folder, os.path.basename(target))
         yield temporary
         with explain_write_errors(path):
@@ -89,10 +72,9 @@ def atomic_named_file(path: str | os.PathLike) -> Iterator[str]:
 def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
     """Yields a temporary folder that takes the place of the folder `path` when the block ends without an error.
 
-    The old folder, with all that is in it, is removed afterwards. After an error it is unchanged. Linux exchanges the
-    names of both folders at once, on most disks. Elsewhere there are two renames: a process that is killed between them
-    leaves the old and the new folder complete, both under temporary names, which stay until there is a folder `path`
-    again.
+    The old folder, with all that is in it, is removed afterwards. After an error it is unchanged. Two renames are
+    needed: a process that is killed between them leaves the old and the new folder complete, both under temporary
+    names, which stay until there is a folder `path` again.
 
     Raises:
         InputError: as `check_replaceable_folder`, or the disk is full.
@@ -104,9 +86,6 @@ def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
         with explain_write_errors(path):
             _sync_tree(temporary)
             shutil.copymode(target, temporary)
-            if _exchange(temporary, target):  # `temporary_folder` removes the old one
-                _sync_folder(os.path.dirname(target))
-                return
             old = _temporary_name(target, _REPLACED)
             os.rename(target, old)
             try:
@@ -119,11 +98,15 @@ def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
+def temporary_folder(path: str | os.PathLike, mode: int = 0o777) -> Iterator[str]:
     """Yields a new temporary folder that `publish_folder` can rename to `path`. Removes it at the end of the block.
 
     Its name starts with a dot and is not a number, so TF Serving never takes it for a version. A process that is killed
     leaves it behind; the next one that writes `path`, or another version beside it, removes it.
+
+    Args:
+        path: the output.
+        mode: the permissions of the temporary folder, as for `os.mkdir`.
 
     Raises:
         InputError: the folder cannot be written, or the disk is full.
@@ -133,8 +116,9 @@ def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
     temporary = _temporary_name(os.path.join(target, _CONTENT) if _must_stay(target) else target)
     try:
         with explain_write_errors(path):
-            _remove_abandoned(temporary)
-            with held_folder(temporary):
+            with contextlib.suppress(PermissionError):  # a folder may be written and not listed
+                _remove_abandoned(temporary)
+            with held_folder(temporary, mode):
                 yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -349,26 +333,6 @@ def _try_to_write(path: str) -> None:
     finally:  # also when Ctrl-C comes in between
         with contextlib.suppress(OSError):
             os.rmdir(probe)
-
-
-def _exchange(one: str, other: str) -> bool:
-    """Exchanges the names of two folders at once. Returns whether the system and the disk can do that."""
-    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
-    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
-    return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
-
-
-def _opener_like(path: str) -> Callable[[str, int], int]:
-    """Returns an `opener` for `open` that gives a new file the mode of `path`, if that exists."""
-    mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else None
-
-    def open_file(name: str, flags: int) -> int:
-        number = os.open(name, flags, 0o666 if mode is None else mode)
-        if mode is not None:
-            os.chmod(name, mode)  # the umask may have removed some bits
-        return number
-
-    return open_file
 
 
 def _must_stay(folder: str) -> bool:

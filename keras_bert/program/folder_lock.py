@@ -3,8 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from typing import IO
+from collections.abc import Iterable, Iterator
 
 from keras_bert.program.errors import InputError
 
@@ -68,10 +67,10 @@ def _is_at(descriptor: int, path: str | os.PathLike) -> bool:
 
 
 @contextlib.contextmanager
-def held_folder(path: str) -> Iterator[None]:
+def held_folder(path: str, mode: int = 0o777) -> Iterator[None]:
     """Makes a folder and holds its lock while the block runs, so that `remove_unheld` leaves it alone."""
     while True:
-        os.makedirs(path)
+        os.makedirs(path, mode)
         descriptor = _lock(path, is_patient=True)
         # Another process may have taken the new folder for an abandoned one.
         if os.path.isdir(path):
@@ -80,32 +79,6 @@ def held_folder(path: str) -> Iterator[None]:
             os.close(descriptor)
     try:
         yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-@contextlib.contextmanager
-def held_file(path: str, opener: Callable[[str, int], int]) -> Iterator[IO[bytes]]:
-    """Makes a file and opens it for writing; holds its lock until the block ends, also if the file is closed before.
-
-    Args:
-        path: the new file.
-        opener: as that of `open`.
-    """
-    while True:
-        file = open(path, "xb", opener=opener)  # noqa: SIM115 - closed below
-        descriptor = _locked(os.dup(file.fileno()), is_patient=True)
-        # Another process may have taken the new file for an abandoned one.
-        is_there = os.path.exists(path)
-        if is_there:
-            break
-        file.close()
-        if descriptor is not None:
-            os.close(descriptor)
-    try:
-        with file:
-            yield file
     finally:
         if descriptor is not None:
             os.close(descriptor)
@@ -124,18 +97,10 @@ def remove_unheld(paths: Iterable[str]) -> None:
 def _lock(path: str, is_patient: bool) -> int | None:
     """Returns a descriptor that holds the lock of a file or folder; None if there is none, no lock, or a holder."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except (AttributeError, OSError):
-        return None
-    return _locked(descriptor, is_patient)
-
-
-def _locked(descriptor: int, is_patient: bool) -> int | None:
-    """Returns the descriptor with the lock of its file; closes it and returns None if there is no lock or a holder."""
-    try:
         import fcntl
-    except ImportError:  # Windows
-        os.close(descriptor)
+
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except (ImportError, OSError):  # Windows has no fcntl
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if is_patient else fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,6 +3,7 @@
 # "command --flag" -> one sentence that says what to do instead. A command is named as its file: export_model.
 # Keep the entries sorted.
 REMOVED_FLAGS: dict[str, str] = {
+    "adapt_to_domain --held_out_share": "There is no report: compare the models by their scores in your task.",
     "check_saved_model --batching_file": "The report says which signatures must not be padded by a server.",
     "check_saved_model --json": "Use keras_bert.tf_serving.check in Python: its report has the findings.",
     "export_model --calibration_file": (
@@ -13,6 +14,8 @@ REMOVED_FLAGS: dict[str, str] = {
         "--weights=int8 still makes the file smaller. --format=onnx or litert with --weights=int8 multiplies "
         "integers."
     ),
+    "inspect_records --output_dir": "The counts are printed: redirect the output to a file.",
+    "inspect_records --plot": "The counts are printed; draw them with a program of your own.",
     "make_serving_kit --batching_file": "Edit config/batching.config in the kit, and its copy in kubernetes.yaml.",
     "serve --allow_version_labels_for_unavailable_models": "Labels of versions need TensorFlow Serving.",
     "serve --enable_batching": "The server computes each request by itself; TensorFlow Serving joins them.",

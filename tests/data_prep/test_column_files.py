@@ -4,7 +4,7 @@ import datetime
 import decimal
 import json
 import os
-import subprocess
+import random
 import sys
 
 import pytest
@@ -14,7 +14,6 @@ from data_prep.finetuning.data_folder import TABLE_ENDINGS, find_parts
 from data_prep.finetuning.labelled_text import read_labelled_text, read_multi_label_text, read_scored_text
 from data_prep.finetuning.squad import read_squad
 from data_prep.finetuning.tables import has_named_values, read_rows
-from data_prep.text import column_files
 from data_prep.text.column_files import read_column_file
 from data_prep.text.corpus import input_size, read_documents
 from keras_bert.program.errors import InputError
@@ -80,9 +79,7 @@ def test_values_are_those_of_json(tmp_path, form):
     assert rows[0]["price"] == "1.50"
     assert rows[0]["pair"] == {"text": ["x"], "start": [3]}
     assert "image" not in rows[0]
-    assert (
-        next(read_column_file(str(path), "text")) == ({"text": "caf\u00e9\n"}, os.path.getsize(path)) or form == "arrow"
-    )
+    assert next(read_column_file(str(path), "text"))[0] == {"text": "caf\u00e9\n"}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -127,7 +124,9 @@ def test_a_corpus_is_read_as_from_json_lines(tmp_path, form):
     reported = []
     found = list(read_documents(str(tmp_path / f"a.{form}"), text_field="body", on_progress=reported.append))
     assert found == list(read_documents(str(tmp_path / "b.jsonl"), text_field="body"))
-    assert sum(reported) == input_size(str(tmp_path / f"a.{form}")) == os.path.getsize(tmp_path / f"a.{form}")
+    size = os.path.getsize(tmp_path / f"a.{form}")
+    assert input_size(str(tmp_path / f"a.{form}")) == size
+    assert 0.99 * size < sum(reported) <= size
     assert len(list(read_documents(str(tmp_path), text_field="body"))) == 1400  # the folder has both
     with pytest.raises(InputError, match=f"a.{form} cannot be read: it has no column 'text'. It has: 'body', 'other'."):
         list(read_documents(str(tmp_path / f"a.{form}")))
@@ -172,7 +171,7 @@ def with_bytes(path, data):
 BAD = {
     "missing": (lambda folder: folder / "a.parquet", "There is no file .*a.parquet"),
     "empty": (lambda folder: with_bytes(folder / "a.parquet", b""), "it is damaged or of another kind"),
-    "text": (lambda folder: with_bytes(folder / "a.arrow", b"text,label\n"), "it is damaged, or"),
+    "text": (lambda folder: with_bytes(folder / "a.arrow", b"text,label\n"), "it is damaged or of another kind"),
     "cut": (lambda folder: cut_off(folder / "a.parquet"), "it is damaged or of another kind"),
     "cut feather": (lambda folder: cut_off(folder / "a.feather"), "it is damaged or of another kind"),
     "cut stream": (lambda folder: cut_off(folder / "a.arrow"), "it is damaged or of another kind"),
@@ -184,13 +183,9 @@ BAD = {
         lambda folder: write(folder / "a.arrow", pa.Table.from_arrays([pa.array(["a"])] * 2, ["text", "text"])),
         "it has several columns named 'text'",
     ),
-    "memory": (
-        lambda folder: long_text(folder / "a.parquet", 20_000_000, 150),
-        "it is damaged, or reading it takes more than 2 GB of memory. Then write it with smaller",
-    ),
     "expansion": (
         lambda folder: long_text(folder / "a.parquet", 300_000, 4000),
-        "its [0-9,]+ bytes stand for more than 1,073,741,824 bytes of text",
+        "its [0-9,]+ bytes stand for more than 1,073,741,824 bytes",
     ),
 }
 
@@ -207,66 +202,22 @@ def test_a_bad_file_is_refused_in_one_line(name, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_a_reader_that_crashes_or_hangs_is_a_damaged_file(tmp_path, monkeypatch):
+def test_a_file_that_needs_too_much_memory_is_refused_in_one_line(tmp_path, monkeypatch):
     path = write(tmp_path / "a.parquet", {"text": ["a"]})
-    script = tmp_path / "reader.py"
-    monkeypatch.setattr(column_files, "_READER", script)
-    for code, message in (
-        ("os.kill(os.getpid(), signal.SIGSEGV)", "it is damaged, or reading it takes more than 2 GB of memory"),
-        ("os.kill(os.getpid(), signal.SIGXCPU)", "reading a few rows of it takes longer than a minute"),
-        ("print('[1, {', end='')", None),
-    ):
-        script.write_text(f"import os, signal\n{code}\n")
-        if message:
-            with pytest.raises(InputError, match=message):
-                list(read_column_file(str(path)))
-        else:
-            assert list(read_column_file(str(path))) == []
+
+    def allocate(*_, **options):
+        raise pa.ArrowMemoryError("malloc of size 1099511627776 failed")
+
+    monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", allocate)
+    with pytest.raises(InputError, match="a few of its rows need more memory than there is. Write it with smaller row"):
+        list(read_column_file(str(path)))
 
 
 def test_without_pyarrow_the_message_names_it(tmp_path, monkeypatch):
     path = write(tmp_path / "a.parquet", {"text": ["a"]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setattr(column_files.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="need the package pyarrow: pip install pyarrow, or the extra 'parquet'"):
         next(read_column_file(str(path)))
-
-
-FUZZ = """
-import os, random, sys
-sys.stdout = open(os.devnull, "w")
-from data_prep.text import column_file_reader as reader
-source, times, target = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-draw, data = random.Random(0), open(source, "rb").read()
-ends = {"read": 0, "refused": 0}
-for number in range(times):
-    changed = bytearray(data)
-    for _ in range(draw.choice([1, 1, 2, 8])):
-        place = draw.randrange(len(changed) - 400 if draw.random() < 0.5 else 0, len(changed))
-        changed[place] = draw.choice([0, 1, 127, 128, 255, draw.randrange(256)])
-    if draw.random() < 0.1:
-        del changed[draw.randrange(len(changed)):]
-    with open(target, "wb") as file:
-        file.write(changed)
-    try:
-        reader.main(target)
-        ends["read"] += 1
-    except Exception:
-        ends["refused"] += 1
-# ru_maxrss would begin with the memory of the process that started this one.
-[peak] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
-print(ends, int(peak.split()[1]) // 1024, file=sys.stderr)
-"""
-
-
-def fuzzed(path, times, folder):
-    """Reads changed versions of a file in one process with the reader's limits; returns the numbers of both ends and
-    the largest memory in MB."""
-    command = [sys.executable, "-c", FUZZ, str(path), str(times), str(folder / f"changed{path.suffix}")]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=500)
-    assert result.returncode == 0, result.stderr[-500:]
-    ends, _, memory = result.stderr.strip().splitlines()[-1].rpartition(" ")
-    return eval(ends), int(memory)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -277,6 +228,16 @@ def test_changed_files_are_read_or_refused(tmp_path, form):
         "words": [["a", "b"]] * 200,
     }
     path = write(tmp_path / f"a.{form}", columns, {"label": ["x", "y", "z"]})
-    ends, memory = fuzzed(path, 120, tmp_path)
-    assert ends["refused"] > 10
-    assert memory < 2200
+    draw, data, num_refused = random.Random(0), path.read_bytes(), 0
+    for _ in range(120):
+        changed = bytearray(data)
+        for _ in range(draw.choice([1, 1, 2, 8])):
+            place = draw.randrange(len(changed) - 400 if draw.random() < 0.5 else 0, len(changed))
+            changed[place] = draw.choice([0, 1, 127, 128, 255, draw.randrange(256)])
+        if draw.random() < 0.1:
+            del changed[draw.randrange(len(changed)) :]
+        try:
+            list(read_column_file(str(with_bytes(path, changed))))
+        except InputError:
+            num_refused += 1
+    assert num_refused > 10

@@ -198,11 +198,10 @@ def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
             "--vocab_file=v --output_dir=o --task=tagging --doc_stride=9",
             "--doc_stride has no effect for tagging. Leave it out.",
         ),
-        ("data_prep.inspect_records", "--input_file=r --noplot", "--plot has no effect without --output_dir."),
         (
             "data_prep.inspect_records",
-            "--input_file=r --nostatistics --output_dir=o --sample=3",
-            "--output_dir, --sample have no effect with --nostatistics. Leave them out.",
+            "--input_file=r --nostatistics --sample=3",
+            "--sample has no effect with --nostatistics. Leave it out.",
         ),
         (
             "data_prep.tokenize_corpus",

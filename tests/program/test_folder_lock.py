@@ -113,19 +113,6 @@ def test_the_file_of_a_killed_writer_is_removed_by_the_next_one_and_that_of_a_li
     assert sorted(os.listdir(tmp_path)) == ["out", "out2"]
 
 
-def test_a_file_is_held_until_it_has_its_name(tmp_path, monkeypatch):
-    def replace(source, target):
-        with atomic_folder(tmp_path / "out"):
-            assert os.path.exists(source)
-        (tmp_path / "out").rmdir()
-        os.rename(source, target)
-
-    monkeypatch.setattr(os, "replace", replace)
-    with atomic_file(tmp_path / "out") as file:
-        file.write(b"x")
-    assert (tmp_path / "out").read_bytes() == b"x"
-
-
 @pytest.mark.parametrize("others", [(), ("1",)])
 def test_the_next_version_removes_what_a_killed_export_has_left(tmp_path, others):
     (tmp_path / "model").mkdir()
@@ -147,13 +134,6 @@ def test_both_folders_of_a_replacement_that_was_cut_off_stay_until_the_output_is
     with replacement_folder(tmp_path / "out"):
         pass
     assert os.listdir(tmp_path) == ["out"]
-
-
-def test_a_new_file_that_another_process_takes_for_an_abandoned_one_is_made_again(tmp_path, between_open_and_lock):
-    between_open_and_lock(lambda: next(tmp_path.iterdir()).unlink())
-    with atomic_file(tmp_path / "new") as file:
-        file.write(b"x")
-    assert (tmp_path / "new").read_bytes() == b"x"
 
 
 def test_a_new_folder_that_another_process_takes_for_an_abandoned_one_is_made_again(tmp_path, between_open_and_lock):

@@ -23,7 +23,6 @@ from keras_bert.program.option_flags import (
 )
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.training.fine_tuning_options import FineTuningOptions, class_weights
-from run_scripts.adapt_to_domain import AdaptationOptions, adapt_to_domain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,12 +119,9 @@ def test_class_weights_that_cannot_be_read(given):
         class_weights(given)
 
 
-@pytest.mark.parametrize(
-    ("function", "options_class"), [(build_vocabulary, VocabularyOptions), (adapt_to_domain, AdaptationOptions)]
-)
-def test_a_function_with_keyword_arguments_has_the_options_of_its_command(function, options_class):
-    arguments = inspect.signature(function).parameters
-    of_command = {field.name: field.default for field in dataclasses.fields(options_class)}
+def test_a_function_with_keyword_arguments_has_the_options_of_its_command():
+    arguments = inspect.signature(build_vocabulary).parameters
+    of_command = {field.name: field.default for field in dataclasses.fields(VocabularyOptions)}
     assert set(of_command) == set(arguments) - {"show_progress"}
     with_default = {name for name, default in of_command.items() if default is not dataclasses.MISSING}
     with_default.discard("num_processes")  # one in a function, and one per core in a command

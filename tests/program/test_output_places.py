@@ -26,7 +26,6 @@ TEXTS = "--input_file={texts}"
         ("run_scripts.export_model", ["--model_dir=no_such_model"], "output_dir"),
         ("run_scripts.export_model", ["--model_dir=no_such_model", "--format=onnx"], "output_dir"),
         ("data_prep.build_vocabulary", ["--input_file=no_such_text"], "output_file"),
-        ("data_prep.inspect_records", ["--input_file=no_such_records", "--noplot"], "output_dir"),
     ],
 )
 def test_an_output_that_cannot_be_written_is_the_first_thing_said(module, arguments, output, tmp_path, error_of):

@@ -1,7 +1,5 @@
-"""A model is adapted to a domain: held-out documents, new tokens, training, and the report."""
+"""A model is adapted to a domain: new tokens, and training."""
 
-import dataclasses
-import json
 import shutil
 import signal
 import time
@@ -14,23 +12,20 @@ import tiny
 from tiny_checkpoints import random_checkpoint
 from tiny_families import byte_pairs, config
 
-from data_prep.text.held_out_documents import divide_documents
 from data_prep.vocabulary.new_words import find_new_words
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 from run_scripts import adapt_to_domain as command
-from run_scripts.adapt_to_domain import adapt_to_domain
+from run_scripts.adapt_to_domain import AdaptationOptions, adapt_to_domain
 
 VOCABULARY = tiny.vocabulary(
     "the of holds nano gas . ,", *tiny.pieces(), "##tube", *"0123456789", *(f"##{digit}" for digit in range(10))
 )
 CONFIG = tiny.config(VOCABULARY, dropout=0.0, max_position_embeddings=32, initializer_range=0.1)
-WORDS = ("all_words", "words_with_new_tokens", "other_words")
 SHORT = {"num_new_tokens": 3, "train_batch_size": 8}
 
 
@@ -52,31 +47,6 @@ def model(tmp_path):
 # The parts.
 
 
-def test_documents_are_held_out_by_their_content(tmp_path):
-    documents = [f"title {number}\nbody {number}" for number in range(40)]
-    for name, order in (("a", documents), ("b", [*documents[::-1], *documents])):
-        (tmp_path / name).write_text("\n\n".join(order))
-        divide_documents(str(tmp_path / name), tmp_path / f"{name}_divided", held_out_share=0.1)
-    train, held_out = (
-        {(tmp_path / f"{name}_divided" / f"{part}.txt").read_text().strip() for name in "ab"}
-        for part in ("train", "held_out")
-    )
-    held_outs = [sorted(side.split("\n\n")) for side in held_out]
-    assert held_outs[0] == held_outs[-1], "neither the order nor repetitions matter"
-    assert len(held_outs[0]) == 4
-    for side in train:
-        assert set(side.split("\n\n")) == set(documents) - set(held_outs[0])
-
-
-def test_text_that_cannot_be_divided_is_refused(tmp_path):
-    (tmp_path / "text.txt").write_text("one\nbook\n\none\nbook\n")
-    with pytest.raises(InputError, match="only one document, so none can be held out. Separate documents by blank"):
-        divide_documents(str(tmp_path / "text.txt"), tmp_path / "divided")
-    with pytest.raises(InputError, match="held_out_share must be above 0 and below 1. Received: 1.0"):
-        divide_documents(str(tmp_path / "text.txt"), tmp_path / "divided", held_out_share=1.0)
-    assert not (tmp_path / "divided").exists()
-
-
 def test_new_words_are_those_that_save_most_tokens():
     tokenizer = WordPieceTokenizer(VOCABULARY)
     counts = {"the": 900, "nanotube": 50, "fullerene": 20, "ab": 40, "xyz": 9, "ßa": 500, "12": 500, "gases": 11}
@@ -96,12 +66,18 @@ def test_a_new_word_does_not_make_a_longer_word_unknown():
 # The whole.
 
 
+def adapt(text, model, output_dir, **options):
+    arguments = {"text": text, "init_checkpoint": model, "output_dir": output_dir}
+    arguments = {name: str(value) for name, value in arguments.items()}
+    return adapt_to_domain(AdaptationOptions(**arguments, num_processes=1, **options))
+
+
 @pytest.mark.usefixtures("python_tokenizer")
-def test_without_steps_the_model_has_new_tokens_and_is_otherwise_the_same(text, model, tmp_path, capsys):
-    found = adapt_to_domain(text, model, tmp_path / "out", num_train_steps=0, held_out_share=0.5, **SHORT)
-    assert found.new_tokens == ["fullerene", "nanotube", "xy"]
-    old, new = (MaskedLM.from_pretrained(path) for path in (model, tmp_path / "out" / "model"))
-    assert new.vocabulary.tokens == (*old.vocabulary.tokens, *found.new_tokens), "old ids do not change"
+def test_without_steps_the_model_has_new_tokens_and_is_otherwise_the_same(text, model, tmp_path):
+    adapted = adapt(text, model, tmp_path / "out", num_train_steps=0, **SHORT)
+    old, new = (MaskedLM.from_pretrained(path) for path in (model, adapted))
+    words = ("fullerene", "nanotube", "xy")
+    assert new.vocabulary.tokens == (*old.vocabulary.tokens, *words), "old ids do not change"
     tokenizer = WordPieceTokenizer(VOCABULARY)
     for read in (
         lambda model: np.array(model.encoder.embeddings.token_embeddings),
@@ -109,53 +85,43 @@ def test_without_steps_the_model_has_new_tokens_and_is_otherwise_the_same(text, 
     ):
         before, after = read(old), read(new)
         np.testing.assert_array_equal(after[: len(before)], before)
-        means = [before[tokenizer.encode(word)].astype("float64").mean(axis=0) for word in found.new_tokens]
+        means = [before[tokenizer.encode(word)].astype("float64").mean(axis=0) for word in words]
         np.testing.assert_allclose(after[len(before) :], means, atol=1e-6)
     texts = ["the gas of the nano gas.", "gas of q"]
-    before, after = (Encoder.from_pretrained(path) for path in (model, tmp_path / "out" / "model"))
+    before, after = (Encoder.from_pretrained(path) for path in (model, adapted))
     ids = np.array([[2, *tokenizer.encode(texts[0]), 3]])
     assert ids.tolist() == [[2, *WordPieceTokenizer(after.vocabulary).encode(texts[0]), 3]]
     inputs = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
     for name in ("sequence_output", "pooled_output"):
         np.testing.assert_array_equal(before(inputs)[name], after(inputs)[name])
-    assert found.other_words.num_words + found.words_with_new_tokens.num_words == found.all_words.num_words > 0
-    assert found.pieces_per_word[0] > found.pieces_per_word[1]
 
 
 @pytest.mark.usefixtures("python_tokenizer", "eagerly")
-def test_the_command_adapts_reports_and_continues(text, model, tmp_path, run_here, monkeypatch):
+def test_the_command_adapts_and_continues(text, model, tmp_path, run_here, monkeypatch):
     flags = [f"--text={text}", f"--init_checkpoint={model}", f"--output_dir={tmp_path / 'out'}", "--num_processes=1"]
     flags += [f"--{name}={value}" for name, value in SHORT.items()]
-    flags += ["--num_train_steps=20", "--learning_rate=2e-2", "--held_out_share=0.2"]
-    with monkeypatch.context() as patch:  # the process ends before the report
-        patch.setattr(command, "_report", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
-        code, _ = run_here(command, *flags)
+    flags += ["--num_train_steps=20"]
+    with monkeypatch.context() as patch:  # the process ends before the training
+        patch.setattr("keras_bert.training.pretraining.train_pretrainer", stopped)
+        code, printed = run_here(command, *flags, "--learning_rate=2e-2")
         assert code == 130
-    assert not (tmp_path / "out" / "report.txt").exists()
-    monkeypatch.setattr("keras_bert.training.pretraining.train_pretrainer", None)  # nothing is trained again
-    code, output = run_here(command, *flags)
-    assert code == 0, output.err
-    text_report = (tmp_path / "out" / "report.txt").read_text()
-    assert text_report in output.out
-    assert "new tokens          3: fullerene, nanotube, xy" in text_report
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert (report["num_documents"], report["num_held_out"]) == (48, 12)
-    assert report["all_words"]["num_words"] > 10
-    assert report["all_words"]["after"] > report["all_words"]["before"] + 0.2
-    assert report["words_with_new_tokens"]["after"] > 0.3
-    before, after = report["loss"]
-    assert after < before
-    assert f"  loss of a word      {before:.4f} before, {after:.4f} after\n" in text_report
-    assert "worse" not in text_report
-    assert f"| loss\\_of\\_a\\_masked\\_word | {after:.4f} |" in (tmp_path / "out/model/README.md").read_text()
-    found = command.Adaptation(**{**report, **{name: command.GuessedWords(1, 0.5, 0.5) for name in WORDS}})
-    assert "worse than the one it started from" in str(dataclasses.replace(found, loss=(after, before)))
-    assert dataclasses.replace(found, loss=(after, float("nan"))).is_worse
-    classifier = SequenceClassifier.from_pretrained(tmp_path / "out" / "model", labels=["no", "yes"])
-    assert "nanotube" in classifier.vocabulary.tokens
-    code, output = run_here(command, *flags[:-1], "--held_out_share=0.3")
+        assert "3 new tokens: fullerene, nanotube, xy" in printed.out
+    monkeypatch.setattr("data_prep.vocabulary.new_words.find_new_words", None)  # nothing is made again
+    code, printed = run_here(command, *flags, "--learning_rate=2e-2")
+    assert code == 0, printed.err
+    assert f"The adapted model: {tmp_path / 'out' / 'model'}" in printed.out
+    losses = [
+        MaskedLM.from_pretrained(path).evaluate(text.read_text().splitlines(), max_seq_length=32)["loss"]
+        for path in (model, tmp_path / "out" / "model")
+    ]
+    assert losses[1] < losses[0] - 0.5
+    code, printed = run_here(command, *flags, "--learning_rate=1e-2")
     assert code == 1
-    assert "holds a run with other settings: held_out_share was 0.2 and is now 0.3" in output.err
+    assert "holds a run with other settings: learning_rate was 0.02 and is now 0.01" in printed.err
+
+
+def stopped(*arguments):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.slow
@@ -174,8 +140,6 @@ def test_a_killed_run_ends_like_an_undisturbed_one(text, model, tmp_path):
     assert not (tmp_path / "killed" / "model").exists()
     resumed = loaded_commands.run(module, *flags, f"--output_dir={tmp_path / 'killed'}")
     assert resumed.returncode == 0, resumed.stderr
-    reports = [(tmp_path / name / "report.json").read_text() for name in ("whole", "killed")]
-    assert reports[0] == reports[1]
     one, other = (MaskedLM.from_pretrained(tmp_path / name / "model") for name in ("whole", "killed"))
     for weight, same in zip(one.weights, other.weights, strict=True):
         np.testing.assert_array_equal(weight, same)
@@ -183,15 +147,15 @@ def test_a_killed_run_ends_like_an_undisturbed_one(text, model, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("python_tokenizer", "eagerly")
-def test_a_family_without_wordpiece_keeps_its_tokens(tmp_path, capsys):
+def test_a_family_without_wordpiece_keeps_its_tokens(tmp_path):
     tokenizer = byte_pairs()
     MaskedLM(config("roberta")).save_pretrained(tmp_path / "old", tokenizer)
     lines = ["the fox, the dog", "a fox the dog fox", "the the dog"]
     (tmp_path / "text.txt").write_text("\n\n".join(f"{lines[n % 3]}\n{lines[n % 2]} {n}" for n in range(30)))
     with pytest.raises(InputError, match="has no WordPiece vocabulary.* Give --num_new_tokens=0"):
-        adapt_to_domain(tmp_path / "text.txt", tmp_path / "old", tmp_path / "out")
+        adapt(tmp_path / "text.txt", tmp_path / "old", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    found = adapt_to_domain(
+    adapted = adapt(
         tmp_path / "text.txt",
         tmp_path / "old",
         tmp_path / "out",
@@ -199,22 +163,19 @@ def test_a_family_without_wordpiece_keeps_its_tokens(tmp_path, capsys):
         num_train_steps=2,
         max_seq_length=16,
     )
-    assert found.new_tokens == []
-    assert found.words_with_new_tokens.num_words == 0
-    assert MaskedLM.from_pretrained(tmp_path / "out" / "model").vocabulary.sha256 == tokenizer.sha256
+    assert MaskedLM.from_pretrained(adapted).vocabulary.sha256 == tokenizer.sha256
 
 
 def test_a_checkpoint_that_cannot_guess_words_is_refused(text, model, tmp_path):
     write_checkpoint(random_checkpoint(), tmp_path / "encoder", "google")
     with pytest.raises(InputError, match="encoder .* has no masked-LM head, with which a model guesses words"):
-        adapt_to_domain(text, tmp_path / "encoder", tmp_path / "out")
+        adapt(text, tmp_path / "encoder", tmp_path / "out")
     shutil.copytree(model, tmp_path / "bare")
     (tmp_path / "bare" / "vocab.txt").unlink()
     with pytest.raises(InputError, match="bare has no vocabulary. Put the files of its tokenizer into its folder"):
-        adapt_to_domain(text, tmp_path / "bare", tmp_path / "out")
+        adapt(text, tmp_path / "bare", tmp_path / "out")
     with pytest.raises(InputError, match="positions"):
-        adapt_to_domain(text, model, tmp_path / "out", max_seq_length=64)
-    (tmp_path / "book.txt").write_text("the gas\n")
-    with pytest.raises(InputError, match="only one document"):
-        adapt_to_domain(tmp_path / "book.txt", model, tmp_path / "out")
+        adapt(text, model, tmp_path / "out", max_seq_length=64)
+    with pytest.raises(InputError, match="none.txt"):
+        adapt(tmp_path / "none.txt", model, tmp_path / "out")
     assert not (tmp_path / "out").exists()

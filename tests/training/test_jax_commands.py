@@ -70,7 +70,7 @@ def outputs(tmp_path_factory):
             *trained,
         ],
         "adapt_to_domain": [
-            *(f"--text={place}/text.txt", "--num_new_tokens=2", "--num_train_steps=4", "--held_out_share=0.2"),
+            *(f"--text={place}/text.txt", "--num_new_tokens=2", "--num_train_steps=4"),
         ],
     }
 

@@ -10,7 +10,6 @@ answers.py              tokens for [MASK], from the outputs of a model or of a s
 task.py                 the task for `fit`, `evaluate` and `predict`, with new masks in every batch
 mask_scoring.py         log-probabilities of masked tokens, batch by batch
 mask_filling.py         likely tokens for [MASK]; pseudo-perplexity
-masked_words.py         the share of masked words that a model guesses right, whatever its vocabulary
 generation_options.py   the options of writing
 text_generation.py      writes text by filling masks repeatedly
 loaded.py               further methods of its loaded exports
