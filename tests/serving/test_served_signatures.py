@@ -136,7 +136,7 @@ def test_a_portable_export_returns_what_the_saved_model_returns(name, portable, 
     found, expected = signature(**PORTABLE[name]), ask(name, **PORTABLE[name])
     assert signature.outputs == tuple(found) == tuple(sorted(expected))
     for key, values in expected.items():
-        dtype, *axes = signature.output_specs[key]
+        dtype, axes = signature.output_tensors[key].dtype, signature.output_tensors[key].shape[1:]
         assert np.dtype({"float": "float32", "string": object}.get(dtype, dtype)) == values.dtype == found[key].dtype
         assert all(axis in (None, size) for axis, size in zip(axes, found[key].shape[1:], strict=True))
         ours = found[key][..., :3] if name == "masked" and key != "positions" else found[key]  # its top_k is 3
