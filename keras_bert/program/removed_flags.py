@@ -5,6 +5,7 @@
 REMOVED_FLAGS: dict[str, str] = {
     "check_saved_model --batching_file": "The report says which signatures must not be padded by a server.",
     "check_saved_model --json": "Use keras_bert.tf_serving.check in Python: its report has the findings.",
+    "export_model --explain": "Explain answers in Python: model.explain(texts), or run_classifier --explain.",
     "make_serving_kit --batching_file": "Edit config/batching.config in the kit, and its copy in kubernetes.yaml.",
 }
 

@@ -88,53 +88,24 @@ MODELS = {
             "probabilities": [[0.1, 0.9]],
         },
     ),
-    "explained": (["text"], {"score": [0.5]}),
     "several": (["text"], {"labels": [["a", "b"]], "probabilities": [[0.2, 0.9]], "is_given": [[False, True]]}),
     "unknown": (["x"], {"y": [[1, 2, 3]]}),
 }
 
 
-# What the signature `explain` of the model "explained" answers to "schöne <b>": for the first word, against the second.
-EXPLANATION = {
-    "tokens": [["[CLS]", "schöne", "<b>", "[SEP]"]],
-    "scores": [[0.0, 0.5, -0.25, 0.0]],
-    "starts": [[-1, 0, 8, -1]],
-    "ends": [[-1, 7, 11, -1]],
-    "texts": [[-1, 0, 0, -1]],
-    "label": ["score"],
-}
-
-
-def tag_explanation(text, word):
-    """The pieces Zo and ë of the first word and the second word speak for the tag of word `word`; -1 for the second."""
-    import tensorflow as tf
-
-    starts, ends, scores = [-1, 0, 0, 5, -1], [-1, 4, 4, 12, -1], [0.0, 0.5, 0.25, -0.25, 0.0]
-    found = {"scores": scores, "starts": starts, "ends": ends, "texts": [-1, 0, 0, 0, -1], "words": [-1, 0, 0, 1, -1]}
-    label = tf.strings.join(["PER: word ", tf.strings.as_string(tf.where(word < 0, 1, word))])
-    return {"label": label, **{name: tf.constant([values]) for name, values in found.items()}}
-
-
 def save_constant_model(folder: pathlib.Path, inputs, outputs) -> None:
     import tensorflow as tf
 
-    def signature(outputs, inputs=inputs):
-        kinds = {"word": ([None], tf.int32), "choices": ([None, None], tf.string)}
-        specs = [tf.TensorSpec(*kinds.get(name, ([None], tf.string)), name=name) for name in inputs]
+    kinds = {"choices": ([None, None], tf.string)}
+    specs = [tf.TensorSpec(*kinds.get(name, ([None], tf.string)), name=name) for name in inputs]
 
-        def answer(*values):
-            if callable(outputs):
-                return outputs(*values)
-            batch = tf.shape(values[0])[0]
-            return {name: tf.repeat(tf.constant(value), batch, axis=0) for name, value in outputs.items()}
+    def answer(*values):
+        if callable(outputs):
+            return outputs(*values)
+        batch = tf.shape(values[0])[0]
+        return {name: tf.repeat(tf.constant(value), batch, axis=0) for name, value in outputs.items()}
 
-        return tf.function(answer, input_signature=specs)
-
-    signatures = {"serving_default": signature(outputs)}
-    if folder.parent.name == "explained":
-        signatures["explain"] = signature(EXPLANATION)
-    if folder.parent.name == "entities":
-        signatures["explain"] = signature(tag_explanation, ["text", "word"])
+    signatures = {"serving_default": tf.function(answer, input_signature=specs)}
     tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)
 
 
@@ -199,31 +170,6 @@ def choose_lines(browser, model: str, *lines: str) -> None:
 def cells(browser, selector: str = ".lines tbody tr") -> list[list[str]]:
     texts = "row => [...row.children].map(cell => cell.textContent)"
     return browser.run(f"return [...document.querySelectorAll(arguments[0])].map({texts})", selector)
-
-
-def test_an_explain_signature_is_shown_below_the_answer(browser):
-    text = ask(browser, "explained", text="schöne <b>")
-    assert "0.5" in text
-    assert "Why score" in text
-    marks = browser.run(
-        "return [...document.querySelectorAll('#answer mark')].map(m => [m.innerText, m.title, m.style.background])"
-    )
-    assert marks == [
-        ["schöne", "0.5000", "rgba(30, 130, 230, 0.65)"],
-        ["<b>", "-0.2500", "rgba(230, 90, 30, 0.325)"],
-    ]
-
-
-def test_the_word_whose_tag_is_explained_can_be_chosen(browser):
-    assert "Why PER: word 1" in ask(browser, "entities", text=TEXT)
-    explained = "return [...document.querySelectorAll('#answer section mark')].map(m => [m.innerText, m.title])"
-    assert browser.run(explained) == [["Zoë", "0.7500"], ["Müller", "-0.2500"]]
-    options = browser.run("return [...document.querySelectorAll('#word option')].map(o => o.text)")
-    assert options == ["the surest", "Zoë", "Müller"]
-    browser.run("const s = document.getElementById('word'); s.value = 0; s.dispatchEvent(new Event('change'))")
-    browser.wait_for("return document.querySelector('#answer section h2').innerText === 'Why PER: word 0'")
-    assert browser.run("return [document.activeElement.id, document.activeElement.value]") == ["word", "0"]
-    assert browser.run("return document.querySelectorAll('#answer section').length") == 1
 
 
 def marks(browser) -> list[str]:

@@ -18,7 +18,6 @@ model_messages.py      the JSON of metadata and status of models
 status.py              status codes and errors
 page.py                serves the page at /
 page.html              the page
-page_explanations.js   the page's explanations of answers
 page_lines.js          the page's table of many lines
 page_models.js         the page's list of models
 """

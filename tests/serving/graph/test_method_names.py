@@ -11,9 +11,9 @@ def test_classify_and_regress_are_named_as_servers_name_them_and_the_fingerprint
     double = tf.function(lambda x: {"y": x * 2.0}, input_signature=[tf.TensorSpec([None], name="x")], autograph=False)
     names = ("classify", "regress", "serving_default")
     tf.saved_model.save(tf.Module(), tmp_path, signatures=dict.fromkeys(names, double))
-    before = tf.saved_model.experimental.read_fingerprint(tmp_path).saved_model_checksum
+    before = tf.saved_model.experimental.read_fingerprint(str(tmp_path)).saved_model_checksum
     name_methods(tmp_path)
-    assert tf.saved_model.experimental.read_fingerprint(tmp_path).saved_model_checksum != before
+    assert tf.saved_model.experimental.read_fingerprint(str(tmp_path)).saved_model_checksum != before
     saved_model = saved_model_pb2.SavedModel.FromString((tmp_path / "saved_model.pb").read_bytes())
     signatures = saved_model.meta_graphs[0].signature_def
     assert [signatures[name].method_name for name in names] == [
