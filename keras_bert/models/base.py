@@ -255,7 +255,6 @@ class BertModel(keras.Model):
         max_new_tokens: int = 64,
         length_penalty: float = 1.0,
         num_answers: int = 1,
-        explain: bool = False,
         zero_shot: str | None = None,
         **unknown: Any,
     ) -> str:
@@ -274,7 +273,6 @@ class BertModel(keras.Model):
             pooling, normalize: how an encoder makes the vector of a text. None: the mean, of length 1.
             prompt: the name of the prompt of a `SentenceEncoder` or a `CrossEncoder`; None for its default.
             num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
-            explain: whether there is a signature `explain`.
             zero_shot: the sentence of the signature `zero_shot`, such as "This example is {}."; None for no signature.
             **unknown: refused.
 

@@ -52,7 +52,6 @@ def export_for_serving(
     max_new_tokens: int = 64,
     length_penalty: float = 1.0,
     num_answers: int = 1,
-    explain: bool = False,
     zero_shot: str | None = None,
     **unknown: Any,
 ) -> str:
@@ -86,7 +85,6 @@ def export_for_serving(
         prompt: the name of the prompt that a `SentenceEncoder` puts before each text, or a `CrossEncoder` before each
             query; None for its default.
         num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
-        explain: whether a classifier, a tagger, a question answerer or a model of choices gets the signature `explain`.
         zero_shot: the sentence about a label, such as "This example is {}.", with which a classifier for entailment
             gets the signature `zero_shot`.
         **unknown: refused.
@@ -103,7 +101,7 @@ def export_for_serving(
         raise InputError(f"Exports have no option {', '.join(unknown)}. Use one of: {names}")
     require_tensorflow("Exporting for serving", " and load the model folder there")
     given: dict[str, Any] = {"max_seq_length": max_seq_length, "text_pairs": text_pairs, "top_k": top_k}
-    given |= {"pooling": pooling, "normalize": normalize, "prompt": prompt, "explain": explain}
+    given |= {"pooling": pooling, "normalize": normalize, "prompt": prompt}
     given |= {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
     options = SignatureOptions(**given, num_answers=num_answers, zero_shot=zero_shot)
     with long_work(f"exporting to {os.fspath(path)}"):
@@ -118,8 +116,6 @@ def _export_saved_model(
     exported_task(model)
     _check_precision(dtype, weights)
     options = _checked_options(model, options)
-    if options.explain and weights == "int8":
-        raise InputError("The signature explain needs weights that are not int8. Leave explain or int8 out.")
     check_version_place(path)
     if lora_layers(model) or dtype is not None:
         # With LoRA merged into the kernels, and with weights and computation in `dtype`.

@@ -87,29 +87,9 @@ MODELS = {
             "probabilities": [[0.1, 0.9]],
         },
     ),
-    "explained": (["text"], {"score": [0.5]}),
     "several": (["text"], {"labels": [["a", "b"]], "probabilities": [[0.2, 0.9]], "is_given": [[False, True]]}),
     "unknown": (["x"], {"y": [[1, 2, 3]]}),
 }
-
-
-# What the signature `explain` of the model "explained" answers to "schöne <b>": for the first word, against the second.
-EXPLANATION = {
-    "tokens": [["[CLS]", "schöne", "<b>", "[SEP]"]],
-    "scores": [[0.0, 0.5, -0.25, 0.0]],
-    "starts": [[-1, 0, 8, -1]],
-    "ends": [[-1, 7, 11, -1]],
-    "texts": [[-1, 0, 0, -1]],
-    "label": ["score"],
-}
-
-
-def tag_explanation(text, word):
-    """The pieces Zo and ë of the first word and the second word speak for the tag of word `word`; -1 for the second."""
-    starts, ends, scores = [-1, 0, 0, 5, -1], [-1, 4, 4, 12, -1], [0.0, 0.5, 0.25, -0.25, 0.0]
-    found = {"scores": scores, "starts": starts, "ends": ends, "texts": [-1, 0, 0, 0, -1], "words": [-1, 0, 0, 1, -1]}
-    label = np.array([f"PER: word {1 if number < 0 else number}".encode() for number in word], object)
-    return {"label": label, **{name: np.array([values]) for name, values in found.items()}}
 
 
 def constant(inputs, outputs) -> Signature:
@@ -117,7 +97,7 @@ def constant(inputs, outputs) -> Signature:
     arrays = {name: np.array(values) for name, values in outputs.items()}
     encoded = np.frompyfunc(str.encode, 1, 1)
     arrays = {name: encoded(one.astype(object)) if one.dtype.kind == "U" else one for name, one in arrays.items()}
-    kinds = {"word": Tensor("int32", (None,)), "choices": Tensor("string", (None, None))}
+    kinds = {"choices": Tensor("string", (None, None))}
     tensors = {name: kinds.get(name, TEXTS) for name in inputs}
     described = {name: Tensor("string" if one.dtype == object else "float", None) for name, one in arrays.items()}
 
@@ -138,9 +118,6 @@ def url():
     vectors["serving_default"] = Signature(
         vectors_by_length, {"text": TEXTS}, vectors["serving_default"].output_tensors
     )
-    models["explained"].signatures["explain"] = constant(["text"], EXPLANATION)
-    inputs = {"text": TEXTS, "word": Tensor("int32", (None,))}
-    models["entities"].signatures["explain"] = Signature(tag_explanation, inputs, {})
     examples = {"sentiment": [{"text": "Die Lieferung kam zu spät."}]}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(page, "kit_examples", lambda path: examples.get(path, []))
@@ -194,31 +171,6 @@ def choose_lines(browser, model: str, *lines: str) -> None:
 def cells(browser, selector: str = ".lines tbody tr") -> list[list[str]]:
     texts = "row => [...row.children].map(cell => cell.textContent)"
     return browser.run(f"return [...document.querySelectorAll(arguments[0])].map({texts})", selector)
-
-
-def test_an_explain_signature_is_shown_below_the_answer(browser):
-    text = ask(browser, "explained", text="schöne <b>")
-    assert "0.5" in text
-    assert "Why score" in text
-    marks = browser.run(
-        "return [...document.querySelectorAll('#answer mark')].map(m => [m.innerText, m.title, m.style.background])"
-    )
-    assert marks == [
-        ["schöne", "0.5000", "rgba(30, 130, 230, 0.65)"],
-        ["<b>", "-0.2500", "rgba(230, 90, 30, 0.325)"],
-    ]
-
-
-def test_the_word_whose_tag_is_explained_can_be_chosen(browser):
-    assert "Why PER: word 1" in ask(browser, "entities", text=TEXT)
-    explained = "return [...document.querySelectorAll('#answer section mark')].map(m => [m.innerText, m.title])"
-    assert browser.run(explained) == [["Zoë", "0.7500"], ["Müller", "-0.2500"]]
-    options = browser.run("return [...document.querySelectorAll('#word option')].map(o => o.text)")
-    assert options == ["the surest", "Zoë", "Müller"]
-    browser.run("const s = document.getElementById('word'); s.value = 0; s.dispatchEvent(new Event('change'))")
-    browser.wait_for("return document.querySelector('#answer section h2').innerText === 'Why PER: word 0'")
-    assert browser.run("return [document.activeElement.id, document.activeElement.value]") == ["word", "0"]
-    assert browser.run("return document.querySelectorAll('#answer section').length") == 1
 
 
 def marks(browser) -> list[str]:

@@ -61,10 +61,10 @@ def values_of(spec, num_rows):
     slow_except(
         [(BertEncoder, {"text_pairs": True})],
         [
-            (SequenceClassifier, {"text_pairs": True, "explain": True}),
-            (TokenClassifier, {"explain": True}),
-            (SpanClassifier, {"explain": True}),
-            (MultipleChoice, {"explain": True}),
+            (SequenceClassifier, {"text_pairs": True}),
+            (TokenClassifier, {}),
+            (SpanClassifier, {}),
+            (MultipleChoice, {}),
             (BertEncoder, {"text_pairs": True}),
         ],
     ),

@@ -31,8 +31,6 @@ class SignatureOptions:
     max_new_tokens: int = 64
     length_penalty: float = 1.0
     num_answers: int = 1
-    explain: bool = option(False, "Adds the signature explain: a score for each token of the texts.")
-
     zero_shot: str | None = option(
         None,
         "Adds the signature zero_shot to a classifier for entailment: labels without training, by this sentence about "

@@ -23,7 +23,7 @@ SEQUENCE_CLASSIFIER = Task(
             "thresholds": Setting(None, is_none_or(are_shares)),
             "text_pairs": Setting(False, lambda value: isinstance(value, bool)),  # of LiteRT and ONNX exports
         },
-        options=("text_pairs", "explain", "zero_shot"),
+        options=("text_pairs", "zero_shot"),
         served_answers="keras_bert.tasks.classification.answers.served_answers",
         methods="keras_bert.tasks.classification.loaded.LoadedSequenceClassifier",
     ),

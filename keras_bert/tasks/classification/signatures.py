@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from keras_bert.program.errors import InputError
 from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.examples import of_examples
 from keras_bert.serving.graph.row_groups import run_rows
@@ -21,7 +20,6 @@ from keras_bert.serving.graph.signature_inputs import (
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.classification.thresholds import as_thresholds
 from keras_bert.tasks.classification.zero_shot import check_template, contradiction_of, entailment_of
-from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
 
 
 def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=None, prompt: str = "") -> dict:
@@ -47,8 +45,7 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
 
     `raw_outputs` has the inputs of `tokens`, and returns `outputs`, float32 `[B, L]`: logits, or scores.
 
-    With `options.explain` also `explain`, whose inputs are `text` and, for pairs, `text_b`. With `options.zero_shot`
-    also `zero_shot`.
+    With `options.zero_shot` also `zero_shot`.
     """
     check_room(options, 1 + options.text_pairs, model.vocabulary)
     if options.text_pairs:
@@ -74,8 +71,6 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
 
     pack = packer(model.vocabulary, options.max_seq_length)
     more = {}
-    if options.explain:
-        more["explain"] = _explain_signature(model, tokenizer, pack, run, options.text_pairs)
     if options.zero_shot is not None:
         more["zero_shot"] = _zero_shot_signature(model, tokenizer, pack, run, options)
     if model.doc_stride and not options.text_pairs:
@@ -87,30 +82,6 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
     raw = tokens_signature(lambda *rows: {"outputs": activated(run(*rows))}, options.max_seq_length, options.text_pairs)
     apis = _of_serving_apis(of_text, model.problem_type, len(model.labels))
     return {"serving_default": of_text, "tokens": of_tokens, RAW_OUTPUTS: raw, **apis, **more}
-
-
-def _explain_signature(model, tokenizer, pack, run, text_pairs: bool):
-    """Returns the signature that explains the most probable label, or the score: see `explain_rows`."""
-    if model.doc_stride and not text_pairs:
-        raise InputError(
-            "The signature explain is for texts in one row. The model has a doc_stride: leave explain out."
-        )
-
-    def explain(texts):
-        rows, starts, ends = rows_with_offsets(tokenizer, pack, texts, may_lack_second=text_pairs)
-        best = tf.argmax(run(*rows), axis=1, output_type=tf.int32)
-        labels = tf.gather(tf.constant(list(model.labels)), best)
-        return explain_rows(model, ExplainedRows(rows, starts, ends, best[:, tf.newaxis], labels))
-
-    @signature(text=([None], tf.string))
-    def of_text(text):
-        return explain([text])
-
-    @signature(text=([None], tf.string), text_b=([None], tf.string))
-    def of_text_pair(text, text_b):
-        return explain([text, text_b])
-
-    return of_text_pair if text_pairs else of_text
 
 
 def _zero_shot_signature(model, tokenizer, pack, run, options: SignatureOptions):

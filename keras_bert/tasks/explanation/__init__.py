@@ -5,5 +5,4 @@ explained_rows.py   which outputs of a row are explained, and where its tokens a
 gradients.py        integrated gradients and attention rollout of token rows
 explaining.py       explain on texts
 page.py             explanations as an HTML page
-signatures.py       explanations in the graph, for the signature explain
 """

@@ -9,7 +9,6 @@ MULTIPLE_CHOICE = Task(
     export=Export(
         signatures="keras_bert.tasks.multiple_choice.signatures.multiple_choice_signatures",
         outputs=lambda model: {"": ("batch", "choices")},
-        options=("explain",),
         served_answers="keras_bert.tasks.multiple_choice.answers.served_answers",
         methods="keras_bert.tasks.multiple_choice.loaded.LoadedMultipleChoice",
     ),

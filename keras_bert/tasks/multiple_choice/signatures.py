@@ -15,7 +15,6 @@ from keras_bert.serving.graph.signature_inputs import (
     trim,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
-from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, rows_with_offsets
 
 _IS_CHOICE = tf.TensorSpec([None, None], tf.bool)
 _OF_TOKENS = {
@@ -36,8 +35,7 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
     Outputs: `choice`, int32 `[B]`, the number of the most probable choice, -1 if there is none; `text`, strings `[B]`,
     the choice itself (for texts only); its `probability`, float32 `[B]`; and `probabilities`, float32 `[B, C]`, 0 for
     choices that do not count. `raw_outputs` has the inputs of `tokens`, and returns the logits, `outputs`, float32
-    `[B, C]`. With `options.explain` also `explain`, for `prompt` and `choices`; its texts are the prompt and the most
-    probable choice.
+    `[B, C]`.
     """
     check_pairs(model)
     check_room(options, 2, model.vocabulary)
@@ -96,15 +94,7 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
         logits = run(*flat_rows(input_ids, segment_ids, lengths))
         return {"outputs": tf.reshape(logits, tf.shape(lengths))}
 
-    @signature(prompt=([None], tf.string), choices=([None, None], tf.string))
-    def explain(prompt, choices):
-        chosen = choose_text(prompt, choices)
-        rows_and_offsets = rows_with_offsets(tokenizer, pack, [prompt, chosen["text"]])
-        outputs = tf.minimum(chosen["choice"], 0)[:, tf.newaxis]  # the only output of a row; none without a choice
-        return explain_rows(model, ExplainedRows(*rows_and_offsets, outputs, chosen["text"]))
-
-    explained = {"explain": explain} if options.explain else {}
-    return {"serving_default": choose_text, "tokens": choose_tokens, RAW_OUTPUTS: raw_outputs, **explained}
+    return {"serving_default": choose_text, "tokens": choose_tokens, RAW_OUTPUTS: raw_outputs}
 
 
 def _counted(choices):

@@ -23,7 +23,6 @@ SPAN_CLASSIFIER = Task(
             "doc_stride": Setting(128, is_count),
             "max_query_length": Setting(64, is_count),
         },
-        options=("explain",),
         served_answers="keras_bert.tasks.question_answering.answers.served_answers",
         methods="keras_bert.tasks.question_answering.loaded.LoadedSpanClassifier",
     ),

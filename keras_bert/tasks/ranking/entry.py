@@ -17,7 +17,7 @@ CROSS_ENCODER = Task(
         outputs=lambda model: {"": ("batch", 1)},
         settings={"activation": Setting("linear", lambda value: value in SCORE_ACTIVATIONS), **PROMPTS},
         in_graph=lambda model, options: {"activation": "linear", **prompt_of(options)},
-        options=("text_pairs", "explain", "prompt"),
+        options=("text_pairs", "prompt"),
         served_answers="keras_bert.tasks.classification.answers.served_answers",
         methods="keras_bert.tasks.ranking.loaded.LoadedCrossEncoder",
     ),

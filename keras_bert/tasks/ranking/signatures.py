@@ -4,7 +4,6 @@ import dataclasses
 
 import tensorflow as tf
 
-from keras_bert.program.errors import InputError
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.classification.signatures import classifier_signatures
 
@@ -18,7 +17,5 @@ def cross_encoder_signatures(model, tokenizer, options: SignatureOptions) -> dic
     is the text. `score` is the same as `serving_default`.
     """
     prompt, options = model.prompt(options.prompt), dataclasses.replace(options, text_pairs=True)
-    if prompt and options.explain:
-        raise InputError("The signature explain is for texts without a prompt. Leave explain out, or give prompt=''.")
     made = classifier_signatures(model, tokenizer, options, _SCORE_ACTIVATIONS[model.activation], prompt)
     return {**made, "score": made["serving_default"]}

@@ -11,7 +11,6 @@ TOKEN_CLASSIFIER = Task(
         signatures="keras_bert.tasks.tagging.signatures.tagging_signatures",
         outputs=lambda model: {"": ("batch", "length", len(model.labels))},
         settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
-        options=("explain",),
         served_answers="keras_bert.tasks.tagging.answers.served_answers",
         methods="keras_bert.tasks.tagging.loaded.LoadedTokenClassifier",
     ),

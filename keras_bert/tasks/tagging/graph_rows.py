@@ -5,7 +5,7 @@ import tensorflow as tf
 
 def sentence_rows(
     words, splits, tokenize, vocabulary, max_seq_length: int, doc_stride: int | None = None
-) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+) -> tuple[tf.RaggedTensor, tf.Tensor]:
     """Makes rows [CLS] pieces [SEP]. A sentence that is too long is cut between words into several rows.
 
     A word without pieces, or with more pieces than fit into a row, becomes one [UNK].
@@ -19,8 +19,7 @@ def sentence_rows(
 
     Returns:
         The R rows, int32 RaggedTensor `[R, None]`; and int64 `[W]`, the index of the first token of each word in the
-        concatenation of all rows. Of the rows that show a word it is the one with the most context. And int64
-        `[W + 1]`: word w has the pieces `splits[w]:splits[w + 1]` of all pieces of all words.
+        concatenation of all rows. Of the rows that show a word it is the one with the most context.
 
     Example, with one piece per word and rows of 4:
         words a b c d, splits [0, 3, 4] -> [CLS] a b [SEP], [CLS] c [SEP], [CLS] d [SEP]; [1, 2, 5, 8]
@@ -42,7 +41,7 @@ def sentence_rows(
     )
     best_rows = _rows_with_most_context(firsts, stops, pieces.row_splits)
     columns = pieces.row_splits[:-1] - tf.gather(begins, best_rows) + 1
-    return rows, tf.gather(rows.row_starts(), best_rows) + columns, pieces.row_splits
+    return rows, tf.gather(rows.row_starts(), best_rows) + columns
 
 
 def _rows_with_most_context(firsts, stops, piece_splits) -> tf.Tensor:

@@ -1,15 +1,12 @@
 """The signatures of an exported `TokenClassifier`."""
 
-from typing import Any, NamedTuple
-
 import tensorflow as tf
 
 from keras_bert.serving.graph import RAW_OUTPUTS
-from keras_bert.serving.graph.row_groups import padded_rows, run_ragged_rows, run_rows
+from keras_bert.serving.graph.row_groups import run_ragged_rows, run_rows
 from keras_bert.serving.graph.signature_inputs import IDS, check_room, cut, model_inputs, signature
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.words import GraphWords, spell
-from keras_bert.tasks.explanation.signatures import ExplainedRows, explain_rows, first_best
 from keras_bert.tasks.tagging.graph_entities import EntityReader
 from keras_bert.tasks.tagging.graph_rows import sentence_rows
 from keras_bert.tasks.tagging.tag_schemes import TagLabels
@@ -36,11 +33,6 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     `tokens` takes `input_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`. It returns `tag_probabilities`, float32
     `[B, S, L]`, 0 for padding, and `labels`, strings `[B, L]`, the same in every row. `raw_outputs` takes these inputs
     too, and returns `outputs`, float32 `[B, S, L]`: logits, which are the least for labels that no word may get.
-
-    With `options.explain` also `explain`. It takes `text`, and `word`, int32 `[B]`: the number of the word of each text
-    whose tag is explained, or -1 for the word that `model.explain(texts)` chooses. It returns what `explain_rows` does,
-    and `words`, int32 `[B, S]`, the number of each token's word, -1 for [CLS], [SEP] and padding. A text without such a
-    word has the label "" and scores of 0.
     """
     check_room(options, 1, model.vocabulary)
 
@@ -56,38 +48,21 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         "serving_default": _of_texts(tag),
         "words": _of_words(tag),
         **_of_tokens(logits_of, model.labels, options.max_seq_length),
-        **({"explain": _explain_signature(model, tag)} if options.explain else {}),
     }
 
 
-class _Tagged(NamedTuple):
-    """The tags of W words.
-
-    Attributes:
-        tags: strings `[W]`; of entities, they are corrected.
-        probabilities: float64 `[W]`.
-        entities: the parts of `Entities`; empty if the tags are not of entities.
-        label_ids: int64 `[W]`, the most probable labels.
-        rows, first_tokens, piece_splits: the results of `sentence_rows`.
-    """
-
-    tags: tf.Tensor
-    probabilities: tf.Tensor
-    entities: dict[str, Any]
-    label_ids: tf.Tensor
-    rows: tf.RaggedTensor
-    first_tokens: tf.Tensor
-    piece_splits: tf.Tensor
-
-
 def _tagger(model, tokenizer, logits_of, max_seq_length: int):
-    """Returns a function from words, strings `[W]`, and the splits of sentences, int64 `[B + 1]`, to `_Tagged`."""
+    """Returns a function of words, strings `[W]`, and the splits of sentences, int64 `[B + 1]`.
+
+    The function returns the tags of the words, strings `[W]`, corrected if they are of entities; their probabilities,
+    float64 `[W]`; and a dictionary with the parts of `Entities`, which is empty if the tags are not of entities.
+    """
     labels = TagLabels.of(model.labels)
     read_entities = None if labels.scheme is None else EntityReader(labels.names, labels.answer_scheme)
 
     @tf.function(input_signature=[_WORDS, _SPLITS], autograph=False)
     def tag(words, splits):
-        rows, first_tokens, piece_splits = sentence_rows(
+        rows, first_tokens = sentence_rows(
             words, splits, tokenizer.tokenize_words, model.vocabulary, max_seq_length, model.doc_stride
         )
         logits = run_ragged_rows(logits_of, rows, None, model.vocabulary.pad_id, len(model.labels))
@@ -100,7 +75,7 @@ def _tagger(model, tokenizer, logits_of, max_seq_length: int):
             sentences = tf.repeat(tf.range(tf.size(splits) - 1), splits[1:] - splits[:-1])
             tags, found = read_entities(label_ids, probabilities, sentences)
             entities = found._asdict()
-        return _Tagged(tags, best, entities, label_ids, rows, first_tokens, piece_splits)
+        return tags, best, entities
 
     return tag
 
@@ -113,7 +88,7 @@ def _of_texts(tag):
         found = graph_words(text)
         words = spell(found.points, found.first_points, found.end_points)
         splits = found.starts.row_splits
-        tags, probabilities, entities, *_ = tag(words, splits)
+        tags, probabilities, entities = tag(words, splits)
         if not entities:
             values = {"words": words, "tags": tags, "probabilities": probabilities}
             offsets = {"starts": found.starts.values, "ends": found.ends.values}
@@ -138,7 +113,7 @@ def _of_words(tag):
         lengths = tf.reduce_sum(tf.cast(is_word, tf.int64), axis=1)
         splits = tf.concat([[0], tf.cumsum(lengths)], 0)
         flat = _valid(tf.boolean_mask(words, is_word))
-        tags, probabilities, entities, *_ = tag(flat, splits)
+        tags, probabilities, entities = tag(flat, splits)
         outputs = _in_rows({"tags": tags, "probabilities": probabilities}, splits, tf.shape(words)[1])
         if not entities:
             return outputs
@@ -184,60 +159,6 @@ def _of_tokens(logits_of, labels, max_seq_length: int) -> dict:
         return {"outputs": padded_logits(input_ids, lengths)[0]}
 
     return {"tokens": tag_tokens, RAW_OUTPUTS: raw_outputs}
-
-
-def _explain_signature(model, tag):
-    graph_words, vocabulary, num_labels = GraphWords(), model.vocabulary, len(model.labels)
-
-    @signature(text=([None], tf.string), word=([None], tf.int32))
-    def explain(text, word):
-        found = graph_words(text)
-        words = spell(found.points, found.first_points, found.end_points)
-        splits = found.starts.row_splits
-        tagged = tag(words, splits)
-        number = tf.where(word < 0, _surest(tagged, splits), splits[:-1] + tf.cast(word, tf.int64))
-        is_word = (number >= splits[:-1]) & (number < splits[1:])
-        # Texts without such a word have one more word, the [CLS] of one more row.
-        number = tf.where(is_word, number, tf.size(words, tf.int64))
-        rows = tf.concat([tagged.rows, [[vocabulary.cls_id, vocabulary.sep_id]]], 0)
-        token = tf.gather(tf.concat([tagged.first_tokens, rows.row_starts()[-1:]], 0), number)
-        row = tf.searchsorted(rows.row_splits, token, side="right") - 1
-        column = token - tf.gather(rows.row_starts(), row)
-        label_ids = tf.gather(tf.concat([tagged.label_ids, [0]], 0), number)
-        outputs = tf.where(is_word, column * num_labels + label_ids, -1)
-        rows = padded_rows(tf.gather(rows, row), vocabulary.pad_id)
-        # The word of each column.
-        columns = tf.range(tf.shape(rows[0], tf.int64)[1])
-        pieces = (tf.gather(tagged.piece_splits, number) - column)[:, tf.newaxis] + columns
-        numbers = tf.searchsorted(tagged.piece_splits, tf.reshape(pieces, [-1]), side="right", out_type=tf.int64) - 1
-        numbers = tf.reshape(tf.clip_by_value(numbers, 0, tf.size(words, tf.int64)), tf.shape(pieces))
-        starts, ends = (
-            tf.gather(tf.concat([values.values, [-1]], 0), numbers) for values in (found.starts, found.ends)
-        )
-        names = tf.strings.join(
-            [tf.gather(model.labels, label_ids), tf.gather(tf.concat([words, [""]], 0), number)], ": "
-        )
-        labels = tf.where(is_word, names, "")
-        explained = ExplainedRows(rows, starts, ends, tf.cast(outputs, tf.int32)[:, tf.newaxis], labels)
-        result = explain_rows(model, explained)
-        in_text = tf.cast(numbers - splits[:-1, tf.newaxis], tf.int32)
-        return {**result, "words": tf.where(result["starts"] < 0, -1, in_text)}
-
-    return explain
-
-
-def _surest(tagged: _Tagged, splits):
-    """Returns the first word of the most probable entity of each sentence, or the word with the most probable tag if
-    there is none, int64 `[B]`."""
-    num_sentences = tf.size(splits) - 1
-    sentences = tf.repeat(tf.range(num_sentences), splits[1:] - splits[:-1])
-    word = first_best(tagged.probabilities, sentences, num_sentences)
-    if not tagged.entities:
-        return word
-    firsts = tagged.entities["firsts"]
-    entity = first_best(tagged.entities["probabilities"], tf.gather(sentences, firsts), num_sentences)
-    has_entity = entity < tf.size(firsts, tf.int64)
-    return tf.where(has_entity, tf.gather(tf.concat([firsts, [0]], 0), tf.where(has_entity, entity, 0)), word)
 
 
 def _entity_splits(firsts, splits):

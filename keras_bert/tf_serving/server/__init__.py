@@ -10,6 +10,5 @@ request_limits.py      limits of size, number and time
 http_protocol.py       HTTP connections, with limits for slow clients
 page.py                serves the page at /, and the labels and examples of models
 page.html              the page
-page_explanations.js   the page's explanations of answers
 page_lines.js          the page's table of many lines
 """

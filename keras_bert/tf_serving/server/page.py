@@ -21,7 +21,7 @@ PAGE_HEADERS = {
     "cache-control": "no-cache",
 }
 # The page names these files, each in a line of its own. The content of the file replaces that line.
-_SCRIPTS = ("page_explanations.js", "page_lines.js")
+_SCRIPTS = ("page_lines.js",)
 
 _MOST_EXAMPLES = 3
 _MOST_LABELS = 100

@@ -27,7 +27,7 @@ from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
 
-# The signature `explain` has graphs.
+# Graphs cost most of the time here; tests/accelerate/test_traced_functions.py explains in graphs.
 pytestmark = pytest.mark.usefixtures("without_graphs")
 SHAPE = {
     "vocab_size": len(VOCABULARY),

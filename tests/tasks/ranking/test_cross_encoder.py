@@ -179,12 +179,10 @@ def test_what_their_files_say_otherwise_is_refused(config, settings, message, fo
         CrossEncoder.from_pretrained(folder_with(folder, tmp_path, config, settings))
 
 
-def test_a_signature_gives_the_scores_of_pairs(folder, tmp_path):
+def test_a_signature_gives_the_scores_of_pairs(folder):
     model = CrossEncoder.from_pretrained(folder, **SETTINGS)
     found = made_signatures(model, {})["score"](text=tf.constant(QUERIES), text_b=tf.constant(TEXTS))["score"]
     np.testing.assert_allclose(found.numpy(), model.predict((QUERIES, TEXTS), verbose=0), atol=1e-5)
-    with pytest.raises(InputError, match="explain is for texts without a prompt"):
-        model.export_for_serving(tmp_path / "explained", explain=True)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_the_graph_makes_the_same_rows(stride):
     for length in (3, 5, 10):
         rows, _ = tagged_rows(sentences, None, TOKENIZER, length, doc_stride=stride)
         batch = rows.padded(length)
-        rows, first_tokens, _ = sentence_rows(flat, splits, TOKENIZER.tokenize_words, VOCABULARY, length, stride)
+        rows, first_tokens = sentence_rows(flat, splits, TOKENIZER.tokenize_words, VOCABULARY, length, stride)
         mask = batch["input_mask"].astype(bool)
         np.testing.assert_array_equal(rows.values, batch["input_ids"][mask])
         np.testing.assert_array_equal(rows.row_lengths(), mask.sum(axis=1))
