@@ -36,6 +36,5 @@ kinds.py                   reads, writes and makes tokenizers of every kind
 text_words.py              splits a text into words for taggers
 user_inputs.py             checks texts that users pass: lists, arrays, columns, data sets
 unicode_table.py           look-ups in Unicode 14.0
-generate_unicode_data.py   writes unicode_14.txt
-unicode_14.txt             the Unicode data, a generated file
+unicode_14.txt             the Unicode data, which tests/tokenization/generate_unicode_data.py writes
 """

@@ -1,13 +1,17 @@
-"""Unicode's normalisation form C in Python, on the frozen table, with the source of each character.
+"""Unicode's normalisation form C in Python, with the source of each character.
 
 The text is cut into groups: a character that never composes with a preceding one, and those that follow it and may
-compose or be reordered. Groups are normalised independently: decompose, order the marks, compose again.
+compose or be reordered. `unicodedata` normalises each group. The groups are those of the frozen table, because the
+version of `unicodedata` is that of Python: what Unicode 14.0 does not know yet stays as it is.
 
-Reference: Unicode Standard Annex #15; Unicode 14.0, section 3.11.
+Reference: Unicode Standard Annex #15.
 """
 
+import bisect
 import functools
 import re
+import sys
+import unicodedata
 from collections.abc import Iterator
 
 from keras_bert.tokenization import unicode_table
@@ -55,13 +59,16 @@ def decomposed_points() -> frozenset[int]:
 
 def _parts(text: str) -> Iterator[tuple[str, int, int]]:
     """Yields the normalised parts of the text in order, each with the start and end of its source."""
+    if unicodedata.is_normalized("NFC", text):
+        yield text, 0, len(text)
+        return
     place = 0
     for match in _groups_to_normalize().finditer(text):
         first = match.start()
-        if first and ord(text[first]) in continuing_points():
+        if first and ord(text[first]) in continuing_points() and not _is_young(text[first - 1]):
             first -= 1
         group = text[first : match.end()]
-        normalized = _normalized(group)
+        normalized = unicodedata.normalize("NFC", group)
         if normalized[0] == group[0]:  # a character that stays is a part of the text before
             first, group, normalized = first + 1, group[1:], normalized[1:]
         if normalized != group:
@@ -78,31 +85,11 @@ def _groups_to_normalize() -> re.Pattern:
     return re.compile(f"[{continuing}{alone}][{continuing}]*")  # without the character before
 
 
-def _normalized(group: str) -> str:
-    decompositions, classes = unicode_table.decompositions(), unicode_table.combining_classes()
-    points = [part for character in group for part in decompositions.get(ord(character), (ord(character),))]
-    first, *rest = _in_canonical_order(points, classes)
-    kept: list[int] = []
-    for point in rest:
-        # A character that was kept blocks those of its own or a lower class; one of class 0 blocks all.
-        blocking = [classes.get(other, 0) or 256 for other in kept]
-        is_blocked = bool(blocking) and max(blocking) >= classes.get(point, 0)
-        composed = None if is_blocked else unicode_table.compositions().get((first, point))
-        if composed is None:
-            kept.append(point)
-        else:
-            first = composed
-    return "".join(map(chr, [first, *kept]))
-
-
-def _in_canonical_order(points: list[int], classes: dict[int, int]) -> list[int]:
-    """Sorts each run of marks by combining class; marks of one class stay in order."""
-    runs, run = [], 0
-    for point in points:
-        run += not classes.get(point, 0)
-        runs.append(run)
-    order = sorted(range(len(points)), key=lambda place: (runs[place], classes.get(points[place], 0)))
-    return [points[place] for place in order]
+def _is_young(character: str) -> bool:
+    """Returns whether Unicode 14.0 does not assign the character."""
+    ranges = unicode_table.unassigned_ranges()
+    place = bisect.bisect_right(ranges, (ord(character), sys.maxunicode))
+    return place > 0 and ord(character) <= ranges[place - 1][1]
 
 
 def character_class(points: frozenset[int]) -> str:

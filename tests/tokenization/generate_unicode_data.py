@@ -1,6 +1,6 @@
 """Writes unicode_14.txt, the frozen facts of Unicode 14.0, from the database of Python 3.11.
 
-    python3.11 keras_bert/tokenization/generate_unicode_data.py > keras_bert/tokenization/unicode_14.txt
+    python3.11 tests/tokenization/generate_unicode_data.py > keras_bert/tokenization/unicode_14.txt
 
 Run it once; the result is in git. It refuses Pythons with another Unicode version: with the frozen table, tokens do not
 depend on the version of Python, TensorFlow or the server.
