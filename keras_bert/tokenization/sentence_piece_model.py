@@ -21,7 +21,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.program.stored_numbers import read_varint, write_varint
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
+from keras_bert.tokenization.unicode_table import WHITE_SPACE
 
 # Types of pieces.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
