@@ -86,7 +86,7 @@ class WorkerPool:
     def _started(self) -> concurrent.futures.ProcessPoolExecutor:
         if self._executor is None:
             self._executor = concurrent.futures.ProcessPoolExecutor(
-                self.num_processes, self._context, initializer=quiet_tensorflow
+                self.num_processes, self._context, initializer=_start_worker
             )
         return self._executor
 
@@ -102,6 +102,12 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], num_p
     """
     with WorkerPool(num_processes) as pool:
         yield from pool.map(function, items)
+
+
+def _start_worker() -> None:
+    quiet_tensorflow()
+    # The processes are the threads: the package tokenizers starts none of its own.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 
 @contextlib.contextmanager

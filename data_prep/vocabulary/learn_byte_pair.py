@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from data_prep.vocabulary.word_counts import learner_scale, text_with_counts
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
-from keras_bert.tokenization.byte_pair_words import split_words
+from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet, word_spans
 from keras_bert.tokenization.nfc import nfc
 from keras_bert.tokenization.tokenizer import MODERN_BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS
 
@@ -24,7 +23,8 @@ def byte_pair_words(stretch: str, do_lower_case: bool) -> list[str]:
         stretch: text without white space.
         do_lower_case: not used; byte-level BPE keeps text as it is.
     """
-    return split_words(f" {stretch}")
+    text = f" {stretch}"
+    return [text[first:last] for first, last in word_spans(text)]
 
 
 def modern_byte_pair_words(stretch: str, do_lower_case: bool) -> list[str]:

@@ -12,13 +12,12 @@ exact_graph.py             its exact path, in core TensorFlow operations
 text_pieces.py             cuts the words of the exact path into pieces, by tensorflow-text
 core_wordpiece.py          the same tokenizer by core TensorFlow operations alone
 trie_pieces.py             cuts its words into pieces
-byte_pair.py               byte-level BPE in Python, with character offsets: the reference
-byte_pair_words.py         its first step: splits a text into words, as GPT-2 or Llama 3 does
-byte_pair_merges.py        its last step: joins the tokens of a word
+byte_pair.py               byte-level BPE in Python, with character offsets, by the package tokenizers
+byte_pair_merges.py        its vocabulary and merges as numbers
 byte_pair_files.py         the files of BPE: vocab.json and merges.txt, or tokenizer.json
 graph_byte_pair.py         byte-level BPE in the TensorFlow graph, with byte offsets
-graph_byte_pair_words.py   its first step
-byte_fallback.py           byte-fallback BPE of Gemma in Python, with character offsets: the reference
+graph_byte_pair_words.py   its first step: splits texts into words, as GPT-2 or Llama 3 does
+byte_fallback.py           byte-fallback BPE of Gemma in Python, with character offsets, by the package tokenizers
 graph_byte_fallback.py     the same in the TensorFlow graph, with byte offsets
 added_tokens.py            cuts added tokens, such as entity markers, out of texts for every kind
 graph_added_tokens.py      the same in the TensorFlow graph

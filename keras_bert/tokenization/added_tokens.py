@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
+from keras_bert.tokenization.unicode_table import WHITE_SPACE
 
 _MOST_CHARACTERS = 1 << 20  # of all added tokens together
 

@@ -1,13 +1,10 @@
-"""Byte-fallback BPE of Gemma and mmBERT in Python, with character offsets: the reference for the graph.
+"""Byte-fallback BPE of Gemma and mmBERT in Python, with character offsets, by the package tokenizers.
 
 This is SentencePiece's BPE as Hugging Face stores it. What it does, in order:
 
 1. Write every space as ▁. A ▁ in a text cannot be told from a space.
 2. Every character is a token; a character that the vocabulary does not have is its bytes in UTF-8, such as <0xE2>.
 3. Join neighbouring tokens by the merges, as byte-level BPE does, but in the whole text: no step makes words of it.
-
-A text is nevertheless cut before runs of ▁, except behind characters that stand before ▁ inside some token: there are
-almost none, and no merge crosses any other place. So the tokens are those of the whole text, and words can be cached.
 
 Offsets leave the spaces at the ends of a token out, as in byte_pair.py.
 """
@@ -19,9 +16,8 @@ from typing import Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.added_tokens import AddedToken
-from keras_bert.tokenization.byte_pair import BytePairTokenizer
-from keras_bert.tokenization.byte_pair_merges import merge
-from keras_bert.tokenization.tokenizer import GEMMA_SPECIAL_TOKENS, SpecialTokens
+from keras_bert.tokenization.byte_pair import INVALID_BYTE, BytePairTokenizer
+from keras_bert.tokenization.tokenizer import GEMMA_SPECIAL_TOKENS, SpecialTokens, text_bytes
 
 SPACE_MARK = "▁"
 _BYTE_NAMES = tuple(f"<0x{value:02X}>" for value in range(256))
@@ -73,8 +69,6 @@ class ByteFallbackTokenizer(BytePairTokenizer):
             raise InputError(f"The merge {' '.join(wrong)} contains the token of a byte, which is not supported.")
         # Character -> its token. Each is joined from nothing.
         self.character_ids = {token: number for token, number in self.ids.items() if len(token) == 1}
-        crossing = re.escape("".join(sorted(self.before_space)))
-        self._cuts = re.compile(f"(?<=[^{SPACE_MARK}{crossing}])(?={SPACE_MARK})")
 
     @functools.cached_property
     def before_space(self) -> frozenset[str]:
@@ -121,22 +115,26 @@ class ByteFallbackTokenizer(BytePairTokenizer):
         numbers = sorted({*self.character_ids.values(), *self.joined_ids})
         return {self.tokens[number].replace(SPACE_MARK, " ").encode(): number for number in numbers}
 
-    def units(self, character: str) -> list[int]:
-        """Returns the tokens of a character before any are joined."""
-        number = self.character_ids.get(character)
-        if number is not None:
-            return [number]
-        return [self.byte_ids[value] for value in character.encode("utf-8", "surrogateescape")]
+    def _encoded(self, text: str) -> tuple[list[int], Sequence[tuple[int, int]]]:
+        return super()._encoded(text.replace(" ", SPACE_MARK))
 
-    def _ids_of_text(self, text: str) -> list[int]:
-        words = self._cuts.split(text.replace(" ", SPACE_MARK)) if text else []
-        return [number for word in words for number in self._ids_of(word)]
+    @functools.cached_property
+    def _cut(self) -> re.Pattern:
+        # Merges apply to the whole text, but none of them crosses such a place.
+        crossing = re.escape("".join(sorted(self.before_space)))
+        return re.compile(f"(?<=[^{SPACE_MARK}{crossing}])(?={SPACE_MARK})")
 
-    def _join(self, word: str) -> list[int]:
-        return merge([number for character in word for number in self.units(character)], self.pairs)
+    def _encoded_invalid(self, text: str) -> tuple[list[int], Sequence[tuple[int, int]]]:
+        ids, spans, place = [], [], 0
+        for number, part in enumerate(re.split(f"({INVALID_BYTE.pattern})", text)):
+            if number % 2:
+                found, places = [self.byte_ids[value] for value in text_bytes(part)], [(0, 1)]
+            else:
+                found, places = super()._encoded_part(part)
+            ids += found
+            spans += [(place + start, place + end) for start, end in places]
+            place += len(part)
+        return ids, spans
 
     def _byte_names(self) -> tuple[str, ...]:
         return _BYTE_NAMES
-
-    def _num_units(self, character: str) -> int:
-        return len(self.units(SPACE_MARK if character == " " else character))

@@ -1,6 +1,6 @@
-"""Byte-level BPE of GPT-2, RoBERTa and ModernBERT in Python, with character offsets: the reference for the graph.
+"""Byte-level BPE of GPT-2, RoBERTa and ModernBERT in Python, with character offsets, by the package tokenizers.
 
-What it does, in order (openai/gpt-2 `encoder.py`, on the frozen Unicode table):
+What it does, in order (openai/gpt-2 `encoder.py`):
 
 1. Split the text into words: a contraction ('s 't 're 've 'm 'll 'd), or a run of letters, of numbers or of other
    characters, each with one preceding space if there is one; or a run of white space. In a run of white space before
@@ -12,6 +12,11 @@ What it does, in order (openai/gpt-2 `encoder.py`, on the frozen Unicode table):
 ModernBERT does two steps before: it normalises the text (NFC), and cuts out added tokens, such as runs of spaces. The
 texts between them are tokenised one by one. Llama 3 (EuroBERT) has other rules for words, and a word that is a token
 stays whole whatever the merges say.
+
+The library does the steps 1 to 3. It is built from the vocabulary and the merges, after these were checked; it never
+sees a file. The steps before are those of added_tokens.py and nfc.py, because the graph has the same. The library's
+letters and numbers are those of a Unicode that is newer than the 14.0 of the graph, so the two differ on characters
+that Unicode 14.0 does not assign.
 
 Every text can be encoded, so there is no unknown token. In `vocab.json` a byte is written as a printable character; a
 space is Ġ.
@@ -25,6 +30,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,6 +38,7 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter, check_added_tokens
 from keras_bert.tokenization.byte_pair_files import (
+    LLAMA_3_PATTERN,
     MERGES_FILE,
     VOCABULARY_FILE,
     read_byte_pair,
@@ -39,8 +46,7 @@ from keras_bert.tokenization.byte_pair_files import (
     read_vocabulary,
     tokenizer_json,
 )
-from keras_bert.tokenization.byte_pair_merges import merge, numbered_pairs, tokens_in_order
-from keras_bert.tokenization.byte_pair_words import split_words, split_words_as_llama_3
+from keras_bert.tokenization.byte_pair_merges import numbered_pairs, tokens_in_order
 from keras_bert.tokenization.nfc import nfc, nfc_with_sources
 from keras_bert.tokenization.tokenizer import (
     ROBERTA_SPECIAL_TOKENS,
@@ -58,8 +64,14 @@ from keras_bert.tokenization.tokenizer_json import (
     settings_text,
 )
 
+# Surrogates of str that stand for bytes that are not UTF-8.
+INVALID_BYTE = re.compile("[\udc80-\udcff]")
 _CACHE_SIZE = 1 << 16
-_LONGEST_CACHED = 40
+_LONG_TEXT = 1 << 12  # characters
+_LONE_SPACE = re.compile(r"(?<=\S) (?=\S)")
+# The library's regular expressions give up after 10 million steps back, which Llama 3's needs in such a run.
+_MOST_WHITE_SPACE = 1 << 22
+_TOO_MUCH_WHITE_SPACE = re.compile(rf"\s{{{_MOST_WHITE_SPACE + 1}}}")
 
 
 class BytePairTokenizer(Tokenizer):
@@ -144,10 +156,9 @@ class BytePairTokenizer(Tokenizer):
             )
         self.byte_ids = tuple(self.ids[name] for name in self._byte_names())
         self.pairs = numbered_pairs(self.merges, self.ids)
-        self._cached_join = functools.lru_cache(maxsize=_CACHE_SIZE)(self._join)
 
     def __reduce__(self):
-        # Process pools send tokenizers by pickle; the cache is left out.
+        # Process pools send tokenizers by pickle; that of the library, which is large, is made again.
         return functools.partial(type(self), **self._arguments()), ()
 
     def with_tokens(self, ids: Mapping[str, int]) -> "BytePairTokenizer":
@@ -263,7 +274,7 @@ class BytePairTokenizer(Tokenizer):
 
     def _plain_ids(self, text: str | bytes) -> list[int]:
         text = self._prefixed(_as_str(text))
-        return self._ids_of_text(nfc(text) if self._normalizes_plain_text else text)
+        return self._encoded(nfc(text) if self._normalizes_plain_text else text)[0]
 
     def _plain_ids_of_word(self, word: str | bytes) -> list[int]:
         # As inside a text, a word has a preceding space.
@@ -276,14 +287,9 @@ class BytePairTokenizer(Tokenizer):
         added = len(text) - len(source)
         if self.normalizes:
             text, source_starts, source_ends = nfc_with_sources(text)
-        ids = self._ids_of_text(text)
-        # The tokens of a text are its bytes in order, so their lengths give their positions.
-        characters = [place for place, character in enumerate(text) for _ in range(self._num_units(character))]
+        ids, spans = self._encoded(text)
         starts, ends = [], []
-        last = 0
-        for number in ids:
-            first, last = last, last + self.token_lengths[number]
-            start, end = characters[first], characters[last - 1] + 1
+        for start, end in spans:
             while start < end and text[start] == " ":
                 start += 1
             while start < end and text[end - 1] == " ":
@@ -318,11 +324,6 @@ class BytePairTokenizer(Tokenizer):
         )
 
     @functools.cached_property
-    def token_lengths(self) -> list[int]:
-        """The number of bytes of each token, in the order of the ids."""
-        return [len(token) for token in self.token_bytes]
-
-    @functools.cached_property
     def possible_words(self) -> dict[bytes, int]:
         """The words that may be one token, in UTF-8 -> the token. They are, if merges are ignored or lead to it."""
         return {self.token_bytes[number]: number for number in (*self.byte_ids, *sorted(self.joined_ids))}
@@ -330,23 +331,74 @@ class BytePairTokenizer(Tokenizer):
     def _prefixed(self, text: str) -> str:
         return f" {text}" if self.add_prefix_space and text and text[0] != " " else text
 
-    def _ids_of_text(self, text: str) -> list[int]:
-        return [number for word in self._words(text) for number in self._ids_of(word)]
+    @functools.cached_property
+    def _library(self) -> Any:
+        """The `tokenizers.Tokenizer` that finds the tokens of plain text without invalid bytes."""
+        import tokenizers
 
-    def _words(self, text: str) -> list[str]:
-        return split_words_as_llama_3(text) if self.splits_as_llama_3 else split_words(text)
+        # Only tokens that a text can have, so that no text forges another one if merges are ignored.
+        numbers = {*self.byte_ids, *self.possible_words.values(), *itertools.chain.from_iterable(self.pairs)}
+        library = tokenizers.Tokenizer(
+            tokenizers.models.BPE(
+                {self.tokens[number]: number for number in numbers},
+                [(self.tokens[left], self.tokens[right]) for left, right in self.pairs],  # of equal ones the first
+                cache_capacity=_CACHE_SIZE,
+                ignore_merges=self.ignores_merges,
+                byte_fallback=self.falls_back,
+            )
+        )
+        if not self.falls_back:
+            library.pre_tokenizer = _splitter(self.splits_as_llama_3)
+        return library
+
+    def _encoded(self, text: str) -> tuple[list[int], Sequence[tuple[int, int]]]:
+        """Returns the ids of a text, and for each of them the start and the end of its characters.
+
+        A long text is cut between words: the library would need a hundred bytes for each of its characters.
+        """
+        if len(text) <= _LONG_TEXT:
+            return self._encoded_part(text)
+        ids, spans, first = [], [], 0
+        while first < len(text):
+            cut = self._cut.search(text, first + _LONG_TEXT)
+            last = cut.start() if cut else len(text)
+            found, places = self._encoded_part(text[first:last])
+            ids += found
+            spans += [(first + start, first + end) for start, end in places]
+            first = last
+        return ids, spans
+
+    @property
+    def _cut(self) -> re.Pattern:
+        """Finds the places in front of which every token ends."""
+        return _LONE_SPACE
+
+    def _encoded_part(self, text: str) -> tuple[list[int], Sequence[tuple[int, int]]]:
+        if self.splits_as_llama_3 and len(text) > _MOST_WHITE_SPACE and _TOO_MUCH_WHITE_SPACE.search(text):
+            raise InputError(
+                f"A text has more than {_MOST_WHITE_SPACE:,} white-space characters in a row, which is not supported "
+                "with Llama 3's words. Shorten the run."
+            )
+        if INVALID_BYTE.search(text):
+            return self._encoded_invalid(text)
+        encoding = self._library.encode(text, add_special_tokens=False)
+        return encoding.ids, encoding.offsets
+
+    def _encoded_invalid(self, text: str) -> tuple[list[int], Sequence[tuple[int, int]]]:
+        """As `_encoded_part`, for a text with surrogates, which the library does not take."""
+        ids, spans = [], []
+        for first, last in word_spans(text, self.splits_as_llama_3):
+            units = [(place, byte) for place in range(first, last) for byte in text_bytes(text[place])]
+            word = "".join(byte_alphabet()[byte] for _, byte in units)
+            end = 0
+            for token in self._library.model.tokenize(word):
+                start, end = end, end + len(self.token_bytes[token.id])
+                ids.append(token.id)
+                spans.append((units[start][0], units[end - 1][0] + 1))
+        return ids, spans
 
     def _is_word(self, token: bytes) -> bool:
-        text = token.decode("utf-8", "surrogateescape")
-        return self._words(text) == [text]
-
-    def _ids_of(self, word: str) -> list[int]:
-        return self._cached_join(word) if len(word) <= _LONGEST_CACHED else self._join(word)
-
-    def _join(self, word: str) -> list[int]:
-        encoded = word.encode("utf-8", "surrogateescape")
-        number = self.possible_words.get(encoded) if self.ignores_merges else None
-        return merge([self.byte_ids[value] for value in encoded], self.pairs) if number is None else [number]
+        return len(word_spans(token.decode("utf-8", "surrogateescape"), self.splits_as_llama_3)) == 1
 
     def _unsplit_names(self) -> set[str]:
         return {*(token.content for token in self.added_tokens), *self.special_tokens.names}
@@ -354,9 +406,26 @@ class BytePairTokenizer(Tokenizer):
     def _byte_names(self) -> tuple[str, ...]:
         return byte_alphabet()
 
-    def _num_units(self, character: str) -> int:
-        """Returns how many tokens a character is before any are joined."""
-        return len(character.encode("utf-8", "surrogateescape"))
+
+@functools.cache
+def _splitter(as_llama_3: bool) -> Any:
+    """Returns the first step of the library: it splits a text into words, and writes their bytes as in `vocab.json`."""
+    from tokenizers import Regex, pre_tokenizers
+
+    if not as_llama_3:
+        return pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words = pre_tokenizers.Split(Regex(LLAMA_3_PATTERN), "isolated")
+    return pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def word_spans(text: str, as_llama_3: bool = False) -> list[tuple[int, int]]:
+    """Returns the start and the end of the words of a text: "don't go" -> [(0, 3), (3, 5), (5, 8)].
+
+    A word of GPT-2 includes the preceding space. An invalid byte is neither a letter nor a number nor white space, as
+    U+FFFD.
+    """
+    words = _splitter(as_llama_3).pre_tokenize_str(INVALID_BYTE.sub("\ufffd", text))
+    return [span for _, span in words]
 
 
 @functools.cache

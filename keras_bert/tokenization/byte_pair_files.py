@@ -15,7 +15,6 @@ from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member, parse_small_json
 from keras_bert.tokenization.added_tokens import AddedToken
-from keras_bert.tokenization.byte_pair_words import LLAMA_3_PATTERN
 from keras_bert.tokenization.tokenizer import (
     GEMMA_SPECIAL_TOKENS,
     MODERN_BERT_SPECIAL_TOKENS,
@@ -41,6 +40,11 @@ from keras_bert.tokenization.tokenizer_json import (
 
 VOCABULARY_FILE = "vocab.json"
 MERGES_FILE = "merges.txt"
+# As tokenizer.json of Llama 3 has it.
+LLAMA_3_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
 
 _MODEL_KEYS = KnownKeys(
     used=("type", "vocab", "merges", "byte_fallback", "ignore_merges"),
@@ -300,7 +304,7 @@ def _merges(model: Mapping, file: str) -> list[tuple[str, str]]:
     check_count(len(stored), "merges", file)
     for merge in stored:
         pair = merge.split(" ", maxsplit=2) if isinstance(merge, str) else merge
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(token, str) for token in pair):
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(token, str) and token for token in pair):
             raise InputError(f"{file}: a merge must be two tokens. Received: {reprlib.repr(merge)}")
         merges.append(tuple(pair))
     return merges

@@ -1,6 +1,5 @@
-"""The merges of BPE: joins the tokens of a word, for byte-level BPE and for byte-fallback BPE."""
+"""The vocabulary and the merges of BPE as numbers, for byte-level BPE and for byte-fallback BPE."""
 
-import heapq
 import itertools
 from collections.abc import Mapping, Sequence
 
@@ -10,37 +9,6 @@ from keras_bert.program.errors import InputError
 
 # Pair of ids -> its rank in the merges and the id of the joined token.
 Pairs = Mapping[tuple[int, int], tuple[int, int]]
-
-
-def merge(word: Sequence[int], pairs: Pairs) -> list[int]:
-    """Joins the pair that comes first in the merges, and of equal pairs the leftmost one, until there is none.
-
-    Takes O(n log n) time for n tokens.
-
-    >>> merge([1, 1, 2], {(1, 2): (0, 3), (1, 3): (1, 4)})
-    [4]
-    """
-    ids: list[int | None] = list(word)
-    count = len(ids)
-    following, previous = list(range(1, count + 1)), list(range(-1, count - 1))
-    waiting = [(*pairs[pair], place, *pair) for place, pair in enumerate(itertools.pairwise(word)) if pair in pairs]
-    heapq.heapify(waiting)
-    while waiting:
-        _, number, place, left, right = heapq.heappop(waiting)
-        behind = following[place]
-        if ids[place] != left or behind >= count or ids[behind] != right:
-            continue
-        ids[place], ids[behind] = number, None
-        following[place] = following[behind]
-        if following[place] < count:
-            previous[following[place]] = place
-        for first in (previous[place], place):
-            if first < 0 or following[first] >= count:
-                continue
-            pair = ids[first], ids[following[first]]
-            if pair in pairs:
-                heapq.heappush(waiting, (*pairs[pair], first, *pair))
-    return [number for number in ids if number is not None]
 
 
 def numbered_pairs(merges: Sequence[tuple[str, ...]], ids: Mapping[str, int]) -> dict[tuple[int, int], tuple[int, int]]:

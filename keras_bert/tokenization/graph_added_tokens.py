@@ -13,8 +13,8 @@ import tensorflow as tf
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.added_tokens import AddedToken, by_stage, in_normal_form
-from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 from keras_bert.tokenization.exact_graph import as_strings, flagged, table
+from keras_bert.tokenization.unicode_table import WHITE_SPACE
 
 # A text is split at U+0000, which is written differently before: U+0001 begins the form of U+0000 and of itself.
 _ESCAPES = (("\x01", "\x01\x02"), ("\x00", "\x01\x03"))

@@ -39,7 +39,7 @@ class GraphByteFallback(GraphBytePair):
         # A space behind one of these may be inside a word, and the first space of a word may be written ▁.
         crossing = frozenset(map(ord, tokenizer.before_space))
         behind = f"|[{character_class(crossing)}] " if crossing else ""
-        self._run = f"(?s).*(?:  |{SPACE_MARK}{behind}).*"
+        self._run = f"\\C*(?:  |{SPACE_MARK}{behind})\\C*"
         spanned = sorted({left * self._num_tokens + right for left, right in _spanned_pairs(tokenizer)})
         self._spans = table(tf.constant(spanned, tf.int64), tf.ones([len(spanned)], tf.int32), 0)
 

@@ -18,7 +18,6 @@ import tensorflow as tf
 
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.byte_pair_merges import as_arrays, ranks_before_earlier
-from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 from keras_bert.tokenization.exact_graph import (
     CodePointTable,
     as_strings,
@@ -38,6 +37,7 @@ from keras_bert.tokenization.graph_byte_pair_words import (
 from keras_bert.tokenization.graph_nfc import GraphNfc
 from keras_bert.tokenization.nfc import nfc_with_sources
 from keras_bert.tokenization.tokenizer import GraphForm
+from keras_bert.tokenization.unicode_table import WHITE_SPACE
 
 _NO_MERGE = np.int32(2**31 - 1)
 
@@ -97,8 +97,8 @@ class GraphBytePair(tf.Module, GraphForm):
         self._lengths = tf.constant([len(token) for token in token_bytes], tf.int32)
         self._leading = tf.constant([len(token) - len(token.lstrip(b" ")) for token in token_bytes], tf.int32)
         self._trailing = tf.constant([len(token) - len(token.rstrip(b" ")) for token in token_bytes], tf.int32)
-        # White space beside a space: the space may belong to a longer word.
-        self._run = f"(?s).*(?: [{character_class(WHITE_SPACE)}]|[{character_class(WHITE_SPACE)}] ).*"
+        # White space beside a space: the space may belong to a longer word. \C is any byte, also of invalid UTF-8.
+        self._run = f"\\C*(?: [{character_class(WHITE_SPACE)}]|[{character_class(WHITE_SPACE)}] )\\C*"
 
     def _words_of_one_token(self, tokenizer) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the words that are one token, and these tokens."""
@@ -306,7 +306,7 @@ def _with_end(flags):
 
 def _with_space(texts):
     """["the", " fox", ""] -> [" the", " fox", ""]"""
-    needs_space = ~tf.strings.regex_full_match(texts, "(?s)(| .*)")
+    needs_space = ~tf.strings.regex_full_match(texts, "(| \\C*)")
     return tf.where(needs_space, tf.strings.join([" ", texts]), texts)
 
 

@@ -1,14 +1,16 @@
-"""Finds where words begin in the TensorFlow graph, as byte_pair_words.py does, but without regular expressions.
+"""Finds where words begin in the TensorFlow graph, as GPT-2 and Llama 3 split texts, without regular expressions.
 
 Code points get classes from the frozen Unicode table. The classes of neighbours tell where words begin.
+
+Reference: openai/gpt-2, `encoder.py`; the pattern in Llama 3's `tokenizer.json`.
 """
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 from keras_bert.tokenization.exact_graph import flagged
+from keras_bert.tokenization.unicode_table import WHITE_SPACE
 
 _OTHER, _LETTER, _NUMBER, _SPACE, _NEW_LINE = range(5)
 _NO_CLASS = 5  # beyond the ends of a text

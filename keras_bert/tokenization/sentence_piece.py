@@ -24,7 +24,6 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter, check_added_tokens
-from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 from keras_bert.tokenization.sentence_piece_forms import (
     ALBERT,
     ALBERT_SPECIAL_TOKENS,
@@ -43,6 +42,7 @@ from keras_bert.tokenization.tokenizer_json import (
     settings_text,
     without_roles,
 )
+from keras_bert.tokenization.unicode_table import WHITE_SPACE
 
 SPACE_MARK = "▁"
 # The white space of str.isspace. No token's offsets begin or end with it.

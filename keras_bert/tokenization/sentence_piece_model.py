@@ -9,29 +9,51 @@ in the format of s-yata/darts-clone.
 
 import dataclasses
 import functools
-import itertools
 import math
-import struct
 import unicodedata
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.stored_numbers import read_varint, write_varint
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
+from keras_bert.tokenization.unicode_table import WHITE_SPACE
 
 # Types of pieces.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
 _UNIGRAM, _BPE = 1, 2
-# Numbers of fields.
-_PIECES, _TRAINER, _NORMALIZER = 1, 2, 3
-_TEXT, _SCORE, _TYPE = 1, 2, 3
-_MODEL_TYPE, _BYTE_FALLBACK, _SPACE_AS_SUFFIX = 3, 35, 24
-_NAME, _CHARSMAP, _REMOVES_SPACES = 1, 2, 4
-_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+
+# The fields that are used here; protobuf keeps the others as they are. sentencepiece has all of them in
+# `sentencepiece_model_pb2`, but that module does not import with protobuf 6, which Apache Beam needs.
+_PROTO = """
+name: "keras_bert/sentence_piece_model.proto"
+package: "keras_bert"
+message_type {
+  name: "Piece"
+  field { name: "text" number: 1 label: LABEL_OPTIONAL type: TYPE_BYTES }
+  field { name: "score" number: 2 label: LABEL_OPTIONAL type: TYPE_FLOAT }
+  field { name: "type" number: 3 label: LABEL_OPTIONAL type: TYPE_INT32 default_value: "1" }
+}
+message_type {
+  name: "Trainer"
+  field { name: "model_type" number: 3 label: LABEL_OPTIONAL type: TYPE_INT32 default_value: "1" }
+  field { name: "treat_whitespace_as_suffix" number: 24 label: LABEL_OPTIONAL type: TYPE_BOOL }
+  field { name: "byte_fallback" number: 35 label: LABEL_OPTIONAL type: TYPE_BOOL }
+}
+message_type {
+  name: "Normalizer"
+  field { name: "name" number: 1 label: LABEL_OPTIONAL type: TYPE_BYTES }
+  field { name: "precompiled_charsmap" number: 2 label: LABEL_OPTIONAL type: TYPE_BYTES }
+  field { name: "remove_extra_whitespaces" number: 4 label: LABEL_OPTIONAL type: TYPE_BOOL }
+}
+message_type {
+  name: "Model"
+  field { name: "pieces" number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: "Piece" }
+  field { name: "trainer_spec" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: "Trainer" }
+  field { name: "normalizer_spec" number: 3 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: "Normalizer" }
+}
+"""
 
 _MOST_PIECES = 1 << 20
 _LONGEST_PIECE = 512  # bytes; the longest of BigBird has 256
@@ -41,8 +63,8 @@ _LONGEST_SOURCE = 64  # bytes that a rule replaces; at most 12 in published mode
 _MOST_PATHS = 1 << 19  # beginnings of rules; those of NFKC have 262,073
 _MOST_LETTERS = 1 << 24  # bytes of all rules; those of NFKC have 2.6 million
 _RULES_AT_ONCE = 1000
-_MOST_SETTINGS = 1 << 16
-_LONGEST_SETTING = 64  # bytes of a piece beside its text
+# Each piece begins with this byte, and so does its text. Others may be in it too.
+_PIECE_BEGINS, _MOST_BEGINNINGS = b"\n", 4 * _MOST_PIECES
 # The name of the rules in models whose texts pass `SPACE_STEPS` first, and a character of one byte that they remove.
 _OWN_SPACES, _FILLER = b"keras_bert_spaces", "\x1f"
 
@@ -78,51 +100,47 @@ class SentencePieceModel:
         Raises:
             InputError: it is damaged, too large, or of an unsupported kind. The message does not name the file.
         """
-        pieces, trainer, normalizer = [], b"", b""
+        from google.protobuf.message import DecodeError
+
+        model = _message("Model")
         try:
-            for field, _, value in _fields(data):
-                if field == _PIECES:
-                    pieces.append(_piece(value))
-                    if len(pieces) > _MOST_PIECES:
-                        raise ValueError(f"it has more than {_MOST_PIECES:,} pieces")
-                elif field == _TRAINER:
-                    trainer = value
-                elif field == _NORMALIZER:
-                    normalizer = value
-            parts = _settings(normalizer)
-            trained = {field: value for field, _, value in _settings(trainer)}
-        except (IndexError, ValueError, TypeError, AttributeError, struct.error) as error:
+            if data.count(_PIECE_BEGINS) > _MOST_BEGINNINGS:
+                raise ValueError(f"it has more than {_MOST_PIECES:,} pieces")
+            model.ParseFromString(data)
+            first = model.pieces[: _MOST_PIECES + 1]
+            pieces = [Piece(piece.text.decode(), piece.score, piece.type) for piece in first]
+        except (DecodeError, ValueError) as error:
             raise InputError(
                 f"This is not a SentencePiece model, or it is damaged ({error}). A spiece.model was expected."
             ) from None
-        rules = b"".join(value for field, kind, value in parts if field == _CHARSMAP and kind == _BYTES)
-        kept = b"".join(_field(*part) for part in parts if part[0] != _CHARSMAP)
-        _check_kind(trained)
+        rules = model.normalizer_spec.precompiled_charsmap
+        model.normalizer_spec.ClearField("precompiled_charsmap")
+        _check_kind(model.trainer_spec)
         _check_pieces(pieces)
         check_rules(rules)
-        return cls(tuple(pieces), rules, trainer, kept)
+        kept = (part.SerializeToString() for part in (model.trainer_spec, model.normalizer_spec))
+        return cls(tuple(pieces), rules, *kept)
 
     @property
     def is_unigram(self) -> bool:
         """Whether the model divides words by the probabilities of their pieces, instead of by merges."""
-        return {field: value for field, _, value in _settings(self.trainer)}.get(_MODEL_TYPE, _UNIGRAM) == _UNIGRAM
+        return _message("Trainer", self.trainer).model_type == _UNIGRAM
 
     @property
     def space_steps(self) -> tuple[tuple[str, str], ...]:
         """What is to be replaced in a text before the model sees it: regular expressions and their replacements."""
-        names = [value for field, _, value in _settings(self.normalizer) if field == _NAME]
-        return SPACE_STEPS if names == [_OWN_SPACES] else ()
+        return SPACE_STEPS if _message("Normalizer", self.normalizer).name == _OWN_SPACES else ()
 
     def to_bytes(self) -> bytes:
         """Returns the content of a model file."""
-        rules = _field(_CHARSMAP, _BYTES, self.rules) if self.rules else b""
-        return b"".join(
-            [
-                *(_field(_PIECES, _BYTES, _piece_bytes(piece)) for piece in self.pieces),
-                _field(_TRAINER, _BYTES, self.trainer),
-                _field(_NORMALIZER, _BYTES, self.normalizer + rules),
-            ]
-        )
+        model = _message("Model")
+        for piece in self.pieces:
+            model.pieces.add(text=piece.text.encode(), score=piece.score, type=piece.type)
+        model.trainer_spec.ParseFromString(self.trainer)
+        model.normalizer_spec.ParseFromString(self.normalizer)
+        if self.rules:
+            model.normalizer_spec.precompiled_charsmap = self.rules
+        return model.SerializeToString()
 
     def prepared(self, lower_case: bool, keep_accents: bool = False) -> "SentencePieceModel":
         """Returns a model that prepares texts as ALBERT and XLNet do, before it applies its own rules.
@@ -163,8 +181,7 @@ def compiled(rules: Mapping[str, str]) -> bytes:
 
     set_min_log_level(1)  # hides the message that rules are compiled
     built = SentencePieceNormalizer(norm_map=[rule for rule in rules.items() if rule[0] != rule[1]])
-    normalizer_of = {field: value for field, _, value in _fields(built.serialized_model_proto())}[_NORMALIZER]
-    data = {field: value for field, _, value in _fields(normalizer_of)}[_CHARSMAP]
+    data = _message("Model", built.serialized_model_proto()).normalizer_spec.precompiled_charsmap
     check_rules(data)
     return data
 
@@ -325,14 +342,14 @@ def _damaged(what: str) -> InputError:
     )
 
 
-def _check_kind(trained: Mapping[int, object]) -> None:
-    kind = trained.get(_MODEL_TYPE, _UNIGRAM)
-    if kind not in (_UNIGRAM, _BPE):
+def _check_kind(trained: Any) -> None:
+    if trained.model_type not in (_UNIGRAM, _BPE):
         raise InputError(
-            f"The SentencePiece model is of type {kind}. Supported are unigram models ({_UNIGRAM}) and BPE ({_BPE})."
+            f"The SentencePiece model is of type {trained.model_type}. Supported are unigram models ({_UNIGRAM}) and "
+            f"BPE ({_BPE})."
         )
-    for field, name in ((_BYTE_FALLBACK, "byte_fallback"), (_SPACE_AS_SUFFIX, "treat_whitespace_as_suffix")):
-        if trained.get(field):
+    for name in ("byte_fallback", "treat_whitespace_as_suffix"):
+        if getattr(trained, name):
             raise InputError(f"The SentencePiece model was trained with {name}, which is not supported.")
 
 
@@ -360,59 +377,22 @@ def _check_pieces(pieces: list[Piece]) -> None:
         raise InputError(f"A SentencePiece model must have one unknown piece. Received: {unknown[:5] or 'none'}")
 
 
-def _settings(data: bytes) -> list[tuple[int, int, int | bytes]]:
-    parts = list(itertools.islice(_fields(data), _MOST_SETTINGS + 1))
-    if len(parts) > _MOST_SETTINGS:
-        raise ValueError(f"it has more than {_MOST_SETTINGS:,} settings")
-    return parts
+def _message(kind: str, data: bytes = b"") -> Any:
+    """Returns a message of `_PROTO` with this content."""
+    return _message_types()[kind].FromString(data)
 
 
-def _piece(data: bytes) -> Piece:
-    if len(data) > _LONGEST_PIECE + _LONGEST_SETTING:
-        raise ValueError(f"a piece has {len(data):,} bytes")
-    values = {field: value for field, _, value in _fields(data)}
-    (score,) = struct.unpack("<f", values.get(_SCORE, bytes(4)))
-    return Piece(values.get(_TEXT, b"").decode(), score, values.get(_TYPE, NORMAL))
+@functools.cache
+def _message_types() -> dict[str, Any]:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-
-def _piece_bytes(piece: Piece) -> bytes:
-    return b"".join(
-        [
-            _field(_TEXT, _BYTES, piece.text.encode()),
-            _field(_SCORE, _FOUR_BYTES, struct.pack("<f", piece.score)),
-            _field(_TYPE, _VARINT, piece.type),
-        ]
-    )
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Yields the number, wire type and value of each field of a protobuf message."""
-    place = 0
-    while place < len(data):
-        key, place = read_varint(data, place)
-        field, kind = key >> 3, key & 7
-        if kind == _VARINT:
-            value, place = read_varint(data, place)
-        else:
-            if kind == _BYTES:
-                length, place = read_varint(data, place)
-            elif kind in (_EIGHT_BYTES, _FOUR_BYTES):
-                length = 8 if kind == _EIGHT_BYTES else 4
-            else:
-                raise ValueError(f"wire type {kind}")
-            if length > len(data) - place:
-                raise ValueError("it ends too early")
-            value, place = data[place : place + length], place + length
-        yield field, kind, value
-
-
-def _field(field: int, kind: int, value: int | bytes) -> bytes:
-    key = write_varint(field << 3 | kind)
-    if kind == _VARINT:
-        return key + write_varint(value)
-    return key + (write_varint(len(value)) if kind == _BYTES else b"") + value
+    file = text_format.Parse(_PROTO, descriptor_pb2.FileDescriptorProto())
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    found = pool.FindFileByName(file.name).message_types_by_name
+    return {name: message_factory.GetMessageClass(descriptor) for name, descriptor in found.items()}
 
 
 SPACE_STEPS = _space_steps()
 # The settings of a model whose texts pass `SPACE_STEPS`: the library removes no spaces and no ▁.
-OWN_SPACES = _field(_NAME, _BYTES, _OWN_SPACES) + _field(_REMOVES_SPACES, _VARINT, 0)
+OWN_SPACES = b"\x0a\x11keras_bert_spaces\x20\x00"  # as the field `normalizer_spec` has them

@@ -23,6 +23,11 @@ CJK_RANGES = (
     (0x2F800, 0x2FA1F),
 )
 
+# Unicode's property White_Space: `\s` in the patterns of byte-level BPE. Python's `\s` would add U+001C to U+001F.
+WHITE_SPACE = frozenset(
+    [*range(0x9, 0xE), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
+)
+
 _HANGUL_FIRST, _HANGUL_LAST = 0xAC00, 0xD7A3
 _LEADING_FIRST, _VOWEL_FIRST, _TRAILING_BEFORE_FIRST = 0x1100, 0x1161, 0x11A7
 _VOWEL_COUNT, _TRAILING_COUNT = 21, 28

@@ -1,4 +1,4 @@
-"""Byte-fallback BPE, as in Gemma: Python against Hugging Face tokenizers, the graph against Python."""
+"""Byte-fallback BPE, as in Gemma: files of Hugging Face tokenizers, the graph against Python."""
 
 import json
 import pickle
@@ -122,7 +122,7 @@ def test_the_graph_may_be_made_inside_of_a_function():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_merges_in_any_order_give_the_ids_of_hugging_face(seed):
+def test_merges_may_be_in_any_order(seed):
     rng = random.Random(seed)
     joined = sorted({"".join(rng.choices("abc", k=rng.randrange(2, 6))) for _ in range(60)})
     ids = {token: number for number, token in enumerate([*BYTES, *ROLES, "▁", "a", "b", "c", *joined])}
@@ -132,10 +132,7 @@ def test_merges_in_any_order_give_the_ids_of_hugging_face(seed):
     rng.shuffle(merges)
     tokenizer = ByteFallbackTokenizer(ids, merges)
     assert ranks_before_earlier(as_arrays(tokenizer.pairs)).size
-    theirs = Tokenizer(models.BPE(ids, merges, byte_fallback=True))
     texts = ["".join(rng.choices("abc", k=rng.randrange(40))) for _ in range(300)]
-    for text in texts:
-        assert tokenizer.encode(text) == theirs.encode(text).ids, text
     assert graph_differences(tokenizer, texts) == []
 
 
@@ -249,14 +246,11 @@ def test_recorded_ids_of_gemma(folder):
     assert graph_differences(tokenizer, recorded["texts"]) == []
 
 
-def test_running_text_has_the_ids_of_hugging_face(shared_data):
+def test_the_graph_equals_python_on_running_text(shared_data):
     tokenizer = load_vocabulary(recorded_folder("tokenizers", "gemma"))
-    theirs = Tokenizer.from_file(str(recorded_folder("tokenizers", "gemma", "tokenizer.json")))
-    theirs.encode_special_tokens = True
     file = sorted(path for path in shared_data("corpus").rglob("*.txt"))[0]
     texts = file.read_text("utf-8", "ignore")[:200_000].splitlines()
-    check_ids(tokenizer, theirs, texts)
-    assert graph_differences(tokenizer, texts[:100]) == []
+    assert graph_differences(tokenizer, texts) == []
 
 
 @pytest.mark.parametrize("format", ["onnx", pytest.param("saved_model", marks=pytest.mark.slow)])

@@ -10,7 +10,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, proce
 
 from keras_bert import InputError, load_vocabulary
 from keras_bert.tokenization.byte_pair import byte_alphabet
-from keras_bert.tokenization.byte_pair_words import LLAMA_3_PATTERN, split_words_as_llama_3
+from keras_bert.tokenization.byte_pair_files import LLAMA_3_PATTERN
 
 ROLES = ["<|begin_of_text|>", "<|end_of_text|>", "<|pad|>", "<|mask|>"]
 SETTINGS = {
@@ -101,12 +101,6 @@ def random_texts(seed: int, count: int) -> list[str]:
     rng = random.Random(seed)
     letters = list("ab1½!'.sStTrReElLvV \n\r\t\u3000\u0085字") + ["ſ", "\u0301", " ", "\n", "'", "'", "zzz"]
     return ["".join(rng.choices(letters, k=rng.randrange(12))) for _ in range(count)]
-
-
-def test_words_are_those_of_the_pattern():
-    splitter = pre_tokenizers.Split(Regex(LLAMA_3_PATTERN), "isolated")
-    for text in [*TEXTS, *random_texts(1, 5000)]:
-        assert split_words_as_llama_3(text) == [word for word, _ in splitter.pre_tokenize_str(text)], text
 
 
 def test_ids_are_those_of_hugging_face(ours, theirs):
