@@ -1,26 +1,29 @@
 """TensorFlow checkpoints: `<prefix>.index` and `<prefix>.data-00000-of-00001`.
 
-TensorFlow's own reader aborts the process if an index states an impossible shape, and its writer needs all tensors in
-memory at once. So this module reads and writes these files itself. A data file has the bytes of the tensors in the
-order of their names. The index is a table in LevelDB's format: name -> offset and checksum.
+TensorFlow writes them. Its reader is not used: it reads the index again, and ends the process for some indexes of
+strangers (a shape whose size overflows, a slice that is listed twice). It also takes a path with brackets as a pattern.
+`read_index` says where the bytes of each tensor are.
 
-Reference: tensorflow `core/util/tensor_bundle/tensor_bundle.h`, `core/lib/io/format.h`; LevelDB `doc/table_format.md`.
+Reference: tensorflow `core/util/tensor_bundle/tensor_bundle.h`.
 """
 
+import contextlib
 import math
 import os
 import struct
-from collections.abc import Callable, Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, check_stored_once, numpy_dtype
 from keras_bert.checkpoints.safetensors_file import read_array
-from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.program.stored_numbers import masked_crc32c, read_varint, write_varint
+from keras_bert.program.stored_numbers import masked_crc32c, read_varint
 from keras_bert.program.variables_index import IndexEntry, read_index
 
+_LARGEST_DATA_FILE = 64 << 20  # bytes, of a written one with more than one tensor
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only in checkpoints of TensorFlow 2
 
 # TensorFlow's name of a type -> NumPy's.
@@ -99,46 +102,6 @@ def _string(data: bytes, checksum: int, damaged: Callable[[str], InputError]) ->
     return text
 
 
-def write_tensorflow_checkpoint(prefix: str, tensors: Mapping[str, StoredTensor]) -> None:
-    """Writes a checkpoint that `tf.train.load_checkpoint` reads, tensor by tensor."""
-    from tensorflow.core.framework import tensor_shape_pb2, types_pb2, versions_pb2
-    from tensorflow.core.protobuf import tensor_bundle_pb2
-
-    header = tensor_bundle_pb2.BundleHeaderProto(
-        num_shards=1,
-        endianness=tensor_bundle_pb2.BundleHeaderProto.LITTLE,
-        version=versions_pb2.VersionDef(producer=1),
-    )
-    entries = [(b"", header.SerializeToString())]
-    offset = 0
-    with atomic_file(f"{prefix}.data-00000-of-00001") as file:
-        for name in sorted(tensors, key=str.encode):
-            tensor = tensors[name]
-            array = np.ascontiguousarray(tensor.read())
-            data = array.reshape(-1).view(np.uint8).data
-            file.write(data)
-            entry = tensor_bundle_pb2.BundleEntryProto(
-                dtype=_dtype_number(types_pb2, tensor.dtype, name),
-                shape=tensor_shape_pb2.TensorShapeProto(
-                    dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in tensor.shape]
-                ),
-                offset=offset,
-                size=array.nbytes,
-                crc32c=masked_crc32c(data),
-            )
-            entries.append((name.encode(), entry.SerializeToString()))
-            offset += array.nbytes
-    with atomic_file(f"{prefix}.index") as file:
-        file.write(_table(entries))
-
-
-def _dtype_number(types_pb2, dtype: str, name: str) -> int:
-    code = {"float64": "DT_DOUBLE", "float32": "DT_FLOAT", "float16": "DT_HALF"}.get(dtype, f"DT_{dtype.upper()}")
-    if code not in types_pb2.DataType.keys():  # noqa: SIM118 - an enum of protobuf is no dictionary
-        raise InputError(f"TensorFlow checkpoints cannot hold the dtype {dtype} of {name}.")
-    return types_pb2.DataType.Value(code)
-
-
 def _check_data_files(prefix: str) -> int:
     """Checks that the data files are there, and returns their size in bytes."""
     folder, name = os.path.split(prefix)
@@ -152,29 +115,58 @@ def _check_data_files(prefix: str) -> int:
     return sum(os.path.getsize(os.path.join(folder, file)) for file in files)
 
 
-def _table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Returns a LevelDB table of sorted entries, in one block of data."""
-    table = bytearray()
+def write_tensorflow_checkpoint(prefix: str, tensors: Mapping[str, StoredTensor]) -> None:
+    """Writes a checkpoint that `tf.train.load_checkpoint` reads. A data file has up to 64 MiB, or one tensor.
 
-    def add_block(block: bytes) -> bytes:
-        place = write_varint(len(table)) + write_varint(len(block))
-        trailer = b"\0"  # not compressed
-        table.extend(block + trailer + struct.pack("<I", masked_crc32c(block + trailer)))
-        return place
+    One data file is in memory at a time. A session without GPUs writes: TensorFlow's eager execution would take the
+    memory of the GPU.
 
-    entries = list(entries)
-    data_place = add_block(_block(entries))
-    meta_place = add_block(_block([]))
-    index_place = add_block(_block([(entries[-1][0], data_place)]))
-    footer = (meta_place + index_place).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
-    return bytes(table) + footer
+    Raises:
+        InputError: TensorFlow has no such dtype.
+        OSError, tf.errors.OpError: the folder cannot be written, or the disk is full.
+    """
+    import tensorflow as tf
+
+    files, graph = _data_files(tensors), tf.Graph()
+    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+    with (
+        tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(prefix))) as folder,
+        contextlib.closing(tf.compat.v1.Session(graph=graph, config=config)) as session,
+    ):
+        parts = [os.path.join(folder, str(number)) for number in range(len(files))]
+        for part, names in zip(parts, files, strict=True):
+            with graph.as_default():
+                inputs = [_placeholder(tensors[name], name) for name in names]
+                write = tf.raw_ops.SaveV2(
+                    prefix=part, tensor_names=names, shape_and_slices=[""] * len(names), tensors=inputs
+                )
+            # Outside of the graph, because tensors of models are read eagerly.
+            session.run(write, {place: tensors[name].read() for place, name in zip(inputs, names, strict=True)})
+        with graph.as_default():
+            merge = tf.raw_ops.MergeV2Checkpoints(
+                checkpoint_prefixes=parts, destination_prefix=os.path.abspath(prefix), delete_old_dirs=False
+            )
+        session.run(merge)
 
 
-def _block(entries: list[tuple[bytes, bytes]]) -> bytes:
-    """Returns a LevelDB block: entries (0 shared bytes, length of key, length of value, key, value), their offsets."""
-    block, starts = bytearray(), []
-    for key, value in entries:
-        starts.append(len(block))
-        block += write_varint(0) + write_varint(len(key)) + write_varint(len(value)) + key + value
-    starts = starts or [0]
-    return bytes(block) + struct.pack(f"<{len(starts)}I", *starts) + struct.pack("<I", len(starts))
+def _data_files(tensors: Mapping[str, StoredTensor]) -> list[list[str]]:
+    """Returns the names of the tensors in each data file. No file is empty: `check_stored_file` refuses such files."""
+    files: list[list[str]] = [[]]
+    num_bytes = 0
+    for name in sorted(tensors, key=str.encode):
+        more = tensors[name].num_bytes
+        if more and num_bytes and num_bytes + more > _LARGEST_DATA_FILE:
+            files.append([])
+            num_bytes = 0
+        files[-1].append(name)
+        num_bytes += more
+    return files
+
+
+def _placeholder(tensor: StoredTensor, name: str) -> Any:
+    import tensorflow as tf
+
+    try:
+        return tf.compat.v1.placeholder(tf.as_dtype(tensor.dtype), tensor.shape)
+    except TypeError:
+        raise InputError(f"TensorFlow checkpoints cannot hold the dtype {tensor.dtype} of {name}.") from None

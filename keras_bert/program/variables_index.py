@@ -5,6 +5,7 @@ The file maps the names of tensors to `BundleEntryProto`s. It is a sorted table 
 """
 
 import dataclasses
+import math
 import os
 from collections.abc import Iterator
 
@@ -17,7 +18,7 @@ _LARGEST_INDEX = 16 << 20  # bytes; the index of a BERT LARGE with Adam's slots 
 _LONGEST_KEY, _LONGEST_ENTRY = 4096, 1 << 16
 _MOST_NAME_BYTES = 8  # for each byte of the file
 _MOST_TENSORS = 100_000
-_MOST_SHARDS, _MOST_AXES = 10_000, 32
+_MOST_SHARDS, _MOST_AXES, _MOST_NUMBERS = 10_000, 32, 2**63 - 1
 _FOOTER_BYTES, _MAGIC = 48, 0xDB4775248B80FB57
 _BLOCK_TRAILER_BYTES = 5  # one for the kind of compression, four for the checksum
 
@@ -70,7 +71,8 @@ def read_index(path: str | os.PathLike) -> tuple[int, list[IndexEntry]]:
             entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
             shape = tuple(dim.size for dim in entry.shape.dim)
             location = (entry.shard_id, entry.offset, entry.size)
-            if min(*shape, *location) < 0 or entry.shape.unknown_rank or len(shape) > _MOST_AXES:
+            is_too_large = len(shape) > _MOST_AXES or math.prod(size or 1 for size in shape) > _MOST_NUMBERS
+            if min(*shape, *location) < 0 or entry.shape.unknown_rank or is_too_large:
                 raise ValueError("a shape, size or offset is impossible or unknown")
             tensors.append(IndexEntry(key.decode(), entry.dtype, shape, *location, entry.crc32c, bool(entry.slices)))
     except (IndexError, ValueError, DecodeError) as error:

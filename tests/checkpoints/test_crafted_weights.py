@@ -2,13 +2,14 @@
 
 import json
 import struct
+import tracemalloc
 import zipfile
 
 import h5py
 import keras
 import numpy as np
 import pytest
-from checkpoints.test_crafted_checkpoints import changed_json, entry, safetensors
+from checkpoints.test_crafted_checkpoints import changed_json, entry, index_block, index_table, safetensors
 from tiny_checkpoints import random_checkpoint
 from tiny_models import make_model
 
@@ -18,7 +19,7 @@ from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.safetensors_file import read_safetensors
-from keras_bert.checkpoints.tensorflow_checkpoint import _table, read_tensorflow_checkpoint, write_tensorflow_checkpoint
+from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.stored_numbers import write_varint
@@ -58,10 +59,10 @@ def test_tensors_of_a_tensorflow_checkpoint_that_lie_over_each_other_are_refused
     write_tensorflow_checkpoint(prefix, {"x": StoredTensor.of(np.zeros(100, "float32"))})
     entry = tensor_bundle_pb2.BundleEntryProto(dtype=1, size=400)
     entry.shape.dim.add(size=100)
-    header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString())
+    header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(), 0)
     names = [b"a", b"b"]
     with open(f"{prefix}.index", "wb") as file:
-        file.write(_table([header, *((name, entry.SerializeToString()) for name in names)]))
+        file.write(index_table([header, *((name, entry.SerializeToString(), 0) for name in names)]))
     with pytest.raises(InputError, match="its tensors have 800 bytes in all, but only 400 are stored"):
         read_tensorflow_checkpoint(prefix)
 
@@ -104,38 +105,39 @@ def test_an_index_that_grows_when_it_is_read_is_refused(files, message, tmp_path
     header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(), 0)
     entry = tensor_bundle_pb2.BundleEntryProto(dtype=1).SerializeToString()
     path = tmp_path / "model.ckpt.index"
-    path.write_bytes(shared_table([header, *files(entry)]))
+    path.write_bytes(index_table([header, *files(entry)]))
     with pytest.raises(InputError, match=f"model.ckpt.index is damaged .*{message}"):
         read_index(path)
+
+
+def test_a_large_index_of_tensors_that_are_not_there_is_refused_before_memory_is_taken(tmp_path):
+    from tensorflow.core.protobuf import tensor_bundle_pb2
+
+    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1, size=4 << 30)
+    entry.shape.dim.add(size=1 << 30)
+    header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(), 0)
+    names = [b"%050d" % number for number in range(80_000)]
+    content = index_table([header, *((name, entry.SerializeToString(), 0) for name in names)])
+    assert len(content) > 5_000_000
+    (tmp_path / "model.ckpt.index").write_bytes(content)
+    (tmp_path / "model.ckpt.data-00000-of-00001").write_bytes(b"\0" * 100)
+    tracemalloc.start()
+    with pytest.raises(InputError, match="has fewer bytes than its index says.*Copy it again"):
+        read_tensorflow_checkpoint(str(tmp_path / "model.ckpt"))
+    assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    tracemalloc.stop()
 
 
 def test_an_index_that_lists_one_empty_block_many_times_is_refused(tmp_path):
     block = struct.pack("<2I", 0, 1)
     handle = write_varint(0) + write_varint(len(block))
     content = block + b"\0" * 5
-    index = shared_block([(b"%d" % number, handle, 0) for number in range(9)])
+    index = index_block([(b"%d" % number, handle, 0) for number in range(9)])
     place = write_varint(len(content)) + write_varint(len(index))
     footer = (b"\0\0" + place).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
     (tmp_path / "model.ckpt.index").write_bytes(content + index + b"\0" * 5 + footer)
     with pytest.raises(InputError, match="its blocks are not in order"):
         read_index(tmp_path / "model.ckpt.index")
-
-
-def shared_table(entries):
-    """A table in one block, whose entries are (name, value, number of bytes shared with the name before)."""
-    block = shared_block(entries)
-    content = block + b"\0" * 5
-    index = shared_block([(entries[-1][0], write_varint(0) + write_varint(len(block)), 0)])
-    place = write_varint(len(content)) + write_varint(len(index))
-    return content + index + b"\0" * 5 + (b"\0\0" + place).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
-
-
-def shared_block(entries):
-    block = bytearray()
-    for name, value, shared in entries:
-        block += write_varint(shared) + write_varint(len(name) - shared) + write_varint(len(value))
-        block += name[shared:] + value
-    return bytes(block) + struct.pack("<2I", 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -217,10 +217,11 @@ def test_the_class_of_a_stranger_is_named(pretrainer_folder):
         BertPretrainer.from_pretrained(pretrainer_folder)
 
 
-def test_a_file_size_limit_is_reported_and_leaves_nothing_behind(tmp_path):
+@pytest.mark.parametrize("format", ["keras_bert", "google"])
+def test_a_file_size_limit_is_reported_and_leaves_nothing_behind(format, tmp_path):
     message = "Cannot write .*folder: a file grew over the size limit"
     with file_size_limit(4096), pytest.raises(InputError, match=message):
-        BertPretrainer(CONFIG).save_pretrained(tmp_path / "folder", VOCABULARY)
+        BertPretrainer(CONFIG).save_pretrained(tmp_path / "folder", VOCABULARY, format=format)
     assert list(tmp_path.iterdir()) == []
 
 
