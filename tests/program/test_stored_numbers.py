@@ -15,6 +15,7 @@ def test_varints_match_the_documentation_of_protobuf(number, data):
 
 def test_the_largest_varint_is_read_back():
     assert read_varint(write_varint(2**63 - 1), 0) == (2**63 - 1, 9)
+    assert read_varint(write_varint(2**64 - 1), 0) == (2**64 - 1, 10)  # -1 as a protobuf has it
 
 
 def test_varints_that_are_cut_off_or_too_long_are_errors():
