@@ -211,7 +211,7 @@ def test_the_server_serves_exports_without_tensorflow(exports):
         for key, values in (expected if isinstance(expected, dict) else {"": expected}).items():
             is_float = np.asarray(values).dtype == float
             (np.testing.assert_allclose if is_float else np.testing.assert_equal)(
-                named[key], values, *[1e-5] * is_float
+                named[key], values, **{"rtol": 1e-5, "atol": 1e-6} if is_float else {}
             )
     np.testing.assert_allclose(vectors, make_model("sentence encoder").encode(TEXTS), atol=1e-5)
     assert labels == list(make_model("several labels").labels)
