@@ -5,6 +5,7 @@ _TRACK = "Give --tensorboard; other trackers get their own Keras callback in Pyt
 # Keep the entries sorted.
 REMOVED_FLAGS: dict[str, str] = {
     "adapt_to_domain --held_out_share": "There is no report: compare the models by their scores in your task.",
+    "documentation_corpus --num_dev": "No dev.tsv is written: divide train.tsv, or evaluate on test.tsv.",
     "inspect_records --output_dir": "The counts are printed: redirect the output to a file.",
     "inspect_records --plot": "The counts are printed; draw them with a program of your own.",
     "run_classifier --track": _TRACK,
