@@ -1,11 +1,11 @@
 """The options that all training runs have. Nothing here imports TensorFlow, so that `--help` is quick."""
 
 import dataclasses
+from typing import Any
 
 from keras_bert.program.option_flags import documented, option
 from keras_bert.training.optimizer_choice import OptimizerChoice
 from keras_bert.training.seeds import check_seed
-from keras_bert.training.trackers import check_trackers
 
 KEEP_CHECKPOINT_MAX = 2  # the newest checkpoint, and one more in case the newest is damaged
 
@@ -16,10 +16,11 @@ class RunOptions:
     """The options of every training run.
 
     Attributes:
+        callbacks: further Keras callbacks for `fit`, such as those of experiment trackers.
         optimizer: the optimiser, its learning rates, and the averaging of weights.
 
     Raises:
-        InputError: the seed is out of range, or a tracker is unknown.
+        InputError: the seed is out of range.
     """
 
     train_batch_size: int = option(32, "Examples per update.")
@@ -39,11 +40,9 @@ class RunOptions:
         False,
         "Store only the inputs of each layer, and recompute the rest in the backward pass: less memory, more time.",
     )
-    track: tuple[str, ...] = option(
-        (), "Also send the training metrics to these trackers: tensorboard, wandb, mlflow, trackio."
-    )
+    tensorboard: bool = option(False, "Also write the metrics for TensorBoard, to output_dir/tensorboard.")
+    callbacks: tuple[Any, ...] = ()
     optimizer: OptimizerChoice = OptimizerChoice()
 
     def __post_init__(self):
         check_seed(self.seed)
-        check_trackers(self.track)

@@ -181,7 +181,7 @@ def test_a_model_folder_is_evaluated_without_training(records, tmp_path):
 
 def test_tensorboard_gets_the_metrics_at_their_steps(eagerly, records, tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    pretrain(tmp_path / "run", records, **{**RUN, **SHORT}, track=("tensorboard",))
+    pretrain(tmp_path / "run", records, **{**RUN, **SHORT}, tensorboard=True)
     events = accumulator.EventAccumulator(str(tmp_path / "run" / "tensorboard"), size_guidance={"tensors": 0})
     events.Reload()
     assert set(METRICS) | {"learning_rate", "gradient_norm", *TIMED} == set(events.Tags()["tensors"])
