@@ -13,8 +13,7 @@ REMOVED_FLAGS: dict[str, str] = {
         "--precision=bfloat16 of the commands. Without bfloat16, --format=litert --weights=int8 is faster."
     ),
     "export_model --compute": (
-        "--weights=int8 still makes the file smaller. --format=onnx or litert with --weights=int8 multiplies "
-        "integers."
+        "--weights=int8 still makes the file smaller. --format=onnx or litert with --weights=int8 multiplies integers."
     ),
     "export_model --explain": "Explain answers in Python: model.explain(texts), or run_classifier --explain.",
     "inspect_records --output_dir": "The counts are printed: redirect the output to a file.",
