@@ -204,10 +204,10 @@ HOSTILE = {
     "lists in lists": (lambda: {"tokenizer.json": "[" * 4_000_000}, "is nested more than 100 deep"),
     "lines of vocab.txt": (lambda: {"vocab.txt": "\n" * 20_000_000}, "vocab.txt has 20,000,000 lines. At most"),
     "a large vocab.txt": (lambda: {"vocab.txt": "x" * (LARGEST_FILE + 1)}, "vocab.txt has more than 50,331,648 bytes"),
-    "empty pieces": (lambda: {"spiece.model": b"\n\0" * 1_100_000}, "it has more than 1,048,576 pieces"),
-    "a long piece": (lambda: spiece_model(1, b"\x98\x02\x01" * 3_000_000), "a piece has 9,000,000 bytes"),
-    "settings": (lambda: spiece_model(3, b"\x18\x01" * 5_000_000), "it has more than 65,536 settings"),
-    "settings of the trainer": (lambda: spiece_model(2, b"\x18\x01" * 5_000_000), "it has more than 65,536 settings"),
+    "empty pieces": (lambda: {"spiece.model": b"\n\0" * 1_100_000}, "1,048,576 pieces. Received: 1,048,577"),
+    "a long piece": (lambda: spiece_model(1, b"\x98\x02\x01" * 3_000_000), "pieces. Received: 1"),
+    "settings": (lambda: spiece_model(3, b"\x18\x01" * 5_000_000), "pieces. Received: 0"),
+    "settings of the trainer": (lambda: spiece_model(2, b"\x18\x01" * 5_000_000), "pieces. Received: 0"),
 }
 
 

@@ -83,7 +83,7 @@ def train_until_killed(monkeypatch, at_step, *arguments, **keywords):
 
 def test_a_run_writes_what_it_promises(finished):
     names = {"checkpoints", "facts.json", "history.jsonl", "model", "record_index.npz", "run.json"}
-    assert {path.name for path in finished.iterdir()} - {"learning_curves.png"} == names
+    assert {path.name for path in finished.iterdir()} - {"learning_curves.png", "eval_results.txt"} == names
     assert sorted(path.name for path in (finished / "checkpoints").iterdir()) == ["step-00000008", "step-00000012"]
     history = read_history(finished / "history.jsonl")
     assert [line["step"] for line in history] == list(range(1, 13))
