@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from clustered_vectors import clusters
 from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.embeddings import hard_negatives, vector_index
+from keras_bert.embeddings.neighbour_graph import build_graph
 from keras_bert.encoders.bert.encoder import BertEncoder
 
 
@@ -33,3 +35,9 @@ def use_vectors(monkeypatch):
 def from_four(monkeypatch):
     """Indexes of four or more texts get a graph."""
     monkeypatch.setattr(vector_index, "GRAPH_FROM", 4)
+
+
+@pytest.fixture(scope="session")
+def graph():
+    """The graph of `clusters(3000)`."""
+    return build_graph(clusters(3000))

@@ -15,7 +15,6 @@ from clustered_vectors import clusters, recall
 from full_disk import file_size_limit
 
 from keras_bert.embeddings import index_files, metadata_columns, row_search
-from keras_bert.embeddings.neighbour_graph import build_graph
 from keras_bert.embeddings.vector_index import Hit, VectorIndex
 from keras_bert.program.errors import InputError
 
@@ -203,10 +202,9 @@ def test_an_index_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monk
 
 
 @pytest.fixture(scope="module")
-def large():
+def large(graph):
     """3,000 vectors with a graph, and a number between 0 and 1 for each."""
-    vectors = clusters(3000)
-    return vectors, build_graph(vectors), np.random.default_rng(0).random(3000)
+    return clusters(3000), graph, np.random.default_rng(0).random(3000)
 
 
 @pytest.mark.parametrize("share", [0.9, 0.5, 0.2, 0.06, 0.03])

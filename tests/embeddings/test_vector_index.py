@@ -179,11 +179,6 @@ def test_an_absent_index_is_said(tmp_path):
         VectorIndex.load(tmp_path / "nowhere")
 
 
-@pytest.fixture(scope="module")
-def graph():
-    return build_graph(clusters(3000))
-
-
 @pytest.fixture
 def large(graph):
     return VectorIndex(clusters(3000), [f"text {number}" for number in range(3000)], "", {}, graph)

@@ -1,5 +1,6 @@
 """Invalid requests never cause a crash, a status 500, a hang or another client's answer."""
 
+import concurrent.futures
 import contextlib
 import json
 import random
@@ -105,15 +106,9 @@ def test_headers_that_never_end_close_the_connection(port):
 def test_more_requests_than_allowed_are_429(port):
     body = json.dumps({"signature_name": "slow", "instances": [0.3]}).encode()
     request = http_request(body, "Connection: close\r\n")
-    connections = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(6)]
-    for connection in connections:
-        connection.sendall(request)
-    answers = []
-    for connection in connections:
-        with connection:
-            answers.append(b"".join(iter(lambda connection=connection: connection.recv(1 << 16), b"")))
-    codes = sorted(answer.split()[1] for answer in answers)
-    assert codes == [b"200"] * 3 + [b"429"] * 3
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: exchange(port, request, wait=30), range(6)))
+    assert sorted(answer.split()[1] for answer in answers) == [b"200"] * 3 + [b"429"] * 3
     assert any(b"3 requests are running; try again later." in answer for answer in answers)
     assert still_answers(port)
 
@@ -194,5 +189,4 @@ def test_random_requests_are_answered_and_never_with_500(port, client, seed):
 def test_random_bytes_are_answered_with_400(client):
     draw = random.Random(0)
     for _ in range(200):
-        data = draw.randbytes(draw.randrange(200))
-        assert client.raw("POST", client.path + ":predict", data)[0] == 400
+        assert client.raw("POST", client.path + ":predict", draw.randbytes(draw.randrange(200)))[0] == 400

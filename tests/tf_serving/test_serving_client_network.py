@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import pathlib
 import random
 import shutil
@@ -186,19 +187,16 @@ def certificate(tmp_path_factory):
     if shutil.which("openssl") is None:
         pytest.skip("openssl, which makes the certificate, is not installed")
     folder = tmp_path_factory.mktemp("certificate")
-    files = (str(folder / "certificate.pem"), str(folder / "key.pem"))
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=toy -addext"
-    subject = "subjectAltName=IP:127.0.0.1"
-    line = [*command.split(), subject, "-out", files[0], "-keyout", files[1]]
-    subprocess.run(line, check=True, capture_output=True)
-    return files
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=toy"
+    command += " -addext subjectAltName=IP:127.0.0.1 -out certificate.pem -keyout key.pem"
+    subprocess.run(command.split(), check=True, capture_output=True, cwd=folder)
+    return str(folder / "certificate.pem"), str(folder / "key.pem")
 
 
 @pytest.fixture(scope="module")
 def tls_server(certificate):
-    server = FakeTfServing(certificate)
-    yield server
-    server.close()
+    with contextlib.closing(FakeTfServing(certificate)) as server:
+        yield server
 
 
 def test_tls_checks_the_certificate(tls_server, certificate):
