@@ -105,7 +105,8 @@ def test_export_of_keras_writes_a_saved_model_without_further_arguments(name, tm
     model = make_model(name)
     model.export(tmp_path / "folder", verbose=False)
     features = features_of(model, 9)
-    found, expected = tf.saved_model.load(tmp_path / "folder").serve(features), model(features)
+    loaded = tf.saved_model.load(tmp_path / "folder")  # its variables live as long as it does
+    found, expected = loaded.serve(features), model(features)
     if isinstance(expected, dict):
         found, expected = found["masked_lm_logits"], expected["masked_lm_logits"]
     np.testing.assert_allclose(found, expected, atol=1e-5)
