@@ -30,7 +30,6 @@ ONE_TEXT = {"text": np.array([b"a b"], object)}
 INPUTS = {
     "serving_default": ONE_TEXT,
     "length": ONE_TEXT,
-    "pieces": ONE_TEXT,
     "add": {"a": np.zeros([1, 2], np.float32), "b": np.zeros([1, 2], np.float32)},
     "echo": {"value_bytes": np.array([b"a"], object)},
     "classify": ONE_TEXT,
@@ -82,30 +81,9 @@ def outputs_of(signature: str, inputs: dict) -> dict:
     texts = inputs["text"].tolist()
     if signature == "length":
         return {"length": np.array([len(text) for text in texts], np.int32)}
-    if signature == "pieces":
-        return _pieces(texts)
-    rows = probabilities(texts)
-    labels = np.array([b"short", b"long"], object)
-    return {
-        "label": labels[rows.argmax(-1)],
-        "probability": rows.max(-1),
-        "labels": np.broadcast_to(labels, rows.shape),
-        "probabilities": rows,
-    }
-
-
-def _pieces(texts: list[bytes]) -> dict:
-    """Ragged outputs, filled up with "" and -1."""
-    rows = [text.split(b" ") for text in texts]
-    width = max(map(len, rows), default=0)
-    words = np.full((len(rows), width), b"", object)
-    starts = np.full((len(rows), width), -1, np.int32)
-    ids = np.zeros((len(rows), width), np.int32)
-    for number, row in enumerate(rows):
-        words[number, : len(row)] = row
-        starts[number, : len(row)] = np.cumsum([0] + [len(word) + 1 for word in row[:-1]])
-        ids[number, : len(row)] = 7
-    return {"words": words, "starts": starts, "word_ids": ids}
+    rows, labels = probabilities(texts), np.array([b"short", b"long"], object)
+    best = {"label": labels[rows.argmax(-1)], "probability": rows.max(-1)}
+    return best | {"labels": np.broadcast_to(labels, rows.shape), "probabilities": rows}
 
 
 class FakeTfServing:
@@ -289,10 +267,9 @@ def _json(name: str, value):
     if isinstance(value, list):
         return [_json(name, item) for item in value]
     if isinstance(value, bytes):
-        # TF Serving writes strings unchanged, also if they are not UTF-8.
-        return (
-            {"b64": base64.b64encode(value).decode()}
-            if name.endswith("_bytes")
-            else value.decode("utf-8", "surrogateescape")
-        )
+        if name.endswith("_bytes"):
+            return {"b64": base64.b64encode(value).decode()}
+        return value.decode(
+            "utf-8", "surrogateescape"
+        )  # TF Serving writes strings unchanged, also if they are not UTF-8
     return _shorter(value) if isinstance(value, float) else value

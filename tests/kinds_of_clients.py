@@ -5,7 +5,7 @@ import threading
 
 from keras_bert.tf_serving.client import AsyncGrpcClient, AsyncRestClient, GrpcClient, RestClient
 
-KINDS = ["rest", "grpc", "async rest", "async grpc"]
+CLIENTS = {"rest": RestClient, "grpc": GrpcClient, "async rest": AsyncRestClient, "async grpc": AsyncGrpcClient}
 
 
 class Waiting:
@@ -39,10 +39,7 @@ class Waiting:
 
 def make_client(kind: str, server, model="toy", **options):
     """Returns a client with the blocking interface. A server has `url` for REST and `address` for gRPC."""
-    if kind == "rest":
-        return RestClient(server.url, model, **options)
-    if kind == "grpc":
-        return GrpcClient(server.address, model, **options)
-    if kind == "async rest":
-        return Waiting(AsyncRestClient, server.url, model, **options)
-    return Waiting(AsyncGrpcClient, server.address, model, **options)
+    arguments = (server.url if "rest" in kind else server.address, model)
+    if "async" in kind:
+        return Waiting(CLIENTS[kind], *arguments, **options)
+    return CLIENTS[kind](*arguments, **options)

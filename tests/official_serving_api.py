@@ -27,7 +27,11 @@ class Refused(Exception):
 
 
 class Model:
-    """What a server serves. Subclasses have these attributes and say what they answer.
+    """What a server serves. Subclasses have these attributes, and say what they answer with these methods:
+
+    predict(signature, inputs) returns arrays for arrays; strings are bytes.
+    classify(signature, examples) returns (class, score) for each class of each tf.train.Example.
+    regress(signature, examples) returns a number for each tf.train.Example.
 
     Attributes:
         name: the model's name.
@@ -37,18 +41,6 @@ class Model:
     """
 
     name, versions, labels = "toy", {1: "AVAILABLE"}, {}
-
-    def predict(self, signature: str, inputs: dict) -> dict:
-        """Returns arrays for arrays; strings are bytes."""
-        raise NotImplementedError
-
-    def classify(self, signature: str, examples: list) -> list[list[tuple[str, float]]]:
-        """Returns (class, score) for each class of each tf.train.Example."""
-        raise NotImplementedError
-
-    def regress(self, signature: str, examples: list) -> list[float]:
-        """Returns a number for each tf.train.Example."""
-        raise NotImplementedError
 
     def find(self, name: str, version: int | None = None, label: str | None = None) -> int:
         """Returns the version to ask: the named one, or the newest that is available."""

@@ -22,13 +22,8 @@ class Browser:
         )
         port = next(match[1] for line in self._process.stdout if (match := re.search(r"on port (\d+)\.", line)))
         self._url = f"http://127.0.0.1:{port}"
-        arguments = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--window-size=800,780",
-        ]
+        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        arguments += ["--window-size=800,780"]
         arguments += ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else []
         options = {"goog:chromeOptions": {"args": arguments}, "goog:loggingPrefs": {"browser": "ALL"}}
         answer = self._call("POST", "/session", {"capabilities": {"alwaysMatch": options}})

@@ -1,9 +1,8 @@
 """Hard negatives: the most similar texts of a corpus that are not relevant."""
 
-import numpy as np
 import pytest
 
-from keras_bert.embeddings import hard_negatives, vector_index
+from keras_bert.embeddings import hard_negatives
 from keras_bert.embeddings.hard_negatives import mine_hard_negatives
 from keras_bert.program.errors import InputError
 
@@ -22,13 +21,8 @@ VECTORS = {
 
 
 @pytest.fixture(autouse=True)
-def vectors(monkeypatch):
-    def embed(model, texts, role, **options):
-        return np.array([VECTORS[text] for text in texts], np.float32)
-
-    monkeypatch.setattr(hard_negatives, "search_vectors", embed)
-    monkeypatch.setattr(vector_index, "search_vectors", embed)
-    monkeypatch.setattr(vector_index, "model_fingerprint", lambda model: "")
+def vectors(use_vectors):
+    use_vectors(VECTORS.__getitem__)
 
 
 def test_a_text_that_is_nearly_as_similar_as_the_positive_is_no_negative():
@@ -40,10 +34,9 @@ def test_a_text_that_is_nearly_as_similar_as_the_positive_is_no_negative():
 
 
 def test_below_a_cosine_of_zero_the_margin_lies_below_the_positive_too(monkeypatch):
-    monkeypatch.setitem(VECTORS, "against", (-0.6, 0.8))
-    monkeypatch.setitem(VECTORS, "nearly", (-0.59, 0.8074))
-    monkeypatch.setitem(VECTORS, "below", (-0.62, 0.7846))
-    monkeypatch.setitem(VECTORS, "far below", (-0.8, 0.6))
+    cosines = {"against": -0.6, "nearly": -0.59, "below": -0.62, "far below": -0.8}
+    for text, cosine in cosines.items():
+        monkeypatch.setitem(VECTORS, text, (cosine, (1 - cosine**2) ** 0.5))
     corpus = ["nearly", "below", "far below"]
     mined = mine_hard_negatives(None, ["query"], ["against"], corpus=corpus)
     assert mined.columns == (["query"], ["against"], ["far below"])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from keras_bert.embeddings import vector_index
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.program.errors import InputError
 
@@ -14,11 +13,8 @@ VECTORS = np.float32([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]])
 
 
 @pytest.fixture(autouse=True)
-def vectors(monkeypatch):
-    monkeypatch.setattr(
-        vector_index, "search_vectors", lambda model, texts, role, **_: np.float32([[1, 0]] * len(texts))
-    )
-    monkeypatch.setattr(vector_index, "model_fingerprint", lambda model: "")
+def vectors(use_vectors):
+    use_vectors(lambda text: [1, 0])
 
 
 def index_of(**options):
@@ -47,14 +43,8 @@ def test_without_a_known_word_the_ranking_is_that_of_the_vectors():
 def test_texts_that_a_filter_leaves_out_or_that_are_deleted_are_not_found_by_words_either():
     assert found(index_of(), "dog libfoo", where={"year": 2023}) == ["red dog", "fox"]
     assert found(index_of(), "dog", where=lambda columns: columns["year"] > 2024) == []
-    deleted = VectorIndex(
-        VECTORS,
-        [*TEXTS[:2], "", TEXTS[3]],
-        "",
-        {},
-        ids=["fox", "dog", None, "red dog"],
-        deleted=np.array([False, False, True, False]),
-    )
+    texts, ids = [*TEXTS[:2], "", TEXTS[3]], ["fox", "dog", None, "red dog"]
+    deleted = VectorIndex(VECTORS, texts, "", {}, ids=ids, deleted=np.array([False, False, True, False]))
     assert found(deleted, "libfoo the") == ["red dog", "fox", "dog"]
 
 
@@ -65,12 +55,10 @@ def test_texts_without_letters_are_found_by_their_vectors(texts):
     assert found(index, "123")[0] == "fox"
 
 
-def test_changes_count_the_words_again(monkeypatch):
+def test_changes_count_the_words_again(use_vectors):
     index = index_of()
     assert found(index, "cat")[0] == "fox"
-    monkeypatch.setattr(
-        vector_index, "search_vectors", lambda model, texts, role, **_: np.float32([[-1, 0]] * len(texts))
-    )
+    use_vectors(lambda text: [-1, 0])
     index.update(None, ["lib"], ["a cat"], metadata={"year": [2024]})
     assert found(index, "cat", 1) == ["lib"]
     index.delete(["lib"])

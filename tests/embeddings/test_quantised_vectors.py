@@ -2,20 +2,13 @@
 
 import numpy as np
 import pytest
+from clustered_vectors import clusters, recall
 
 from keras_bert.embeddings import exact_search, quantised_vectors
 from keras_bert.embeddings.exact_search import nearest_rows
 from keras_bert.embeddings.neighbour_graph import _faiss_index, build_graph, check_graph
 from keras_bert.embeddings.quantised_vectors import StoredVectors, int8_ranges, quantise
 from keras_bert.embeddings.row_search import RowSearch
-
-
-def unit_vectors(count: int, size: int = 20, seed: int = 0) -> np.ndarray:
-    """Vectors around 50 centres; 20 numbers fill no whole number of bytes or words."""
-    centres = np.random.default_rng(7).normal(size=(50, size))
-    generator = np.random.default_rng(seed)
-    vectors = centres[generator.integers(50, size=count)] + 0.4 * generator.normal(size=(count, size))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype("float32")
 
 
 def test_codes_are_steps_of_the_ranges_and_signs():
@@ -33,7 +26,7 @@ def test_codes_are_steps_of_the_ranges_and_signs():
 def test_all_precisions_find_what_numpy_finds_in_one_piece(chunk, masked, monkeypatch):
     monkeypatch.setattr(exact_search, "CHUNK", chunk)
     monkeypatch.setattr(quantised_vectors, "_ROWS_AT_ONCE", 3)
-    vectors, queries = np.round(4 * unit_vectors(60)) / 4, unit_vectors(5, seed=1)
+    vectors, queries = np.round(4 * clusters(60, 20)) / 4, clusters(5, 20, seed=1)
     vectors[1::2] = vectors[::2]  # ties
     mask = None if masked is None else np.random.default_rng(3).random(60) < masked
     allowed = np.arange(60) if mask is None else np.flatnonzero(mask)
@@ -61,12 +54,12 @@ def test_the_earlier_of_equal_rows_comes_first_across_parts_and_masks(monkeypatc
 
 
 def test_a_graph_of_8_bits_finds_nearly_what_the_exact_search_finds():
-    vectors, queries = unit_vectors(3000), unit_vectors(200, seed=1)
+    vectors, queries = clusters(3000, 20), clusters(200, 20, seed=1)  # 20: no whole number of words
     stored = StoredVectors.of(vectors, "int8")
     graph = build_graph(stored.codes, ranges=stored.ranges)
     search = RowSearch(stored, check_graph(graph, 3000))
     numbers, scores = search.nearest(queries, 10, None, False)
     exact, exact_scores = search.nearest(queries, 10, None, True)
-    assert np.mean([len({*one} & {*other}) / 10 for one, other in zip(numbers, exact, strict=True)]) >= 0.99
+    assert recall(numbers, exact) >= 0.99
     np.testing.assert_allclose(scores[:, 0], exact_scores[:, 0], atol=1e-2)
     assert _faiss_index(stored.codes, graph, stored.ranges).storage.sa_code_size() == 20, "a byte for each number"

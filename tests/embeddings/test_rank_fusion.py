@@ -45,7 +45,3 @@ def test_no_ranking_gives_no_documents_and_wrong_numbers_are_refused():
     assert reciprocal_rank_fusion([[], []], top_k=1) == []
     with pytest.raises(InputError, match="top_k must be 1 or more, and k 0 or more. Received: 0 and 60"):
         reciprocal_rank_fusion([[1]], top_k=0)
-
-
-def test_a_document_counts_once_in_a_ranking():
-    assert reciprocal_rank_fusion([[7, 7, 3], [3, 7]], 2) == reciprocal_rank_fusion([[7, 3], [3, 7]], 2)

@@ -27,9 +27,8 @@ def test_the_most_similar_pairs_come_first_each_once():
     for max_pairs in (5, 500):
         found = similar_pairs(vectors, max_pairs=max_pairs)
         assert [(pair.first, pair.second) for pair in found] == [(a, b) for _, a, b in every[:max_pairs]]
-        np.testing.assert_allclose(
-            [pair.score for pair in found], [score for score, *_ in every[:max_pairs]], atol=1e-6
-        )
+        scores = [score for score, *_ in every[:max_pairs]]
+        np.testing.assert_allclose([pair.score for pair in found], scores, atol=1e-6)
 
 
 @pytest.mark.usefixtures("chunk")

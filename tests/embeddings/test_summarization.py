@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from tiny_checkpoints import CONFIG, random_checkpoint
+from tiny_checkpoints import CONFIG
 
-from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.embeddings import summarization
 from keras_bert.embeddings.summarization import packed_sentence_embeddings, summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings
@@ -14,11 +13,6 @@ from keras_bert.program.errors import InputError
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
 SENTENCES = ["the quick fox", "fox", "the brown fox the quick brown fox the quick", "quickest", "the the brown"] * 3
-
-
-@pytest.fixture(scope="module")
-def encoder():
-    return model_of(BertEncoder, random_checkpoint())
 
 
 @pytest.fixture
@@ -45,11 +39,8 @@ def test_sentences_packed_in_rows_have_the_vectors_that_they_have_alone(encoder)
 
 
 def test_all_sentences_of_a_text_take_one_pass(encoder, monkeypatch):
-    calls = []
-    call = BertEncoder.call
-    monkeypatch.setattr(
-        BertEncoder, "call", lambda self, *args, **kwargs: calls.append(1) or call(self, *args, **kwargs)
-    )
+    calls, call = [], BertEncoder.call
+    monkeypatch.setattr(BertEncoder, "call", lambda *args, **options: calls.append(1) or call(*args, **options))
     summarize(encoder, ". ".join(SENTENCES) + ".", 2)
     assert calls == [1]
 
@@ -57,9 +48,8 @@ def test_all_sentences_of_a_text_take_one_pass(encoder, monkeypatch):
 @pytest.mark.parametrize("method", ["centrality", "centroid"])
 def test_the_sentences_that_resemble_most_others_are_chosen_in_the_order_of_the_text(method, with_vectors):
     # Three sentences about the fox are nearly equal; the others are unrelated.
-    with_vectors(
-        {"It rains": [0, 0, 1], "A fox": [1, 0.2, 0], "Foxes": [1, 0, 0.1], "Ice": [0, 1, 0], "Fox": [1, 0, 0]}
-    )
+    of_foxes = {"A fox": [1, 0.2, 0], "Foxes": [1, 0, 0.1], "Fox": [1, 0, 0]}
+    with_vectors({"It rains": [0, 0, 1], "Ice": [0, 1, 0], **of_foxes})
     text = "It rains.\nA fox. Foxes.\n\nIce. Fox."
     found = summarize(None, text, 2, method=method, diversity=0.0)
     assert {sentence.text for sentence in found.chosen} <= {"A fox.", "Foxes.", "Fox."}
@@ -105,18 +95,10 @@ def test_a_text_of_fewer_sentences_is_its_own_summary(encoder):
         ("a.", {"num_sentences": 0}, "num_sentences must be 1 or more. Received: 0"),
         ("a.", {"method": "lead"}, "method must be one of centrality, centroid. Received: 'lead'"),
         ("a.", {"diversity": 1.5}, "diversity must be between 0 and 1. Received: 1.5"),
-        (
-            "a. b.",
-            {"sentences": ["b.", "a."]},
-            "Sentence 2 is empty, or is not in the text behind .* 'a.'",
-        ),
+        ("a. b.", {"sentences": ["b.", "a."]}, "Sentence 2 is empty, or is not in the text behind .* 'a.'"),
+        ("a.", {"model": BertEncoder(CONFIG)}, "The model has no vocabulary"),
     ],
 )
 def test_what_cannot_be_summarised_is_said(encoder, text, arguments, message):
     with pytest.raises(InputError, match=message):
-        summarize(encoder, text, **arguments)
-
-
-def test_a_model_without_a_vocabulary_is_refused():
-    with pytest.raises(InputError, match="The model has no vocabulary"):
-        summarize(BertEncoder(CONFIG), "the fox.")
+        summarize(**{"model": encoder, "text": text, **arguments})

@@ -4,10 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
+from tiny_checkpoints import CONFIG, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
-from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings, token_features
 from keras_bert.embeddings.vector_files import extract_features, read_texts
 from keras_bert.encoders.bert.encoder import BertEncoder
@@ -19,11 +18,6 @@ pytestmark = pytest.mark.usefixtures("without_graphs")
 
 TEXTS = ["the quickest fox", "fox", "", "the brown fox the quick brown fox the quick brown fox"]
 IDS = [[2, 5, 6, 9, 8, 3], [2, 8, 3], [2, 3], [2, 5, 7, 8, 5, 6, 7, 8, 5, 6, 7, 3]]
-
-
-@pytest.fixture(scope="module")
-def encoder():
-    return model_of(BertEncoder, random_checkpoint(), output_hidden_states=True)
 
 
 def alone(encoder, ids):
@@ -52,9 +46,6 @@ def test_progress_is_told_after_each_batch(encoder):
     steps = []
     sentence_embeddings(encoder, TEXTS, batch_size=3, on_progress=steps.append)
     assert steps == [3, 1]
-
-
-def test_no_texts_make_no_vectors(encoder):
     assert sentence_embeddings(encoder, []).shape == (0, CONFIG.hidden_size)
 
 
@@ -110,31 +101,19 @@ def test_the_commands_write_vectors(tmp_path, run_here):
     write_checkpoint(random_checkpoint(), tmp_path / "bert", "google")
     (tmp_path / "texts.txt").write_text("the quickest fox\nfox\n")
     common = [f"--init_checkpoint={tmp_path / 'bert'}", f"--input_file={tmp_path / 'texts.txt'}"]
-    for command, more, said in (
-        (embed_sentences, [f"--output_file={tmp_path / 'v.npy'}"], "2 vectors of 8 numbers"),
-        (
-            extract_features_command,
-            [
-                f"--output_file={tmp_path / 'f'}",
-                "--output_format=npy",
-                "--dtype=float16",
-                "--layers=-1",
-            ],
-            "features of 2 texts",
-        ),
+    features = ["--output_format=npy", "--dtype=float16", "--layers=-1"]
+    for command, name, more, said in (
+        (embed_sentences, "v.npy", [], "2 vectors of 8 numbers"),
+        (extract_features_command, "f", features, "features of 2 texts"),
     ):
-        code, printed = run_here(command, *common, *more)
+        code, printed = run_here(command, *common, *more, f"--output_file={tmp_path / name}")
         assert code == 0, printed.err
         assert said in printed.out
-        new_output = f"--output_file={tmp_path / 'new'}"
-        code, printed = run_here(command, *common, *more, new_output, "--max_seq_length=13")
+        code, printed = run_here(command, *common, *more, f"--output_file={tmp_path / 'new'}", "--max_seq_length=13")
         assert code == 1
-        assert printed.err.splitlines()[-1].startswith(
-            "error: A sequence length of 13 is more than this model's 12 positions (max_position_embeddings)."
-        )
+        assert "13 is more than this model's 12 positions" in printed.err.splitlines()[-1]
     assert np.load(tmp_path / "v.npy").shape == (2, 8)
     assert np.load(tmp_path / "f" / "vectors.npy").dtype == np.float16
-    assert VOCABULARY.tokens[8] == "fox"
 
 
 def test_an_empty_line_of_a_file_is_a_text(tmp_path):

@@ -9,6 +9,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+from clustered_vectors import clusters, recall
 from tiny_checkpoints import VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
@@ -64,26 +65,6 @@ def test_nearest_is_exact_whatever_the_parts(chunk, monkeypatch):
     assert VectorIndex(vectors, ["x"] * 50, "", {}).nearest(np.zeros((0, 3)))[0].shape == (0, 5)
 
 
-def test_building_shows_how_far_it_is(encoder, monkeypatch, capsys):
-    monkeypatch.setattr(vector_index, "_SECONDS_WITHOUT_PROGRESS", 0)
-    monkeypatch.setattr(vector_index, "_SECONDS_BETWEEN_LINES", 0)
-    VectorIndex.build(encoder, TEXTS, batch_size=3)
-    shown = capsys.readouterr().err
-    assert "3/6" in shown
-    assert "6/6" in shown
-
-
-def test_an_index_comes_back_from_disk(encoder, index, tmp_path):
-    index.save(tmp_path / "index")
-    loaded = VectorIndex.load(tmp_path / "index")
-    assert loaded.texts == TEXTS
-    assert loaded.options == {"pooling": None, "max_seq_length": None}
-    np.testing.assert_array_equal(loaded.vectors, index.vectors)
-    assert loaded.search(encoder, "the fox") == index.search(encoder, "the fox")
-    with pytest.raises(InputError, match="is not empty"):
-        index.save(tmp_path / "index")
-
-
 def test_queries_are_embedded_as_the_texts_were(encoder, tmp_path):
     VectorIndex.build(encoder, TEXTS, pooling="cls", max_seq_length=5).save(tmp_path / "index")
     index = VectorIndex.load(tmp_path / "index")
@@ -115,9 +96,8 @@ def test_the_fingerprint_is_of_all_that_vectors_depend_on(encoder, index):
     # The head, and a pooler that is initialised at every load, do not affect sentence embeddings.
     without_pooler = random_checkpoint(form.MASKED_LM, with_pooler=False)
     tensors = {name: tensor for name, tensor in random_checkpoint().tensors.items() if form.POOLER not in name}
-    assert (
-        model_fingerprint(model_of(MaskedLM, without_pooler.replace(tensors=without_pooler.tensors | tensors))) == first
-    )
+    with_other_head = without_pooler.replace(tensors=without_pooler.tensors | tensors)
+    assert model_fingerprint(model_of(MaskedLM, with_other_head)) == first
     other = random_checkpoint()
     others = [
         other.replace(config=other.config.replace(do_lower_case=False)),
@@ -139,22 +119,14 @@ def test_the_fingerprint_is_of_all_that_vectors_depend_on(encoder, index):
             index.search(model, "fox")
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"prompts": {"query": "query: ", "document": "text: "}},
-        {"default_prompt": "document"},
-        {"pooling": ["cls"]},
-        {"dense": [{"units": 8}]},
-    ],
-)
-def test_the_fingerprint_of_a_sentence_encoder_is_of_its_prompts_and_its_head_too(changes):
-    arguments = {"prompts": {"query": "query: ", "document": "passage: "}, "default_prompt": "query"}
+def test_the_fingerprint_of_a_sentence_encoder_is_of_its_prompts_and_its_head_too():
+    def fingerprint(document="passage: ", default_prompt="query", **head):
+        prompts = {"prompts": {"query": "query: ", "document": document}, "default_prompt": default_prompt}
+        return model_fingerprint(model_of(SentenceEncoder, random_checkpoint(), **prompts, **head))
 
-    def fingerprint(**changes):
-        return model_fingerprint(model_of(SentenceEncoder, random_checkpoint(), **{**arguments, **changes}))
-
-    assert fingerprint() == fingerprint() != fingerprint(**changes)
+    changes = [{"document": "text: "}, {"default_prompt": "document"}, {"pooling": ["cls"]}, {"dense": [{"units": 8}]}]
+    assert fingerprint() == fingerprint()
+    assert fingerprint() not in [fingerprint(**change) for change in changes]
 
 
 @pytest.mark.parametrize(
@@ -173,49 +145,43 @@ def test_what_cannot_be_searched_is_said(encoder, index, call, message):
         call(encoder, index)
 
 
-def test_a_damaged_or_absent_index_is_said(index, tmp_path):
+def with_header(path, dtype: str, *shape: int, num_bytes: int = 128) -> None:
+    """Writes a file of NumPy with this header; the rest of it has no blocks on the disk."""
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
+        file.truncate(num_bytes)
+
+
+def one_text_less(path) -> None:
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({**facts, "texts": facts["texts"] - 1}))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("index.json", one_text_less, "is damaged: 6 texts and vectors"),
+        ("vectors.npy", lambda path: np.save(path, np.zeros(6, "float32")), "is damaged: 6 texts and vectors"),
+        ("vectors.npy", lambda path: with_header(path, "<f4", 1 << 40, 8), "is damaged"),
+        ("vectors.npy", lambda path: with_header(path, "<f4", 1 << 80, 8), "is damaged"),
+        ("texts.jsonl", lambda path: path.unlink(), "is not an index: it has no texts.jsonl"),
+    ],
+)
+def test_a_damaged_index_is_said(index, tmp_path, name, damage, message):
+    index.save(tmp_path / "index")
+    damage(tmp_path / "index" / name)
+    with pytest.raises(InputError, match=f"index {message}"):
+        VectorIndex.load(tmp_path / "index")
+
+
+def test_an_absent_index_is_said(tmp_path):
     with pytest.raises(InputError, match="nowhere is not an index: there is no such folder"):
         VectorIndex.load(tmp_path / "nowhere")
-    index.save(tmp_path / "index")
-    facts = json.loads((tmp_path / "index" / "index.json").read_text())
-    (tmp_path / "index" / "index.json").write_text(json.dumps({**facts, "texts": 5}))
-    with pytest.raises(InputError, match="index is damaged: 6 texts and vectors"):
-        VectorIndex.load(tmp_path / "index")
-    (tmp_path / "index" / "index.json").write_text(json.dumps(facts))
-    np.save(tmp_path / "index" / "vectors.npy", np.zeros(6, "float32"))
-    with pytest.raises(InputError, match="index is damaged: 6 texts and vectors"):
-        VectorIndex.load(tmp_path / "index")
-    for size in (1 << 40, 1 << 80):
-        with open(tmp_path / "index" / "vectors.npy", "wb") as file:
-            header = {"descr": "<f4", "fortran_order": False, "shape": (size, 8)}
-            np.lib.format.write_array_header_1_0(file, header)
-        with pytest.raises(InputError, match="index is damaged"):
-            VectorIndex.load(tmp_path / "index")
-    (tmp_path / "index" / "texts.jsonl").unlink()
-    with pytest.raises(InputError, match="is not an index: it has no texts.jsonl"):
-        VectorIndex.load(tmp_path / "index")
-
-
-def clusters(number: int, size: int = 16, seed: int = 0) -> np.ndarray:
-    """Unit vectors around 50 centres, as those of real texts are."""
-    generator = np.random.default_rng(seed)
-    centres = np.random.default_rng(7).normal(size=(50, size))
-    vectors = centres[generator.integers(50, size=number)] + 0.4 * generator.normal(size=(number, size))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype("float32")
-
-
-@pytest.fixture(scope="module")
-def graph():
-    return build_graph(clusters(3000))
 
 
 @pytest.fixture
 def large(graph):
     return VectorIndex(clusters(3000), [f"text {number}" for number in range(3000)], "", {}, graph)
-
-
-def recall(found: np.ndarray, expected: np.ndarray) -> float:
-    return np.mean([len({*row} & {*other}) / len(other) for row, other in zip(found, expected, strict=True)])
 
 
 @pytest.mark.parametrize("top_k", [1, 10, 100])
@@ -241,12 +207,6 @@ def test_the_earlier_of_equal_texts_comes_first_by_a_graph_too():
     assert index.nearest(vectors[::3], 3)[0].tolist() == np.arange(300).reshape(100, 3).tolist()
 
 
-@pytest.fixture
-def from_four(monkeypatch):
-    """Indexes of four or more texts get a graph."""
-    monkeypatch.setattr(vector_index, "GRAPH_FROM", 4)
-
-
 def test_an_index_gets_a_graph_where_it_is_large(encoder, index, from_four):
     assert index.graph is None
     assert VectorIndex.build(encoder, TEXTS[:3]).graph is None
@@ -256,12 +216,6 @@ def test_an_index_gets_a_graph_where_it_is_large(encoder, index, from_four):
     expected = [hit.text for hit in index.search(encoder, "the fox", 3)[0]]
     assert [hit.text for hit in built.search(encoder, "the fox", 3)[0]] == expected
     assert [hit.text for hit in built.search(encoder, "the fox", 3, exact=True)[0]] == expected
-
-
-def test_building_a_graph_shows_how_far_it_is(encoder, from_four, monkeypatch, capsys):
-    monkeypatch.setattr(vector_index, "_SECONDS_WITHOUT_PROGRESS", 0)
-    VectorIndex.build(encoder, TEXTS)
-    assert "graph: 100%" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("first", [3, 5])
@@ -306,31 +260,27 @@ def test_an_index_remembers_what_was_added(encoder, tmp_path):
     assert not VectorIndex.load(tmp_path / "index").has_added(TEXTS[:3])
 
 
-def test_appending_is_refused_and_leaves_the_index_as_it_was(encoder, index, tmp_path):
+def test_appending_is_refused_and_leaves_the_index_as_it_was(encoder, index):
     other = model_of(BertEncoder, random_checkpoint().replace(config=encoder.config.replace(layer_norm_eps=1e-5)))
-    before = VectorIndex(index.vectors, index.texts, index.fingerprint, index.options)
-    for call, message in [
-        (lambda: before.append(other, "fox"), "The index was made with another model"),
-        (lambda: before.append(encoder, ["fox", ""]), "Text 2 is empty"),
+    before, wide = (
+        VectorIndex(vectors, TEXTS, index.fingerprint, index.options)
+        for vectors in (index.vectors, np.zeros((6, 9), "float32"))
+    )
+    for changed_index, model, texts, message in [
+        (before, other, "fox", "The index was made with another model"),
+        (before, encoder, ["fox", ""], "Text 2 is empty"),
+        (wide, encoder, "fox", r"Expected vectors \[number, 9\]. Received the shape \[1, 8\]"),
     ]:
         with pytest.raises(InputError, match=message):
-            call()
-    wide = VectorIndex(np.zeros((6, 9), "float32"), TEXTS, index.fingerprint, index.options)
-    with pytest.raises(InputError, match=r"Expected vectors \[number, 9\]. Received the shape \[1, 8\]"):
-        wide.append(encoder, "fox")
-    assert before.texts == wide.texts == TEXTS
+            changed_index.append(model, texts)
+        assert changed_index.texts == TEXTS
 
 
-def test_an_index_replaces_only_an_index(index, tmp_path, monkeypatch):
+def test_an_index_replaces_only_an_index(index, tmp_path):
     index.save(tmp_path / "index", replace=True)
     index.save(tmp_path / "index", replace=True)
-    monkeypatch.setattr(np, "save", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        index.save(tmp_path / "index", replace=True)
-    assert len(VectorIndex.load(tmp_path / "index")) == 6
-    assert os.listdir(tmp_path) == ["index"]
     (tmp_path / "index" / "notes.txt").touch()
-    with pytest.raises(InputError, match="index has other files than an index: notes.txt. Save to a new folder"):
+    with pytest.raises(InputError, match="index has other files than an index: notes.txt"):
         index.save(tmp_path / "index", replace=True)
 
 
@@ -354,10 +304,7 @@ def test_without_faiss_an_index_is_searched_exactly_or_names_the_extra(
     computed = []
     monkeypatch.setattr(vector_index, "search_vectors", lambda *_, **__: computed.append(1))
     for call in (lambda: loaded.nearest(clusters(2)), lambda: VectorIndex.build(encoder, TEXTS)):
-        with pytest.raises(
-            InputError,
-            match=r"needs faiss; exact search .* does not. Run in a clone of keras_bert: pip install '\.\[search\]'",
-        ):
+        with pytest.raises(InputError, match=r"needs faiss; exact search .* does not. .* pip install '\.\[search\]'"):
             call()
     assert not computed
 
@@ -380,53 +327,50 @@ def upper_level(graph: np.ndarray) -> np.ndarray:
     return changed(graph, 3000, 2)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda graph: graph[:-1],
-        lambda graph: graph[:3000],
-        lambda graph: graph[:0],
-        lambda graph: graph.reshape(1, -1),
-        lambda graph: graph.astype(np.int64),
-        lambda graph: np.append(graph, np.int32(0)),
-        lambda graph: changed(graph, 0, -1),
-        lambda graph: changed(graph, 0, 3000),
-        lambda graph: changed(graph, 0, int(np.argmin(graph[1:3001]))),
-        lambda graph: changed(graph, 5, 0),
-        lambda graph: changed(graph, 5, MOST_LEVELS + 1),
-        lambda graph: changed(graph, 5, 2**31 - 1),
-        lambda graph: changed(graph, -1, 3000),
-        lambda graph: changed(graph, 4000, -2),
-        from_level_one_to_level_zero,
-        upper_level,
-        lambda graph: build_graph(clusters(2999)),
-        lambda graph: build_graph(clusters(3001)),
-    ],
-)
-def test_a_graph_that_leads_outside_of_the_vectors_is_refused(large, graph, damage, tmp_path):
-    large.save(tmp_path / "index")
-    np.save(tmp_path / "index" / "graph.npy", damage(graph))
-    with pytest.raises(InputError, match="index is damaged: graph.npy is no graph of its vectors"):
-        VectorIndex.load(tmp_path / "index")
+DAMAGED_GRAPHS = [
+    lambda graph: graph[:-1],
+    lambda graph: graph[:3000],
+    lambda graph: graph[:0],
+    lambda graph: graph.reshape(1, -1),
+    lambda graph: graph.astype(np.int64),
+    lambda graph: np.append(graph, np.int32(0)),
+    lambda graph: changed(graph, 0, -1),
+    lambda graph: changed(graph, 0, 3000),
+    lambda graph: changed(graph, 0, int(np.argmin(graph[1:3001]))),
+    lambda graph: changed(graph, 5, 0),
+    lambda graph: changed(graph, 5, MOST_LEVELS + 1),
+    lambda graph: changed(graph, 5, 2**31 - 1),
+    lambda graph: changed(graph, -1, 3000),
+    lambda graph: changed(graph, 4000, -2),
+    from_level_one_to_level_zero,
+    upper_level,
+    lambda graph: build_graph(clusters(2999)),
+    lambda graph: build_graph(clusters(3001)),
+]
 
 
-def test_a_damaged_file_of_a_graph_is_said(large, tmp_path):
-    large.save(tmp_path / "index")
-    path = tmp_path / "index" / "graph.npy"
-    content = path.read_bytes()
-    header = {"descr": "<i4", "fortran_order": False, "shape": (1 << 40,)}
-    for damaged in (b"", content[:40], content[:5000], b"\xff" + content[1:]):
-        path.write_bytes(damaged)
-        with pytest.raises(InputError, match="index is damaged: graph.npy is no graph"):
-            VectorIndex.load(tmp_path / "index")
-    with open(path, "wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        file.truncate((4 << 40) + 200)  # sparse: as large as its header says
-    with pytest.raises(InputError, match="for 3000 vectors"):
-        VectorIndex.load(tmp_path / "index")
+def as_folder(path) -> None:
     path.unlink()
     path.mkdir()
-    with pytest.raises(InputError, match="it is not a file"):
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        *((lambda path, size=size: os.truncate(path, size), "is no graph") for size in (0, 40, 5000)),
+        (lambda path: path.write_bytes(b"\xff" + path.read_bytes()[1:]), "is no graph"),
+        (lambda path: with_header(path, "<i4", 1 << 40, num_bytes=(4 << 40) + 200), "for 3000 vectors"),  # sparse
+        (as_folder, "it is not a file"),
+        *(
+            (lambda path, damage=damage: np.save(path, damage(np.load(path))), "is no graph of its vectors")
+            for damage in DAMAGED_GRAPHS
+        ),
+    ],
+)
+def test_a_graph_that_leads_outside_of_the_vectors_is_refused(large, damage, message, tmp_path):
+    large.save(tmp_path / "index")
+    damage(tmp_path / "index" / "graph.npy")
+    with pytest.raises(InputError, match=f"index is damaged: graph.npy.*{message}"):
         VectorIndex.load(tmp_path / "index")
 
 

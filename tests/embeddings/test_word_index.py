@@ -1,7 +1,5 @@
 """Search by words: BM25 of Lucene, as bm25s has it, and its folder."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -28,10 +26,8 @@ def test_scores_equal_those_of_bm25s(index):
 
 
 def test_hits_have_ids_and_texts_without_a_word_of_the_query_are_not_found(index):
-    assert index.search(["MONDAY", "nothing known"]) == [
-        [WordHit(2, "stocks", pytest.approx(index.nearest("monday", 1)[1].item()))],
-        [],
-    ]
+    score = pytest.approx(index.nearest("monday", 1)[1].item())
+    assert index.search(["MONDAY", "nothing known"]) == [[WordHit(2, "stocks", score)], []]
 
 
 def test_equal_scores_come_in_the_order_of_the_texts():
@@ -84,32 +80,42 @@ def test_a_saved_index_finds_the_same(index, tmp_path):
         ("documents.npy", lambda array: array.astype(np.int64), "documents.npy has int64 numbers"),
         ("weights.npy", lambda array: array * np.nan, "not finite"),
         ("weights.npy", lambda array: array[1:], "does not divide"),
+        ("weights.npy", lambda array: np.array([{}], object), ""),  # a pickle
         ("splits.npy", lambda array: array[::-1].copy(), "does not divide"),
-        ("ids.jsonl", None, "3 ids|0 ids"),
-        ("words.jsonl", None, "0 words differ"),
+        ("ids.jsonl", "", "3 ids|0 ids"),
+        ("words.jsonl", "", "0 words differ"),
     ],
 )
 def test_a_damaged_index_is_named(index, tmp_path, name, damage, message):
     index.save(tmp_path / "words")
     path = tmp_path / "words" / name
-    if damage is None:
-        path.write_text("", "utf-8")
+    if isinstance(damage, str):
+        path.write_text(damage, "utf-8")
     else:
         np.save(path, damage(np.load(path)))
     with pytest.raises(InputError, match=f"words is damaged: .*({message})"):
         WordIndex.load(tmp_path / "words")
 
 
-def test_a_pickle_in_an_index_is_not_read(index, tmp_path):
-    index.save(tmp_path / "words")
-    np.save(tmp_path / "words" / "weights.npy", np.array([{}], object))
-    with pytest.raises(InputError, match="is damaged"):
-        WordIndex.load(tmp_path / "words")
-    (tmp_path / "words" / "word_index.json").write_text(json.dumps([]))
-    with pytest.raises(InputError, match="must hold one JSON object"):
-        WordIndex.load(tmp_path / "words")
+def test_a_folder_without_an_index_is_named(tmp_path):
     with pytest.raises(InputError, match="is not an index of words: it has no word_index.json"):
         WordIndex.load(tmp_path)
+    (tmp_path / "word_index.json").write_text("[]")
+    with pytest.raises(InputError, match="must hold one JSON object"):
+        WordIndex.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        (lambda index: index.search("a", top_k=0), "top_k must be 1 or more. Received: 0"),
+        (lambda index: index.search([""]), "Query 1 is empty"),
+        (lambda index: index.postings.nearest(csr_array(np.eye(1, 3)), 1), r"\[number, 9\].* the shape \[1, 3\]"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(index, search, message):
+    with pytest.raises(InputError, match=message):
+        search(index)
 
 
 @pytest.mark.parametrize(
@@ -126,15 +132,6 @@ def test_a_pickle_in_an_index_is_not_read(index, tmp_path):
 def test_what_cannot_be_indexed_is_refused(texts, options, message):
     with pytest.raises(InputError, match=message):
         WordIndex.build(texts, **options)
-
-
-def test_what_cannot_be_searched_is_refused(index):
-    with pytest.raises(InputError, match="top_k must be 1 or more. Received: 0"):
-        index.search("a", top_k=0)
-    with pytest.raises(InputError, match="Query 1 is empty"):
-        index.search([""])
-    with pytest.raises(InputError, match=r"Queries must be \[number, 9\].*Received the shape \[1, 3\]"):
-        index.postings.nearest(csr_array(np.eye(1, 3)), 1)
 
 
 def test_sparse_vectors_are_searched_as_words_are():

@@ -2,18 +2,12 @@
 
 import numpy as np
 import pytest
-from tiny_checkpoints import CONFIG, random_checkpoint
+from tiny_checkpoints import CONFIG
 
-from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.embeddings.word_sense_files import draw_word_senses
 from keras_bert.embeddings.word_senses import Occurrence, cluster, nearest_neighbour_accuracy, project, word_vectors
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
-
-
-@pytest.fixture(scope="module")
-def encoder():
-    return model_of(BertEncoder, random_checkpoint(), output_hidden_states=True)
 
 
 def hidden_states(encoder, ids):

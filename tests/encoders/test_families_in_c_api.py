@@ -7,10 +7,8 @@ too. `test_export_in_c_api.py` has all tasks of a BERT, `test_scenarios.py` thos
 import json
 
 import pytest
-import signature_questions
-import tensorflow as tf
 from serving.test_export_in_c_api import serve, text_libraries
-from signature_questions import Question
+from signature_questions import Question, assert_answers
 from tiny_families import TEXTS, new
 
 from keras_bert import SequenceClassifier, SpanClassifier
@@ -38,8 +36,4 @@ def test_answers_of_two_tasks(family, operations, tmp_path):
     assert result.returncode == 0, result.stderr
     result = json.loads(result.stdout)
     assert not result["tensorflow"]
-    for question, answer in zip(QUESTIONS, result["answers"], strict=True):
-        loaded = tf.saved_model.load(folders[question.model])
-        expected = loaded.signatures["serving_default"](**signature_questions.as_tensors(question.inputs))
-        expected = signature_questions.as_lists({name: value.numpy() for name, value in expected.items()})
-        signature_questions.assert_same(answer, expected, 1e-5)
+    assert_answers(QUESTIONS, result["answers"], folders)

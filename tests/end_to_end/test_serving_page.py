@@ -59,34 +59,20 @@ def vectors_by_length(text):
     return {"embedding": 2 * np.stack([np.cos(angles), np.sin(angles)], axis=1)}
 
 
+CHOICE = {"choice": [1], "text": ["<i>two</i>"], "probability": [0.7], "probabilities": [[0.3, 0.7]]}
+MASKS = {"tokens": [[["paris", "rome"], ["river", "sea"], ["", ""]]], "positions": [[3, 7, -1]]}
+MASKS |= {"probabilities": [[[0.6, 0.2], [0.5, 0.3], [0.0, 0.0]]]}
+LABELS = {"labels": [["negative", "positive"]], "probabilities": [[0.1, 0.9]]}
 # Model -> (its inputs, its constant answer or a function of the inputs); names as in docs/serving_run.md.
 MODELS = {
     "answers": (["question", "context"], answer_outputs()),
-    "choices": (
-        ["prompt", "choices"],
-        {"choice": [1], "text": ["<i>two</i>"], "probability": [0.7], "probabilities": [[0.3, 0.7]]},
-    ),
+    "choices": (["prompt", "choices"], CHOICE),
     "embedding": (["text"], {"embedding": [[0.6, 0.8] + [0.0] * 10]}),
     "vectors": (["text"], {"embedding": [[1.0, 0.0]]}),
     "entities": (["text"], entity_outputs()),
-    "masks": (
-        ["text"],
-        {
-            "tokens": [[["paris", "rome"], ["river", "sea"], ["", ""]]],
-            "probabilities": [[[0.6, 0.2], [0.5, 0.3], [0.0, 0.0]]],
-            "positions": [[3, 7, -1]],
-        },
-    ),
+    "masks": (["text"], MASKS),
     "score": (["text", "text_b"], {"score": [3.25]}),
-    "sentiment": (
-        ["text"],
-        {
-            "label": ["positive"],
-            "probability": [0.9],
-            "labels": [["negative", "positive"]],
-            "probabilities": [[0.1, 0.9]],
-        },
-    ),
+    "sentiment": (["text"], {"label": ["positive"], "probability": [0.9], **LABELS}),
     "several": (["text"], {"labels": [["a", "b"]], "probabilities": [[0.2, 0.9]], "is_given": [[False, True]]}),
     "unknown": (["x"], {"y": [[1, 2, 3]]}),
 }
@@ -114,10 +100,8 @@ def url():
     for name, (inputs, outputs) in MODELS.items():
         labels = ("negative", "positive") if name == "sentiment" else ()
         models[name] = Model({"serving_default": constant(inputs, outputs)}, labels, path=name)
-    vectors = models["vectors"].signatures
-    vectors["serving_default"] = Signature(
-        vectors_by_length, {"text": TEXTS}, vectors["serving_default"].output_tensors
-    )
+    vectors = {"embedding": Tensor("float", None)}
+    models["vectors"] = Model({"serving_default": Signature(vectors_by_length, {"text": TEXTS}, vectors)})
     examples = {"sentiment": [{"text": "Die Lieferung kam zu spät."}]}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(page, "kit_examples", lambda path: examples.get(path, []))
@@ -134,38 +118,46 @@ def browser(url):
 
 def choose(browser, model: str) -> None:
     browser.wait_for("return document.querySelectorAll('#model option').length > 1")
-    browser.run(
-        "const s = document.getElementById('model'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))",
-        model,
-    )
-    browser.wait_for(
-        "return !document.getElementById('ask').disabled && model.name === arguments[0]".replace(
-            "arguments[0]", repr(model)
-        )
-    )
+    chosen = "const s = document.getElementById('model'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))"
+    browser.run(chosen, model)
+    browser.wait_for(f"return !document.getElementById('ask').disabled && model.name === {model!r}")
 
 
 def ask(browser, model: str, **fields) -> str:
     """Returns the text of the visible answer."""
     choose(browser, model)
-    browser.run("document.querySelector('[name=how][value=one]').click()")
+    click(browser, "[name=how][value=one]")
     names = ",".join(f"#in-{name}" for name in fields)
     fields_are_there = f"document.querySelectorAll({names!r}).length === {len(fields)}"
     browser.wait_for(f"return {fields_are_there} && !document.getElementById('ask').disabled")
     for name, text in fields.items():
         browser.run("document.getElementById(arguments[0]).value = arguments[1]", f"in-{name}", text)
-    browser.run("document.getElementById('ask').click()")
+    click(browser, "#ask")
     browser.wait_for("return !document.getElementById('answer').hidden || !document.getElementById('error').hidden")
-    assert browser.run("return document.getElementById('error').innerText") == ""
-    text = browser.run("return document.getElementById('answer').innerText")
+    assert shown(browser, "error", "innerText") == ""
+    text = shown(browser, "answer", "innerText")
     return re.sub(r"\s*\t\s*", " | ", text)  # between the cells of a table
 
 
 def choose_lines(browser, model: str, *lines: str) -> None:
     """Chooses a model and writes lines into its field for many of them."""
     choose(browser, model)
-    browser.run("document.querySelector('[name=how][value=lines]').click()")
+    click(browser, "[name=how][value=lines]")
     browser.run("document.getElementById('in-lines').value = arguments[0]", "\n".join(lines))
+
+
+def shown(browser, name: str, attribute: str = "textContent"):
+    """Returns an attribute of the element with this id."""
+    return browser.run("return document.getElementById(arguments[0])[arguments[1]]", name, attribute)
+
+
+def click(browser, selector: str) -> None:
+    browser.run("document.querySelector(arguments[0]).click()", selector)
+
+
+def texts_of(browser, selector: str) -> list[str]:
+    """Returns the texts of all elements that the selector selects."""
+    return browser.run("return [...document.querySelectorAll(arguments[0])].map(one => one.textContent)", selector)
 
 
 def cells(browser, selector: str = ".lines tbody tr") -> list[list[str]]:
@@ -189,9 +181,7 @@ def test_entities_are_marked_where_they_are_though_letters_have_several_bytes(br
     assert marks(browser) == ["Zoë Müller", "Größe AG", "Ольга", "Paris"]
     notes = browser.run("return [...document.querySelectorAll('mark small')].map(note => note.innerText)")
     assert notes == ["PER", "ORG", "PER", "LOC"]
-    assert browser.run("return document.querySelector('.text').textContent") == (
-        "Zoë MüllerPER of Größe AGORG met ОльгаPER 😀 in ParisLOC."
-    )
+    assert texts_of(browser, ".text") == ["Zoë MüllerPER of Größe AGORG met ОльгаPER 😀 in ParisLOC."]
     assert "Paris · LOC | 99.0 %" in answer
     save_picture(browser, "serving_page.png")
 
@@ -199,7 +189,7 @@ def test_entities_are_marked_where_they_are_though_letters_have_several_bytes(br
 def test_the_answer_is_highlighted_and_markup_is_text(browser):
     answer = ask(browser, "answers", question="Where?", context=CONTEXT)
     assert marks(browser) == ["東京"]
-    assert browser.run("return document.querySelector('.text').textContent") == CONTEXT
+    assert texts_of(browser, ".text") == [CONTEXT]
     assert browser.run("return document.querySelectorAll('#answer b, #answer i').length") == 0
     assert "no answer | 15.0 %" in answer
 
@@ -207,7 +197,7 @@ def test_the_answer_is_highlighted_and_markup_is_text(browser):
 def test_masks_are_filled(browser):
     answer = ask(browser, "masks", text="in [MASK] the [MASK] é")
     assert marks(browser) == ["paris", "river"]
-    assert browser.run("return document.querySelector('.text').textContent") == "in paris the river é"
+    assert texts_of(browser, ".text") == ["in paris the river é"]
     assert "rome | 20.0 %" in answer
 
 
@@ -225,17 +215,16 @@ def test_several_texts_are_compared_in_a_matrix(browser):
     answer = ask(browser, "vectors", text="ab\n\n<b>é</b>\nabcdefghijklmnopqr")  # lengths 2, 8 and 18
     assert browser.run("return document.querySelector('#fields label').innerText") == "Texts, one a line"
     assert answer.startswith("3 texts, 2 numbers each")
-    texts = "return [...document.querySelectorAll(arguments[0])].map(cell => cell.textContent)"
-    assert browser.run(texts, ".matrix thead th[scope=col]") == ["1", "2", "3"]
-    assert browser.run(texts, ".matrix tbody th[scope=row]") == ["1. ab", "2. <b>é</b>", "3. abcdefghijklmnopqr"]
+    assert texts_of(browser, ".matrix thead th[scope=col]") == ["1", "2", "3"]
+    assert texts_of(browser, ".matrix tbody th[scope=row]") == ["1. ab", "2. <b>é</b>", "3. abcdefghijklmnopqr"]
     # cos(0.6), cos(1.6) and cos(1.0)
     cosines = ["1.00", "0.83", "-0.03", "0.83", "1.00", "0.54", "-0.03", "0.54", "1.00"]
-    assert browser.run(texts, ".matrix tbody td") == cosines
+    assert texts_of(browser, ".matrix tbody td") == cosines
     colours = browser.run(
         "return [...document.querySelectorAll('.matrix tbody td')].map(cell => getComputedStyle(cell).backgroundColor)"
     )
     assert len({colours[0], colours[1], colours[2], colours[5]}) == 4
-    assert browser.run("return document.querySelector('.matrix caption').textContent") == "Cosines of the texts"
+    assert texts_of(browser, ".matrix caption") == ["Cosines of the texts"]
 
 
 def test_many_texts_are_compared_up_to_fifty(browser):
@@ -250,54 +239,40 @@ def test_many_texts_are_compared_up_to_fifty(browser):
 def test_errors_are_shown_and_the_next_question_works(browser):
     ask(browser, "unknown", x='["a"]')
     browser.run("document.getElementById('in-x').value = '[['")
-    browser.run("document.getElementById('ask').click()")
+    click(browser, "#ask")
     text = browser.wait_for("return document.getElementById('error').innerText")
     assert text.startswith("x is not JSON.")
     browser.run("document.getElementById('in-x').value = '[5]'")
-    browser.run("document.getElementById('ask').click()")
+    click(browser, "#ask")
     browser.wait_for("return document.getElementById('error').innerText.startsWith('The input x takes values')")
     assert ask(browser, "sentiment", text="a").startswith("positive")
 
 
-def test_it_can_be_used_by_keyboard_and_by_those_who_hear_it(browser):
-    ask(browser, "sentiment", text="a")
-    browser.run("document.getElementById('answer').hidden = true")
-    browser.type("#in-text", "typed\ue009\ue007")  # Ctrl + Enter
-    browser.wait_for("return !document.getElementById('answer').hidden")
-    unlabelled = (
-        "return [...document.querySelectorAll('textarea, select, input')].filter(field => !field.labels.length).length"
-    )
-    assert browser.run(unlabelled) == 0
-    assert browser.run("return document.getElementById('answer').getAttribute('aria-live')") == "polite"
-
-
 def test_it_says_what_the_model_does_and_has_examples_to_click(browser):
     choose(browser, "answers")
-    does = browser.run("return document.getElementById('does').textContent")
-    assert does == "Answers a question about a text with a part of the text."
-    browser.run("document.querySelector('#examples button').click()")
+    assert shown(browser, "does") == "Answers a question about a text with a part of the text."
+    click(browser, "#examples button")
     browser.wait_for("return !document.getElementById('answer').hidden")
-    assert browser.run("return document.getElementById('in-question').value") == "What is the capital of France?"
+    assert shown(browser, "in-question", "value") == "What is the capital of France?"
     choose(browser, "unknown")
-    assert browser.run("return document.getElementById('does').textContent") == "Takes x and gives y, as JSON."
-    assert browser.run("return document.getElementById('examples').hidden && document.getElementById('how').hidden")
+    assert shown(browser, "does") == "Takes x and gives y, as JSON."
+    assert shown(browser, "examples", "hidden")
+    assert shown(browser, "how", "hidden")
 
 
 def test_examples_and_labels_are_those_of_the_model(browser):
     choose(browser, "sentiment")
-    does = browser.run("return document.getElementById('does').textContent")
-    assert does.endswith("how probable each label is. Labels: negative, positive.")
-    shown = "return [...document.querySelectorAll('#examples button')].map(button => button.textContent)"
-    assert browser.run(shown) == ["Die Lieferung kam zu spät."]
+    assert shown(browser, "does").endswith("how probable each label is. Labels: negative, positive.")
+    assert texts_of(browser, "#examples button") == ["Die Lieferung kam zu spät."]
     for model, number in {"several": 0, "entities": 0, "masks": 2}.items():
         choose(browser, model)
-        assert len(browser.run(shown)) == number
-        assert browser.run("return document.getElementById('examples').hidden") == (not number)
+        assert len(texts_of(browser, "#examples button")) == number
+        assert shown(browser, "examples", "hidden") == (not number)
 
 
 def test_pasted_lines_become_a_table_and_a_file(browser, tmp_path):
     choose_lines(browser, "sentiment", 'a "good", film', "", "<b>bad</b>", *(f"line {number}" for number in range(60)))
-    browser.run("document.getElementById('ask').click()")
+    click(browser, "#ask")
     browser.wait_for("return document.querySelectorAll('.lines tbody tr').length === 62")
     assert cells(browser, ".lines thead tr") == [["text", "label", "negative", "positive"]]
     rows = cells(browser)
@@ -305,9 +280,9 @@ def test_pasted_lines_become_a_table_and_a_file(browser, tmp_path):
         ['a "good", film', "positive", "0.1000", "0.9000"],
         ["<b>bad</b>", "positive", "0.1000", "0.9000"],
     ]
-    assert browser.run("return document.getElementById('status').textContent") == "All 62 lines are done."
+    assert shown(browser, "status") == "All 62 lines are done."
     browser.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-    browser.run("document.getElementById('download').click()")
+    click(browser, "#download")
     file = tmp_path / "sentiment.csv"
     end = time.monotonic() + 20
     while not (file.exists() and file.stat().st_size) and time.monotonic() < end:
@@ -332,37 +307,36 @@ def test_lines_of_every_kind(browser):
         ("embedding", "x", ["x", "0.6000", "0.8000", *["0.0000"] * 9]),  # 12 columns are shown
     ]:
         choose_lines(browser, model, line)
-        browser.run("document.getElementById('ask').click()")
-        shown = "!document.getElementById('answer').hidden && document.querySelectorAll('.lines tbody tr').length === 1"
-        browser.wait_for(f"return {shown}")
+        click(browser, "#ask")
+        one_row = "document.querySelectorAll('.lines tbody tr').length === 1"
+        browser.wait_for(f"return !document.getElementById('answer').hidden && {one_row}")
         assert cells(browser) == [row], model
     choose_lines(browser, "answers", "Where?\tthere", "no tab")
-    browser.run("document.getElementById('ask').click()")
+    click(browser, "#ask")
     browser.wait_for("return document.getElementById('error').innerText.startsWith('Line 2 has no tab.')")
 
 
 def test_an_example_is_added_to_the_lines(browser):
     choose_lines(browser, "score", "a\tb")
-    browser.run("document.querySelector('#examples button').click()")
-    lines = browser.run("return document.getElementById('in-lines').value")
-    assert lines == "a\tb\nA man plays a guitar.\tSomebody makes music.\n"
+    click(browser, "#examples button")
+    assert shown(browser, "in-lines", "value") == "a\tb\nA man plays a guitar.\tSomebody makes music.\n"
 
 
-def test_the_list_has_every_model(browser):
-    options = "return [...document.querySelectorAll('#model option')].map(option => option.textContent)"
-    assert browser.run(options) == list(MODELS)
-
-
-def test_it_is_used_by_keyboard_alone(browser, url):
+def test_it_is_used_by_keyboard_alone_and_by_those_who_hear_it(browser, url):
     browser.open(url)
     choose(browser, "sentiment")
+    assert texts_of(browser, "#model option") == list(MODELS)
+    fields = "[...document.querySelectorAll('textarea, select, input')]"
+    assert browser.run(f"return {fields}.filter(field => !field.labels.length).length") == 0
+    assert shown(browser, "answer", "ariaLive") == "polite"
     places = []
-    for _ in range(9):
+    for _ in range(5):
         browser.press("\ue004")  # Tab
-        places.append(
-            browser.run("const one = document.activeElement; return one.id || one.name || one.parentElement.id")
-        )
-    assert places[:5] == ["model", "how", "examples", "in-text", "ask"]
+        focus = "const one = document.activeElement; return one.id || one.name || one.parentElement.id"
+        places.append(browser.run(focus))
+    assert places == ["model", "how", "examples", "in-text", "ask"]
+    browser.type("#in-text", "typed\ue009\ue007")  # Ctrl + Enter
+    browser.wait_for("return !document.getElementById('answer').hidden")
     browser.run("document.querySelector('[name=how]').focus()")
     browser.press("\ue014")  # the right arrow chooses the next of the radio buttons
     assert browser.run("return Boolean(document.getElementById('in-lines'))")

@@ -9,9 +9,10 @@ import pytest
 from keras_bert import registry
 from keras_bert.program.command_line import run_command
 from keras_bert.program.removed_flags import REMOVED_FLAGS
-from run_scripts import fill_mask
+from run_scripts import fill_mask, summarize
 from run_scripts.command_names import COMMANDS
 
+MODULES = {name.rpartition(".")[2]: name for names in COMMANDS.values() for name in names}
 PROGRAM = '''"""Greets somebody."""
 
 from absl import flags
@@ -44,8 +45,8 @@ if __name__ == "__main__":
 '''
 
 
-def run(tmp_path, *arguments, as_console_script=False):
-    (tmp_path / "greet.py").write_text(PROGRAM)
+def run(tmp_path, *arguments, program=PROGRAM, as_console_script=False):
+    (tmp_path / "greet.py").write_text(program)
     command = [sys.executable, str(tmp_path / "greet.py")]
     if as_console_script:
         lines = [f"import sys; sys.path.insert(0, {str(tmp_path)!r})", "import greet", "greet.command()"]
@@ -54,18 +55,13 @@ def run(tmp_path, *arguments, as_console_script=False):
     return subprocess.run([*command, *arguments], capture_output=True, text=True)
 
 
-def test_a_command_runs_with_its_flags(tmp_path):
-    result = run(tmp_path, "--name=Ada")
-    assert (result.returncode, result.stdout, result.stderr) == (0, "hello Ada\n", "")
-
-
-def test_help_shows_the_docstring_and_the_flags_however_it_is_started(tmp_path):
-    for as_console_script in (False, True):
-        result = run(tmp_path, "--help", as_console_script=as_console_script)
-        assert result.returncode == 0
-        assert result.stdout.startswith("Greets somebody.\n\nFlags:\n")
-        assert "--name\n      Whom to greet." in result.stdout
-        assert "--times (default: 1)" in result.stdout
+@pytest.mark.parametrize("as_console_script", [False, True])
+def test_help_shows_the_docstring_and_the_flags_however_it_is_started(tmp_path, as_console_script):
+    result = run(tmp_path, "--help", as_console_script=as_console_script)
+    assert result.returncode == 0
+    assert result.stdout.startswith("Greets somebody.\n\nFlags:\n")
+    assert "--name\n      Whom to greet." in result.stdout
+    assert "--times (default: 1)" in result.stdout
 
 
 def test_help_leaves_the_signals_of_its_process_as_they_were(run_here):
@@ -78,65 +74,60 @@ def test_help_leaves_the_signals_of_its_process_as_they_were(run_here):
     assert "--init_checkpoint" in printed.out
 
 
-def test_bad_input_is_one_line_and_exit_code_1(tmp_path):
-    result = run(tmp_path, "--name=nobody")
-    assert (result.returncode, result.stdout, result.stderr) == (1, "", "error: nobody cannot be greeted\n")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Ada", (0, "hello Ada\n", "")),
+        ("nobody", (1, "", "error: nobody cannot be greeted\n")),
+        ("stop", (130, "", "error: stopped by Ctrl-C\n")),
+    ],
+)
+def test_a_command_says_hello_or_one_line_of_error(tmp_path, name, expected):
+    result = run(tmp_path, f"--name={name}")
+    assert (result.returncode, result.stdout, result.stderr) == expected
 
 
 @pytest.mark.parametrize(
-    ("backend", "message"),
+    ("backend", "missing", "message"),
     [
-        ("jax", r"KERAS_BACKEND is jax, but the package jax is not installed. Run in .*: pip install '\.\[jax\]'"),
-        ("torch", "KERAS_BACKEND is torch, but the package torch is not installed. Install torch."),
-        ("mxnet", "Keras has no backend 'mxnet'. Set KERAS_BACKEND to tensorflow or jax."),
+        ("jax", "jax", r"KERAS_BACKEND is jax, but the package jax is not installed. .*: pip install '\.\[jax\]'"),
+        ("torch", "torch", "KERAS_BACKEND is torch, but the package torch is not installed. Install torch."),
+        ("mxnet", "mxnet", "Keras has no backend 'mxnet'. Set KERAS_BACKEND to tensorflow or jax."),
+        ("jax", "tensorflow", ".* the package tensorflow is not installed.*"),
+        ("tensorflow", "x", None),
     ],
 )
-def test_a_backend_that_is_missing_is_one_line(backend, message, monkeypatch, capsys):
+def test_a_package_of_the_backend_that_is_missing_is_one_line(backend, missing, message, monkeypatch, capsys):
     def main():
-        raise ModuleNotFoundError(f"No module named {backend!r}")  # as Keras when it is imported
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
 
     monkeypatch.setattr(sys, "argv", ["command"])
     monkeypatch.setenv("KERAS_BACKEND", backend)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match="1"):
-        run_command(main, lambda: None)
-    assert re.fullmatch(f"error: {message}\n", capsys.readouterr().err)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else name)
+    if message is None:
+        with pytest.raises(ModuleNotFoundError, match="No module named 'x'"):
+            run_command(main, lambda: None)
+    else:
+        with pytest.raises(SystemExit, match="1"):
+            run_command(main, lambda: None)
+        assert re.fullmatch(f"error: {message}\n", capsys.readouterr().err)
 
 
-def test_a_command_on_jax_that_reads_with_tensorflow_names_the_missing_package(monkeypatch, capsys):
-    def main():
-        raise ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow")
-
-    monkeypatch.setattr(sys, "argv", ["command"])
-    monkeypatch.setenv("KERAS_BACKEND", "jax")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
-    with pytest.raises(SystemExit, match="1"):
-        run_command(main, lambda: None)
-    assert re.fullmatch("error: .* the package tensorflow is not installed.*\n", capsys.readouterr().err)
-
-
-def test_other_errors_of_imports_stay_as_they_are(monkeypatch):
-    def main():
-        raise ModuleNotFoundError("No module named 'x'")
-
-    monkeypatch.setattr(sys, "argv", ["command"])
-    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
-    with pytest.raises(ModuleNotFoundError, match="No module named 'x'"):
-        run_command(main, lambda: None)
-
-
-def test_wrong_flags_are_one_line_and_exit_code_2(tmp_path):
-    for arguments, message in [
-        ([], "name"),
-        (["--name=Ada", "--nmae=Bob"], "Unknown command line flag 'nmae'"),
-        (["--name=Ada", "--times=x"], "flag --times=x"),
-        (["--name=Ada", "Bob"], "Unexpected argument 'Bob'"),
-    ]:
-        result = run(tmp_path, *arguments)
-        assert result.returncode == 2
-        assert message in result.stderr
-        assert result.stderr.startswith("error: ")
-        assert result.stderr.count("\n") == 1
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "name"),
+        ("--name=Ada --nmae=Bob", "Unknown command line flag 'nmae'"),
+        ("--name=Ada --times=x", "flag --times=x"),
+        ("--name=Ada Bob", "Unexpected argument 'Bob'"),
+        ("--name=Ada -- --runner=x", "Unexpected argument '--runner=x'"),
+    ],
+)
+def test_wrong_flags_are_one_line_and_exit_code_2(tmp_path, arguments, message):
+    result = run(tmp_path, *arguments.split())
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.startswith("error: ")
+    assert message in result.stderr
 
 
 def test_a_flag_that_went_is_one_line_that_says_what_to_do(run_here, monkeypatch):
@@ -144,21 +135,14 @@ def test_a_flag_that_went_is_one_line_that_says_what_to_do(run_here, monkeypatch
     for flag in ("--shout", "--shout=True", "--noshout"):
         code, printed = run_here(fill_mask, flag)
         assert (code, printed.out, printed.err) == (2, "", "error: --shout was removed. Pipe the output to tr.\n")
-    code, printed = run_here(importlib.import_module("run_scripts.summarize"), "--shout")
-    assert "Unknown command line flag 'shout'" in printed.err
+    assert "Unknown command line flag 'shout'" in run_here(summarize, "--shout")[1].err
 
 
 def test_the_flags_that_went_are_of_commands_that_exist(run_here):
-    modules = {name.rpartition(".")[2]: name for names in COMMANDS.values() for name in names}
     for flag, sentence in REMOVED_FLAGS.items():
         command, name = flag.split(" ")
-        code, printed = run_here(importlib.import_module(modules[command]), f"{name}=1")
+        code, printed = run_here(importlib.import_module(MODULES[command]), f"{name}=1")
         assert (code, printed.err) == (2, f"error: {name} was removed. {sentence}\n")
-
-
-def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path):
-    result = run(tmp_path, "--name=stop")
-    assert (result.returncode, result.stderr) == (130, "error: stopped by Ctrl-C\n")
 
 
 def test_a_failing_import_of_tensorflow_shows_its_output(tmp_path):
@@ -169,99 +153,47 @@ def test_a_failing_import_of_tensorflow_shows_its_output(tmp_path):
     assert "ImportError" in result.stderr
 
 
-def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
-    (tmp_path / "other.py").write_text(
-        PROGRAM.replace("def main():", "def main(others):\n    print(others)").replace(
-            "define_flags)", "define_flags, passes_on=True)"
-        )
-    )
-    command = [sys.executable, str(tmp_path / "other.py"), "--name=Ada"]
-    result = subprocess.run([*command, "--", "--runner=x", "--times=3"], capture_output=True, text=True)
-    assert (result.returncode, result.stdout) == (0, "['--runner=x', '--times=3']\nhello Ada\n")
-    assert subprocess.run(command, capture_output=True, text=True).stdout == "[]\nhello Ada\n"
-    stray = subprocess.run([*command, "stray", "--", "--runner=x"], capture_output=True, text=True)
-    assert (stray.returncode, "Unexpected argument 'stray'" in stray.stderr) == (2, True)
-    result = run(tmp_path, "--name=Ada", "--", "--runner=x")
-    assert (result.returncode, "Unexpected argument '--runner=x'" in result.stderr) == (2, True)
+@pytest.mark.parametrize(
+    ("arguments", "code", "out", "error"),
+    [
+        ("--name=Ada -- --runner=x --times=3", 0, "['--runner=x', '--times=3']\nhello Ada\n", ""),
+        ("--name=Ada", 0, "[]\nhello Ada\n", ""),
+        ("--name=Ada stray -- --runner=x", 2, "", "Unexpected argument 'stray'"),
+    ],
+)
+def test_arguments_after_two_dashes_are_passed_on_if_requested(tmp_path, arguments, code, out, error):
+    program = PROGRAM.replace("def main():", "def main(others):\n    print(others)")
+    program = program.replace("define_flags)", "define_flags, passes_on=True)")
+    result = run(tmp_path, *arguments.split(), program=program)
+    assert (result.returncode, result.stdout, error in result.stderr) == (code, out, True)
+
+
+SEARCH = "--init_checkpoint=c --index_dir=i"
 
 
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
-        (
-            "data_prep.beam_pretraining_data",
-            "--sentence_task=none --short_seq_prob=0.2",
-            "--short_seq_prob has no effect",
-        ),
-        (
-            "data_prep.create_finetuning_data",
-            "--vocab_file=v --output_dir=o --task=tagging --doc_stride=9",
-            "--doc_stride has no effect for tagging. Leave it out.",
-        ),
-        (
-            "data_prep.inspect_records",
-            "--input_file=r --nostatistics --sample=3",
-            "--sample has no effect with --nostatistics. Leave it out.",
-        ),
-        (
-            "data_prep.tokenize_corpus",
-            "--tokenized_corpus=c --append --verify",
-            "--append has no effect without --input_file.",
-        ),
-        ("run_scripts.evaluate_squad", "a.json b.json --na_prob_thresh=1", "no effect without --na_prob_file."),
-        (
-            "run_scripts.extract_features",
-            "--init_checkpoint=c --input_file=i --output_file=o --dtype=float16",
-            "--dtype has no effect without --output_format=npy.",
-        ),
-        (
-            "run_scripts.generate_text",
-            "--init_checkpoint=c --rounds=3",
-            "--rounds has no effect without --order=mask_predict.",
-        ),
-        (
-            "run_scripts.search_sentences",
-            "--init_checkpoint=c --index_dir=i --query=q --max_seq_length=9",
-            "--max_seq_length has no effect without --input_file: the index is read.",
-        ),
-        (
-            "run_scripts.search_sentences",
-            "--init_checkpoint=c --index_dir=i --query=q --append",
-            "--append has no effect without --input_file and --index_dir.",
-        ),
-        (
-            "run_scripts.search_sentences",
-            "--init_checkpoint=c --index_dir=i --input_file=t --append --max_seq_length=9",
-            "--max_seq_length has no effect with --append: that of the index is used.",
-        ),
-        (
-            "run_scripts.search_sentences",
-            "--init_checkpoint=c --index_dir=i --input_file=t --id_column=id",
-            "--id_column has no effect without --text_column.",
-        ),
-        (
-            "run_scripts.search_sentences",
-            "--init_checkpoint=c --index_dir=i --where=a=b --delete=x",
-            "--where has no effect without --query or --query_file.",
-        ),
-        (
-            "run_scripts.run_classifier",
-            "--output_dir=o --do_train --temperature=3",
-            "--temperature has no effect without --teacher.",
-        ),
-        (
-            "run_scripts.run_pretraining",
-            "--input_file=i --output_dir=o --do_train --ngram_geometric_p=0.3",
-            "--ngram_geometric_p has no effect without --max_ngram_size.",
-        ),
+        ("beam_pretraining_data", "--sentence_task=none --short_seq_prob=0.2", "--short_seq_prob"),
+        ("create_finetuning_data", "--vocab_file=v --output_dir=o --task=tagging --doc_stride=9", "--doc_stride"),
+        ("inspect_records", "--input_file=r --nostatistics --sample=3", "--sample"),
+        ("tokenize_corpus", "--tokenized_corpus=c --append --verify", "--append"),
+        ("evaluate_squad", "a.json b.json --na_prob_thresh=1", "--na_prob_thresh"),
+        ("extract_features", "--init_checkpoint=c --input_file=i --output_file=o --dtype=float16", "--dtype"),
+        ("generate_text", "--init_checkpoint=c --rounds=3", "--rounds"),
+        ("search_sentences", f"{SEARCH} --query=q --max_seq_length=9", "--max_seq_length"),
+        ("search_sentences", f"{SEARCH} --query=q --append", "--append"),
+        ("search_sentences", f"{SEARCH} --input_file=t --append --max_seq_length=9", "--max_seq_length"),
+        ("search_sentences", f"{SEARCH} --input_file=t --id_column=id", "--id_column"),
+        ("search_sentences", f"{SEARCH} --where=a=b --delete=x", "--where"),
+        ("run_classifier", "--output_dir=o --do_train --temperature=3", "--temperature"),
+        ("run_pretraining", "--input_file=i --output_dir=o --do_train --ngram_geometric_p=0.3", "--ngram_geometric_p"),
     ],
 )
 def test_flags_without_effect_are_refused_in_every_command(command, arguments, message, run_here):
-    code, printed = run_here(importlib.import_module(command), *arguments.split())
-    assert code == 1
-    assert message in printed.err
-    assert printed.err.startswith("error: ")
-    assert printed.err.count("\n") == 1
+    code, printed = run_here(importlib.import_module(MODULES[command]), *arguments.split())
+    assert (code, printed.err.count("\n")) == (1, 1)
+    assert printed.err.startswith(f"error: {message} has no effect")
 
 
 @pytest.mark.parametrize("command", ["run_pretraining", "run_classifier", "run_squad", "extract_features"])
@@ -302,8 +234,7 @@ def test_an_extension_that_cannot_be_imported_is_one_line(extension, capsys):
     extension("import a_missing_library\n")
     with pytest.raises(SystemExit, match="1"):
         run_command(lambda: print("not reached"), lambda: None)
-    assert capsys.readouterr() == (
-        "",
-        "error: The extension my_extension of the package my-package cannot be imported: ModuleNotFoundError: No "
-        "module named 'a_missing_library'. Mend it, or uninstall its package.\n",
-    )
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert "my_extension of the package my-package cannot be imported: ModuleNotFoundError" in error
+    assert "'a_missing_library'" in error

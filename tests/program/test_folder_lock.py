@@ -31,13 +31,12 @@ def between_open_and_lock(monkeypatch):
 
 
 def test_one_writer_at_a_time_holds_the_lock_and_removes_it(tmp_path):
-    with only_writer(tmp_path / "lock"):
-        with pytest.raises(InputError, match=f"Another process is writing to {tmp_path}"):
-            only_writer(tmp_path / "lock").__enter__()
-        assert (tmp_path / "lock").exists()
-    assert not (tmp_path / "lock").exists()
-    with only_writer(tmp_path / "lock"):
-        pass
+    for _ in ("first", "next"):
+        with only_writer(tmp_path / "lock"):
+            with pytest.raises(InputError, match=f"Another process is writing to {tmp_path}"):
+                only_writer(tmp_path / "lock").__enter__()
+            assert (tmp_path / "lock").exists()
+        assert not (tmp_path / "lock").exists()
 
 
 def test_a_lock_file_that_is_removed_between_open_and_lock_is_not_held_twice(tmp_path, between_open_and_lock):

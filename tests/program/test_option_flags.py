@@ -1,6 +1,7 @@
 """An option is declared once: a field of a dataclass makes its flag."""
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Sequence
 
@@ -46,15 +47,10 @@ class Bread:
 def values(monkeypatch):
     """Fresh flags, as in a process of their own."""
     values = flags.FlagValues()
-    for name in ("boolean", "integer", "float", "string"):
-        kind = {"boolean": bool, "integer": int, "float": float, "string": str}[name]
-        define = getattr(flags, f"DEFINE_{name}")
-        monkeypatch.setitem(
-            option_flags._DEFINE, kind, lambda *args, define=define, **rest: define(*args, flag_values=values, **rest)
-        )
+    for kind, define in dict(option_flags._DEFINE).items():
+        monkeypatch.setitem(option_flags._DEFINE, kind, functools.partial(define, flag_values=values))
     for name in ("DEFINE_enum", "DEFINE_list"):
-        define = getattr(flags, name)
-        monkeypatch.setattr(flags, name, lambda *args, define=define: define(*args, flag_values=values))
+        monkeypatch.setattr(flags, name, functools.partial(getattr(flags, name), flag_values=values))
     monkeypatch.setattr(option_flags, "FLAGS", values)
     return values
 
@@ -62,14 +58,13 @@ def values(monkeypatch):
 def test_the_fields_make_the_flags_and_the_flags_the_fields(values):
     define_option_flags(Bread)
     assert sorted(values) == ["hole_places", "kind", "salted", "thickness"]
-    values(["command", "--salted", "--hole_places=1,3", "--thickness=4"])
-    assert options_of_flags(Bread, eaten_by="me") == Bread(4, "rye", [1, 3], Butter(True), "me")
-
-
-def test_without_flags_the_options_have_their_defaults(values):
-    define_option_flags(Bread)
     values(["command"])
     assert options_of_flags(Bread) == Bread()
+    values(["command", "--salted", "--hole_places=1,3", "--thickness=4"])
+    assert options_of_flags(Bread, eaten_by="me") == Bread(4, "rye", [1, 3], Butter(True), "me")
+    values(["command", "--hole_places=left"])
+    with pytest.raises(InputError, match="--hole_places must be whole numbers .* Received: left"):
+        options_of_flags(Bread)
 
 
 @pytest.mark.parametrize("wrong", ["--thickness=0", "--thickness=10", "--kind=oat"])
@@ -79,25 +74,14 @@ def test_values_out_of_range_are_refused(values, wrong):
         values(["command", wrong])
 
 
-def test_a_list_of_words_is_no_list_of_numbers(values):
-    define_option_flags(Bread)
-    values(["command", "--hole_places=left"])
-    with pytest.raises(InputError, match="--hole_places must be whole numbers separated by commas. Received: left"):
-        options_of_flags(Bread)
-
-
 def test_flags_without_defaults_leave_what_is_not_given_to_the_dataclass(values):
     left_out = ("holes", "butter")
     define_option_flags(Bread, suffix="_of_guests", purpose="Guests: ", but=left_out, has_defaults=False)
-    values(["command", "--thickness_of_guests=3"])
-    assert values["kind_of_guests"].help.endswith("Guests: Its flour. Default: rye.")
-    found = flag_values(Bread, suffix="_of_guests", but=("holes", "butter"))
-    assert {name: value for name, value in found.items() if value is not None} == {"thickness": 3}
-
-
-def test_what_is_given_is_told_from_defaults(values):
     define_option_flags(Bread, has_defaults=False)
-    values(["command", "--kind=wheat"])
+    values(["command", "--thickness_of_guests=3", "--kind=wheat"])
+    assert values["kind_of_guests"].help.endswith("Guests: Its flour. Default: rye.")
+    found = flag_values(Bread, suffix="_of_guests", but=left_out)
+    assert {name: value for name, value in found.items() if value is not None} == {"thickness": 3}
     assert given_values(Bread, but=("butter",)) == {"kind": "wheat"}
 
 

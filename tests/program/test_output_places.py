@@ -1,10 +1,8 @@
 """Commands check their output before the work: before a model is loaded or a server is asked."""
 
 import importlib
-import sys
 
 import pytest
-from absl import flags
 
 CHECKPOINT = "--init_checkpoint=no_such_checkpoint"
 TEXTS = "--input_file={texts}"
@@ -28,13 +26,14 @@ TEXTS = "--input_file={texts}"
         ("data_prep.build_vocabulary", ["--input_file=no_such_text"], "output_file"),
     ],
 )
-def test_an_output_that_cannot_be_written_is_the_first_thing_said(module, arguments, output, tmp_path, error_of):
+def test_an_output_that_cannot_be_written_is_the_first_thing_said(module, arguments, output, tmp_path, run_here):
     (tmp_path / "texts").write_text("a\n")
     place = tmp_path / "texts" / "below"  # a path below a file fails, also for root
     given = [argument.format(texts=tmp_path / "texts") for argument in arguments]
-    error = error_of(module, *given, f"--{output}={place}")
-    assert error.startswith(f"error: Cannot write {place}")
-    assert "a part of the path is a file, not a folder" in error
+    code, shown = run_here(importlib.import_module(module), *given, f"--{output}={place}")
+    assert (code, shown.err.count("\n")) == (1, 1)
+    assert shown.err.startswith(f"error: Cannot write {place}")
+    assert "a part of the path is a file, not a folder" in shown.err
 
 
 @pytest.mark.parametrize(
@@ -48,27 +47,11 @@ def test_an_output_that_cannot_be_written_is_the_first_thing_said(module, argume
         ("data_prep.build_vocabulary", [TEXTS], "output_file"),
     ],
 )
-def test_no_command_replaces_its_own_input(module, arguments, output, tmp_path, error_of):
+def test_no_command_replaces_its_own_input(module, arguments, output, tmp_path, run_here):
     texts = tmp_path / "texts"
     texts.write_text("a\n")
-    error = error_of(module, *(argument.format(texts=texts) for argument in arguments), f"--{output}={texts}")
-    assert error.startswith(f"error: {texts} is read by this command, so its output would replace it.")
+    given = [argument.format(texts=texts) for argument in arguments]
+    code, shown = run_here(importlib.import_module(module), *given, f"--{output}={texts}")
+    assert (code, shown.err.count("\n")) == (1, 1)
+    assert shown.err.startswith(f"error: {texts} is read by this command, so its output would replace it.")
     assert texts.read_text() == "a\n"
-
-
-@pytest.fixture
-def error_of(monkeypatch, capsys):
-    """Runs a command that must end with one line: (module, *arguments) -> the line."""
-
-    def run(module, *arguments):
-        monkeypatch.setattr(sys, "argv", [module, *arguments])
-        others = set(flags.FLAGS)
-        with pytest.raises(SystemExit) as stopped:
-            importlib.import_module(module).command()
-        for name in set(flags.FLAGS) - others:
-            delattr(flags.FLAGS, name)
-        error = capsys.readouterr().err
-        assert (stopped.value.code, error.count("\n")) == (1, 1), error
-        return error
-
-    return run

@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import pytest
-from absl import flags
 
 from data_prep.pretraining.record_folder import RecordFolder
 from keras_bert.program.command_line import run_command
@@ -110,19 +109,13 @@ def test_a_command_prints_clean_lines_everywhere(capsys, monkeypatch):
     assert "a\tb\n" in out
     assert json.loads(out.splitlines()[-1]) == [EVIL, "中", "y" * 50_000]
     assert "中" in out
-    assert "log a" in err
-    assert "warning a" in err
-    assert err.splitlines()[-1].startswith("error: a")
+    assert [line[:7] for line in err.splitlines() if "a\ufffd" in line] == ["log a\ufffd[", "warning", "error: "]
     assert not any(secret in err for secret in ("word", "123"))
-
-
-def test_wrong_flags_are_named_without_control_characters_and_secrets(capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["command", f"https://ada:word@host/{EVIL}"])
+    monkeypatch.setattr(sys, "argv", ["command", f"https://ada:word@host/{EVIL}"])
     with pytest.raises(SystemExit):
         run_command(lambda: None, lambda: None)
     assert "***@host" in (err := capsys.readouterr().err)
     assert is_clean(err)
-    assert flags.FLAGS.is_parsed()
 
 
 def test_the_stream_of_a_command_does_the_rest_as_before():

@@ -43,8 +43,7 @@ def test_a_private_attribute_exists(owners, owner, name):
 def test_a_missing_interface_is_named_with_its_use(monkeypatch):
     path = "tensorflow.python.ops.control_flow_util.Gone"
     monkeypatch.setitem(private_interfaces.FUNCTIONS, path, "whether XLA compiles")
-    message = rf"tensorflow 2\.\S+ has no {path}, which keras_bert needs for this: whether XLA compiles\. Install"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=rf"tensorflow 2\.\S+ has no {path}, .*: whether XLA compiles\. Install"):
         private(path)
     monkeypatch.setitem(private_interfaces.FUNCTIONS, "tensorflow.python.gone.f", "a test")
     with pytest.raises(InputError, match="has no tensorflow.python.gone.f"):

@@ -1,3 +1,4 @@
+import contextlib
 import gzip
 import os
 import struct
@@ -50,26 +51,31 @@ def flip(position):
 def test_records_written_by_tensorflow_are_read_whatever_compresses_them(write, compression):
     path = write(compression=compression)
     assert detect_compression(path) == compression
-    assert list(iterate_records(path)) == RECORDS
-
-
-@pytest.mark.parametrize("compression", PACKED)
-def test_concatenated_files_are_one_file(write, compression):
+    assert list(iterate_records(path)) == list(iterate_records(f"file://{path}")) == RECORDS
     assert list(iterate_records(write(compression=compression, change=lambda data: data * 3))) == RECORDS * 3
-
-
-def test_large_zstd_files_come_in_many_pieces(write):
-    records = [os.urandom(50_000), bytes(3_000_000), os.urandom(500_000)] * 2
-    assert list(iterate_records(write(records, "ZSTD"))) == records
-
-
-def test_a_remote_name_is_opened_by_tensorflow(write):
-    assert list(iterate_records("file://" + write())) == RECORDS
-
-
-@pytest.mark.parametrize("compression", PACKED)
-def test_an_empty_file_has_no_records(write, compression):
     assert list(iterate_records(write([], compression))) == []
+    large = [os.urandom(50_000), bytes(3_000_000), os.urandom(500_000)] * 2
+    assert list(iterate_records(write(large, compression))) == large
+
+
+def test_a_gzip_file_may_be_filled_up_with_zeros(write):
+    assert list(iterate_records(write(compression="GZIP", change=lambda data: data + bytes(1000)))) == RECORDS
+
+
+@contextlib.contextmanager
+def little_memory():
+    """Fails if the block takes more than 2 MB."""
+    tracemalloc.start()
+    yield
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+def test_memory_does_not_grow_with_the_file(write):
+    path = write([bytes(10_000)] * 2000)
+    with little_memory():
+        assert sum(1 for _ in iterate_records(path)) == 2000
 
 
 @pytest.mark.parametrize("compression", PACKED)
@@ -117,34 +123,25 @@ def test_a_compressed_file_that_is_cut_off_or_damaged_cannot_be_decompressed(wri
     assert ": record 1 " in message
 
 
-def test_a_length_of_exabytes_allocates_no_memory(write):
-    tracemalloc.start()
-    records, message = read_until_error(write(change=lambda data: struct.pack("<QI", 1 << 60, 0) + data[12:]))
-    assert tracemalloc.get_traced_memory()[1] < 2_000_000
-    tracemalloc.stop()
-    assert records == []
-    assert "is not a TFRecord file" in message
-
-
 @pytest.mark.parametrize("compression", PACKED)
 @pytest.mark.parametrize("length", [1 << 29, 1 << 40, (1 << 64) - 1])
 @pytest.mark.parametrize("place", ["", "file://"])
-def test_an_impossible_length_with_a_valid_checksum_allocates_no_memory(write, compression, length, place):
+def test_an_impossible_length_allocates_no_memory(write, compression, length, place):
     packed_length = struct.pack("<Q", length)
     header = packed_length + struct.pack("<I", masked_crc32c(packed_length))
     pack = PACKED[compression]
     path = place + write(RECORDS[:2], change=lambda data: pack(data + header + b"nothing"))
-    expected = f": record 3 is damaged: it claims to have {length:,} bytes, but a compressed file may have records "
-    if not compression:
-        expected = f": record 3 (at byte 37) is cut off or damaged: it claims to have {length:,} bytes, but only 3 "
-    tracemalloc.start()
-    records, message = read_until_error(path)
-    with pytest.raises(InputError, match="it claims to have"):
-        record_offsets(path, 1)
-    assert tracemalloc.get_traced_memory()[1] < 2_000_000
-    tracemalloc.stop()
+    start = ": record 3 is damaged" if compression else ": record 3 (at byte 37) is cut off or damaged"
+    with little_memory():
+        records, message = read_until_error(path)
+        with pytest.raises(InputError, match="it claims to have"):
+            record_offsets(path, 1)
     assert records == RECORDS[:2]
-    assert message.startswith(expected)
+    assert message.startswith(f"{start}: it claims to have {length:,} bytes, but ")
+    path = write(change=lambda data: packed_length + bytes(4) + data[12:])
+    with little_memory():
+        records, message = read_until_error(path)
+    assert (records, "is not a TFRecord file" in message) == ([], True)
 
 
 @pytest.mark.parametrize("compression", ["GZIP", "ZSTD"])
@@ -157,14 +154,7 @@ def test_records_before_the_end_of_a_truncated_file_are_read(write, compression)
         most_lost = 50_000 if compression == "GZIP" else 50_000 + (128 << 10)
         assert sum(map(len, records)) >= min(keep, 500_000) - most_lost - 200
         assert records == whole[: len(records)]
-        number = len(records)
-        assert message.startswith(
-            f": record {number + 1} cannot be decompressed: the file is cut off after {number} whole record(s)."
-        )
-
-
-def test_a_gzip_file_may_be_filled_up_with_zeros(write):
-    assert list(iterate_records(write(compression="GZIP", change=lambda data: data + bytes(1000)))) == RECORDS
+        assert message.startswith(f": record {len(records) + 1} cannot be decompressed: the file is cut off after ")
 
 
 def test_text_and_a_missing_file_are_refused(tmp_path):
@@ -173,14 +163,6 @@ def test_text_and_a_missing_file_are_refused(tmp_path):
     for name in (tmp_path / "missing", f"file://{tmp_path}/missing", tmp_path):
         with pytest.raises(InputError, match="Cannot read "):
             list(iterate_records(name))
-
-
-def test_memory_does_not_grow_with_the_file(write):
-    path = write([bytes(10_000)] * 2000)
-    tracemalloc.start()
-    assert sum(1 for _ in iterate_records(path)) == 2000
-    assert tracemalloc.get_traced_memory()[1] < 2_000_000
-    tracemalloc.stop()
 
 
 def test_a_folder_matches_its_record_files_only(tmp_path):

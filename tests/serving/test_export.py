@@ -3,6 +3,7 @@
 Their answers are compared in test_served_signatures.py, and without Python in test_export_in_c_api.py.
 """
 
+import functools
 import os
 import pathlib
 import subprocess
@@ -108,9 +109,8 @@ def test_the_weights_are_on_disk_once_beside_the_vocabulary_and_the_config(serve
 
 
 def files_below(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes() for path in pathlib.Path(folder).rglob("*") if path.is_file()
-    }
+    files = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.mark.slow
@@ -142,100 +142,57 @@ def test_the_command_exports_the_same_model_in_another_process(served, tmp_path)
     model.save_pretrained(tmp_path / "model")
     command = [sys.executable, "-m", "run_scripts.export_model"]
     command += [f"--model_dir={tmp_path / 'model'}", f"--output_dir={tmp_path / 'model'}"]
-    result = subprocess.run(
-        command, capture_output=True, text=True, cwd=PROJECT, env={**os.environ, "PYTHONHASHSEED": "77"}
-    )
+    environment = {**os.environ, "PYTHONHASHSEED": "77"}
+    result = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, env=environment)
     assert result.returncode == 0, result.stderr
     assert f"SequenceClassifier exported to {tmp_path / 'model' / '1'}" in result.stdout
     first, second = files_below(folder), files_below(tmp_path / "model" / "1")
     assert first.keys() == second.keys()
-    assets = [name for name in first if name.startswith("assets/")]
-    assert [first[name] for name in assets] == [second[name] for name in assets]
-    answers = [
-        tf.saved_model.load(path).signatures["serving_default"](text=tf.constant(TEXTS))["probabilities"]
-        for path in (folder, tmp_path / "model" / "1")
-    ]
-    np.testing.assert_array_equal(*answers)
+    for name in first:
+        assert first[name] == second[name] or not name.startswith("assets/")
+    both = [tf.saved_model.load(path).signatures["serving_default"] for path in (folder, tmp_path / "model" / "1")]
+    np.testing.assert_array_equal(*(answer(text=tf.constant(TEXTS))["probabilities"] for answer in both))
 
 
-def test_a_model_without_a_vocabulary_is_refused(tmp_path):
-    with pytest.raises(InputError, match="no vocabulary, so its export could not take texts. Set model.vocabulary"):
-        export_for_serving(classifier(vocabulary=None), tmp_path)
-    other = Vocabulary([*VOCABULARY.tokens, "cats"])
-    with pytest.raises(
-        InputError,
-        match=f"The vocabulary has {len(other)} tokens but bert_config.json says vocab_size={len(VOCABULARY)}",
-    ):
-        export_for_serving(classifier(vocabulary=other), tmp_path)
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_model_that_only_trains_is_refused(tmp_path):
-    with pytest.raises(
-        InputError, match="Only these models can be exported: .*SequenceClassifier.* Received: Sequential"
-    ):
-        export_for_serving(keras.Sequential(), tmp_path)
-
-
-def test_an_unknown_option_is_refused_with_those_that_there_are(tmp_path):
-    with pytest.raises(InputError, match="Exports have no option top_n. Use one of: max_seq_length, text_pairs, top_k"):
-        export_for_serving(classifier(), tmp_path, top_n=3)
+CLASSIFIER, PRETRAINER = (functools.partial(tiny_models.make_model, name) for name in ("classifier", "pretrainer"))
+OTHER = Vocabulary([*VOCABULARY.tokens, "cats"])
+DIFFERENT = f"vocabulary has {len(OTHER)} tokens but bert_config.json says vocab_size={len(VOCABULARY)}"
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
+    ("make", "options", "message"),
     [
-        ("pretrainer", {"top_k": 0}, f"top_k must be between 1 and the vocabulary's {len(VOCABULARY)}. Received: 0"),
-        ("pretrainer", {"top_k": len(VOCABULARY) + 1}, "top_k must be between 1 and the vocabulary's"),
-        ("pretrainer", {"text_pairs": True}, "is for exports of .*SequenceClassifier, .* only. Received: BertP"),
-        ("classifier", {"max_seq_length": 49}, "A sequence length of 49 is more than this model's 48 positions"),
-        ("classifier", {"max_seq_length": 2}, "max_seq_length must be at least 3. Received: 2"),
-        ("classifier", {"dtype": "float16"}, "dtype must be float32 or bfloat16. Received: 'float16'"),
-        ("classifier", {"weights": "int4"}, "weights must be int8 or None. Received: 'int4'"),
-        ("classifier", {"weights": "int8", "dtype": "bfloat16"}, "weights=int8 computes in float32"),
-        ("encoder", {"pooling": "sum"}, "pooling must be one of cls, max, mean.*Received: 'sum'"),
-        ("classifier", {"max_seq_length": 4, "text_pairs": True}, "max_seq_length must be at least 5. Received: 4"),
+        (lambda: classifier(vocabulary=None), {}, "no vocabulary.* Set model.vocabulary"),
+        (lambda: classifier(vocabulary=OTHER), {}, DIFFERENT),
+        (keras.Sequential, {}, "Only these models can be exported: .*SequenceClassifier.* Received: Sequential"),
+        (lambda: classifier(CONFIG.replace(type_vocab_size=1)), {"text_pairs": True}, "cannot take pairs of texts"),
+        (CLASSIFIER, {"top_n": 3}, "no option top_n. Use one of: max_seq_length, text_pairs, top_k"),
+        (PRETRAINER, {"top_k": 0}, f"top_k must be between 1 and the vocabulary's {len(VOCABULARY)}. Received: 0"),
+        (PRETRAINER, {"top_k": len(VOCABULARY) + 1}, "top_k must be between 1 and the vocabulary's"),
+        (PRETRAINER, {"text_pairs": True}, "is for exports of .*SequenceClassifier, .* only. Received: BertP"),
+        (CLASSIFIER, {"max_seq_length": 49}, "A sequence length of 49 is more than this model's 48 positions"),
+        (CLASSIFIER, {"max_seq_length": 2}, "max_seq_length must be at least 3. Received: 2"),
+        (CLASSIFIER, {"max_seq_length": 4, "text_pairs": True}, "max_seq_length must be at least 5. Received: 4"),
+        (CLASSIFIER, {"dtype": "float16"}, "dtype must be float32 or bfloat16. Received: 'float16'"),
+        (CLASSIFIER, {"weights": "int4"}, "weights must be int8 or None. Received: 'int4'"),
+        (CLASSIFIER, {"weights": "int8", "dtype": "bfloat16"}, "weights=int8 computes in float32"),
+        (lambda: tiny_models.make_model("encoder"), {"pooling": "sum"}, "one of cls, max, mean.*Received: 'sum'"),
     ],
 )
-def test_options_out_of_range_are_refused(tmp_path, name, options, message):
+def test_what_cannot_be_exported_is_refused(tmp_path, make, options, message):
     with pytest.raises(InputError, match=message):
-        export_for_serving(tiny_models.make_model(name), tmp_path, **options)
+        export_for_serving(make(), tmp_path, **options)
+    assert os.listdir(tmp_path) == []
 
 
-def test_a_model_of_one_segment_takes_no_pairs(tmp_path):
-    model = classifier(CONFIG.replace(type_vocab_size=1))
-    with pytest.raises(InputError, match="cannot take pairs of texts"):
-        export_for_serving(model, tmp_path, text_pairs=True)
-
-
-def test_a_place_that_cannot_be_written_is_one_clear_message(tmp_path):
-    model = classifier()
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="The export folder .*file is a file. Give the name of a folder"):
-        export_for_serving(model, tmp_path / "file")
-    with pytest.raises(InputError, match="a part of the path is a file, not a folder"):
-        export_for_serving(model, tmp_path / "file" / "below")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission_is_one_clear_message(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(InputError, match="Cannot write .*: permission denied"):
-        export_for_serving(classifier(), tmp_path / "model")
-
-
-def test_a_full_disk_leaves_nothing_behind(tmp_path):
-    # TensorFlow handles a full disk and a limit in the same way.
-    with file_size_limit(10_000), pytest.raises(InputError, match="Cannot write .*1: a file grew over the size limit"):
-        export_for_serving(classifier(), tmp_path / "model")
-    assert os.listdir(tmp_path / "model") == []
-    full = tf.errors.ResourceExhaustedError(None, None, "variables.data-00000-of-00001; No space left on device")
-
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, is_full):
     def save(*_, **__):
-        raise full
+        raise tf.errors.ResourceExhaustedError(None, None, "variables.data-00000-of-00001; No space left on device")
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tf.saved_model, "save", save)
-        with pytest.raises(InputError, match="no space is left on the disk"):
-            export_for_serving(classifier(), tmp_path / "model")
+    if is_full:
+        monkeypatch.setattr(tf.saved_model, "save", save)
+    message = "no space is left on the disk" if is_full else "Cannot write .*1: a file grew over the size limit"
+    with file_size_limit(10_000), pytest.raises(InputError, match=message):
+        export_for_serving(classifier(), tmp_path / "model")
     assert os.listdir(tmp_path / "model") == []

@@ -9,11 +9,10 @@ import onnx
 import onnxruntime
 import pytest
 import tiny
-from tiny_families import config as config_of_family
-from tiny_models import MODELS, make_model
+from slow_parameters import slow_except
+from tiny_models import MODELS, make_model, new_model
 
 from keras_bert import BertEncoder, ReplacedTokenDetector, SequenceClassifier, TokenClassifier
-from keras_bert.encoders.rotary.encoder import ModernBertEncoder
 from keras_bert.models.trainable_parts import enable_lora, lora_layers
 from keras_bert.program.errors import InputError
 from keras_bert.serving.graph.input_divisors import balanced_divisors
@@ -25,7 +24,6 @@ from keras_bert.serving.portable.onnx_model import write_onnx
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
 FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra", "modernbert", "mpnet", "deberta-v2"]
 FAMILIES += ["nomic_bert", "gte", "jina_embeddings_v3", "eurobert", "gemma3_text", "neobert"]
-ACTIVATIONS = ("gelu", "relu", "linear")  # the slow ones
 # These have the network of "classifier".
 SAME_NETWORK = ("pairs", "several labels", "regression", "windows", "few-shot classifier", "cross-encoder")
 # `test_scenarios.py` asks every model of every family for answers to texts.
@@ -104,37 +102,25 @@ def test_a_discriminator_computes_as_in_keras(family, tmp_path):
     check_model(with_biases(ReplacedTokenDetector(make_model("encoder", family).config)), tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize(
-    "name", ["classifier", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pretrainer", "encoder"))]
-)
+@pytest.mark.parametrize("name", ["classifier", *slow_except([], ["pretrainer", "encoder"])])
 def test_a_modern_bert_that_pools_the_mean_and_has_biases_computes_as_in_keras(name, tmp_path):
     changes = {"classifier_pooling": "mean", "attention_bias": True, "mlp_bias": True, "norm_bias": True}
     # The last layer is local, and its reach is 1.
     changes |= {"local_attention": 2, "num_hidden_layers": 3}
-    model_class, arguments = MODELS[name]
-    config = make_model("encoder", "modernbert").config.replace(**changes)
-    model = (ModernBertEncoder if name == "encoder" else model_class)(config, **arguments)
-    check_model(with_biases(model), tmp_path / "model.onnx")
+    check_model(with_biases(new_model(name, "modernbert", **changes)), tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("num_layers", [1, 2])
-@pytest.mark.parametrize("weights", [None, "int8"])
-def test_a_deberta_with_a_convolution_and_all_tables_computes_as_in_keras(num_layers, weights, tmp_path):
-    model_class, arguments = MODELS["pretrainer"]
-    config = config_of_family("deberta-v2", **DEBERTA_V2, num_hidden_layers=num_layers)
-    model = with_biases(model_class(config, **arguments))
-    if weights is None:
-        check_model(model, tmp_path / "model.onnx")
-    else:
-        features = features_of(model, 24)
-        found = written(model, tmp_path / "model.onnx", weights).run(features)
-        for name, values in model(features).items():
-            assert np.corrcoef(found[name].ravel(), np.asarray(values).ravel())[0, 1] > 0.98
+def test_a_deberta_with_a_convolution_and_all_tables_computes_as_in_keras(num_layers, tmp_path):
+    model = with_biases(new_model("pretrainer", "deberta-v2", **DEBERTA_V2, num_hidden_layers=num_layers))
+    check_model(model, tmp_path / "model.onnx")
+    features = features_of(model, 24)
+    found = written(model, tmp_path / "model.onnx", "int8").run(features)
+    for name, values in model(features).items():
+        assert np.corrcoef(found[name].ravel(), np.asarray(values).ravel())[0, 1] > 0.98
 
 
-@pytest.mark.parametrize(
-    "act", ["gelu_erf", "tanh", *(pytest.param(act, marks=pytest.mark.slow) for act in ACTIVATIONS)]
-)
+@pytest.mark.parametrize("act", ["gelu_erf", "tanh", *slow_except([], ["gelu", "relu", "linear"])])
 def test_every_activation_computes_as_in_keras(act, tmp_path):
     model = small_tagger(hidden_act=act)
     assert_computes_like(written(model, tmp_path / "model.onnx"), model, features_of(model, 9))
@@ -184,15 +170,17 @@ def test_layers_that_share_weights_share_them_in_the_file(weights, tmp_path):
     write_onnx(many, tmp_path / "many.onnx", weights)
     assert stored_numbers(tmp_path / "one.onnx") == stored_numbers(tmp_path / "many.onnx")
     if weights is None:
-        pooler = sum(int(np.prod(weight.shape)) for weight in many.encoder.pooler.weights)
-        assert stored_numbers(tmp_path / "many.onnx") == many.count_params() - pooler
+        assert stored_numbers(tmp_path / "many.onnx") == many.count_params() - pooler_numbers(many)
+
+
+def pooler_numbers(model) -> int:
+    return sum(int(np.prod(weight.shape)) for weight in model.encoder.pooler.weights)
 
 
 def test_a_masked_lm_stores_its_table_of_tokens_once(tmp_path):
     model = make_model("masked words")
     write_onnx(model, tmp_path / "model.onnx")
-    pooler = sum(int(np.prod(weight.shape)) for weight in model.encoder.pooler.weights)
-    assert stored_numbers(tmp_path / "model.onnx") == model.count_params() - pooler
+    assert stored_numbers(tmp_path / "model.onnx") == model.count_params() - pooler_numbers(model)
 
 
 def fused_nodes(path) -> collections.Counter:
@@ -229,11 +217,39 @@ def test_the_last_layer_of_a_classifier_runs_for_the_first_token_only(tmp_path):
     assert (nodes["Attention"], nodes["Softmax"], nodes["BiasGelu"], nodes["SkipLayerNormalization"]) == (2, 1, 3, 7)
 
 
-def test_products_of_8_bit_numbers_are_fused(tmp_path):
-    write_onnx(small_tagger(), tmp_path / "model.onnx", "int8")
-    nodes = fused_nodes(tmp_path / "model.onnx")
+@pytest.fixture(scope="module")
+def int8_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("int8") / "model.onnx"
+    write_onnx(small_tagger(), path, "int8")
+    return path
+
+
+def test_products_of_8_bit_numbers_are_fused(int8_file):
+    nodes = fused_nodes(int8_file)
     # In each layer: query, key and value in one; output; two of the feed-forward part.
     assert (nodes["DynamicQuantizeMatMul"], nodes["SkipLayerNormalization"], nodes["FastGelu"]) == (4 * 3, 7, 3)
+
+
+def test_the_feed_forward_parts_have_divided_inputs_and_rows_with_ranges(int8_file):
+    graph = onnx.load(int8_file).graph
+    assert sum(node.op_type == "ReduceMax" for node in graph.node) == 3
+    assert sum(weight.name.endswith("/factors") for weight in graph.initializer) == 3
+
+
+def test_integers_of_kernels_cannot_overflow_on_any_processor(int8_file):
+    for tensor in onnx.load(int8_file).graph.initializer:
+        if tensor.data_type == onnx.TensorProto.INT8:
+            # Processors without VNNI add two products with numbers up to 255 in 16 bits.
+            assert 2 * 255 * np.abs(onnx.numpy_helper.to_array(tensor).astype(int)).max() < 2**15
+
+
+def test_smaller_weights_make_smaller_files(tmp_path):
+    model = small_tagger(hidden_size=64, intermediate_size=256, vocab_size=500)
+    for name, weights in (("float32", None), ("float16", "float16"), ("int8", "int8")):
+        write_onnx(model, tmp_path / name, weights)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sizes["float16"] < 0.55 * sizes["float32"]
+    assert sizes["int8"] < 0.35 * sizes["float32"]
 
 
 def test_large_inputs_and_rows_leave_the_others_their_precision_in_8_bit_products():
@@ -264,16 +280,7 @@ def test_large_inputs_and_rows_leave_the_others_their_precision_in_8_bit_product
     np.testing.assert_array_equal(found["rows"][8], 0)
 
 
-def test_the_feed_forward_parts_have_divided_inputs_and_rows_with_ranges(tmp_path):
-    write_onnx(small_tagger(), tmp_path / "model.onnx", "int8")
-    graph = onnx.load(tmp_path / "model.onnx").graph
-    assert sum(node.op_type == "ReduceMax" for node in graph.node) == 3
-    assert sum(weight.name.endswith("/factors") for weight in graph.initializer) == 3
-
-
-@pytest.mark.parametrize(
-    "family", [pytest.param(one, marks=() if one in ("bert", "modernbert") else pytest.mark.slow) for one in FAMILIES]
-)
+@pytest.mark.parametrize("family", slow_except(["bert", "modernbert"], FAMILIES))
 @pytest.mark.parametrize(("weights", "least"), [("float16", 0.99999), ("int8", 0.98)])
 def test_smaller_weights_change_the_vectors_little(family, weights, least, tmp_path):
     model = make_model("encoder", family)
@@ -285,55 +292,41 @@ def test_smaller_weights_change_the_vectors_little(family, weights, least, tmp_p
         assert np.corrcoef(one, other)[0, 1] > least
 
 
-def test_smaller_weights_make_smaller_files(tmp_path):
-    model = small_tagger(hidden_size=64, intermediate_size=256, vocab_size=500)
-    sizes = {}
-    for weights in (None, "float16", "int8"):
-        write_onnx(model, tmp_path / "model.onnx", weights)
-        sizes[weights] = (tmp_path / "model.onnx").stat().st_size
-    assert sizes["float16"] < 0.55 * sizes[None]
-    assert sizes["int8"] < 0.35 * sizes[None]
-
-
-def test_integers_of_kernels_cannot_overflow_on_any_processor(tmp_path):
-    write_onnx(small_tagger(), tmp_path / "model.onnx", "int8")
-    for tensor in onnx.load(tmp_path / "model.onnx").graph.initializer:
-        if tensor.data_type == onnx.TensorProto.INT8:
-            # Processors without VNNI add two products with numbers up to 255 in 16 bits.
-            assert 2 * 255 * np.abs(onnx.numpy_helper.to_array(tensor).astype(int)).max() < 2**15
-
-
 def test_the_same_model_gives_the_same_file(tmp_path):
     for name in ("a.onnx", "b.onnx"):
         write_onnx(make_model("classifier"), tmp_path / name)
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
 
 
-def test_models_that_the_format_cannot_hold_are_refused(tmp_path):
-    config = make_model("encoder").config
-    with pytest.raises(InputError, match="ONNX files can hold these models: .*CrossEncoder, .*Received: Dense"):
-        write_onnx(keras.layers.Dense(2), tmp_path / "model.onnx")
-    with pytest.raises(InputError, match="Set output_hidden_states and output_attentions to False"):
-        write_onnx(BertEncoder(config, output_attentions=True), tmp_path / "model.onnx")
-    with pytest.raises(InputError, match="weights must be float16, int8 or None .* Received: 'int4'"):
-        write_onnx(BertEncoder(config), tmp_path / "model.onnx", "int4")
-    model = BertEncoder(config)
+def with_large_numbers():
+    model = BertEncoder(make_model("encoder").config)
     model.embeddings.token_embeddings.assign(0 * model.embeddings.token_embeddings + 1e5)
-    with pytest.raises(InputError, match="float16 cannot hold the numbers of .*token_embeddings"):
-        write_onnx(model, tmp_path / "model.onnx", "float16")
+    return model
+
+
+# The encoders that ONNX files can hold.
+HELD = "BertEncoder, ModernBertEncoder, MPNetEncoder, DebertaEncoder, RotaryEncoder"
+
+
+@pytest.mark.parametrize(
+    ("make", "weights", "message"),
+    [
+        (lambda: keras.layers.Dense(2), None, "can hold these models: .*CrossEncoder, .*Received: Dense"),
+        (lambda: BertEncoder(make_model("encoder").config, output_attentions=True), None, "output_attentions to False"),
+        (lambda: make_model("encoder"), "int4", "must be float16, int8 or None .* Received: 'int4'"),
+        (with_large_numbers, "float16", "float16 cannot hold the numbers of .*token_embeddings"),
+        (lambda: make_model("encoder", "mobilebert"), None, f"{HELD}. MobileBertEncoder has others"),
+        (lambda: make_model("masked words", "longformer"), None, f"{HELD}. LongEncoder has others"),
+    ],
+)
+def test_models_that_the_format_cannot_hold_are_refused(make, weights, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        write_onnx(make(), tmp_path / "model.onnx", weights)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(("family", "encoder"), [("mobilebert", "MobileBertEncoder"), ("longformer", "LongEncoder")])
-def test_a_family_with_other_layers_is_refused(tmp_path, family, encoder):
-    for name in ("encoder", "masked words"):
-        expected = f"BertEncoder, ModernBertEncoder, MPNetEncoder, DebertaEncoder, RotaryEncoder. {encoder} has others"
-        with pytest.raises(InputError, match=expected):
-            write_onnx(make_model(name, family), tmp_path / "model.onnx")
 
 
 def test_a_file_above_the_limit_of_the_format_is_refused_before_it_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr("keras_bert.serving.portable.onnx_model._MOST_BYTES", 1000)
-    with pytest.raises(InputError, match=r"holds at most 1,000 bytes, and the model has .* Use weights=float16"):
+    with pytest.raises(InputError, match="at most 1,000 bytes, .* Use weights=float16"):
         write_onnx(make_model("encoder"), tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())

@@ -6,10 +6,9 @@ import onnxruntime
 import pytest
 from serving.test_onnx_exports import features_of, with_biases
 from slow_parameters import slow_except
-from tiny_families import config as config_of_family
 from tiny_models import make_model, new_model
 
-from keras_bert import SequenceClassifier, registry
+from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import PACKED_FILE
@@ -20,7 +19,6 @@ from keras_bert.serving.portable.row_layouts import ArrangedEngine, Layout, fill
 # Every family that ONNX files can hold; `deberta-v2` of the tests has no convolution.
 FAMILIES = ["roberta", "albert", "distilbert", "electra", "modernbert", "mpnet", "deberta-v2", "nomic_bert", "gte"]
 FAMILIES += ["jina_embeddings_v3", "eurobert", "gemma3_text", "neobert", "xlm-roberta", "camembert"]
-SLOW = pytest.mark.slow
 
 
 class PackedEngine:
@@ -51,11 +49,15 @@ def assert_packed_equals_single(model, folder) -> None:
         np.testing.assert_allclose(found[name][is_kept], np.asarray(values)[is_kept], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "name", ["classifier", "all poolings", *(pytest.param(name, marks=SLOW) for name in ("tagger", "span"))]
-)
+@pytest.mark.parametrize("name", ["classifier", "all poolings", *slow_except([], ["tagger", "span"])])
 def test_the_outputs_of_packed_rows_are_those_of_single_ones(name, tmp_path):
     assert_packed_equals_single(make_model(name), tmp_path)
+
+
+@pytest.mark.slow
+def test_packed_rows_of_a_modern_bert_that_pools_the_mean_are_right(tmp_path):
+    changes = {"classifier_pooling": "mean", "local_attention": 2, "num_hidden_layers": 3}
+    assert_packed_equals_single(new_model("pairs", "modernbert", **changes), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["classifier", "all poolings", "tagger"])
@@ -65,22 +67,16 @@ def test_packed_rows_of_every_family_are_right(family, name, tmp_path):
     assert_packed_equals_single(with_biases(new_model(name, family)), tmp_path)
 
 
-@pytest.mark.slow
-def test_packed_rows_of_a_modern_bert_that_pools_the_mean_are_right(tmp_path):
-    changes = {"classifier_pooling": "mean", "local_attention": 2, "num_hidden_layers": 3}
-    config = make_model("encoder", "modernbert").config.replace(**changes)
-    assert_packed_equals_single(SequenceClassifier(config, labels=["a", "b"]), tmp_path)
-
-
-@pytest.mark.parametrize("name", ["choice", "masked words"])
-def test_a_model_with_other_rows_has_no_packed_form(name, tmp_path):
-    write_onnx_folder(make_model(name), tmp_path / "model.onnx")
-    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
-
-
-def test_a_family_that_looks_at_neighbouring_columns_has_no_packed_form(tmp_path):
-    model = SequenceClassifier(config_of_family("deberta-v2", conv_kernel_size=3, conv_act="gelu"), labels=["a", "b"])
-    write_onnx_folder(model, tmp_path / "model.onnx")
+@pytest.mark.parametrize(
+    ("name", "family", "changes"),
+    [
+        ("choice", "bert", {}),
+        ("masked words", "bert", {}),
+        ("pairs", "deberta-v2", {"conv_kernel_size": 3, "conv_act": "gelu"}),  # it reads the neighbouring columns
+    ],
+)
+def test_models_with_other_rows_have_no_packed_form(name, family, changes, tmp_path):
+    write_onnx_folder(new_model(name, family, **changes), tmp_path / "model.onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 

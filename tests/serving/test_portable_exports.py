@@ -1,8 +1,5 @@
 """What loaded exports can and cannot do. The answers of every task in every format are in `test_scenarios.py`."""
 
-import functools
-import shutil
-
 import pytest
 from places import TESTS
 from tiny_models import assert_same_answers, make_model
@@ -10,26 +7,6 @@ from tiny_models import assert_same_answers, make_model
 from keras_bert import InputError
 from keras_bert.serving import load
 from keras_bert.serving.portable.folder import write_portable
-
-
-@pytest.fixture(scope="module")
-def saved_model(tmp_path_factory):
-    """Function of the name of a model -> the folder of its SavedModel, which is written once."""
-
-    @functools.cache
-    def export(name: str):
-        folder = tmp_path_factory.mktemp("saved_model")
-        make_model(name).export_for_serving(folder)
-        return folder
-
-    return export
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["longformer", "big_bird"])
-def test_litert_names_the_operation_that_it_lacks(family, tmp_path):
-    with pytest.raises(InputError, match="LiteRT cannot hold this SequenceClassifier: it has no operation 'tf.Strided"):
-        write_portable(make_model("classifier", family), tmp_path / "export", "litert")
 
 
 def test_a_saved_model_of_a_masked_lm_knows_all_tokens(tmp_path):
@@ -45,29 +22,26 @@ def test_a_saved_model_of_a_masked_lm_knows_all_tokens(tmp_path):
 
 @pytest.mark.parametrize("name", ["classifier", "cross-encoder", "sentence encoder"])
 def test_no_text_has_no_answer_and_a_generator_is_a_list(name, tmp_path):
-    model = make_model(name)
+    model, is_pair = make_model(name), name == "cross-encoder"
     write_portable(model, tmp_path / "export", "onnx")
     loaded = load(tmp_path / "export", runtime="onnxruntime")
-    columns = 2 if name == "cross-encoder" else 1
     for texts in ([], ["the fox", "a"]):
-        x = texts if columns == 1 else (texts,) * columns
-        generators = [(text for text in texts) for _ in range(columns)]
-        expected = model.predict(x, verbose=0)
+        generators = [(text for text in texts) for _ in range(2)]
+        expected = model.predict((texts, texts) if is_pair else texts, verbose=0)
         assert len(expected) == len(texts)
-        assert_same_answers(loaded.predict(x), expected)
-        assert_same_answers(loaded.predict(generators[0] if columns == 1 else tuple(generators)), expected)
-    if name == "cross-encoder":
-        assert loaded.rank("the fox", []) == []
+        assert_same_answers(loaded.predict((texts, texts) if is_pair else texts), expected)
+        assert_same_answers(loaded.predict(tuple(generators) if is_pair else generators[0]), expected)
+    assert not is_pair or loaded.rank("the fox", []) == []
 
 
-def test_what_a_saved_model_does_not_hold_is_refused(tmp_path, saved_model):
-    shutil.copytree(saved_model("classifier"), tmp_path / "single")
+def test_what_a_saved_model_does_not_hold_is_refused(tmp_path):
+    make_model("classifier").export_for_serving(tmp_path)
     with pytest.raises(InputError, match="takes single texts. Export the model with text_pairs=True"):
-        load(tmp_path / "single").predict((["a"], ["b"]))
+        load(tmp_path).predict((["a"], ["b"]))
     with pytest.raises(InputError, match="num_threads is for LiteRT and ONNX"):
-        load(tmp_path / "single", num_threads=2)
-    (tmp_path / "single" / "1" / "assets" / "export.json").unlink()
+        load(tmp_path, num_threads=2)
+    (tmp_path / "1" / "assets" / "export.json").unlink()
     with pytest.raises(InputError, match="assets has no export.json"):
-        load(tmp_path / "single")
+        load(tmp_path)
     with pytest.raises(InputError, match="is no export: it has neither export.json .* nor a SavedModel"):
         load(TESTS)

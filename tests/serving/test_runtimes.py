@@ -1,7 +1,7 @@
 """Which runtime `load` takes: by name, by what is installed, and by a fixed rule."""
 
+import dataclasses
 import json
-import pathlib
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,11 +22,10 @@ from keras_bert.serving.portable.runtimes import RUNTIMES, Runtime
 def folders(tmp_path_factory):
     """Exports of a classifier by name: onnx, int8 and litert."""
     path, model = tmp_path_factory.mktemp("runtimes"), make_model("classifier")
-    options = {"onnx": {"format": "onnx"}, "int8": {"format": "onnx", "weights": "int8"}, "litert": {}}
-    return {
-        name: pathlib.Path(model.export_for_serving(path / name, **{"format": "litert", **given}))
-        for name, given in options.items()
-    }
+    model.export_for_serving(path / "onnx", format="onnx")
+    model.export_for_serving(path / "int8", format="onnx", weights="int8")
+    model.export_for_serving(path / "litert", format="litert")
+    return {name: path / name for name in ("onnx", "int8", "litert")}
 
 
 def without(monkeypatch, *packages):
@@ -55,18 +54,19 @@ def test_a_fixed_rule_takes_the_runtime(name, options, bfloat16, expected, folde
 
 
 def test_the_reason_says_why_a_runtime_was_taken(folders, monkeypatch):
-    assert load(folders["litert"], num_threads=1).runtime == Runtime(
-        "litert", "float32", 1, "litert is the only runtime of exports with --format=litert"
-    )
-    reasons = {"onnx": "openvino is installed, and faster in most cases", "int8": "onnxruntime: openvino takes longer"}
-    for name, reason in reasons.items():
-        assert load(folders[name]).runtime.reason.startswith(reason)
-    assert load(folders["onnx"], callers=2).runtime.reason == "onnxruntime is faster for several callers in float32"
-    reason = "is the only installed runtime of exports with --format=onnx"
+    for name, options, runtime in [
+        ("litert", {"num_threads": 1}, Runtime("litert", "float32", 1, "litert is the only runtime")),
+        ("onnx", {}, Runtime("openvino", "float32", None, "openvino is installed, and faster")),
+        ("onnx", {"callers": 2}, Runtime("onnxruntime", "float32", None, "onnxruntime is faster for several callers")),
+        ("int8", {}, Runtime("onnxruntime", "int8", None, "onnxruntime: openvino takes longer")),
+    ]:
+        found = load(folders[name], **options).runtime
+        assert dataclasses.replace(found, reason=found.reason[: len(runtime.reason)]) == runtime
     for package, other in (("openvino", "onnxruntime"), ("onnxruntime", "openvino")):
         with monkeypatch.context() as patch:
             without(patch, package)
-            assert load(folders["onnx"], callers=2).runtime == Runtime(other, "float32", None, f"{other} {reason}")
+            found = load(folders["onnx"], callers=2).runtime
+        assert (found.name, "is the only installed runtime" in found.reason) == (other, True)
 
 
 def test_openvino_warns_of_8_bit_products(folders):
@@ -90,28 +90,16 @@ def test_bfloat16_answers_differ_by_less_than_a_hundredth(folders):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        (
-            "onnx",
-            {"runtime": "torch"},
-            "runtime must be auto, tensorflow, onnxruntime, openvino or litert. Rec.*'torch'",
-        ),
+        ("onnx", {"runtime": "torch"}, "runtime must be auto, tensorflow, onnxruntime, .* Received: 'torch'"),
         ("onnx", {"precision": "float16"}, "precision must be float32, bfloat16 or auto. Received: 'float16'"),
         ("onnx", {"num_threads": 0}, "num_threads must be a whole number from 1, or None. Received: 0"),
         ("onnx", {"callers": 0}, "callers must be a whole number from 1. Received: 0"),
         ("onnx", {"callers": True}, "callers must be a whole number from 1. Received: True"),
-        (
-            "onnx",
-            {"runtime": "litert"},
-            r"is an export for onnxruntime or openvino. Received: runtime='litert'.* export the model again: "
-            r"python -m run_scripts.export_model --format=litert$",
-        ),
+        ("onnx", {"runtime": "litert"}, "is an export for onnxruntime or openvino. .*export_model --format=litert$"),
+        ("litert", {"num_threads": 0}, "num_threads must be a whole number from 1, or None. Received: 0"),
         ("litert", {"runtime": "openvino"}, "is an export for litert. .*export_model --format=onnx$"),
         ("litert", {"runtime": "tensorflow"}, "export_model --format=saved_model$"),
-        (
-            "onnx",
-            {"runtime": "onnxruntime", "precision": "bfloat16"},
-            "onnxruntime has no bfloat16 for .* Use precision='float32', or .* use runtime='openvino'",
-        ),
+        ("onnx", {"runtime": "onnxruntime", "precision": "bfloat16"}, "has no bfloat16 .* use runtime='openvino'"),
         ("litert", {"precision": "bfloat16"}, "litert has no bfloat16 .* export the model with --format=onnx"),
     ],
 )
@@ -131,7 +119,7 @@ def test_a_runtime_that_is_not_installed_is_named_with_its_extra(runtime, folder
 def test_a_saved_model_needs_tensorflow(served, monkeypatch):
     folder = served[1]["single"]
     without(monkeypatch, "tensorflow")
-    with pytest.raises(InputError, match="is a SavedModel, which needs TensorFlow. Install it, or export with"):
+    with pytest.raises(InputError, match="is a SavedModel, which needs TensorFlow"):
         load(folder)
 
 
@@ -141,14 +129,19 @@ def test_a_description_has_the_sums_of_all_files_of_network_and_tokenizer(folder
     assert set(description["files"]) == {"bert_config.json", "packed.onnx", "vocab.txt"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "runtime", "callers"),
-    [("onnx", "onnxruntime", 64), ("onnx", "openvino", 1), ("onnx", "openvino", 64), ("litert", "litert", 64)],
+    ("name", "runtime", "callers", "times"),
+    [
+        ("litert", "litert", 4, 10),
+        pytest.param("litert", "litert", 64, 640, marks=pytest.mark.slow),
+        pytest.param("onnx", "onnxruntime", 64, 640, marks=pytest.mark.slow),
+        pytest.param("onnx", "openvino", 1, 640, marks=pytest.mark.slow),
+        pytest.param("onnx", "openvino", 64, 640, marks=pytest.mark.slow),
+    ],
 )
-def test_many_threads_get_the_answers_of_one(name, runtime, callers, folders):
+def test_many_threads_get_the_answers_of_one(name, runtime, callers, times, folders):
     model = load(folders[name], runtime, callers=callers)
-    requests = [TEXTS[number % len(TEXTS) :] for number in range(640)]
+    requests = [TEXTS[number % len(TEXTS) :] for number in range(times)]
     expected = {len(texts): model.predict(texts) for texts in requests}
     with ThreadPoolExecutor(64) as pool:
         for texts, answers in zip(requests, pool.map(model.predict, requests), strict=True):

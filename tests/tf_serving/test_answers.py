@@ -16,7 +16,14 @@ from keras_bert.tasks.text_to_text.answers import WrittenText
 from keras_bert.tf_serving.readable_answers import readable_answers
 
 LABELS = np.array([[b"no", b"yes"]])
-
+MASKS = {"probabilities": [[[0.5, 0.125], [1, 0], [0, 0]]], "positions": [[3, 4, -1]]}
+SPANS = {"starts": [[3, 11, -1]], "ends": [[9, 12, -1]], "probabilities": [[0.5, 0.25, 0]]}
+TAGS = {"words": [["\xc9".encode(), b"is"]], "tags": [[b"N", b"V"]]}
+BEST = {"answer": [b"Ada"], "probability": [0.5], "start": [3], "end": [6], "null_score_difference": [-1.5]}
+BEST_THREE = {"answers": [[b"Ada", b"", b""]], "starts": [[3, -1, -1]], "ends": [[6, -1, -1]]}
+BEST_THREE |= {"probabilities": [[0.5, 0.25, 0]], "is_null": [[False, True, False]]}
+CANDIDATE, PERSON = Candidate("Ada", 2, 5, 0.5, None, None), EntityAnswer("PER", 2, 7, "Ada \xff", 0.5)
+WRITTEN = {"written": [b"a"], "score": [-0.5]}
 
 CASES = [
     (
@@ -52,11 +59,7 @@ CASES = [
         "  (no choice)",
     ),
     (
-        {
-            "tokens": [[[b"fox", b"##es"], [b"dog", b"."], [b"", b""]]],
-            "probabilities": [[[0.5, 0.125], [1, 0], [0, 0]]],
-            "positions": [[3, 4, -1]],
-        },
+        MASKS | {"tokens": [[[b"fox", b"##es"], [b"dog", b"."], [b"", b""]]]},
         {"text": ["[MASK] [MASK]"]},
         FilledText(
             "[MASK] [MASK]",
@@ -75,17 +78,9 @@ CASES = [
         "  (no [MASK] to fill)",
     ),
     (
-        {
-            "entities": [["Ada \xff".encode(), b"x", b""]],
-            "types": [[b"PER", b"LOC", b""]],
-            "starts": [[3, 11, -1]],
-            "ends": [[9, 12, -1]],
-            "probabilities": [[0.5, 0.25, 0]],
-        },
+        SPANS | {"entities": [["Ada \xff".encode(), b"x", b""]], "types": [[b"PER", b"LOC", b""]]},
         {"text": ["\xe9 Ada \xff, x"]},
-        TagsAnswer(
-            (EntityAnswer("PER", 2, 7, "Ada \xff", 0.5), EntityAnswer("LOC", 9, 10, "x", 0.25)), (), [], (), None
-        ),
+        TagsAnswer((PERSON, EntityAnswer("LOC", 9, 10, "x", 0.25)), (), [], (), None),
         "  \xe9 [Ada \xff PER], [x LOC]\n  Ada \xff  PER  0.5000  2-7\n  x      LOC  0.2500  9-10",
     ),
     (
@@ -95,54 +90,24 @@ CASES = [
         "  (nothing found)",
     ),
     (
-        {
-            "words": [["\xc9".encode(), b"is"]],
-            "tags": [[b"N", b"V"]],
-            "starts": [[0, 4]],
-            "ends": [[2, 6]],
-            "probabilities": [[1.0, 0.5]],
-        },
+        TAGS | {"starts": [[0, 4]], "ends": [[2, 6]], "probabilities": [[1.0, 0.5]]},
         {"text": ["\xc9  is"]},
         TagsAnswer((), ("\xc9", "is"), ["N", "V"], (1.0, 0.5), None),
         "  [\xc9 N]  [is V]\n  \xc9   N  1.0000  0-1\n  is  V  0.5000  3-5",
     ),
     (
-        {
-            "answer": [b"Ada"],
-            "probability": [0.5],
-            "start": [3],
-            "end": [6],
-            "answers": [[b"Ada", b"", b""]],
-            "starts": [[3, -1, -1]],
-            "ends": [[6, -1, -1]],
-            "probabilities": [[0.5, 0.25, 0]],
-            "is_null": [[False, True, False]],
-            "null_score_difference": [-1.5],
-        },
+        BEST | BEST_THREE,
         {"context": ["\xe9 Ada."]},
-        FoundAnswer(
-            "Ada",
-            2,
-            5,
-            0.5,
-            -1.5,
-            (Candidate("Ada", 2, 5, 0.5, None, None), Candidate("", None, None, 0.25, None, None)),
-        ),
+        FoundAnswer("Ada", 2, 5, 0.5, -1.5, (CANDIDATE, Candidate("", None, None, 0.25, None, None))),
         "  \xe9 [[Ada]].\n  Ada  0.5000\n    (no answer)  0.2500",
     ),
     (
-        {
-            "written": [b"a"],
-            "score": [-0.5],
-            "target_ids": [[5, 0]],
-            "alternatives": [[b"a", b""]],
-            "alternative_scores": [[-0.5, -1]],
-        },
+        WRITTEN | {"target_ids": [[5, 0]], "alternatives": [[b"a", b""]], "alternative_scores": [[-0.5, -1]]},
         {},
         WrittenText("a", -0.5, (("a", -0.5), ("", -1.0))),
         "  a  -0.5000\n  (no text)  -1.0000",
     ),
-    ({"written": [b"a"], "score": [-0.5]}, {}, WrittenText("a", -0.5, (("a", -0.5),)), "  a  -0.5000"),
+    (WRITTEN, {}, WrittenText("a", -0.5, (("a", -0.5),)), "  a  -0.5000"),
 ]
 
 
@@ -186,5 +151,5 @@ def test_answers_need_neither_keras_nor_tensorflow():
 
 def test_another_threshold_needs_the_score_of_no_answer():
     answer = FoundAnswer("a", 0, 1, 1.0, None, (Candidate("a", 0, 1, 1.0, 2.0, 3.0),))
-    with pytest.raises(InputError, match="has no null_score_difference: its model always answers"):
+    with pytest.raises(InputError, match="has no null_score_difference"):
         answer.with_threshold(0.5)

@@ -5,7 +5,6 @@ from the official tensorflow-serving-api. KERAS_BERT_MODEL_SERVER is the path of
 the tests on that server are skipped.
 """
 
-import concurrent.futures
 import contextlib
 import os
 import re
@@ -15,10 +14,10 @@ import types
 
 import numpy as np
 import pytest
-from fake_tf_serving import FakeTfServing, probabilities
-from kinds_of_clients import KINDS, make_client
+from fake_tf_serving import probabilities
+from kinds_of_clients import make_client
 from official_serving_api import OfficialGrpcServer, SavedModel
-from places import DOCS, PROJECT
+from places import DOCS
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.answers import LabelAnswer
@@ -75,34 +74,16 @@ def real_server(exported):
     with socket.create_server(("127.0.0.1", 0)) as rest, socket.create_server(("127.0.0.1", 0)) as grpc:
         ports = rest.getsockname()[1], grpc.getsockname()[1]
     command = [MODEL_SERVER, "--model_name=toy", f"--model_base_path={exported}", "--grpc_socket_path="]
+    command += [f"--rest_api_port={ports[0]}", f"--port={ports[1]}"]
     log = exported.parent / "log"
     with open(log, "wb") as file:
-        process = subprocess.Popen(
-            [*command, f"--rest_api_port={ports[0]}", f"--port={ports[1]}"], stdout=file, stderr=file
-        )
+        process = subprocess.Popen(command, stdout=file, stderr=file)
         try:
             yield f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}"
         finally:
             print(log.read_text("utf-8", "replace"))  # pytest shows it where a test fails
             process.terminate()
             process.wait(timeout=60)
-
-
-@pytest.fixture(scope="module")
-def running():
-    with contextlib.closing(FakeTfServing()) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running):
-    running.forget()
-    return running
-
-
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
 
 
 @pytest.fixture(scope="module", params=["fake", "exported", "real"])
@@ -143,16 +124,6 @@ def test_every_client_gets_the_models_own_answers_with_text_for_strings(place, k
     assert all(text.strip().startswith(label) for text, label in zip(shown, answer["label"], strict=True))
 
 
-def test_many_rows_and_threads_get_their_own_answers(place, kind):
-    texts = [TEXTS[number % 5] for number in range(101)]
-    expected = place.probabilities(as_bytes(texts))
-    with make_client(kind, place, batch_size=9) as client, concurrent.futures.ThreadPoolExecutor(8) as pool:
-        together = client.predict(text=texts)["probabilities"]
-        alone = list(pool.map(lambda text: client.predict(text=[text])["probabilities"][0], texts[:40]))
-    np.testing.assert_allclose(together, expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(alone, expected[:40], rtol=1e-4, atol=1e-5)
-
-
 def test_metadata_and_status_say_what_is_served(place, kind):
     with make_client(kind, place) as client:
         assert client.wait_until_available(timeout=30) == place.version
@@ -177,14 +148,6 @@ def test_classify_gives_the_same_as_predict(place, kind):
     np.testing.assert_allclose(classified["scores"], predicted["probabilities"], rtol=1e-5, atol=1e-6)
 
 
-def test_what_is_not_there_is_not_found(place, kind):
-    for model, version in (("no_such_model", None), ("toy", place.version + 1000)):
-        with make_client(kind, place, model=model, version=version) as client:
-            for ask in (lambda client: client.predict(text=["a"]), lambda client: client.metadata()):
-                with pytest.raises(NotFound):
-                    ask(client)
-
-
 def test_wrong_requests_are_refused_and_the_server_runs_on(place, kind):
     with make_client(kind, place) as client:
         for signature, inputs in (
@@ -195,17 +158,6 @@ def test_wrong_requests_are_refused_and_the_server_runs_on(place, kind):
             with pytest.raises(InvalidRequest):
                 client.predict(signature, **inputs)
         assert client.predict(text=["a"])["label"].shape == (1,)
-
-
-def test_the_first_script_of_the_page_prints_an_answer(place, capsys):
-    page = (PROJECT / "docs" / "serving_clients.md").read_text("utf-8")
-    script = re.findall(r"```python\n(.*?)```", page, re.S)[0]
-    script = script.replace("http://127.0.0.1:8501", place.url).replace('"sentiment"', '"toy"')
-    exec(compile(script, "serving_clients.md", "exec"), namespace := {})
-    namespace["client"].close()
-    label, probability = capsys.readouterr().out.strip().rsplit(" ", 1)
-    assert label in ("animal", "no animal", "short", "long")
-    assert 0.5 <= float(probability) <= 1
 
 
 def test_answers_are_the_objects_of_predict_in_python(server, kind):
@@ -239,9 +191,8 @@ def test_numbers_of_json_have_the_widths_of_json_and_grpc_has_its_own(server):
 
 def test_an_only_output_has_its_name(server, kind):
     with make_client(kind, server) as client:
-        assert {name: array.tolist() for name, array in client.predict("length", text=TEXTS[:3]).items()} == {
-            "length": [1, 0, 11]
-        }
+        answer = client.predict("length", text=TEXTS[:3])
+        assert {name: array.tolist() for name, array in answer.items()} == {"length": [1, 0, 11]}
         count = len(server.requests)
         client.predict("length", text=["a"])
         assert len(server.requests) == count + 1  # the name is requested once
@@ -261,15 +212,12 @@ def test_examples_on_the_wire_have_a_list_of_the_right_type_for_each_feature(ser
         client.classify(text=["a", b"\xff\0"], number=np.array([[1, 2], [3, 4]]), weight=[0.5, 1.5])
     [(_, message, _)] = server.requests
     _, row = message.input.example_list.examples
-    assert row == tf.train.Example(
-        features=tf.train.Features(
-            feature={
-                "text": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"\xff\0"])),
-                "number": tf.train.Feature(int64_list=tf.train.Int64List(value=[3, 4])),
-                "weight": tf.train.Feature(float_list=tf.train.FloatList(value=[1.5])),
-            }
-        )
-    )
+    expected = {
+        "text": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"\xff\0"])),
+        "number": tf.train.Feature(int64_list=tf.train.Int64List(value=[3, 4])),
+        "weight": tf.train.Feature(float_list=tf.train.FloatList(value=[1.5])),
+    }
+    assert row == tf.train.Example(features=tf.train.Features(feature=expected))
 
 
 def test_many_rows_go_as_several_requests_and_keep_their_order(server, kind):
@@ -283,25 +231,13 @@ def test_many_rows_go_as_several_requests_and_keep_their_order(server, kind):
 
 def test_several_requests_are_under_way_at_once_and_no_more_than_allowed(server, kind):
     for in_flight, least, most in ((1, 1, 1), (4, 2, 4)):
+        server.forget()
         server.most_at_work = 0
         server.misbehave(*[0.05] * 8)
         server.grpc_misbehaviour.extend([0.05] * 8)
         with make_client(kind, server, batch_size=1, max_in_flight=in_flight) as client:
             client.predict(text=["a"] * 8)
         assert least <= server.most_at_work <= most
-        server.misbehaviour.clear()
-        server.grpc_misbehaviour.clear()
-
-
-def test_outputs_of_other_widths_are_filled_up_as_a_server_fills_them(server, kind):
-    with make_client(kind, server, batch_size=1) as client:
-        parts = client.predict("pieces", text=["a", "b cd e", "f g"])
-    with make_client(kind, server) as client:
-        whole = client.predict("pieces", text=["a", "b cd e", "f g"])
-    assert whole["starts"].tolist() == [[0, -1, -1], [0, 2, 5], [0, 2, -1]]
-    assert {name: array.tolist() for name, array in parts.items()} == {
-        name: array.tolist() for name, array in whole.items()
-    }
 
 
 def test_no_rows_are_asked_too(server, kind):
@@ -314,92 +250,81 @@ def test_versions_and_labels_choose(server, kind):
     for chosen in ({"version": 3}, {"label": "stable"}):
         with make_client(kind, server, **chosen) as client:
             assert client.predict(text=["a"])["label"].tolist() == ["short"]
-    for chosen in ({"version": 2}, {"label": "canary"}):
-        with make_client(kind, server, **chosen) as client, pytest.raises(NotFound):
-            client.predict(text=["a"])
+
+
+@pytest.mark.parametrize("chosen", [{"version": 2}, {"version": 9}, {"label": "canary"}, {"model": "other"}], ids=str)
+def test_what_is_not_there_is_not_found_and_not_tried_again(server, kind, chosen):
+    with make_client(kind, server, **chosen) as client:
+        for ask in (lambda: client.predict(text=["a"]), client.metadata):
+            with pytest.raises(NotFound, match="Check the name of the model") as caught:
+                ask()
+            assert (caught.value.code, caught.value.attempts) == ("NOT_FOUND", 1)
+    assert len(server.requests) == 2
 
 
 def test_names_of_models_may_hold_any_sign(server):
-    with RestClient(server.url + "/", "a/b c\u00e9", label="x y") as client, pytest.raises(NotFound):
+    with RestClient(server.url + "/below/", "a/b c\u00e9", label="x y") as client, pytest.raises(InvalidRequest):
         client.predict(text=["a"])
-    assert server.requests[-1][1] == "/v1/models/a%2Fb%20c%C3%A9/labels/x%20y:predict"
-    below = RestClient(server.url + "/below/", "toy")
-    with below, pytest.raises(InvalidRequest, match="Malformed request: GET /below/v1/models/toy"):
-        below.status()
+    assert server.requests[-1][1] == "/below/v1/models/a%2Fb%20c%C3%A9/labels/x%20y:predict"
 
 
-def test_what_the_request_has_wrong_is_said_and_not_tried_again(server, kind):
-    with make_client(kind, server, model="other") as client, pytest.raises(NotFound) as caught:
-        client.predict(text=["a"])
-    assert caught.value.code == "NOT_FOUND"
-    assert caught.value.server_text == "Servable not found for request: Latest(other)"
-    assert "Check the name of the model" in str(caught.value)
-    with make_client(kind, server) as client:
-        with pytest.raises(InvalidRequest, match='signature.* "none" ?not found|key "none" not found'):
-            client.predict("none", text=["a"])
-        with pytest.raises(InvalidRequest, match="The signature serving_default takes .*text"):
-            client.predict(txt=["a"])
-    assert len(server.requests) == 3
+@pytest.mark.parametrize(
+    ("status", "code", "error"),
+    [
+        (400, "INVALID_ARGUMENT", InvalidRequest),
+        (None, "FAILED_PRECONDITION", InvalidRequest),
+        (None, "OUT_OF_RANGE", InvalidRequest),
+        (401, "UNAUTHENTICATED", ServingError),
+        (403, "PERMISSION_DENIED", ServingError),
+        (404, "NOT_FOUND", NotFound),
+        (409, "ALREADY_EXISTS", ServingError),
+        (413, "UNKNOWN", ServingError),
+        (418, "UNKNOWN", ServingError),
+        (429, "RESOURCE_EXHAUSTED", Unavailable),
+        (499, "CANCELLED", ServingError),
+        (500, "INTERNAL", ServingError),
+        (501, "UNIMPLEMENTED", ServingError),
+        (503, "UNAVAILABLE", Unavailable),
+        (504, "DEADLINE_EXCEEDED", DeadlineExceeded),
+    ],
+)
+def test_every_status_has_its_error(server, status, code, error):
+    asked = {"grpc": code} if status is None else {"rest": status, "grpc": code}
+    server.misbehave(*filter(None, [status]))
+    server.grpc_misbehaviour.append(code)
+    for kind, told in asked.items():
+        with make_client(kind, server, retries=0) as client, pytest.raises(ServingError) as caught:
+            client.predict(text=["a"])
+        assert (type(caught.value), caught.value.code) == (error, code)
+        assert caught.value.http_status == (status if kind == "rest" else None)
+        assert caught.value.server_text == f"told to answer {told}"
 
 
-def test_every_status_has_its_error(server):
-    found = {}
-    with make_client("rest", server, retries=0) as client:
-        for status in (400, 401, 403, 404, 409, 413, 418, 429, 499, 500, 501, 503, 504):
-            server.misbehave(status)
-            with pytest.raises(ServingError) as caught:
-                client.predict(text=["a"])
-            found[status] = (caught.value.code, type(caught.value).__name__)
-            assert caught.value.http_status == status
-            assert f"HTTP {status}): told to answer {status}." in str(caught.value)
-    assert found == {
-        400: ("INVALID_ARGUMENT", "InvalidRequest"),
-        401: ("UNAUTHENTICATED", "ServingError"),
-        403: ("PERMISSION_DENIED", "ServingError"),
-        404: ("NOT_FOUND", "NotFound"),
-        409: ("ALREADY_EXISTS", "ServingError"),
-        413: ("UNKNOWN", "ServingError"),
-        418: ("UNKNOWN", "ServingError"),
-        429: ("RESOURCE_EXHAUSTED", "Unavailable"),
-        499: ("CANCELLED", "ServingError"),
-        500: ("INTERNAL", "ServingError"),
-        501: ("UNIMPLEMENTED", "ServingError"),
-        503: ("UNAVAILABLE", "Unavailable"),
-        504: ("DEADLINE_EXCEEDED", "DeadlineExceeded"),
-    }
-    with make_client("grpc", server, retries=0) as client:
-        for code, error in [
-            ("INVALID_ARGUMENT", InvalidRequest),
-            ("FAILED_PRECONDITION", InvalidRequest),
-            ("OUT_OF_RANGE", InvalidRequest),
-            ("NOT_FOUND", NotFound),
-            ("RESOURCE_EXHAUSTED", Unavailable),
-            ("UNAVAILABLE", Unavailable),
-            ("DEADLINE_EXCEEDED", DeadlineExceeded),
-            ("INTERNAL", ServingError),
-        ]:
-            server.grpc_misbehaviour.append(code)
-            with pytest.raises(ServingError, match=f"gave {code}: told to answer {code}") as caught:
-                client.predict(text=["a"])
-            assert type(caught.value) is error
-
-
-def test_answers_that_are_none_of_tf_serving_are_shown(server):
-    for body in (b"<html>", b"[1]", b'{"outputs": {"a": [[1], [1, 2]]}}', b'{"outputs": [null]}', b'{"outputs": [{}]}'):
-        server.misbehave(body)
-        with make_client("rest", server) as client:
-            with pytest.raises(ServingError, match="the answer is not one of TF Serving's API: ") as caught:
-                client.predict(text=["a"])
-            assert caught.value.code == "UNKNOWN"
-    for method, body in [("status", b"{}"), ("status", b'{"model_version_status": [1]}'), ("metadata", b"[]")]:
-        server.misbehave(body)
-        with make_client("rest", server) as client, pytest.raises(ServingError, match="not one of TF Serving's API"):
-            getattr(client, method)()
-    for verb in ("classify", "regress"):
-        for results in (b'["a", {}]', b'[[["a", 0.5], [1, 0.5]]]', b"[1" + b"0" * 400 + b"]"):
-            server.misbehave(b'{"results": ' + results + b"}")
-            with make_client("rest", server) as client, pytest.raises(ServingError, match="not one of TF Serving's"):
-                getattr(client, verb)(text=["a"])
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [
+        ("predict", b"<html>"),
+        ("predict", b"[1]"),
+        ("predict", b'{"outputs": {"a": [[1], [1, 2]]}}'),
+        ("predict", b'{"outputs": [null]}'),
+        ("predict", b'{"outputs": [{}]}'),
+        ("status", b"{}"),
+        ("status", b'{"model_version_status": [1]}'),
+        ("metadata", b"[]"),
+        *((verb, b'{"results": ["a", {}]}') for verb in ("classify", "regress")),
+        *((verb, b'{"results": [[["a", 0.5], [1, 0.5]]]}') for verb in ("classify", "regress")),
+        *((verb, b'{"results": [1' + b"0" * 400 + b"]}") for verb in ("classify", "regress")),
+    ],
+)
+def test_answers_that_are_none_of_tf_serving_are_named(server, method, body):
+    server.misbehave(body)
+    inputs = {} if method in ("status", "metadata") else {"text": ["a"]}
+    with (
+        make_client("rest", server) as client,
+        pytest.raises(ServingError, match="not one of TF Serving's API") as caught,
+    ):
+        getattr(client, method)(**inputs)
+    assert caught.value.code == "UNKNOWN"
 
 
 def test_the_error_of_a_part_says_which_rows(server, kind):

@@ -72,9 +72,8 @@ def test_numbers_without_a_value_are_those_of_pythons_json(client):
 
 
 def test_bytes_that_are_not_utf_8_come_back_as_they_are(client):
-    _, body = client.raw(
-        "POST", f"{client.path}:predict", json.dumps({**PAIR, "inputs": {"a": [[1, 2]], "b": [{"b64": "/w=="}]}})
-    )
+    request = json.dumps({**PAIR, "inputs": {"a": [[1, 2]], "b": [{"b64": "/w=="}]}})
+    _, body = client.raw("POST", f"{client.path}:predict", request)
     assert b'"text": ["\xff"], "text_bytes": [{"b64": "/w=="}]' in body
 
 
@@ -171,29 +170,30 @@ def test_labels_and_examples_of_the_page_are_bounded():
     assert (len(about["labels"]), len(about["labels"][0])) == (100, 1000)
 
 
-def test_examples_of_the_page_are_the_first_short_texts_of_a_kit(tmp_path):
+def logged(signature: str, *rows: dict[str, str]) -> bytes:
+    """A record of a file for warming up: a request with these texts."""
     from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
-    def log(signature, *rows):
-        log = PredictionLog()
-        request = log.predict_log.request
-        request.model_spec.signature_name = signature
-        for name in rows[0]:
-            request.inputs[name].string_val.extend(row[name].encode() for row in rows)
-            request.inputs[name].tensor_shape.dim.add(size=len(rows))
-        return framed_record(log.SerializeToString())
+    log = PredictionLog()
+    request = log.predict_log.request
+    request.model_spec.signature_name = signature
+    for name in rows[0]:
+        request.inputs[name].string_val.extend(row[name].encode() for row in rows)
+        request.inputs[name].tensor_shape.dim.add(size=len(rows))
+    return framed_record(log.SerializeToString())
 
+
+def test_examples_of_the_page_are_the_first_short_texts_of_a_kit(tmp_path):
     texts = ["Rechnung", "Mahnung", "x" * 2000, "the of and", "Größe", "mehr"]  # words of the kit are made up
-    examples = [{"text": text, "text_b": "offen"} for text in texts[:3]] + [
-        {"text": t, "text_b": "of"} for t in texts[3:]
-    ]
-    records = [log("other", {"text": "no"}), log("serving_default", *examples[:2]), log("", *examples[1:])]
+    seconds = ["offen"] * 3 + ["of"] * 3
+    examples = [{"text": text, "text_b": second} for text, second in zip(texts, seconds, strict=True)]
+    usual = logged("serving_default", *examples[:2])
     file = tmp_path / "assets.extra" / "tf_serving_warmup_requests"
     file.parent.mkdir()
-    file.write_bytes(b"".join(records))
+    file.write_bytes(logged("other", {"text": "no"}) + usual + logged("", *examples[1:]))
     expected = [examples[number] for number in (0, 1, 4)]
     assert about_model(Model({}, path=str(tmp_path))) == {"labels": [], "examples": expected}
-    file.write_bytes(records[1] + b"damaged")
+    file.write_bytes(usual + b"damaged")
     assert about_model(Model({}, path=str(tmp_path)))["examples"] == examples[:2]
 
 

@@ -8,20 +8,12 @@ import sys
 
 import numpy as np
 import pytest
-from fake_tf_serving import FakeTfServing
 from places import PROJECT
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.readable_answers import printable, readable_answers
 from run_scripts import query_server
 from run_scripts.questions import print_answers, read_rows
-
-
-@pytest.fixture(scope="module")
-def server():
-    server = FakeTfServing()
-    yield server
-    server.close()
 
 
 @pytest.fixture
@@ -51,15 +43,13 @@ def test_texts_from_flags_are_answered_over_both_transports(server, query):
 
 
 def test_lines_of_standard_input_are_answered_in_their_order(server, query):
-    texts = [b"x" * (number % 9 + 1) for number in range(70)] + [b"\xff\xffabc"]
+    texts = [b"x" * (number % 9 + 1) for number in range(70)] + [b"\xff\xffabc", b""]
     texts[3], texts[69] = b"", b""  # each blank line is an empty text
-    code, shown, _ = query(f"--url={server.url}", "--model=toy", "--json", input=b"\n".join([*texts, b"\r\n"]))
-    texts.append(b"")
+    code, shown, _ = query(f"--url={server.url}", "--model=toy", "--json", input=b"\n".join(texts) + b"\r\n")
     assert code == 0
     answers = [json.loads(line) for line in shown.splitlines()]
-    assert [answer["probabilities"][1] for answer in answers] == pytest.approx(
-        [len(text) / (len(text) + 4) for text in texts]
-    )
+    expected = [len(text) / (len(text) + 4) for text in texts]
+    assert [answer["probabilities"][1] for answer in answers] == pytest.approx(expected)
     assert answers[0]["label"] == "short"
 
 
@@ -92,35 +82,34 @@ def test_status_and_metadata_are_shown(server, query):
         assert query(*place, "--model=toy", "--status", "--wait=5") == (0, "version 2  END\nversion 3  AVAILABLE\n", "")
         code, shown, _ = query(*place, "--model=toy", "--metadata", "--version=3")
         assert code == 0
-        assert shown.startswith(
-            "toy, version 3\n\nadd\n  takes a  float [?, ?]\n  takes b  float [?, ?]\n  gives places"
-        )
+        assert shown.startswith("toy, version 3\n\nadd\n  takes a  float [?, ?]\n  takes b  float [?, ?]\n  gives ")
         assert "serving_default\n  takes text  string [?]\n  gives label  string [?]\n" in shown
 
 
-def test_what_cannot_be_asked_is_one_clear_line(server, query):
-    for arguments, message in [
-        (["--model=other", "--text=a"], "Servable not found for request: Latest(other)"),
-        (["--model=toy", "--signature=no", "--text=a"], "has no signature 'no'. It has: add, classify, echo, length,"),
-        (
-            ["--model=toy", "--signature=add", "--text=a"],
-            "takes a, b in add, which cannot be asked from a command line",
-        ),
-        (["--model=toy", "--text=a", "--text_b=b"], "The model toy takes single texts, and a second text was given"),
-        (["--model=toy", "--text=a", "--version=2"], "Servable not found for request: Specific(toy, 2)"),
-        (["--model=toy"], "No text was given. Use --text=..., or write texts to standard input"),
-        (["--model=toy", "--url=https://h", "--ca_file=no.pem", "--text=a"], "Cannot read --ca_file=no.pem"),
-        (["--model=toy", "--url=ftp://127.0.0.1:1", "--grpc", "--text=a"], "With --grpc, --url must be host:port"),
-        (["--model=toy", "--url=127.0.0.1:8501", "--text=a"], "is not the URL of a server. Write http://host:port"),
-    ]:
-        code, shown, error = query(f"--url={server.url}", *arguments)
-        assert (code, shown) == (1, ""), arguments
-        assert error.startswith("error: ")
-        assert message in error
-        assert error.count("\n") == 1
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--model=other --text=a", "NOT_FOUND"),
+        ("--model=toy --text=a --version=2", "NOT_FOUND"),
+        ("--model=toy --signature=no --text=a", "has no signature 'no'. It has: add, classify, echo, length,"),
+        ("--model=toy --signature=add --text=a", "takes a, b in add"),
+        ("--model=toy --text=a --text_b=b", "The model toy takes single texts"),
+        ("--model=toy", "No text was given. Use --text=..., or write texts to standard input"),
+        ("--model=toy --url=https://h --ca_file=no.pem --text=a", "Cannot read --ca_file=no.pem"),
+        ("--model=toy --url=ftp://127.0.0.1:1 --grpc --text=a", "With --grpc, --url must be host:port"),
+        ("--model=toy --url=127.0.0.1:8501 --text=a", "Write http://host:port"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_clear_line(server, query, arguments, message):
+    code, shown, error = query(f"--url={server.url}", *arguments.split())
+    assert (code, shown, error.count("\n")) == (1, "", 1)
+    assert error.startswith("error: ")
+    assert message in error
+
+
+def test_a_model_must_be_named(query):
     code, _, error = query("--text=a")
-    assert code == 2
-    assert "--model" in error
+    assert (code, "--model" in error) == (2, True)
 
 
 def test_asking_needs_no_tensorflow(server):
@@ -135,37 +124,24 @@ def test_asking_needs_no_tensorflow(server):
     assert result.stdout.splitlines()[-1] == "[]", result.stderr
 
 
-def test_an_answer_is_marked_in_its_context_with_the_others_below():
+def test_a_long_context_is_shortened_around_its_answer():
     context = b"so " * 50 + b"Ada wrote the \xc3\xa9 program" + b" so" * 50
     start = context.index(b"Ada")
-    outputs = {
-        "answer": strings("Ada"),
-        "start": [start],
-        "end": [start + 3],
-        "probability": [0.75],
-        "answers": strings(["Ada", "", "Ada wrote"]),
-        "starts": [[start, -1, start]],
-        "ends": [[start + 3, -1, start + 9]],
-        "probabilities": [[0.75, 0.125, 0.0625]],
-        "is_null": [[False, True, False]],
-    }
-    marked, best, *others = lines(outputs, question="Who?", context=context)
+    outputs = {"answer": strings("Ada"), "start": [start], "end": [start + 3], "probability": [0.75]}
+    outputs |= {"answers": strings(["Ada", "Ada wrote"]), "starts": [[start] * 2], "ends": [[start + 3, start + 9]]}
+    outputs |= {"probabilities": [[0.75, 0.0625]], "is_null": [[False, False]]}
+    marked, best, other = lines(outputs, question="Who?", context=context)
     assert marked.startswith("  ... so so")
     assert marked.endswith("so so ...")
     assert " so [[Ada]] wrote the \u00e9 program so " in marked
-    assert best == "  Ada  0.7500"
-    assert [line.strip() for line in others] == ["(no answer)  0.1250", "Ada wrote  0.0625"]
+    assert (best, other.strip()) == ("  Ada  0.7500", "Ada wrote  0.0625")
     outputs |= {"answer": strings(""), "start": [-1], "end": [-1]}
     assert lines(outputs, question="Who?", context=context)[0].strip() == "(no answer)  0.7500"
 
 
 def test_tokens_are_shown_with_their_parts_of_the_text():
-    outputs = {
-        "input_ids": [[101, 7, 8, 102, 0]],
-        "lengths": [4],
-        "starts": [[-1, 0, 2, -1, -1]],
-        "ends": [[-1, 2, 6, -1, -1]],
-    }
+    outputs = {"input_ids": [[101, 7, 8, 102, 0]], "lengths": [4]}
+    outputs |= {"starts": [[-1, 0, 2, -1, -1]], "ends": [[-1, 2, 6, -1, -1]]}
     assert lines(outputs, text="\u00e9fox!") == ["  101 \u00e9/7 fox!/8 102"]
     assert lines(outputs, text="\u00e9fox!", text_b="b") == ["  101 7 8 102"]
 
@@ -175,11 +151,7 @@ def test_outputs_of_other_models_are_listed():
     choice = {"choice": [1], "text": strings("no"), "probability": [0.75], "probabilities": [[0.25, 0.75, 0]]}
     assert "choice" in lines(choice)[0]  # without the choices of the question
     outputs = {"b": [[1.5, 2]], "a": [b"x\xff"], "long": np.arange(20).reshape(1, 4, 5)}
-    assert lines(outputs) == [
-        "  a     x\ufffd",
-        "  b     1.5000 2.0000",
-        "  long  0 1 2 3 4 5 ...  (4 x 5)",
-    ]
+    assert lines(outputs) == ["  a     x\ufffd", "  b     1.5000 2.0000", "  long  0 1 2 3 4 5 ...  (4 x 5)"]
     assert readable_answers({"a": np.zeros([0, 2])}, {}) == []
 
 

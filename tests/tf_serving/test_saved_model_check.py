@@ -1,6 +1,5 @@
 """The check of SavedModels: every problem is found in a SavedModel that has it, and a sound one has no findings."""
 
-import functools
 import os
 import pathlib
 import shutil
@@ -8,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from trapped_models import BATCH, ROWS, graph, save, sound_signature, spec, trapped_signatures
+from trapped_models import save, sound_signature, trapped_signatures
 
 import keras_bert.serving
 from keras_bert.program.errors import InputError
@@ -58,12 +57,8 @@ def test_exports_of_this_package_have_neither_errors_nor_warnings(served):
 def test_each_trapped_signature_has_its_trap_and_no_other(trapped):
     severities, report = trapped
     for trap, severity in severities.items():
-        of_signature = [
-            (finding.severity, finding.trap)
-            for finding in report.findings
-            if f"signature {trap}," in f"{finding.where},"
-        ]
-        assert of_signature == [(severity, trap)], trap
+        of_signature = [one for one in report.findings if f"signature {trap}," in f"{one.where},"]
+        assert [(one.severity, one.trap) for one in of_signature] == [(severity, trap)]
     assert not report.is_clean()
 
 
@@ -73,42 +68,36 @@ def test_findings_say_where_what_happens_and_what_to_do_with_errors_first(trappe
     assert severities == sorted(severities, key=["error", "warning"].index)
     [mask] = [finding for finding in report.findings if finding.trap == "padded-mask"]
     assert str(mask).startswith("warning: padded-mask, signature padded-mask, input 'input_ids', 'input_mask'\n")
-    assert "turns the padding of input_mask into ones: answers are wrong" in mask.happens
-    assert "take lengths [B] instead of the mask" in mask.remedy
-    summary = str(report).splitlines()[-1]
-    assert "2 error(s), 2 warning(s), for TensorFlow Serving 2.12, 2.13" in summary
-    assert "; needs of TensorFlow Text: TFText>RoundRobinTrim" in summary
+    assert "answers are wrong" in mask.happens
+    assert "lengths" in mask.remedy
+    assert "2 error(s), 2 warning(s), for TensorFlow Serving 2.12, 2.13" in str(report)
+    assert str(report).endswith("; needs of TensorFlow Text: TFText>RoundRobinTrim")
 
 
-def test_operations_are_missing_in_some_servers_only(trapped):
-    _, report = trapped
-    [missing] = [finding for finding in report.findings if finding.trap == "missing-operation"]
+@pytest.mark.parametrize(
+    ("operation", "versions", "expected"),
+    [
+        ("TFText>RoundRobinTrim", ["2.20", "2.21"], []),
+        ("TFText>RoundRobinTrim", ["2.19"], [("error", "missing-operation")]),
+        ("TFText>RoundRobinTrim", ["2.20", "2.12"], [("error", "missing-operation")]),
+        ("SegmentMaxV2", ["2.12"], [("error", "missing-operation")]),
+        ("SegmentMaxV2", ["2.19"], [("warning", "newer-operation")]),
+        ("SegmentMaxV2", ["2.20", "2.21"], []),
+        ("MyOwnOperation", ["2.12", "2.21"], [("error", "custom-operation")]),
+    ],
+)
+def test_an_operation_that_servers_lack_is_found(copied, operation, versions, expected):
+    edit_graph(copied, lambda graph: rename_operation(graph, "StringLength", operation))
+    report = check(copied, versions)
+    assert found(report) == expected
+    assert all(finding.where.startswith(f"operation {operation}, in signature") for finding in report.findings)
+
+
+def test_a_remedy_names_a_server_that_has_the_operation(trapped):
+    [missing] = [finding for finding in trapped[1].findings if finding.trap == "missing-operation"]
     assert missing.where.startswith("operation TFText>RoundRobinTrim, ")
-    assert "2.12 to 2.19 does not include it" in missing.happens
-    assert missing.remedy == "use older operations, or serve with TensorFlow Serving 2.21."
-    for versions, is_missing in ((["2.20", "2.21"], False), (["2.19"], True), (["2.20", "2.12"], True)):
-        found_now = found(check(report.path, versions))
-        assert (("error", "missing-operation") in found_now) == is_missing, versions
-
-
-def test_an_operation_that_is_newer_than_a_server_is_missing_there_or_may_be(tmp_path):
-    @graph(spec(BATCH, tf.int32, "x"))
-    def newer(x):
-        rows = tf.range(tf.size(x))
-        largest = tf.raw_ops.SegmentMaxV2(data=x, segment_ids=rows, num_segments=tf.size(x))
-        return {"y": tf.ensure_shape(largest, BATCH)}
-
-    folder = save(tmp_path, {"serving_default": newer})
-    assert found(check(folder, ["2.12"])) == [("error", "missing-operation")]
-    assert found(check(folder, ["2.19"])) == [("warning", "newer-operation")]
-    assert found(check(folder, ["2.20", "2.21"])) == []
-
-
-def test_an_operation_that_nobody_links_is_an_error(copied):
-    edit_graph(copied, lambda graph: rename_operation(graph, "StringLength", "MyOwnOperation"))
-    [finding] = check(copied).findings
-    assert finding.trap == "custom-operation"
-    assert "MyOwnOperation, in signature serving_default" in finding.where
+    assert "2.12 to 2.19 " in missing.happens
+    assert "serve with TensorFlow Serving 2.21" in missing.remedy
 
 
 def test_an_export_that_cannot_be_served_is_refused_with_its_errors(sound, trapped):
@@ -140,58 +129,54 @@ def test_versions_of_servers_that_are_not_known_are_refused(sound, versions):
         check(sound, versions)
 
 
-def test_what_is_no_saved_model_for_servers_is_refused(copied, tmp_path):
-    def changed(name, edit):
-        folder = pathlib.Path(shutil.copytree(copied, tmp_path / name))
-        edit(folder)
-        return folder
+def without_tag(folder):
+    edit_graph(folder, lambda graph: graph.meta_info_def.tags.__setitem__(0, "train"))
 
-    (tmp_path / "empty").mkdir()
-    no_tag = functools.partial(edit_graph, edit=lambda graph: graph.meta_info_def.tags.__setitem__(0, "train"))
-    damaged = changed("damaged", lambda folder: (folder / "saved_model.pb").write_bytes(b"\xff\xff no graph"))
-    for path, reason in [
-        (tmp_path / "nowhere", "no such folder"),
-        (copied / "saved_model.pb", "is a file"),
-        (tmp_path / "empty", "neither saved_model.pb nor a folder of a version"),
-        (damaged, "is damaged"),
-        (changed("huge", lambda folder: os.truncate(folder / "saved_model.pb", 2**31)), "larger than 2 GB"),
-        (changed("no_tag", no_tag), 'no graph with the tag "serve"'),
-    ]:
-        with pytest.raises(InputError, match=reason):
-            check(path)
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (lambda folder: shutil.rmtree(folder.parent), "no such folder"),
+        (lambda folder: shutil.rmtree(folder), "neither saved_model.pb nor a folder of a version"),
+        (lambda folder: (folder / "saved_model.pb").write_bytes(b"\xff\xff no graph"), "is damaged"),
+        (lambda folder: os.truncate(folder / "saved_model.pb", 2**31), "larger than 2 GB"),
+        (without_tag, 'no graph with the tag "serve"'),
+    ],
+)
+def test_what_is_no_saved_model_for_servers_is_refused(copied, edit, reason):
+    edit(copied)
+    with pytest.raises(InputError, match=reason):
+        check(copied.parent)
+
+
+def test_a_file_is_no_saved_model(copied):
+    with pytest.raises(InputError, match="is a file"):
+        check(copied / "saved_model.pb")
 
 
 def test_lists_of_operations_agree_with_tensorflow():
+    import tensorflow_text  # noqa: F401 registers its operations
     from tensorflow.python.framework import op_def_registry
 
-    for name in NEWER_THAN_2_12 | NEWER_THAN_2_20:
-        assert op_def_registry.get(name) is not None, name
-    import tensorflow_text  # noqa: F401 registers its operations
-
-    for name in TEXT_SINCE:
+    for name in (*NEWER_THAN_2_12, *NEWER_THAN_2_20, *TEXT_SINCE):
         assert op_def_registry.get(name) is not None, name
 
 
-def test_the_command_prints_the_report_and_exits_with_what_it_means(sound, copied, tmp_path, run_here):
-    run = functools.partial(run_here, check_saved_model)
-    assert run(sound)[0] == 0
-
-    @graph(spec(ROWS, tf.int32, "input_ids"))
-    def ids(input_ids):
-        return {"y": tf.reduce_sum(input_ids, axis=1)}
-
-    padded = save(tmp_path / "padded", {"serving_default": ids})
-    code, shown = run(padded)
-    assert (code, "padded-ids" in shown.out) == (0, True)
-    assert run(padded, "--strict")[0] == 1
-    edit_graph(copied, lambda graph: rename_operation(graph, "StringLength", "DecodeJxl"))
-    code, shown = run(copied, "--serving_versions=2.20")
-    assert (code, "error: missing-operation, operation DecodeJxl" in shown.out) == (1, True)
-    assert run(copied, "--serving_versions=2.21")[0] == 0
-    code, shown = run(tmp_path / "nowhere")
-    assert (code, shown.err.count("\n")) == (2, 1)
-    assert run(sound, "--serving_versions=9.9")[0] == 2
-    assert run()[0] == 2
+def test_the_command_prints_the_report_and_exits_with_what_it_means(sound, trapped, copied, tmp_path, run_here):
+    edit_graph(copied, lambda graph: rename_operation(graph, "StringLength", "SegmentMaxV2"))  # newer than 2.12
+    for arguments, expected, shown in [
+        ([sound], 0, ""),
+        ([trapped[1].path], 1, "error: python-operation, "),
+        ([copied, "--serving_versions=2.19"], 0, "warning: newer-operation, operation SegmentMaxV2"),
+        ([copied, "--serving_versions=2.19", "--strict"], 1, ""),
+        ([copied, "--serving_versions=2.12"], 1, "error: missing-operation, operation SegmentMaxV2"),
+        ([tmp_path / "nowhere"], 2, ""),
+        ([sound, "--serving_versions=9.9"], 2, ""),
+        ([], 2, ""),
+    ]:
+        code, printed = run_here(check_saved_model, *arguments)
+        assert (code, printed.err.count("\n")) == (expected, expected == 2), arguments
+        assert shown in printed.out
 
 
 def edit_graph(folder, edit):

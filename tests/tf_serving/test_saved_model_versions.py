@@ -12,26 +12,21 @@ def make(folder, *names):
         (folder / name / "saved_model.pb").touch()
 
 
-def test_the_first_version_is_1(tmp_path):
-    assert next_version_folder(tmp_path) == str(tmp_path / "1")
-    assert next_version_folder(str(tmp_path / "new")) == str(tmp_path / "new" / "1")
-
-
-def test_versions_count_up_and_other_names_do_not_matter(tmp_path):
-    make(tmp_path, "2", "00000009", "10", "model.weights.h5", "-99", "12.partial", ".13", "x14", "١٥")
-    assert next_version_folder(tmp_path) == str(tmp_path / "11")
-    assert find_version_folder(tmp_path) == str(tmp_path / "10")
-
-
-def test_leading_zeros_count_as_servers_count_them(tmp_path):
-    make(tmp_path, "2", "00000009")
-    assert next_version_folder(tmp_path) == str(tmp_path / "10")
-    assert find_version_folder(tmp_path) == str(tmp_path / "00000009")
-
-
-def test_one_version_can_be_named(tmp_path):
-    make(tmp_path, "1", "2")
-    assert find_version_folder(tmp_path / "1") == str(tmp_path / "1")
+@pytest.mark.parametrize(
+    ("names", "newest", "next_number"),
+    [
+        ([], None, "1"),
+        (["1", "model.weights.h5", "-99", "12.partial", ".13", "x14", "\u0661\u0665"], "1", "2"),
+        (["2", "00000009"], "00000009", "10"),  # servers count leading zeros like this
+        (["2", "00000009", "10"], "10", "11"),
+    ],
+)
+def test_versions_count_up_and_other_names_do_not_matter(tmp_path, names, newest, next_number):
+    make(tmp_path, *names)
+    assert next_version_folder(tmp_path) == str(tmp_path / next_number)
+    assert next_version_folder(f"{tmp_path}/new") == f"{tmp_path}/new/1"
+    if newest:
+        assert find_version_folder(tmp_path) == find_version_folder(tmp_path / newest) == str(tmp_path / newest)
 
 
 def test_exports_at_once_get_a_number_each(tmp_path):
@@ -59,24 +54,17 @@ def test_a_number_that_is_taken_in_the_last_moment_is_left_to_the_other(tmp_path
     assert version.path == str(tmp_path / "2")
 
 
-def test_a_file_is_no_export_folder(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="The export folder .*file is a file. Give the name of a folder"):
-        next_version_folder(tmp_path / "file")
-    with pytest.raises(InputError, match="file is a file. Give the folder of a SavedModel"):
-        find_version_folder(tmp_path / "file")
-
-
 def test_what_is_no_saved_model_is_named(tmp_path):
-    with pytest.raises(InputError, match="There is no SavedModel .*nothing: no such folder"):
-        find_version_folder(tmp_path / "nothing")
-    with pytest.raises(
-        InputError, match="neither saved_model.pb nor a folder of a version, such as 1. It has: nothing"
-    ):
-        find_version_folder(tmp_path)
-    (tmp_path / "vocab.txt").touch()
-    with pytest.raises(InputError, match="It has: vocab.txt. Make one with export_model"):
-        find_version_folder(tmp_path)
-    (tmp_path / "7").mkdir()
-    with pytest.raises(InputError, match="7 is not a SavedModel: it has no saved_model.pb. Export the model again"):
-        find_version_folder(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other" / "7").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    for function, name, message in [
+        (next_version_folder, "file", "file is a file. Give the name of a folder"),
+        (find_version_folder, "file", "file is a file. Give the folder of a SavedModel"),
+        (find_version_folder, "nothing", "nothing: no such folder"),
+        (find_version_folder, "empty", "neither saved_model.pb nor a folder of a version.* It has: nothing"),
+        (find_version_folder, ".", "It has: empty, file, other"),
+        (find_version_folder, "other", "7 is not a SavedModel: it has no saved_model.pb"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            function(tmp_path / name)

@@ -15,11 +15,7 @@ def test_classify_and_regress_are_named_as_servers_name_them_and_the_fingerprint
     name_methods(tmp_path)
     assert tf.saved_model.experimental.read_fingerprint(str(tmp_path)).saved_model_checksum != before
     saved_model = saved_model_pb2.SavedModel.FromString((tmp_path / "saved_model.pb").read_bytes())
-    signatures = saved_model.meta_graphs[0].signature_def
-    assert [signatures[name].method_name for name in names] == [
-        "tensorflow/serving/classify",
-        "tensorflow/serving/regress",
-        "tensorflow/serving/predict",
-    ]
+    methods = [saved_model.meta_graphs[0].signature_def[name].method_name for name in names]
+    assert methods == [f"tensorflow/serving/{method}" for method in ("classify", "regress", "predict")]
     answer = tf.saved_model.load(tmp_path).signatures["regress"](x=tf.constant([1.5]))
     assert answer["y"].numpy().tolist() == [3.0]

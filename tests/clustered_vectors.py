@@ -1,0 +1,16 @@
+"""Vectors around centres, as those of real texts are, and how many of them a search finds."""
+
+import numpy as np
+
+
+def clusters(count: int, size: int = 16, seed: int = 0) -> np.ndarray:
+    """Returns unit vectors [count, size] around 50 centres, float32."""
+    centres = np.random.default_rng(7).normal(size=(50, size))
+    generator = np.random.default_rng(seed)
+    vectors = centres[generator.integers(50, size=count)] + 0.4 * generator.normal(size=(count, size))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype("float32")
+
+
+def recall(found: np.ndarray, expected: np.ndarray) -> float:
+    """Returns the share of the expected numbers in each row that were found."""
+    return np.mean([len({*row} & {*other}) / len(other) for row, other in zip(found, expected, strict=True)])
