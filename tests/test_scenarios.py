@@ -323,6 +323,26 @@ def test_a_model_learns_from_features_in_graphs(name):
     assert model.evaluate(dataset, return_dict=True, verbose=0)["loss"] < losses[-1]
 
 
+def trained_and_asked(name):
+    """Returns the losses of two updates, and the answers after the last one."""
+    model, row = new_model(name), TASKS[name]
+    model.compile(AdamW(1e-4), jit_compile=False)
+    losses = model.fit(row.x, row.y, batch_size=8, epochs=2, verbose=0).history["loss"]
+    return losses, ANSWERS[name](model)
+
+
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")  # but for tf.data
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
+@pytest.mark.parametrize("name", TASKS)
+def test_graphs_compute_what_single_operations_compute(name):
+    losses, found = trained_and_asked(name)
+    assert losses[1] != losses[0]
+    with without_graphs():
+        expected_losses, expected = trained_and_asked(name)
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-4)
+    assert_same_answers(found, expected, 1e-3)
+
+
 @pytest.mark.parametrize("name", [slow(name, unless=name not in LIKE_CLASSIFIERS) for name in TASKS])
 def test_a_saved_model_gives_the_same_answers(name, tmp_path):
     model, _ = trained(name)

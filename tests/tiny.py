@@ -50,6 +50,17 @@ def micro_config(**changes) -> BertConfig:
     return config(23, **{**shape, **changes})
 
 
+def made(model_class, config: BertConfig, vocabulary: Vocabulary, *arguments, seed: int | None = None, **options):
+    """Returns a new model that knows a vocabulary; with a seed, its weights are always the same."""
+    if seed is not None:
+        import keras
+
+        keras.utils.set_random_seed(seed)
+    model = model_class(config, *arguments, **options)
+    model.vocabulary = vocabulary
+    return model
+
+
 def flags_from_scratch(folder: pathlib.Path, vocabulary: Vocabulary, config: BertConfig) -> list[str]:
     """Writes `vocab.txt` and `bert_config.json` into a folder. Returns the flags of commands that train with them."""
     vocabulary.save(folder / "vocab.txt")

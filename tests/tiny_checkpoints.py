@@ -45,6 +45,12 @@ def assert_same_tensors(left: BertCheckpoint, right: BertCheckpoint) -> None:
         assert one.tobytes() == other.tobytes(), name
 
 
+def change_json(path, change=None, **values) -> None:
+    """Replaces the content of a JSON file by `change(content)`, or sets keys of it."""
+    content = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(change(content) if change else {**content, **values}))
+
+
 def write_stanford_colbert(plain, folder, **metadata) -> np.ndarray:
     """Writes a folder as Stanford's ColBERT does, with the encoder of a folder of transformers. Returns the kernel of
     its projection, `[6, H]`."""

@@ -35,3 +35,24 @@ def write_records(path, num_records=64, seed=0, length=LENGTH, masked=True):
             }
             writer.write(serialize(values, description))
     return str(path)
+
+
+def random_records(batch_size=6, length=8, predictions=3, seed=0, fewest=0):
+    """Features of random rows. Their masked tokens are in columns 1 to 3, in any order; some entries have the weight 0.
+
+    Args:
+        fewest: the smallest number of entries with the weight 1 in a row.
+    """
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(predictions + 1, length + 1, (batch_size, 1))
+    columns = np.stack([1 + generator.permutation(predictions) for _ in range(batch_size)])
+    is_used = np.arange(predictions) < generator.integers(fewest, predictions + 1, (batch_size, 1))
+    return {
+        "input_ids": generator.integers(0, 23, (batch_size, length)).astype("int32"),
+        "input_mask": (np.arange(length) < lengths).astype("int32"),
+        "segment_ids": generator.integers(0, 2, (batch_size, length)).astype("int32"),
+        "masked_lm_positions": columns.astype("int32"),
+        "masked_lm_ids": generator.integers(0, 23, (batch_size, predictions)).astype("int32"),
+        "masked_lm_weights": is_used.astype("float32"),
+        "next_sentence_labels": generator.integers(0, 2, (batch_size, 1)).astype("int32"),
+    }

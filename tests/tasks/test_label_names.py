@@ -1,15 +1,30 @@
-"""Labels that users give: a name, a position, never one of two readings."""
+"""Labels that users give: a name, a position, never one of two readings, and answered in their own type."""
 
+import enum
+import json
+import pickle
+
+import keras
 import numpy as np
 import pandas
 import pytest
+import tiny
+import tiny_models
 from tiny_checkpoints import CONFIG, VOCABULARY
+from tiny_models import TEXTS, assert_same_answers
 
 from data_prep.finetuning.conll import read_tagged_sentences
-from keras_bert import InputError, SequenceClassifier
+from keras_bert import InputError, SequenceClassifier, TokenClassifier
+from keras_bert.serving import load
+from keras_bert.tasks.classification.examples import (
+    TextExamples,
+    checked_scores,
+    in_label_order,
+    label_ids,
+    multi_hot_labels,
+)
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.label_names import label_name, label_names
-from keras_bert.tasks.tagging.model import TokenClassifier
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -69,9 +84,7 @@ def test_zeros_and_ones_are_marks_unless_they_are_names():
 
 @pytest.fixture(scope="module")
 def classifier():
-    model = SequenceClassifier(CONFIG, labels=STARS)
-    model.vocabulary = VOCABULARY
-    return model
+    return tiny.made(SequenceClassifier, CONFIG, VOCABULARY, STARS)
 
 
 @pytest.mark.parametrize("y", [[1, 4], np.array([1, 4]), np.array([1.0, 4.0])])
@@ -91,9 +104,7 @@ def test_every_use_of_labels_refuses_them(classifier, y):
 
 
 def test_class_weights_take_names_positions_and_numpy_integers():
-    model = SequenceClassifier(CONFIG, labels=["a", "b"])
-    model.vocabulary = VOCABULARY
-    task = text_task(model)
+    task = text_task(tiny.made(SequenceClassifier, CONFIG, VOCABULARY, ["a", "b"]))
     examples = task.examples(["the", "fox"], ["a", "b"])
     assert task.class_weights(examples, {np.int64(1): 3.0}) == [1.0, 3.0]
     assert task.class_weights(examples, {0: 2.0, "b": 3.0}) == [2.0, 3.0]
@@ -108,8 +119,7 @@ def test_class_weights_take_names_positions_and_numpy_integers():
 
 
 def test_tags_are_read_by_the_same_rule(tmp_path):
-    model = TokenClassifier(CONFIG, labels=STARS)
-    model.vocabulary = VOCABULARY
+    model = tiny.made(TokenClassifier, CONFIG, VOCABULARY, STARS)
     with pytest.raises(InputError, match="A tag of sentence 1 is 1: the position of '2', and the name of '1'"):
         model.evaluate([["the", "fox"]], [[1, 4]])
     path = tmp_path / "a.jsonl"
@@ -117,3 +127,112 @@ def test_tags_are_read_by_the_same_rule(tmp_path):
     with pytest.raises(InputError, match="line 1: a tag in 'ner_tags' is 1: the position of '2'"):
         read_tagged_sentences(path, labels=STARS)
     assert read_tagged_sentences(path, labels=["O", "A", "B", "C", "D"]).tags == [["A", "D"]]
+
+
+ASKED = TEXTS[:4]
+SIZES = enum.Enum("SIZES", ["SMALL"])
+
+
+def new_model(labels, problem_type="classification", **arguments):
+    config = tiny_models.CONFIG.replace(num_hidden_layers=1)
+    return tiny.made(SequenceClassifier, config, tiny_models.VOCABULARY, labels, problem_type, **arguments)
+
+
+@pytest.mark.parametrize(
+    "labels", [["b", "a"], [20, 10], [True, False], [0.5, -1.0, 1e300], np.array([3, 1]), np.array(["x", "y"])]
+)
+def test_every_kind_of_file_gives_labels_back_in_their_type(labels, tmp_path):
+    model, given = new_model(labels), [label.item() if hasattr(label, "item") else label for label in labels]
+    model.save_pretrained(tmp_path / "folder")
+    restored = type(model).from_config(json.loads(json.dumps(model.get_config())))
+    for other in (model, SequenceClassifier.from_pretrained(tmp_path / "folder"), restored):
+        assert list(other.label_values) == given
+        assert [type(label) for label in other.label_values] == [type(label) for label in given]
+    examples = text_task(model).examples(ASKED[:2], labels[:2])
+    assert text_task(model).rows(examples).rows.labels["label_ids"].tolist() == [0, 1]
+
+
+def test_answers_have_labels_in_their_type_and_so_have_those_of_files_and_exports(tmp_path):
+    model = new_model([20, 10], "multi_label", thresholds={20: 0.0, 10: 1.0})
+    expected = model.predict(ASKED)
+    assert {answer.labels for answer in expected} == {(20,)}
+    assert list(expected[0].probabilities) == [20, 10]
+    assert expected[0].readable().splitlines()[0] == "  20"
+    assert model.evaluate(ASKED, [[20]] * 4, verbose=0)["micro_f1"] == 1
+    assert model.tune_thresholds(ASKED, [[20], [], [20], []]).thresholds.keys() == {20, 10}
+    model.thresholds = {20: 0.0, 10: 1.0}
+    assert_same_answers(load(model.export_for_serving(tmp_path / "onnx", format="onnx")).predict(ASKED), expected)
+    model.save(tmp_path / "model.keras")
+    for other in (keras.saving.load_model(tmp_path / "model.keras"), pickle.loads(pickle.dumps(model))):
+        assert other.label_values == (20, 10)
+
+
+@pytest.mark.parametrize(
+    ("value", "labels", "label_type", "name"),
+    [
+        (10, ["20", "10"], "int", "10"),
+        (np.int32(10), ["20", "10"], "int", "10"),
+        (10.0, ["20", "10"], "int", "10"),
+        ("10", ["20", "10"], "int", "10"),
+        (1, ["1", "0"], "int", "1"),
+        (np.True_, ["True", "False"], "bool", "True"),
+        (1, ["1.0", "0.5"], "float", "1.0"),
+    ],
+)
+def test_a_number_is_a_label_where_labels_are_numbers(value, labels, label_type, name):
+    assert label_name(value, labels, "The label", label_type) == name
+    assert label_names([value], labels, "The labels", label_type) == [name]
+
+
+@pytest.mark.parametrize(("value", "label_type"), [(0, "int"), (True, "int"), (1, "bool"), (None, "float")])
+def test_a_value_that_is_no_label_is_refused(value, label_type):
+    labels = ["True", "False"] if label_type == "bool" else ["1", "10"]
+    with pytest.raises(InputError, match=f"must be one of the labels, of the type {label_type}: .*Received: {value}"):
+        label_name(value, labels, "The label", label_type)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([("a", "b"), ("c", "d")], r"Received: \('a', 'b'\), and JSON files could not give it back"),
+        ([SIZES.SMALL, "b"], "Received: <SIZES.SMALL: 1>, and JSON files could not give it back. Give its name"),
+        ([None, "b"], "a truth value or a finite float. Received: None, and it marks a missing label"),
+        ([float("nan"), 1.0], "Received: nan, and it marks a missing label"),
+        (["a", 1], "labels must be of one type. Received: int, str"),
+    ],
+)
+def test_labels_of_other_types_are_refused_with_the_reason(labels, message):
+    with pytest.raises(InputError, match=message):
+        new_model(labels)
+
+
+def test_labels_given_anew_have_their_own_type(tmp_path):
+    new_model([20, 10]).save_pretrained(tmp_path / "folder")
+    assert not SequenceClassifier.from_pretrained(tmp_path / "folder", labels=[20, 10]).new_parts.untrained()
+    assert SequenceClassifier.from_pretrained(tmp_path / "folder", labels=["20", "10"]).label_values == ("20", "10")
+    for label_type in ("int", "tuple"):
+        with pytest.raises(InputError, match="The label 'a' is no int|label_type must be one of str, int, bool, float"):
+            new_model(["a", "b"], label_type=label_type)
+
+
+def test_numbers_are_ordered_as_numbers():
+    assert in_label_order(["10", "9", "9"]) == ["9", "10"]
+    assert in_label_order(["no", "10", "9"]) == ["10", "9", "no"]
+
+
+def test_labels_that_are_not_known_are_refused_by_name():
+    examples = TextExamples(["a", "b"], labels=["yes", "maybe"], source="dev.tsv")
+    with pytest.raises(InputError, match="dev.tsv: the label 'maybe' of example 2 is unknown"):
+        label_ids(examples, ["yes", "no"])
+    with pytest.raises(InputError, match="dev.tsv: the label 'c' of example 2 is unknown.*The labels are: a, b"):
+        multi_hot_labels([["a"], ["b", "c"]], ["a", "b"], "dev.tsv")
+
+
+def test_sets_of_labels_become_zeros_and_ones():
+    assert multi_hot_labels([["b", "a"], []], ["a", "b", "c"]).tolist() == [[1, 1, 0], [0, 0, 0]]
+
+
+def test_scores_must_be_finite():
+    assert checked_scores([1, 2.5]).tolist() == [1.0, 2.5]
+    with pytest.raises(InputError, match="dev.tsv: the score of example 2 must be a finite number. Received: nan"):
+        checked_scores([1.0, float("nan")], "dev.tsv")

@@ -1,22 +1,28 @@
-"""A model whose outputs are not numbers gives neither scores nor answers; one that scores all alike gets no marks."""
+"""Neither outputs that are no numbers nor empty lists have scores; a model that scores all alike gets no marks."""
 
 import numpy as np
 import pytest
+import tiny
 from tiny_checkpoints import CONFIG, VOCABULARY
+from tiny_models import VOCABULARY as TINY
+from tiny_models import make_model
 
-from keras_bert import InputError, MaskedLM, MultipleChoice, SequenceClassifier, SpanClassifier, TextToText
+from keras_bert import BertEncoder, CrossEncoder, InputError, MaskedLM, MultipleChoice, SentenceEncoder
 from keras_bert.embeddings.hard_negatives import mine_hard_negatives
 from keras_bert.embeddings.summarization import summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings
-from keras_bert.embeddings.word_senses import cluster, nearest_neighbour_accuracy
-from keras_bert.encoders.bert.encoder import BertEncoder
-from keras_bert.tasks.calibration import fit_temperature
-from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.embeddings.word_senses import cluster, nearest_neighbour_accuracy, project
+from keras_bert.tasks.calibration import expected_calibration_error, fit_temperature
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.scores import label_scores, pair_scores, retrieval_scores
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.mask_scoring import score_masks
-from keras_bert.tasks.ranking.model import CrossEncoder
+from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.sparse.model import SparseEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
+from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
+from keras_bert.tasks.text_to_text.model import TextToText
+from keras_bert.tasks.text_to_text.scores import bleu_signature, text_scores
 from keras_bert.training.fine_tuning import FineTuningOptions, _evaluation
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
@@ -99,3 +105,72 @@ def test_ties_count_against_the_accuracy_that_fit_reports():
 
 def test_equally_near_neighbours_count_by_their_share():
     assert nearest_neighbour_accuracy(np.ones((3, 2)), ["a", "a", "b"]) == pytest.approx((0.5 + 0.5 + 0) / 3)
+
+
+NOTHING = np.zeros((0, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: project(NOTHING),
+        lambda: cluster(NOTHING, 1),
+        lambda: nearest_neighbour_accuracy(NOTHING, []),
+        lambda: retrieval_scores([], []),
+        lambda: pair_scores([], NOTHING),
+        lambda: pair_scores([[], []], np.zeros((0, 2, 4), np.float32)),
+        lambda: label_scores(NOTHING, []),
+        lambda: tag_accuracy([], []),
+        lambda: tag_accuracy([[]], [[]]),
+        lambda: entity_scores([[]], [[]]),
+        lambda: fit_temperature(NOTHING, np.zeros(0, int)),
+        lambda: expected_calibration_error(np.zeros(0), np.zeros(0, bool)),
+        lambda: text_scores([], []),
+        lambda: text_scores(["a"], []),
+        lambda: bleu_signature([], []),
+        lambda: bleu_signature(["a"], []),
+        lambda: make_model("masked words").explain([]),
+    ],
+)
+def test_nothing_to_score_is_said(ask):
+    with pytest.raises(InputError, match="Received|nothing|need|0 and 0 came|These 0 examples"):
+        ask()
+
+
+@pytest.mark.parametrize(
+    ("name", "num_columns", "shapes"),
+    [
+        ("classifier", 1, None),
+        ("pairs", 2, None),
+        ("windows", 1, None),
+        ("tagger", 1, None),
+        ("span", 2, None),
+        ("choice", 2, None),
+        ("masked words", 1, None),
+        ("writer", 1, None),
+        ("cross-encoder", 2, [(0,)]),
+        ("cross-encoder", 3, [(0, 2)]),
+        ("sentence encoder", 1, [(0, 5)]),
+        ("sentence encoder", 2, [(0, 2, 5)]),
+        ("sparse encoder", 1, [(0, len(TINY))]),
+        ("sparse encoder", 2, [(0, len(TINY))] * 2),
+        ("multi-vector encoder", 2, [(0,)]),
+    ],
+)
+def test_no_text_has_no_answer(name, num_columns, shapes, without_graphs):
+    model = make_model(name)
+    for column in ([], np.array([], object), ()):
+        found = model.predict(column if num_columns == 1 else (column,) * num_columns, verbose=0)
+        if shapes is None:
+            assert found == []
+        else:
+            assert [one.shape for one in (found if isinstance(found, tuple) else (found,))] == shapes
+
+
+def test_no_text_is_ranked_and_has_no_label_that_nobody_trained_on(without_graphs):
+    for name in ("cross-encoder", "multi-vector encoder"):
+        assert make_model(name).rank("the fox", []) == []
+    model = tiny.made(SequenceClassifier, CONFIG, VOCABULARY, ["contradiction", "entailment"])
+    assert model.zero_shot([], ["a", "b"]) == model.zero_shot((text for text in ()), ["a", "b"]) == []
+    with pytest.raises(InputError, match="labels must be names for all texts. Received: .*'a', 'b'.*, call zero_shot"):
+        model.zero_shot(["the fox", "a"], [["a", "b"], ["c"]])

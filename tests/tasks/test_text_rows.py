@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import tiny
 
+from keras_bert import GraphTokenizer, WordPieceTokenizer
 from keras_bert.records import features
 from keras_bert.tasks.text_rows import parts_of, text_rows, token_lists, tokenizer_of
-from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.token_lists import FastForm, PythonForm, TokenLists
-from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 VOCABULARY = tiny.vocabulary("a b c d")
 

@@ -13,13 +13,12 @@ import tiny
 from slow_parameters import slow_except
 from tiny_models import CHOICES, MASKED_TEXTS, SECOND_TEXTS, TEXTS, assert_same_answers, make_model, new_model
 
+from keras_bert import generate_text, sentence_embeddings
 from keras_bert.accelerate.traced_functions import traced
-from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.serving import load
 from keras_bert.tasks import prediction
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
-from keras_bert.tasks.masked_lm.text_generation import generate_text
 from keras_bert.tasks.text_rows import tokenizer_of
 from keras_bert.tokenization import token_lists
 from keras_bert.tokenization.token_lists import FastForm

@@ -4,27 +4,18 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from tiny_models import CONFIG as TWO_LAYERS
-from tiny_models import VOCABULARY
+from tiny_models import VOCABULARY, new_model
 
+from keras_bert import BertEncoder, GraphTokenizer, InputError, VectorIndex, generate_text, summarize, word_vectors
 from keras_bert.embeddings import vector_index
-from keras_bert.embeddings.summarization import summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings
-from keras_bert.embeddings.vector_index import VectorIndex
-from keras_bert.embeddings.word_senses import word_vectors
-from keras_bert.encoders.bert.encoder import BertEncoder
-from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.classification.model import SequenceClassifier
-from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
-from keras_bert.tasks.masked_lm.model import MaskedLM
-from keras_bert.tasks.masked_lm.text_generation import generate_text
-from keras_bert.tasks.multiple_choice.model import MultipleChoice
-from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.tagging.model import TokenClassifier
-from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.user_inputs import as_list, as_texts, holds_texts, listed_texts
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
@@ -48,6 +39,10 @@ class HuggingFaceColumn:
 
     def __iter__(self):
         return iter(self.values)
+
+
+class Table(HuggingFaceColumn):
+    column_names = ("text", "label")
 
 
 class Scalar:
@@ -78,14 +73,6 @@ class PolarsColumn:
 COLUMNS = [HuggingFaceColumn, PyarrowColumn, PolarsColumn, tuple, np.array]
 
 
-class Batches(keras.utils.PyDataset):
-    def __len__(self):
-        return 1
-
-    def __getitem__(self, place):
-        return {"input_ids": np.ones((1, 3), np.int32)}
-
-
 class Given(keras.utils.PyDataset):
     """Batches of whatever it is given."""
 
@@ -102,24 +89,10 @@ class Given(keras.utils.PyDataset):
 
 @pytest.fixture(scope="module")
 def models():
-    found = {
-        "classifier": SequenceClassifier(CONFIG, labels=["animal", "none"]),
-        "tagger": TokenClassifier(CONFIG, ["O", "B-PER", "I-PER"]),
-        "answerer": SpanClassifier(CONFIG),
-        "chooser": MultipleChoice(CONFIG),
-        "masked_lm": MaskedLM(CONFIG),
-        "encoder": BertEncoder(CONFIG, output_hidden_states=True),
-    }
-    for model in found.values():
-        model.vocabulary = VOCABULARY
-    return found
-
-
-@pytest.fixture(scope="module")
-def vector_model():
-    model = SentenceEncoder(CONFIG)
-    model.vocabulary = VOCABULARY
-    return model
+    encoder = tiny.made(BertEncoder, CONFIG, VOCABULARY, output_hidden_states=True)
+    names = {"classifier": "classifier", "tagger": "tagger", "answerer": "span", "chooser": "choice"}
+    names |= {"masked_lm": "masked words", "vectors": "first token"}
+    return {kind: new_model(name) for kind, name in names.items()} | {"encoder": encoder}
 
 
 @pytest.fixture
@@ -176,21 +149,10 @@ def test_columns_of_every_kind_are_lists(models, index, column):
     assert VectorIndex.build(models["encoder"], column(texts)).texts == texts
 
 
-def test_fit_predict_and_evaluate_take_such_columns(eagerly, models):
-    model, texts, labels = models["classifier"], HuggingFaceColumn(["the fox", "a dog"]), PyarrowColumn([0, 1])
-    weights = model.get_weights()
-    assert set(model.fit(texts, labels, verbose=0).history) == {"loss", "accuracy"}
-    assert model.evaluate(texts, labels) == model.evaluate(list(texts), [0, 1])
-    assert model.predict(texts) == model.predict(list(texts))
-    model.set_weights(weights)
-
-
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("texts", [None, 5, ["a", None], [1], ["\ud800"], {"a"}, {"id": "a"}], ids=ascii)
 def test_what_is_no_text_is_one_clear_line(models, entry, texts):
-    with pytest.raises(
-        InputError, match=r"must be (a list|a string|strings|valid Unicode)|half a|have no value"
-    ) as raised:
+    with pytest.raises(InputError, match=r"must be (a list|a string|strings)|half a|have no value") as raised:
         ENTRIES[entry](models, texts)
     assert "\n" not in str(raised.value)
 
@@ -200,33 +162,24 @@ def test_what_is_no_text_is_one_clear_line(models, entry, texts):
     [
         (lambda models: summarize(models["encoder"], [TEXT]), "text must be one string. Received: ..the fox"),
         (lambda models: summarize(models["encoder"], "a \ud800"), "The text has half a surrogate pair at character 2"),
-        (
-            lambda models: models["encoder"].predict([TEXT]),
-            "takes features. Received: texts. Use keras_bert.sentence",
-        ),
+        (lambda models: models["encoder"].predict([TEXT]), "features. Received: texts. Use keras_bert.sentence"),
         (lambda models: WordPieceTokenizer(VOCABULARY).encode([TEXT]), "A text must be str or bytes. Received: .'the"),
         (lambda models: models["chooser"].predict((["a"], [["b", "\ud800"]])), "Choice of example 1 2 has half a surr"),
-        (
-            lambda models: models["chooser"].predict((["a"], [{"A": "b", "B": "c"}])),
-            "choices of example 1 must be a lis",
-        ),
-        (
-            lambda models: models["chooser"].predict((["a"], [{"b", "c"}])),
-            "choices of example 1 must be a list of texts",
-        ),
+        (lambda models: models["chooser"].predict((["a"], [{"A": "b"}])), "choices of example 1 must be a list"),
+        (lambda models: models["chooser"].predict((["a"], [{"b", "c"}])), "choices of example 1 must be a list"),
         (lambda models: models["classifier"].predict({"text": ["a"]}), "texts must be a list. Received: .'text'"),
-        (lambda models: models["classifier"].evaluate(["a"], {"none"}), "labels must be a list. Received a set, which"),
-        (lambda models: SequenceClassifier(CONFIG, labels={"a", "b"}), "labels must be a list. Received a set, which"),
+        (lambda models: models["classifier"].evaluate(["a"], {"none"}), "labels must be a list. Received a set"),
+        (lambda models: SequenceClassifier(CONFIG, labels={"a", "b"}), "labels must be a list. Received a set"),
         (
             lambda models: SequenceClassifier(CONFIG, labels={0: "a", 1: "b"}),
-            "labels must be a list. Received: .0: 'a'",
+            "labels must be a list. Received: .0: ",
         ),
         (lambda models: SequenceClassifier(CONFIG, labels=np.array("a")), "labels must be a list. Received: array"),
-        (lambda models: TokenClassifier(CONFIG, labels={"O", "B-A"}), "labels must be a list. Received a set, which"),
-        (
-            lambda models: TokenClassifier(CONFIG, labels=np.array([["O"], ["A"]])),
-            "must be two or more different names",
-        ),
+        (lambda models: TokenClassifier(CONFIG, labels={"O", "B-A"}), "labels must be a list. Received a set"),
+        (lambda models: TokenClassifier(CONFIG, labels=np.array([["O"], ["A"]])), "two or more different names"),
+        (lambda models: as_texts(Table([{"text": "a"}])), "a table with the columns text, label. .*: table.'t"),
+        (lambda models: models["vectors"].encode(Given(LABELLED[0])), "Received: Given, which gives batches"),
+        (lambda models: as_list("yes", "labels"), "labels must be a list. Received: 'yes'"),
     ],
 )
 def test_entries_of_one_text_or_of_features_say_so(models, call, message):
@@ -234,17 +187,7 @@ def test_entries_of_one_text_or_of_features_say_so(models, call, message):
         call(models)
 
 
-def test_a_table_is_not_taken_for_a_column():
-    class Table(HuggingFaceColumn):
-        column_names = ("text", "label")
-
-    with pytest.raises(InputError, match="Received a table with the columns text, label. Give one of them: table.'t"):
-        as_texts(Table([{"text": "a"}]))
-    with pytest.raises(InputError, match="labels must be a list. Received: 'yes'. Give a single value as a list of"):
-        as_list("yes", "labels")
-
-
-def test_a_generator_or_a_data_set_of_texts_is_a_list(models, vector_model):
+def test_a_generator_or_a_data_set_of_texts_is_a_list(models):
     texts, classifier = [TEXT, "fox"], models["classifier"]
     expected = classifier.predict(texts)
     assert classifier.predict(text for text in texts) == expected
@@ -254,7 +197,7 @@ def test_a_generator_or_a_data_set_of_texts_is_a_list(models, vector_model):
     dataset = tf.data.Dataset.from_tensor_slices(texts)
     assert classifier.predict(dataset) == expected
     for given in (dataset, dataset.batch(2), (text for text in texts)):
-        np.testing.assert_array_equal(vector_model.encode(given), vector_model.encode(texts))
+        np.testing.assert_array_equal(models["vectors"].encode(given), models["vectors"].encode(texts))
     assert as_texts(dataset) == texts
 
 
@@ -282,11 +225,6 @@ def test_batches_of_texts_are_refused_in_one_line(models, loader):
             call(loader())
 
 
-def test_batches_are_no_texts_to_encode(vector_model):
-    with pytest.raises(InputError, match="texts must be a list. Received: Given, which gives batches"):
-        vector_model.encode(Given(LABELLED[0]))
-
-
 def test_a_generator_of_features_is_whole_after_a_look_at_it(models):
     ids = {name: np.ones((1, 3), np.int32) for name in models["classifier"].feature_names}
     batches = [({**ids, features.INPUT_IDS: np.full((1, 3), number, np.int32)},) for number in (5, 6, 7)]
@@ -297,7 +235,7 @@ def test_a_generator_of_features_is_whole_after_a_look_at_it(models):
 
 def test_features_and_loaders_of_batches_go_to_keras():
     ids = {features.INPUT_IDS: np.ones((1, 3), np.int32)}
-    for given in (ids, {features.INPUT_IDS: [[1]]}, ids["input_ids"], (batch for batch in [ids]), Batches()):
+    for given in (ids, {features.INPUT_IDS: [[1]]}, ids["input_ids"], (batch for batch in [ids]), Given(ids)):
         assert not holds_texts(given), given
     for given in ("a", ["a"], [1], None, np.array(["a"]), HuggingFaceColumn(["a"]), {"a": "b"}.values(), map(str, [1])):
         assert holds_texts(given), given

@@ -7,11 +7,7 @@ import pytest
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks import report_files
-from keras_bert.tasks.classification.report import (
-    write_label_report,
-    write_label_set_report,
-    write_regression_report,
-)
+from keras_bert.tasks.classification.report import write_label_report, write_label_set_report, write_regression_report
 
 TEXTS = ["the quick brown fox", "a lazy\tdog", "over\nthe fence", "jumps"]
 GOLD = [0, 1, 1, 0]

@@ -1,4 +1,4 @@
-"""The official scores equal numbers checked by hand, and those of the libraries that GLUE uses."""
+"""The official scores equal numbers checked by hand, and files of the GLUE leaderboard have its form."""
 
 import logging
 import math
@@ -6,7 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from data_prep.finetuning.glue import GLUE_TASKS
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.glue_submission import SUBMISSIONS, submission_name, write_submission
 from keras_bert.tasks.classification.scores import (
     GLUE_MAIN_SCORES,
     multi_label_scores,
@@ -17,47 +19,47 @@ from keras_bert.tasks.classification.scores import (
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
 
-def test_scores_of_two_labels_by_hand():
-    # label 1: 2 found, 1 missed, 1 wrongly found; label 0: 2 found
-    scores = single_label_scores([1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0], num_labels=2)
-    assert scores["accuracy"] == pytest.approx(4 / 6)
-    assert scores["f1"] == pytest.approx(4 / 6)
-    assert scores["matthews"] == pytest.approx((2 * 2 - 1 * 1) / math.sqrt(3 * 3 * 3 * 3))
-    assert scores["accuracy_and_f1"] == pytest.approx(4 / 6)
-
-
-def test_f1_of_two_labels_is_that_of_label_1_and_not_of_label_0():
-    scores = single_label_scores([1, 0, 0, 0], [0, 0, 0, 0], num_labels=2)
-    assert scores["f1"] == 0.0
-    assert scores["accuracy"] == 0.75
+@pytest.mark.parametrize(
+    ("gold", "predicted", "expected"),
+    [
+        # Label 1: 2 found, 1 missed, 1 wrongly found; label 0: 2 found.
+        ([1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0], {"accuracy": 4 / 6, "matthews": 3 / 9, "f1": 4 / 6}),
+        # F1 is that of label 1.
+        ([1, 0, 0, 0], [0, 0, 0, 0], {"accuracy": 0.75, "matthews": 0.0, "f1": 0.0}),
+    ],
+)
+def test_scores_of_two_labels_by_hand(gold, predicted, expected):
+    both = {"accuracy_and_f1": (expected["accuracy"] + expected["f1"]) / 2}
+    assert single_label_scores(gold, predicted, num_labels=2) == pytest.approx(expected | both)
 
 
 def test_scores_of_three_labels_by_hand():
-    scores = single_label_scores([0, 0, 1, 2], [0, 1, 1, 1], num_labels=3)
-    assert set(scores) == {"accuracy", "matthews", "macro_f1"}
-    # F1 is 2/3, 1/2 and 0
-    assert scores["macro_f1"] == pytest.approx((2 / 3 + 1 / 2) / 3)
-    # Gorodkin's generalisation: (c * s - sum p_k t_k) / sqrt((s^2 - sum p_k^2)(s^2 - sum t_k^2))
-    assert scores["matthews"] == pytest.approx((2 * 4 - (1 * 2 + 3 * 1)) / math.sqrt((16 - 10) * (16 - 6)))
+    # F1 is 2/3, 1/2 and 0. Gorodkin's generalisation of Matthews' coefficient:
+    # (c * s - sum p_k t_k) / sqrt((s^2 - sum p_k^2)(s^2 - sum t_k^2))
+    matthews = (2 * 4 - (1 * 2 + 3 * 1)) / math.sqrt((16 - 10) * (16 - 6))
+    expected = {"accuracy": 2 / 4, "matthews": matthews, "macro_f1": (2 / 3 + 1 / 2) / 3}
+    assert single_label_scores([0, 0, 1, 2], [0, 1, 1, 1], num_labels=3) == pytest.approx(expected)
 
 
-def test_matthews_is_undefined_when_all_examples_have_one_label(caplog):
-    scores = single_label_scores([1, 1], [1, 0], num_labels=2)
-    assert math.isnan(scores["matthews"])
-    assert "matthews is undefined: all examples have the label 1" in caplog.text
+NONE, MSE, CORRELATIONS = np.zeros((2, 3), int), "mean_squared_error", "pearson pearson_and_spearman"
 
 
-def test_matthews_is_zero_and_says_so_when_one_label_is_always_predicted(caplog):
-    assert single_label_scores([1, 0], [1, 1], num_labels=2)["matthews"] == 0.0
-    assert "matthews is 0 by convention: label 1 was predicted for all" in caplog.text
-
-
-def test_f1_is_undefined_when_its_label_is_nowhere(caplog):
-    scores = single_label_scores([0, 0], [0, 0], num_labels=2)
-    assert math.isnan(scores["f1"])
-    assert math.isnan(scores["accuracy_and_f1"])
-    assert scores["accuracy"] == 1.0
-    assert "f1 is undefined: label 1 neither occurs nor was it predicted" in caplog.text
+@pytest.mark.parametrize(
+    ("score", "undefined", "defined", "message"),
+    [
+        (lambda: single_label_scores([1, 1], [1, 0], 2), "matthews", {}, "undefined: all examples have the label 1"),
+        (lambda: single_label_scores([1, 0], [1, 1], 2), "", {"matthews": 0}, "0 by convention: label 1 was predicted"),
+        (lambda: single_label_scores([0, 0], [0, 0], 2), "f1 accuracy_and_f1", {"accuracy": 1}, "f1 is undefined"),
+        (lambda: multi_label_scores(NONE, NONE), "micro_f1 macro_f1", {"subset_accuracy": 1}, "no text has a label"),
+        (lambda: regression_scores([2.0, 2.0], [1.0, 3.0]), CORRELATIONS, {MSE: 1}, "all gold scores are 2"),
+        (lambda: regression_scores([1.0, 3.0], [0.5, 0.5]), CORRELATIONS, {MSE: 3.25}, "all predicted scores are 0.5"),
+    ],
+)
+def test_undefined_scores_are_not_numbers_and_it_is_said_why(score, undefined, defined, message, caplog):
+    scores = score()
+    assert all(math.isnan(scores[name]) for name in undefined.split())
+    assert {name: scores[name] for name in defined} == defined
+    assert message in caplog.text
 
 
 def test_nothing_is_said_where_all_is_defined(caplog):
@@ -82,14 +84,6 @@ def test_labels_that_are_nowhere_are_left_out_of_the_mean_and_counted(caplog):
     assert "macro_f1 leaves 1 labels out" in caplog.text
 
 
-def test_no_labels_at_all_have_no_f1(caplog):
-    scores = multi_label_scores(np.zeros((2, 3), int), np.zeros((2, 3), int))
-    assert math.isnan(scores["micro_f1"])
-    assert math.isnan(scores["macro_f1"])
-    assert scores["subset_accuracy"] == 1.0
-    assert "no text has a label, and none was predicted" in caplog.text
-
-
 def test_correlations_by_hand():
     scores = regression_scores([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 4.0, 3.0])
     assert scores["pearson"] == pytest.approx(0.8)
@@ -102,18 +96,6 @@ def test_spearman_sees_ranks_only():
     scores = regression_scores([1.0, 2.0, 3.0], [1.0, 10.0, 1000.0])
     assert scores["spearman"] == pytest.approx(1.0)
     assert scores["pearson"] < 0.95
-
-
-@pytest.mark.parametrize(
-    ("gold", "predicted", "message"),
-    [([2.0, 2.0], [1.0, 3.0], "all gold scores are 2"), ([1.0, 3.0], [0.5, 0.5], "all predicted scores are 0.5")],
-)
-def test_correlations_with_a_constant_are_undefined(gold, predicted, message, caplog):
-    scores = regression_scores(gold, predicted)
-    assert math.isnan(scores["pearson"])
-    assert math.isnan(scores["pearson_and_spearman"])
-    assert math.isfinite(scores["mean_squared_error"])
-    assert message in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -144,3 +126,28 @@ def test_every_task_of_glue_has_a_main_score_that_there_is():
     }
     for name, task in GLUE_TASKS.items():
         assert GLUE_MAIN_SCORES[name] in scores[task.kind]
+
+
+def test_labels_and_their_numbers(tmp_path):
+    path = write_submission(tmp_path, "MNLI-mm", ["neutral", "entailment"])
+    assert path.endswith("MNLI-mm.tsv")
+    assert (tmp_path / "MNLI-mm.tsv").read_text() == "index\tprediction\n0\tneutral\n1\tentailment\n"
+
+
+def test_similarities_are_cut_to_their_range(tmp_path):
+    write_submission(tmp_path, "STS-B", [5.2, -0.1, 2.34567])
+    assert (tmp_path / "STS-B.tsv").read_text() == "index\tprediction\n0\t5.000\n1\t0.000\n2\t2.346\n"
+
+
+def test_every_task_has_its_submissions_with_its_labels():
+    names = {submission_name(task, part): task for task in GLUE_TASKS for part in ("predict", "predict_mismatched")}
+    assert set(names) == set(SUBMISSIONS)
+    for name, task in names.items():
+        assert set(SUBMISSIONS[name]) == set(GLUE_TASKS[task].labels)
+
+
+def test_others_are_refused(tmp_path):
+    with pytest.raises(InputError, match="no submission 'MNLI'"):
+        write_submission(tmp_path, "MNLI", ["neutral"])
+    with pytest.raises(InputError, match="labels entailment, not_entailment. Received from the model: 1"):
+        write_submission(tmp_path, "RTE", ["entailment", "1"])

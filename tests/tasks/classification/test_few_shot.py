@@ -7,14 +7,11 @@ import tensorflow as tf
 from tiny_checkpoints import CONFIG, random_checkpoint
 from tiny_models import made_signatures
 
+from keras_bert import InputError, SentenceClassifier, SentenceEncoder, VectorIndex
 from keras_bert.checkpoints.formats import write_checkpoint
-from keras_bert.embeddings.vector_index import VectorIndex
-from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification import few_shot
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.few_shot import few_shot_pairs
-from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
-from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.training.few_shot import train_few_shot
 from keras_bert.training.fine_tuning import FineTuningOptions
 from keras_bert.training.starting_point import StartingPoint
@@ -118,18 +115,22 @@ def test_pairs_are_as_often_of_equal_as_of_different_labels():
 
 
 @pytest.mark.parametrize(
-    ("labels", "arguments", "message"),
+    ("ask", "message"),
     [
-        (["fast"] * 6, {}, "texts of two labels or more. Received: 6 texts with the label 'fast'"),
-        (["slow", *LABELS[1:]], {}, "slow"),
-        (LABELS[:5], {}, "6 texts"),
-        ([None, *LABELS[1:]], {}, "its label is None. Fill them in or .* for example with skip_missing=True"),
-        (LABELS, {"problem_type": "multi_label"}, "one label per text. Received: a model for multi_label"),
+        (lambda new: new().fit_few_shot(TEXTS, ["fast"] * 6), "two labels or more. Received: 6 texts .* 'fast'"),
+        (lambda new: new().fit_few_shot(TEXTS, ["slow", *LABELS[1:]]), "slow"),
+        (lambda new: new().fit_few_shot(TEXTS, LABELS[:5]), "6 texts"),
+        (lambda new: new().fit_few_shot(TEXTS, [None, *LABELS[1:]]), "its label is None.* skip_missing=True"),
+        (lambda new: new(problem_type="multi_label").fit_few_shot(TEXTS, LABELS), "Received: a model for multi_label"),
+        (lambda new: new(pooling=["sum"]), "pooling must be one or more"),
+        (lambda new: new().save_pretrained("x", format="huggingface"), "huggingface format has no place"),
+        (lambda new: new().save_pretrained("x", format="google"), "google format has no place"),
     ],
 )
-def test_examples_that_do_not_fit_are_refused(labels, arguments, message, folder):
+def test_what_does_not_fit_is_refused(ask, message, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
-        classifier(folder, **arguments).fit_few_shot(TEXTS, labels, verbose=0)
+        ask(lambda **arguments: classifier(folder, **arguments))
 
 
 def test_texts_with_a_gap_are_left_out_if_asked_for(folder, monkeypatch, capsys):
@@ -140,14 +141,3 @@ def test_texts_with_a_gap_are_left_out_if_asked_for(folder, monkeypatch, capsys)
     classifier(folder).fit_few_shot(TEXTS, LABELS, verbose=0)
     assert found[0] == found[1]
     assert "2 of 8 rows were left out, because a value is missing" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("format", ["huggingface", "google"])
-def test_formats_that_cannot_hold_the_model_refuse_it(format, folder, tmp_path):
-    with pytest.raises(InputError, match=f"The {format} format has no place for a SentenceClassifier"):
-        classifier(folder).save_pretrained(tmp_path / "saved", format=format)
-
-
-def test_an_unknown_pooling_is_refused():
-    with pytest.raises(InputError, match="pooling must be one or more"):
-        SentenceClassifier(CONFIG, labels=["a", "b"], pooling=["sum"])

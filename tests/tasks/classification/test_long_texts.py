@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
+from tiny_checkpoints import CONFIG, random_checkpoint
 from tiny_models import made_signatures
 
+from keras_bert import InputError, SentenceEncoder, SequenceClassifier, TokenClassifier
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.program.errors import InputError
 from keras_bert.records.segments import cut_windows
-from keras_bert.tasks.classification.model import SequenceClassifier
-from keras_bert.tasks.embedding.model import SentenceEncoder
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -61,9 +59,8 @@ def test_the_vector_of_a_long_text_is_the_weighted_mean_of_its_windows(folder):
     assert served["embed"](text=tf.constant([], tf.string))["embedding"].shape == (0, CONFIG.hidden_size)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("problem_type", ["classification", "multi_label"])
-def test_the_label_of_a_long_text_comes_from_all_its_windows(problem_type, folder, tmp_path):
+def test_the_label_of_a_long_text_comes_from_all_its_windows(problem_type, folder):
     arguments = {"problem_type": problem_type, "labels": ["no", "yes"]}
     model = SequenceClassifier.from_pretrained(folder, doc_stride=STRIDE, **arguments)
     plain = SequenceClassifier.from_pretrained(folder, **arguments)
@@ -79,8 +76,7 @@ def test_the_label_of_a_long_text_comes_from_all_its_windows(problem_type, folde
         else:
             mean = (logits * weights[:, None]).sum(axis=0) / weights.sum()
             np.testing.assert_allclose(probabilities, 1 / (1 + np.exp(-mean)), atol=1e-6)
-    export = model.export_for_serving(tmp_path / "export", max_seq_length=LENGTH)
-    served = tf.saved_model.load(export).signatures["serving_default"](text=tf.constant(TEXTS))
+    served = made_signatures(model, {"max_seq_length": LENGTH})["serving_default"](text=tf.constant(TEXTS))
     np.testing.assert_allclose(served["probabilities"], found, atol=1e-5)
 
 
@@ -97,15 +93,7 @@ def test_the_stride_is_saved_and_windows_are_trained_with_the_label_of_their_tex
 
 @pytest.mark.parametrize("doc_stride", [0, -1, 2.5, True])
 def test_a_stride_that_is_none_is_refused(doc_stride):
-    for model_class, labels in ((SentenceEncoder, {}), (SequenceClassifier, {"labels": ["a", "b"]})):
-        with pytest.raises(
-            InputError, match=f"doc_stride must be a whole number from 1, or None. Received: {doc_stride}"
-        ):
+    for model_class in (SentenceEncoder, SequenceClassifier, TokenClassifier):
+        labels = {} if model_class is SentenceEncoder else {"labels": ["a", "b"]}
+        with pytest.raises(InputError, match=f"doc_stride must be a whole number from 1, .* Received: {doc_stride}"):
             model_class(CONFIG, doc_stride=doc_stride, **labels)
-
-
-def test_pairs_are_cut_as_before(folder, capsys):
-    model = SequenceClassifier.from_pretrained(folder, doc_stride=STRIDE)
-    assert model.vocabulary.tokens == VOCABULARY.tokens
-    model.predict(([LONG], [LONG]), max_seq_length=LENGTH, verbose=0)
-    assert "1 of 1 texts were cut to 8 tokens" in capsys.readouterr().err

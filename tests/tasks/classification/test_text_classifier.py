@@ -52,12 +52,10 @@ class Stub:
         return np.array([[0.1, 0.9] if text.startswith("good") else [0.8, 0.2] for text in texts], np.float32)
 
 
-@pytest.fixture(params=["stub", pytest.param("model", marks=pytest.mark.slow)])
-def quick(request, new, monkeypatch):
-    """As `new`, with a stub as the model, and, slowly, with a model."""
-    if request.param == "stub":
-        make = lambda path, labels: Stub(labels)  # noqa: E731
-        monkeypatch.setattr(SequenceClassifier, "from_pretrained", staticmethod(make))
+@pytest.fixture
+def quick(new, monkeypatch):
+    """As `new`, with a stub as the model."""
+    monkeypatch.setattr(SequenceClassifier, "from_pretrained", staticmethod(lambda path, labels: Stub(labels)))
     return new
 
 
@@ -77,11 +75,6 @@ def test_labels_of_every_type_come_back(new, labels, capsys):
     assert (probabilities.dtype, probabilities.shape) == (np.float32, (6, 2))
     assert classifier.score(TEXTS, labels) == np.mean(predicted == labels)
     assert classifier.model_.label_values == tuple(classifier.classes_.tolist())
-
-
-@pytest.mark.slow
-def test_it_learns(new):
-    assert new(epochs=30, learning_rate=0.02).fit(TEXTS[:2], LABELS[:2]).predict(TEXTS[:2]).tolist() == LABELS[:2]
 
 
 def test_parameters_are_read_set_and_cloned(new):
@@ -133,7 +126,7 @@ def test_two_columns_of_two_texts_are_not_transposed(quick, monkeypatch):
     first, second = ["good", "bad"], ["the film", "film"]
     for pairs in ((first, second), list(zip(first, second, strict=True)), pandas.DataFrame({"a": first, "b": second})):
         quick().fit(pairs, ["yes", "no"])
-    assert asked in ([(first, second)] * 3, [])  # a model, instead of the stub, takes them too
+    assert asked == [(first, second)] * 3
 
 
 def test_pairs_are_two_columns(new):

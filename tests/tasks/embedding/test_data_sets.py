@@ -5,18 +5,14 @@ import numpy as np
 import pytest
 from tiny_checkpoints import CONFIG, random_checkpoint
 
+from keras_bert import AdamW, CrossEncoder, InputError, SentenceEncoder, SequenceClassifier
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.optimization import AdamW
-from keras_bert.program.errors import InputError
-from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.examples import DataSets, SentenceExamples
 from keras_bert.tasks.embedding.losses import CoSENT, Matryoshka
-from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.embedding.task import EmbeddingTask
 from keras_bert.tasks.embedding.teacher_losses import DistillKLDiv, GISTEmbed, MarginMSE
 from keras_bert.tasks.embedding.teachers import teacher_labels
-from keras_bert.tasks.ranking.model import CrossEncoder
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -100,43 +96,21 @@ def test_an_encoder_teaches_by_dot_products_and_its_folder_does_too(model, ranke
         teacher_labels(classifier, examples, False, 3)
 
 
+PAIRS, LISTS = SentenceExamples([TEXTS, OTHERS]), [TEXTS, OTHERS, WRONG]
+
+
 @pytest.mark.parametrize(
     ("use", "message"),
     [
         (lambda model: DataSets([]), "one or more SentenceExamples"),
-        (
-            lambda model: model.evaluate(DataSets([SentenceExamples([TEXTS, OTHERS])])),
-            "Evaluate and predict them one by",
-        ),
-        (
-            lambda model: DataSets([SentenceExamples([TEXTS, OTHERS])], "in_turns"),
-            "proportional or round_robin. Received",
-        ),
+        (lambda model: DataSets([PAIRS], "in_turns"), "proportional or round_robin. Received"),
+        (lambda model: model.evaluate(DataSets([PAIRS])), "Evaluate and predict them one by"),
         (lambda model: model.fit(DataSets([SentenceExamples([TEXTS])])), "nothing to learn from single texts"),
-        (
-            lambda model: model.fit(DataSets([SentenceExamples([TEXTS, OTHERS, WRONG], [1, 2, 3, 4], source="b.tsv")])),
-            "b.tsv: there is no loss, and for lists of scores one must be named",
-        ),
-        (
-            lambda model: model.fit(DataSets([SentenceExamples([TEXTS, OTHERS])]), loss="cosent"),
-            "Each data set has its own loss, but the model was given CoSENT",
-        ),
-        (
-            lambda model: model.fit(
-                DataSets([SentenceExamples([TEXTS, OTHERS])]),
-                validation_data=((TEXTS, OTHERS), [1, 0, 1, 0]),
-                verbose=0,
-            ),
-            "validation_data must be DataSets",
-        ),
-        (
-            lambda model: model.fit(DataSets([SentenceExamples([TEXTS, OTHERS])]), [1, 2]),
-            "Leave y and sample_weight out",
-        ),
-        (
-            lambda model: model.fit(DataSets([SentenceExamples([TEXTS, OTHERS])]), validation_split=0.5),
-            "no validation_split",
-        ),
+        (lambda model: model.fit(DataSets([SentenceExamples(LISTS, [1, 2, 3, 4], source="b")])), "b: there is no loss"),
+        (lambda model: model.fit(DataSets([PAIRS]), loss="cosent"), "its own loss, but the model was given CoSENT"),
+        (lambda model: model.fit(DataSets([PAIRS]), validation_data=((TEXTS, OTHERS), [1] * 4)), "must be DataSets"),
+        (lambda model: model.fit(DataSets([PAIRS]), [1, 2]), "Leave y and sample_weight out"),
+        (lambda model: model.fit(DataSets([PAIRS]), validation_split=0.5), "no validation_split"),
     ],
 )
 def test_what_does_not_fit_is_refused(use, message, eagerly, model):

@@ -63,17 +63,6 @@ def test_scores_of_ties_are_the_means_over_all_orders_of_tied_texts(seed):
     assert worst == pytest.approx({name: min(one[name] for one in of_orders) for name in expected}, abs=1e-12)
 
 
-def test_ndcg_of_ties_is_that_of_scikit_learn():
-    from sklearn.metrics import ndcg_score
-
-    rng = np.random.default_rng(0)
-    scores, is_relevant = rng.integers(0, 4, (20, 30)).astype(float), rng.random((20, 30)) < 0.2
-    is_relevant[:, 0] = True
-    for row, relevant in zip(scores, is_relevant, strict=True):
-        found = TiedRanking.of_scores(row, relevant).scores(int(relevant.sum()), [1])["ndcg@10"]
-        assert found == pytest.approx(ndcg_score([relevant], [row], k=10), abs=1e-12)
-
-
 @pytest.mark.parametrize("size", [2, 7, 250])
 def test_equal_vectors_score_as_chance(size):
     columns = [[f"q{number}" for number in range(size)], [f"d{number}" for number in range(size)]]

@@ -4,50 +4,34 @@ import contextlib
 import html.parser
 import re
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from places import DOCS
 from slow_parameters import slow_except
 from tiny_families import config_of
 from tiny_models import CHOICES, CONFIG, SECOND_TEXTS, TEXTS, VOCABULARY
 
+from keras_bert import CrossEncoder, InputError, MaskedLM, MultipleChoice, SpanClassifier, TokenClassifier, fill_masks
 from keras_bert.models.encoder_base import encoder_of
-from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
 from keras_bert.tasks.explanation.attributions import attention_rollout, quadrature
 from keras_bert.tasks.explanation.explaining import Explanation, TokenScore
 from keras_bert.tasks.explanation.page import explanation_page
-from keras_bert.tasks.masked_lm.mask_filling import fill_masks
-from keras_bert.tasks.masked_lm.model import MaskedLM
-from keras_bert.tasks.multiple_choice.model import MultipleChoice
-from keras_bert.tasks.question_answering.model import SpanClassifier
-from keras_bert.tasks.ranking.model import CrossEncoder
-from keras_bert.tasks.tagging.model import TokenClassifier
 
 # Graphs cost most of the time here; tests/accelerate/test_traced_functions.py explains in graphs.
 pytestmark = pytest.mark.usefixtures("without_graphs")
-SHAPE = {
-    "vocab_size": len(VOCABULARY),
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 48,
-    "initializer_range": 0.4,
-}
+SIZES = "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size max_position_embeddings"
+SHAPE = {name: getattr(CONFIG, name) for name in [*SIZES.split(), "initializer_range"]}
 
 
 SHALLOW = CONFIG.replace(num_hidden_layers=1)
 
 
 def made(model_class, config=SHALLOW, **arguments):
-    keras.utils.set_random_seed(1)
-    model = model_class(config, **arguments)
-    model.vocabulary = VOCABULARY
-    return model
+    return tiny.made(model_class, config, VOCABULARY, seed=1, **arguments)
 
 
 @pytest.fixture(scope="module")
@@ -212,24 +196,26 @@ def test_rollout_multiplies_the_layers_from_the_last_to_the_first():
     assert np.asarray(attention_rollout([first, last]))[0].tolist() == [[0.625, 0.375], [0.625, 0.375]]
 
 
-def test_what_cannot_be_explained_is_refused(classifier):
+@pytest.mark.parametrize(
+    ("targets", "options", "message"),
+    [
+        (None, {"method": "x"}, "one of integrated_gradients, attention_rollout. Received: 'x'"),
+        (None, {"steps": 1}, "steps must be a whole number from 2 to 10000. Received: 1"),
+        ("d", {}, "must be a label of the model: a, b, c. Received: 'd'"),
+        (["a", "b"], {}, "1 examples need as many targets. Received: 2 targets"),
+        (None, {"baseline": "zero"}, "baseline must be one of pad, mask. Received: 'zero'"),
+        (None, {"step": 3}, "explain has no option step. It has: targets, method"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(classifier, targets, options, message):
+    with pytest.raises(InputError, match=message):
+        classifier.explain("the fox", targets, **options)
+
+
+def test_a_family_without_probabilities_for_all_pairs_has_no_rollout():
     model = made(SequenceClassifier, FAMILIES["longformer"], labels=["a", "b"])
     with pytest.raises(InputError, match="rollout needs an attention probability for each pair.*LongEncoder has none"):
         model.explain("the fox", method="attention_rollout")
-    with pytest.raises(
-        InputError, match="method must be one of integrated_gradients, attention_rollout. Received: 'x'"
-    ):
-        classifier.explain("the fox", method="x")
-    with pytest.raises(InputError, match="steps must be a whole number from 2 to 10000. Received: 1"):
-        classifier.explain("the fox", steps=1)
-    with pytest.raises(InputError, match="must be a label of the model: a, b, c. Received: 'd'"):
-        classifier.explain("the fox", "d")
-    with pytest.raises(InputError, match="1 examples need as many targets. Received: 2 targets"):
-        classifier.explain("the fox", ["a", "b"])
-    with pytest.raises(InputError, match="baseline must be one of pad, mask. Received: 'zero'"):
-        classifier.explain("the fox", baseline="zero")
-    with pytest.raises(InputError, match="explain has no option step. It has: targets, method"):
-        classifier.explain("the fox", step=3)
 
 
 def test_explaining_leaves_the_encoder_as_it_was(classifier):

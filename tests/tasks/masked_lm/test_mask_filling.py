@@ -5,14 +5,11 @@ import pytest
 from scripted_masked_lm import ScriptedMaskedLM
 from tiny_checkpoints import random_checkpoint
 
+from keras_bert import BertEncoder, BertPretrainer, InputError, MaskedLM
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.encoders.bert.encoder import BertEncoder
-from keras_bert.program.errors import InputError
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
 from keras_bert.tasks.masked_lm.masked_texts import join_tokens
-from keras_bert.tasks.masked_lm.model import MaskedLM
-from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -109,21 +106,12 @@ def test_probabilities_are_those_of_the_model(model_class):
         (["[MASK]", "the fox"], {}, r"Text 2 has no \[MASK\], so there is nothing to fill in. Received: 'the fox'"),
         ("", {}, r"Text 1 has no \[MASK\]"),
         ([], {}, "Expected at least one text. Received: none"),
-        (["[MASK]", 7], {}, "Text 2 must be a string. Received: 7"),
         ("[MASK] " + "the " * 13 + "[MASK]", {}, r"has 17 tokens, of which 16 are read, and \[MASK\] number 2 lies"),
         ("the the [MASK]", {"max_seq_length": 4}, "has 5 tokens, of which 4 are read"),
         ("[MASK]", {"max_seq_length": 17}, "more than this model's 16 positions"),
         ("[MASK]", {"top_k": 0}, "top_k must be between 1 and the vocabulary's 14. Received: 0"),
-        (
-            "[MASK]",
-            {"targets": ["fox", "playing"]},
-            "'playing' must be a single token of the vocabulary. Its tokens are: play ##",
-        ),
-        (
-            "[MASK]",
-            {"targets": ["zebra"]},
-            r"'zebra' must be a single token of the vocabulary. Its tokens are: \[UNK\]",
-        ),
+        ("[MASK]", {"targets": ["fox", "playing"]}, "'playing' must be a single token .* tokens are: play ##"),
+        ("[MASK]", {"targets": ["zebra"]}, r"'zebra' must be a single token .* tokens are: \[UNK\]"),
         ("[MASK]", {"targets": ["fox", "Fox"]}, "Several targets are the same token: fox"),
         ("[MASK]", {"targets": []}, "targets must name one word or more"),
         ("[MASK]", {"batch_size": 0}, "batch_size must be 1 or more"),

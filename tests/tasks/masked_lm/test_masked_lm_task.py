@@ -1,17 +1,17 @@
-"""`MaskedLM` on texts: new masks in every epoch, metrics, and filled masks."""
+"""`MaskedLM` on texts, with new masks in every epoch, and on features: its metrics, files and filled masks."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
+from numpy_bert import scatter_weights
+from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY, random_checkpoint
 
+from keras_bert import BertPretrainer, InputError, MaskedLM, fill_masks
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.program.errors import InputError
+from keras_bert.checkpoints.formats import WRITERS, write_checkpoint
+from keras_bert.checkpoints.pretrained import from_pretrained, model_of
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.masked_lm.mask_filling import fill_masks
-from keras_bert.tasks.masked_lm.model import MaskedLM
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -101,22 +101,15 @@ def test_long_texts_make_several_rows_and_empty_ones_none_and_both_are_said(task
     ]
 
 
-@pytest.mark.slow
-def test_fit_on_texts_learns_them():
-    texts = tf.data.Dataset.from_tensor_slices(TEXTS).batch(3)
-    model = new_model()
-    before = model.evaluate(texts, batch_size=8)
-    assert before == model.evaluate(TEXTS, batch_size=8) == model.evaluate(np.array(TEXTS), batch_size=8)
-    assert sorted(before) == ["loss", "masked_lm_accuracy", "perplexity"]
-    assert before["perplexity"] == pytest.approx(np.exp(before["loss"]))
-    model.compile(optimizer=keras.optimizers.Adam(3e-2))
-    history = model.fit(texts, batch_size=8, epochs=15, validation_data=texts, verbose=0).history
-    assert {"loss", "perplexity", "val_loss", "val_perplexity"} <= set(history)
-    after = model.evaluate(texts, batch_size=8)
-    assert after["loss"] < 0.8 * before["loss"]
-    # With the same masks, Keras computes the same numbers from batches.
-    assert history["val_loss"][-1] == pytest.approx(after["loss"], rel=1e-4)
-    assert history["val_masked_lm_accuracy"][-1] == pytest.approx(after["masked_lm_accuracy"], abs=1e-6)
+def test_validation_in_fit_has_the_masks_and_scores_of_evaluate(eagerly):
+    texts, model = tf.data.Dataset.from_tensor_slices(TEXTS).batch(3), new_model()
+    model.compile("sgd")
+    history = model.fit(texts, batch_size=8, validation_data=texts, verbose=0).history
+    scores = model.evaluate(texts, batch_size=8)
+    assert scores == model.evaluate(np.array(TEXTS), batch_size=8)
+    assert scores["perplexity"] == pytest.approx(np.exp(scores["loss"]))
+    expected = {name: pytest.approx(history[f"val_{name}"][0], rel=1e-4) for name in scores}
+    assert scores == expected
 
 
 def test_a_model_that_was_not_compiled_gets_the_recipe_of_the_paper():
@@ -141,12 +134,9 @@ def test_predict_fills_what_texts_mask():
         (lambda model: model.fit(["the fox"], ["label"]), "trained on texts alone: give neither labels nor weights"),
         (lambda model: model.fit(["", " "]), "must have a token to mask. Received: 2 texts"),
         (lambda model: model.fit([]), "must have a token to mask. Received: 0 texts"),
-        (lambda model: model.fit(["the", 3]), "Text 2 must be a string. Received: 3"),
         (lambda model: model.fit(["the"], masking={"masked_lm_prob": 2.0}), "masked_lm_prob must be above 0"),
-        (
-            lambda model: model.fit(["the"], masking={"prob": 0.2}),
-            "must have keys among masked_lm_prob, .*. Received: prob",
-        ),
+        (lambda model: model.fit(["the"], masking={"prob": 0.2}), "keys among masked_lm_prob, .* Received: prob"),
+        (lambda model: MaskedLM(CONFIG).fit(["the"]), "Texts need the vocabulary of the model"),
         (lambda model: model.evaluate(["the"], max_seq_length=99), "more than this model's 12 positions"),
         (lambda model: model.predict(["the"]), r"Text 1 has no \[MASK\]"),
     ],
@@ -156,6 +146,93 @@ def test_what_cannot_be_used_is_said(use, message):
         use(new_model())
 
 
-def test_a_model_without_a_vocabulary_takes_no_texts():
-    with pytest.raises(InputError, match="Texts need the vocabulary of the model"):
-        MaskedLM(CONFIG).fit(["the"])
+RECORDS = {
+    **FEATURES,
+    "masked_lm_positions": np.array([[1, 2], [2, 3]], "int32"),
+    "masked_lm_ids": np.array([[5, 6], [7, 8]], "int32"),
+    "masked_lm_weights": np.array([[1.0, 1.0], [1.0, 0.0]], "float32"),
+}
+
+
+def compiled(optimizer="sgd", **changes):
+    model = MaskedLM(CONFIG.replace(**changes))
+    scatter_weights(model)
+    model.compile(optimizer=optimizer)
+    return model
+
+
+def test_logits_and_loss_are_those_of_the_pretrainer_with_the_same_weights(eagerly, tmp_path, capsys):
+    pretrainer = BertPretrainer(CONFIG)
+    scatter_weights(pretrainer)
+    pretrainer.compile(optimizer="sgd")
+    pretrainer.save_pretrained(tmp_path / "pretrainer", VOCABULARY)
+    model = MaskedLM.from_pretrained(tmp_path / "pretrainer")
+    assert model.vocabulary == VOCABULARY
+    np.testing.assert_array_equal(model(RECORDS)["masked_lm_logits"], pretrainer(RECORDS)["masked_lm_logits"])
+    model.compile(optimizer="sgd")
+    results = model.evaluate(RECORDS, verbose=0, return_dict=True)
+    labels = {"next_sentence_labels": np.array([[0], [1]], "int32")}
+    expected = pretrainer.evaluate(RECORDS | labels, verbose=0, return_dict=True)
+    assert sorted(results) == ["loss", "masked_lm_accuracy", "perplexity"]
+    assert results["loss"] == pytest.approx(expected["masked_lm_loss"], rel=1e-6)
+    assert results["masked_lm_accuracy"] == expected["masked_lm_accuracy"]
+    assert results["perplexity"] == pytest.approx(np.exp(results["loss"]), rel=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_loss_and_perplexity_are_of_all_masked_tokens_however_they_are_batched(batch_size):
+    model = compiled()
+    logits = np.asarray(model(RECORDS)["masked_lm_logits"], "float64")
+    likelihoods = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    chosen = np.array([likelihoods[0, 0, 5], likelihoods[0, 1, 6], likelihoods[1, 0, 7]])
+    results = model.evaluate(RECORDS, batch_size=batch_size, verbose=0, return_dict=True)
+    assert results["loss"] == pytest.approx(-np.log(chosen).mean(), rel=1e-5)
+    assert results["perplexity"] == pytest.approx(np.prod(1 / chosen) ** (1 / 3), rel=1e-5)
+
+
+def test_where_nothing_is_masked_there_is_no_perplexity():
+    unmasked = RECORDS | {"masked_lm_weights": np.zeros((2, 2), "float32")}
+    results = compiled().evaluate(unmasked, verbose=0, return_dict=True)
+    assert results["loss"] == 0.0
+    assert np.isnan(results["perplexity"])
+    assert np.isnan(results["masked_lm_accuracy"])
+
+
+def test_fit_learns_records_by_heart_and_lets_the_pooler_be():
+    tf.config.run_functions_eagerly(False)  # many steps are faster in a graph
+    model = compiled(keras.optimizers.Adam(1e-2), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    pooler = model.encoder.pooler.get_weights()
+    history = model.fit(tf.data.Dataset.from_tensors(RECORDS).repeat(60), verbose=0).history
+    assert sorted(history) == ["loss", "masked_lm_accuracy", "perplexity"]
+    results = model.evaluate(RECORDS, verbose=0, return_dict=True)
+    assert results["masked_lm_accuracy"] == 1.0
+    assert results["perplexity"] < 1.2
+    for before, after in zip(pooler, model.encoder.pooler.get_weights(), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("format", [name for name in WRITERS if name != "keras_hub"])  # has no such head
+def test_checkpoints_with_the_next_sentence_head_too_stay_pretrainers_unless_asked(format, tmp_path, capsys):
+    write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), tmp_path / "folder", format)
+    pretrainer = from_pretrained(None, tmp_path / "folder")
+    assert type(pretrainer) is BertPretrainer
+    model = MaskedLM.from_pretrained(tmp_path / "folder")
+    assert "ignored are: next_sentence_head\n" in capsys.readouterr().out or format == "keras_bert"
+    np.testing.assert_array_equal(model(RECORDS)["masked_lm_logits"], pretrainer(RECORDS)["masked_lm_logits"])
+
+
+def test_a_table_of_its_own_is_learnt():
+    model = MaskedLM(CONFIG.replace(tie_word_embeddings=False))
+    assert any(weight.path.endswith("output_embeddings") for weight in model.trainable_weights)
+
+
+def test_what_cannot_be_honoured_is_refused():
+    for arguments, message in (
+        ({"loss": "mse"}, r"computes its own loss \(masked_lm_loss\)"),
+        ({"metrics": ["accuracy"]}, "reports loss, masked_lm_accuracy and perplexity"),
+    ):
+        with pytest.raises(InputError, match=message):
+            MaskedLM(CONFIG).compile("sgd", **arguments)
+    records = {name: value for name, value in RECORDS.items() if name != "masked_lm_weights"}
+    with pytest.raises(InputError, match="MaskedLM takes .* Missing: masked_lm_weights"):
+        compiled().fit(records, verbose=0)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scripted_masked_lm import ScriptedMaskedLM
 
-from keras_bert.program.errors import InputError
-from keras_bert.tasks.masked_lm.text_generation import generate_text
+from keras_bert import InputError, generate_text
 
 WORDS = ["a", "b", "c", "d", "##e", "."]
 FOLLOWING = {"[CLS]": "a", "a": "b", "b": "c", "c": "d", "d": "."}
@@ -23,24 +22,18 @@ def model():
     return ScriptedMaskedLM(WORDS, chain)
 
 
-def test_left_to_right_every_token_knows_the_one_before(model):
-    [found] = generate_text(model, "A b", length=3, temperature=0)
-    assert found.tokens == ("c", "d", ".")
-    assert found.text == "A b c d."
-    assert model.rows_seen == [
-        "[CLS] a b [MASK] [MASK] [MASK] [SEP]",
-        "[CLS] a b c [MASK] [MASK] [SEP]",
-        "[CLS] a b c d [MASK] [SEP]",
-    ]
-
-
-def test_the_surest_place_comes_first(model):
-    generate_text(model, "a", length=3, temperature=0, order="most_confident")
-    assert model.rows_seen == [
-        "[CLS] a [MASK] [MASK] [MASK] [SEP]",
-        "[CLS] a b [MASK] [MASK] [SEP]",
-        "[CLS] a b c [MASK] [SEP]",
-    ]
+@pytest.mark.parametrize(
+    ("prompt", "order", "rows"),
+    [
+        ("A b", "left_to_right", ["a b [MASK] [MASK] [MASK]", "a b c [MASK] [MASK]", "a b c d [MASK]"]),
+        ("a", "most_confident", ["a [MASK] [MASK] [MASK]", "a b [MASK] [MASK]", "a b c [MASK]"]),
+    ],
+)
+def test_every_token_knows_those_that_were_written_before(model, prompt, order, rows):
+    [found] = generate_text(model, prompt, length=3, temperature=0, order=order)
+    assert model.rows_seen == [f"[CLS] {row} [SEP]" for row in rows]
+    expected = ("A b c d.", ("c", "d", ".")) if prompt == "A b" else ("a b c d", ("b", "c", "d"))
+    assert (found.text, found.tokens) == expected
 
 
 def test_mask_predict_fills_all_and_then_the_least_sure_again(model):

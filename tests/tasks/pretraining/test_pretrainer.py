@@ -5,28 +5,11 @@ import pytest
 import tensorflow as tf
 import tiny
 from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
+from tiny_pretraining import random_records as records
 
-from keras_bert.program.errors import InputError
-from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
+from keras_bert import BertPretrainer, InputError
 
 pytestmark = pytest.mark.usefixtures("eagerly")
-
-
-def records(batch_size=6, length=8, predictions=3, seed=0):
-    """Features of random records in which the number of masked tokens differs from row to row."""
-    generator = np.random.default_rng(seed)
-    lengths = generator.integers(predictions, length + 1, (batch_size, 1))
-    return {
-        "input_ids": generator.integers(0, 23, (batch_size, length)).astype("int32"),
-        "input_mask": (np.arange(length) < lengths).astype("int32"),
-        "segment_ids": generator.integers(0, 2, (batch_size, length)).astype("int32"),
-        "masked_lm_positions": np.stack([generator.permutation(predictions) for _ in range(batch_size)]).astype(
-            "int32"
-        ),
-        "masked_lm_ids": generator.integers(0, 23, (batch_size, predictions)).astype("int32"),
-        "masked_lm_weights": (np.arange(predictions) < generator.integers(0, 4, (batch_size, 1))).astype("float32"),
-        "next_sentence_labels": generator.integers(0, 2, (batch_size, 1)).astype("int32"),
-    }
 
 
 def reference(model, x):
@@ -134,49 +117,6 @@ def test_the_token_table_is_saved_once(tmp_path):
 
 
 @pytest.mark.slow
-def test_fit_learns_random_records_by_heart():
-    config = tiny.micro_config(hidden_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    keras.utils.set_random_seed(0)
-    model = BertPretrainer(config)
-    model.compile(optimizer=keras.optimizers.Adam(3e-3))
-    dataset = tf.data.Dataset.from_tensors(records()).repeat(80)
-    history = model.fit(dataset, verbose=0)
-    assert list(history.history) == [
-        "loss",
-        "masked_lm_accuracy",
-        "masked_lm_loss",
-        "next_sentence_accuracy",
-        "next_sentence_loss",
-    ]
-    results = model.evaluate(records(), verbose=0, return_dict=True)
-    assert results["masked_lm_accuracy"] == 1.0
-    assert results["next_sentence_accuracy"] == 1.0
-    assert results["loss"] < 0.2
-
-
-def test_a_row_with_weight_zero_counts_for_nothing():
-    model, x = compiled(), records()
-    weights = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0], "float32")
-    first_rows = {name: array[:3] for name, array in x.items()}
-    expected = model.evaluate(first_rows, verbose=0, return_dict=True)
-    results = model.evaluate(tf.data.Dataset.from_tensors((x, None, weights)).take(1), verbose=0, return_dict=True)
-    assert results == pytest.approx(expected, rel=1e-5)
-
-
-def test_keras_file_brings_back_model_and_optimiser(tmp_path):
-    model, x = compiled(optimizer=keras.optimizers.Adam(1e-3)), records()
-    model.fit(x, verbose=0)
-    model.save(tmp_path / "model.keras")
-    reloaded = keras.models.load_model(tmp_path / "model.keras")
-    assert reloaded.config == model.config
-    assert int(reloaded.optimizer.iterations) == 1
-    for ours, theirs in zip(model.optimizer.variables, reloaded.optimizer.variables, strict=True):
-        np.testing.assert_array_equal(np.asarray(theirs), np.asarray(ours))
-    expected = model.evaluate(x, verbose=0, return_dict=True)
-    assert reloaded.evaluate(x, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.slow
 def test_logits_are_float32_in_mixed_precision_and_training_works():
     for policy in ("mixed_bfloat16", "mixed_float16"):
         model, x = compiled(dtype=policy), records()
@@ -190,13 +130,6 @@ def test_logits_are_float32_in_mixed_precision_and_training_works():
         assert all(np.all(np.isfinite(weight)) for weight in model.get_weights())
         changed = [not np.array_equal(old, new) for old, new in zip(before, model.get_weights(), strict=True)]
         assert np.mean(changed) > 0.9
-
-
-def test_unknown_lengths_in_the_graph_give_the_same_logits():
-    model, x = BertPretrainer(tiny.micro_config()), records()
-    specification = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in x.items()}
-    call = tf.function(lambda inputs: model(inputs, training=False), input_signature=[specification])
-    np.testing.assert_allclose(call(x)["masked_lm_logits"], model(x)["masked_lm_logits"], atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -283,13 +216,13 @@ def test_packed_rows_are_evaluated_as_their_sequences_alone(batch_size):
     assert model.evaluate(rows, batch_size=batch_size, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_packed_row_with_weight_zero_counts_for_nothing():
+@pytest.mark.parametrize(("rows", "kept"), [(None, [0, 1, 2]), (PACKED_ROWS, [5, 1, 3])])
+def test_a_row_with_weight_zero_counts_for_nothing(rows, kept):
     model, x = compiled(tiny.micro_config(max_position_embeddings=24)), records()
-    rows = packed(x, PACKED_ROWS, length=24, places=3)
-    kept = {name: array[[5, 1, 3]] for name, array in x.items()}
-    expected = model.evaluate(kept, verbose=0, return_dict=True)
-    weights = np.array([0.0, 1.0, 1.0], "float32")
-    dataset = tf.data.Dataset.from_tensors((rows, None, weights)).take(1)
+    given = x if rows is None else packed(x, rows, length=24, places=3)
+    weights = np.array([1.0] * 3 + [0.0] * 3 if rows is None else [0.0, 1.0, 1.0], "float32")
+    expected = model.evaluate({name: array[kept] for name, array in x.items()}, verbose=0, return_dict=True)
+    dataset = tf.data.Dataset.from_tensors((given, None, weights)).take(1)
     assert model.evaluate(dataset, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-5)
 
 

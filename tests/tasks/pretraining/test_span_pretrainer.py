@@ -8,12 +8,9 @@ from pretraining_runs import pretrain
 from slow_parameters import slow_except
 from training.test_pretraining import train_until_killed
 
+from keras_bert import BertPretrainer, InputError, SpanPretrainer, pretraining_dataset
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.layers.span_boundary import MAX_SPAN_TOKENS, span_boundaries
-from keras_bert.program.errors import InputError
-from keras_bert.records.datasets import pretraining_dataset
-from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
-from keras_bert.tasks.pretraining.span_pretrainer import SpanPretrainer
 from keras_bert.training.pretraining import evaluate_pretrainer
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
@@ -80,16 +77,6 @@ def reference(model, x):
     return np.mean(losses), np.mean(hits)
 
 
-def test_spans_are_runs_of_masked_columns():
-    columns = np.array([[2, 3, 4, 7, 0], [1, 3, 4, 5, 6]], "int32")
-    is_used = np.array([[True, True, True, True, False], [True] * 5])
-    left, right, numbers = (np.asarray(values) for values in span_boundaries(columns, is_used))
-    np.testing.assert_array_equal(left[0, :4], [1, 1, 1, 6])
-    np.testing.assert_array_equal(right[0, :4], [5, 5, 5, 8])
-    np.testing.assert_array_equal(numbers[0, :4], [0, 1, 2, 0])
-    np.testing.assert_array_equal([left[1], right[1], numbers[1]], [[0, 2, 2, 2, 2], [2, 7, 7, 7, 7], [0, 0, 1, 2, 3]])
-
-
 @pytest.mark.parametrize("activation", slow_except(["gelu"], ["gelu", "gelu_erf"]))
 def test_the_boundary_loss_is_that_of_the_paper_in_numpy(activation):
     model, x = compiled(hidden_act=activation), records()
@@ -108,19 +95,6 @@ def test_the_boundary_loss_is_that_of_the_paper_in_numpy(activation):
     for name in BertPretrainer.loss_names:
         assert results[name] == pytest.approx(expected[name], rel=1e-6)
     assert MAX_SPAN_TOKENS == 20
-
-
-def test_the_vectors_inside_a_span_have_no_effect():
-    model, x = compiled(num_hidden_layers=1), records()
-    # Without attention, a vector depends on its own token only.
-    block = model.encoder.blocks[0].attention.output_dense
-    block.kernel.assign(0 * block.kernel)
-    before = np.asarray(model(x)["span_boundary_logits"])
-    x["input_ids"][1, 4] = (x["input_ids"][1, 4] + 1) % 23
-    after = model(x)
-    np.testing.assert_array_equal(np.asarray(after["span_boundary_logits"])[1, 0], before[1, 0])
-    x["input_ids"][1, 3] = (x["input_ids"][1, 3] + 1) % 23
-    assert np.abs(np.asarray(model(x)["span_boundary_logits"])[1, 0] - before[1, 0]).max() > 1e-3
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tiny
 from generated_texts import generated_texts
+from span_answers import assert_served_answers
 
 from keras_bert.tasks.question_answering import answers
 from keras_bert.tasks.question_answering.answer_search import ContextTokens, find_answers
@@ -78,32 +79,8 @@ def assert_same_answers(tokenizer, questions, contexts, window_options, options,
     expected = answers.find_answers(windows, contexts, *logits, options)
     found = find_answers(*in_graph(tokenizer, questions, contexts, window_options), *logits, options)
     found = {name: values.numpy() for name, values in found.items()}
-    for number, (context, answer) in enumerate(zip(contexts, expected, strict=True)):
-
-        def place(characters, context=context):
-            return -1 if characters is None else len(context[:characters].encode())
-
-        def row(name, number=number):
-            return found[name][number][: len(expected[number].nbest)].tolist()
-
-        assert found["answer"][number].decode() == answer.text
-        assert (found["start"][number], found["end"][number]) == (place(answer.start), place(answer.end))
-        assert found["probability"][number] == pytest.approx(answer.probability, abs=1e-6)
-        assert [text.decode() for text in row("answers")] == [candidate.text for candidate in answer.nbest]
-        assert row("starts") == [place(candidate.start) for candidate in answer.nbest]
-        assert row("ends") == [place(candidate.end) for candidate in answer.nbest]
-        assert row("is_null") == [candidate.text == "" for candidate in answer.nbest]
-        np.testing.assert_allclose(row("probabilities"), [c.probability for c in answer.nbest], atol=1e-6)
-        behind = [
-            found[name][number][len(answer.nbest) :] for name in ("answers", "starts", "probabilities", "is_null")
-        ]
-        assert [
-            set(values.tolist()) - {nothing} for values, nothing in zip(behind, (b"", -1, 0, False), strict=True)
-        ] == [set()] * 4
-        if options.null_threshold is None:
-            assert "null_score_difference" not in found
-        else:
-            assert found["null_score_difference"][number] == pytest.approx(answer.null_score_difference, rel=1e-6)
+    assert_served_answers(found, contexts, expected, 1e-6)
+    assert ("null_score_difference" in found) == (options.null_threshold is not None)
     assert found["answers"].shape[1] == max(len(answer.nbest) for answer in expected)
 
 
@@ -131,21 +108,15 @@ def test_answers_are_those_of_python_also_where_scores_are_equal(tokenizer, wind
 
 
 def test_a_question_gets_the_best_possible_answer_where_the_best_logits_are_outside_of_the_context(tokenizer):
-    def falling(size):
-        return -np.arange(size) % 7 * 1.0
-
     questions, contexts = ["a b c d e f", "a"], ["a b c d e f g h " * 3, "a b"]
     for most in (1, 2):
-        options = AnswerOptions(most, 2, 0.0)
-        assert_same_answers(tokenizer, questions, contexts, WindowOptions(16, 4, 6), options, falling)
+        options, windows = AnswerOptions(most, 2, 0.0), WindowOptions(16, 4, 6)
+        assert_same_answers(tokenizer, questions, contexts, windows, options, lambda size: -np.arange(size) % 7 * 1.0)
 
 
 def test_a_text_that_repeats_thousands_of_times_has_one_answer_for_each_different_text(tokenizer):
-    def zeros(size):
-        return np.zeros(size)
-
     options = AnswerOptions(20, 30, None)
-    assert_same_answers(tokenizer, ["a"], ["a " * 3000], WindowOptions(384, 128, 64), options, zeros)
+    assert_same_answers(tokenizer, ["a"], ["a " * 3000], WindowOptions(384, 128, 64), options, np.zeros)
 
 
 def test_answers_in_any_texts_have_their_bytes(tokenizer):

@@ -5,12 +5,10 @@ import pytest
 import tiny
 from google_squad import google_windows
 
-from keras_bert.program.errors import InputError
+from keras_bert import GraphTokenizer, InputError, Vocabulary
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples, find_answer
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tasks.tokenized_texts import tokenize_texts
-from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = tiny.vocabulary(*tiny.pieces(), ".", "é")
 TOKENIZER = GraphTokenizer(VOCABULARY)
@@ -63,12 +61,6 @@ def test_long_questions_are_cut_and_counted():
     windows = make_windows(["a b c d", "a"], ["x", "y"], TOKENIZER, WindowOptions(8, 2, 3))
     assert tokens_of(windows) == ["[CLS] a b c [SEP] x [SEP]", "[CLS] a [SEP] y [SEP]"]
     assert windows.num_cut_questions == 1
-
-
-def test_a_question_always_has_a_window_even_without_tokens_to_see():
-    windows = make_windows(["\u200d"], ["\u200d"], TOKENIZER, WindowOptions(8, 2, 3))
-    assert tokens_of(windows) == ["[CLS] [SEP] [SEP]"]
-    assert windows.best_window[0].tolist() == []
 
 
 @pytest.mark.parametrize("options", [(384, 128, 64), (96, 32, 16), (40, 50, 20)])
@@ -127,25 +119,6 @@ def test_a_much_longer_window_scores_tokens_with_one_less_of_context(num_tokens)
         assert scoring.tolist() == window.scoring_columns
 
 
-def test_answers_of_squad_are_recovered_from_their_tokens(shared_data):
-    from data_prep.finetuning.squad import read_squad
-
-    vocabulary = Vocabulary.from_file(shared_data("vocab/bert-base-uncased-vocab.txt"))
-    examples = read_squad(shared_data("squad/train-v1.1-subset.json")).part(0, 4000)
-    windows = make_windows(examples.questions, examples.contexts, GraphTokenizer(vocabulary), WindowOptions())
-    num_wider = 0
-    for number, (answer,) in enumerate(examples.answers):
-        context = examples.contexts[number]
-        assert find_answer(context, answer) == (answer.start, answer.start + len(answer.text))
-        first, last = windows.tokens_of(number, (answer.start, answer.start + len(answer.text)))
-        starts, ends = windows.offsets(number)
-        found = context[starts[first] : ends[last]]
-        # The annotators cut some tokens, such as "Japan" out of "Japanese".
-        assert answer.text.strip() in found
-        num_wider += found != answer.text
-    assert num_wider <= 0.005 * len(examples)
-
-
 def test_an_answer_that_is_not_where_it_says_is_looked_for_nearby():
     context = "A b, a b, a b."
     assert find_answer(context, Answer("a b", 5)) == (5, 8)
@@ -170,30 +143,17 @@ def test_tokens_have_the_offsets_of_characters_in_any_batch():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("make", "message"),
     [
-        ((8, 2, 5), "max_seq_length=8 tokens has no room for a context beside a question of max_query_length=5"),
-        ((64, 0, 5), "doc_stride and max_query_length must be 1 or more. Received: 0 and 5"),
+        (lambda: WindowOptions(8, 2, 5), "max_seq_length=8 tokens has no room .* max_query_length=5"),
+        (lambda: WindowOptions(64, 0, 5), "doc_stride and max_query_length must be 1 or more. Received: 0 and 5"),
+        (lambda: QuestionExamples([], [], []), "there is no question"),
+        (lambda: QuestionExamples(["1", "1"], ["q", "q"], ["c", "c"]), "the id '1' is there twice"),
+        (lambda: QuestionExamples(["1"], [" "], ["c"]), "the question of '1' is empty"),
+        (lambda: QuestionExamples(["1"], ["q"], ["\n"]), "the context of '1' is empty"),
+        (lambda: QuestionExamples(["1"], ["q"], ["c", "d"]), "the same length. .*'questions': 1, 'contexts': 2"),
     ],
 )
-def test_windows_that_cannot_be_are_refused(options, message):
+def test_windows_and_examples_that_do_not_fit_are_refused(make, message):
     with pytest.raises(InputError, match=message):
-        WindowOptions(*options)
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (([], [], []), "there is no question"),
-        ((["1", "1"], ["q", "q"], ["c", "c"]), "the id '1' is there twice"),
-        ((["1"], [" "], ["c"]), "the question of '1' is empty"),
-        ((["1"], ["q"], ["\n"]), "the context of '1' is empty"),
-        (
-            (["1"], ["q"], ["c", "d"]),
-            "must have the same length. Received: {'ids': 1, 'questions': 1, 'contexts': 2}",
-        ),
-    ],
-)
-def test_examples_that_do_not_fit_are_refused(columns, message):
-    with pytest.raises(InputError, match=message):
-        QuestionExamples(*columns)
+        make()

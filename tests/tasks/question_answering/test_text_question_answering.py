@@ -6,11 +6,9 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from keras_bert.optimization import AdamW
-from keras_bert.program.errors import InputError
+from keras_bert import AdamW, InputError, SpanClassifier
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.examples import Answer
-from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
 from keras_bert.tokenization.user_inputs import collect
 
@@ -28,9 +26,7 @@ CONFIG = tiny.config(VOCABULARY, dropout=0.0, hidden_size=32, max_position_embed
 
 
 def new_model(**arguments):
-    model = SpanClassifier(CONFIG, **arguments)
-    model.vocabulary = VOCABULARY
-    return model
+    return tiny.made(SpanClassifier, CONFIG, VOCABULARY, **arguments)
 
 
 def births():
@@ -46,32 +42,22 @@ def births():
     return rows
 
 
-def columns(rows):
-    """Rows of (question, context, text of the answer or None) -> x and y."""
-    questions, contexts, texts = (list(column) for column in zip(*rows, strict=True))
-    answers = [
-        text and {"text": text, "answer_start": context.rindex(text)}
-        for context, text in zip(contexts, texts, strict=True)
-    ]
-    return (questions, contexts), answers
-
-
-X, ANSWERS = columns(births())
-
-
-def fitted(x, y, epochs=20, **model_arguments):
-    keras.utils.set_random_seed(1)
-    model = new_model(**model_arguments)
-    model.compile(AdamW(1e-2))
-    tf.config.run_functions_eagerly(False)  # many steps are faster in a graph
-    model.fit(x, y, batch_size=8, epochs=epochs, verbose=0)
-    return model
+QUESTIONS, CONTEXTS, TEXTS = map(list, zip(*births(), strict=True))
+X = (QUESTIONS, CONTEXTS)
+ANSWERS = [
+    text and {"text": text, "answer_start": context.rindex(text)} for context, text in zip(CONTEXTS, TEXTS, strict=True)
+]
 
 
 @pytest.fixture(scope="module")
 def reader():
     """A model that has learned who was born when."""
-    return fitted(X, ANSWERS, doc_stride=8)
+    keras.utils.set_random_seed(1)
+    model = new_model(doc_stride=8)
+    model.compile(AdamW(1e-2))
+    tf.config.run_functions_eagerly(False)  # many steps are faster in a graph
+    model.fit(X, ANSWERS, batch_size=8, epochs=20, verbose=0)
+    return model
 
 
 GIVEN = [Answer(answer["text"], answer["answer_start"]) if answer else None for answer in ANSWERS]
@@ -80,10 +66,7 @@ FORMS = {
     "answers": GIVEN,
     "lists": [[answer] if answer else [] for answer in ANSWERS],
     "as SQuAD's tables": [
-        {"text": [answer["text"]], "answer_start": [answer["answer_start"]]}
-        if answer
-        else {"text": [], "answer_start": []}
-        for answer in ANSWERS
+        {name: [answer[name]] if answer else [] for name in ("text", "answer_start")} for answer in ANSWERS
     ],
 }
 COLUMNS = {name: [[answer[name]] if answer else [] for answer in ANSWERS] for name in ("text", "answer_start")}
@@ -141,14 +124,6 @@ def test_questions_without_an_answer_make_a_model_that_may_give_none(eagerly):
     assert SpanClassifier.from_config(new_model(null_threshold=-2.5).get_config()).null_threshold == -2.5
 
 
-def test_a_threshold_that_was_tuned_gives_the_best_figures():
-    model = new_model(null_threshold=1e6)
-    scores = model.evaluate(X, ANSWERS)
-    assert scores["best_f1"] > scores["f1"]
-    model.null_threshold = scores["best_f1_thresh"]
-    assert model.evaluate(X, ANSWERS)["f1"] == pytest.approx(scores["best_f1"])
-
-
 def test_a_long_context_is_read_through_windows(reader, capsys):
     model = reader
     context = "in , " * 15 + "grace was born in 1912. " + "in , " * 12
@@ -160,30 +135,6 @@ def test_a_long_context_is_read_through_windows(reader, capsys):
     assert rows.lengths.max() == 32
     short = text_task(model).rows(text_task(model).examples((["who?"], context)), 16).rows
     assert short.lengths.max() == 16
-
-
-def chinese():
-    people, places = ["李白", "王维", "苏轼", "杜甫"], ["北京", "西安"]
-    for context in [f"{person}在{place}写了一本书。" for person in people for place in places]:
-        yield from (("谁写了书?", context, context[:2]), ("他在哪里?", context, context[3:5]))
-
-
-def arabic():
-    people, things = ["سَلْمَى", "عُمَر", "لَيْلَى", "زَيْد"], ["الكتاب", "الرسالة"]
-    for context in [f"كَتَبَ {person} {thing}" for person in people for thing in things]:
-        _, person, thing = context.split(" ")
-        yield from (("من؟", context, person), ("متى كتب", context, thing))
-
-
-def test_other_scripts_have_answers_at_exact_characters():
-    x, answers = columns([*chinese(), *arabic()])
-    model = fitted(x, answers)
-    assert model.null_threshold is None
-    found = model.predict(x)
-    assert [answer.text for answer in found] == [answer["text"] for answer in answers]
-    assert [answer.start for answer in found] == [answer["answer_start"] for answer in answers]
-    assert all(context[answer.start : answer.end] == answer.text for answer, context in zip(found, x[1], strict=True))
-    assert model.evaluate(x, answers)["HasAns_f1"] == 100
 
 
 @pytest.mark.parametrize(
@@ -266,26 +217,15 @@ def test_the_weights_of_questions_are_those_of_their_windows():
     ("x", "y", "message"),
     [
         (["who?"], [None], r"a tuple of two columns: \(questions, contexts\). Received: list of 1"),
-        ((["who?", "when?"], ["ada"]), [None, None], "the columns must have the same length"),
-        ((["who?"], ["ada"]), [None, None], "the columns must have the same length"),
-        ((["who?"], [" "]), [None], "its text of column 2 is ' '"),
         (([""], ["ada"]), [None], "its text of column 1 is ''"),
-        (([], []), [], "there is no question"),
-        ((["who?"], [3]), [None], "Context 1 must be a string. Received: 3"),
         ((["who?"], ["ada \ud83d"]), [None], "Context 1 has half a surrogate pair at character 4"),
         ((["who?"], ["ada"]), ["ada"], "The answer to question 1 must be an Answer, .* Received: 'ada'"),
         ((["who?"], ["ada"]), [{"text": "ada"}], "The answer to question 1 has no answer_start. Received: text"),
         ((["who?"], ["ada"]), {"text": ["ada"]}, "y has no answer_start. Received: text"),
         ((["who?"], ["ada"]), [{"text": "ada", "answer_start": "0"}], "the number of the character .* 'ada' and '0'"),
         ((["who?"], ["ada"]), [{"text": ["ada"], "answer_start": []}], "Question 1 has 1 answers but 0 starts"),
-        ((["who?"], ["ada"]), None, "There are no labels to train on"),
     ],
 )
 def test_what_cannot_be_learned_is_refused(x, y, message):
     with pytest.raises(InputError, match=message):
         new_model().fit(x, y)
-
-
-def test_windows_must_have_a_size():
-    with pytest.raises(InputError, match="must be 1 or more. Received: 0 and 64"):
-        new_model(doc_stride=0)

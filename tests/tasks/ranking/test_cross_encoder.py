@@ -6,20 +6,15 @@ import types
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from places import TESTS
 from recorded_folders import recorded_folder
 from tiny_checkpoints import CONFIG, random_checkpoint
-from tiny_models import made_signatures
 
+from keras_bert import AdamW, CrossEncoder, InputError, SequenceClassifier
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.optimization import AdamW
-from keras_bert.program.errors import InputError
-from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.examples import SentenceExamples
-from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.ranking.task import RankingTask
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
@@ -46,23 +41,14 @@ def model(folder):
     return CrossEncoder.from_pretrained(folder)
 
 
-@pytest.fixture
-def new_model(folder):
-    return CrossEncoder.from_pretrained(folder)
-
-
 def outputs_of(folder, *texts):
     """The outputs before the activation."""
     answers = SequenceClassifier.from_pretrained(folder).predict(texts, verbose=0)
     return np.array([answer.score for answer in answers])
 
 
-def sigmoid(outputs):
-    return 1 / (1 + np.exp(-outputs))
-
-
 def test_the_scores_are_the_sigmoid_of_the_classifier_with_one_output(eagerly, model, folder):
-    expected = sigmoid(outputs_of(folder, QUERIES, TEXTS))
+    expected = 1 / (1 + np.exp(-outputs_of(folder, QUERIES, TEXTS)))
     np.testing.assert_allclose(model.predict((QUERIES, TEXTS), verbose=0), expected, atol=1e-6)
     both = model.predict((QUERIES, TEXTS, OTHERS), verbose=0)
     np.testing.assert_allclose(both[:, 0], expected, atol=1e-6)
@@ -78,8 +64,8 @@ def test_a_ranking_is_sorted_and_keeps_the_numbers_of_the_texts(model):
     assert model.rank("quick", TEXTS, top_k=2) == ranked[:2]
 
 
-def test_the_losses_are_binary_cross_entropy_and_softmax(eagerly, new_model, folder):
-    model, relevances = new_model, np.array([1.0, 0.0, 0.25, 1.0])
+def test_the_losses_are_binary_cross_entropy_and_softmax(eagerly, folder):
+    model, relevances = CrossEncoder.from_pretrained(folder), np.array([1.0, 0.0, 0.25, 1.0])
     scores = outputs_of(folder, QUERIES, TEXTS)
     expected = np.mean(np.log1p(np.exp(scores)) - relevances * scores)
     rate = {"epochs": 1, "batch_size": 4, "verbose": 0}
@@ -90,14 +76,6 @@ def test_the_losses_are_binary_cross_entropy_and_softmax(eagerly, new_model, fol
     history = model.fit((QUERIES, TEXTS, OTHERS), **rate).history
     np.testing.assert_allclose(history["loss"][0], expected, rtol=1e-5)
     np.testing.assert_allclose(history["accuracy"][0], np.mean(both[:, 0] > both[:, 1]))
-
-
-def test_a_folder_of_sentence_transformers_gives_the_same_scores(model, tmp_path):
-    model.save_pretrained(tmp_path / "saved", format="huggingface")
-    loaded = CrossEncoder.from_pretrained(tmp_path / "saved")
-    expected = model.predict((QUERIES, TEXTS), verbose=0)
-    np.testing.assert_allclose(loaded.predict((QUERIES, TEXTS), verbose=0), expected, atol=1e-6)
-    assert isinstance(from_pretrained(None, tmp_path / "saved"), CrossEncoder)
 
 
 @pytest.mark.parametrize("name", ["ce1", "ce1s"])
@@ -179,12 +157,6 @@ def test_what_their_files_say_otherwise_is_refused(config, settings, message, fo
         CrossEncoder.from_pretrained(folder_with(folder, tmp_path, config, settings))
 
 
-def test_a_signature_gives_the_scores_of_pairs(folder):
-    model = CrossEncoder.from_pretrained(folder, **SETTINGS)
-    found = made_signatures(model, {})["score"](text=tf.constant(QUERIES), text_b=tf.constant(TEXTS))["score"]
-    np.testing.assert_allclose(found.numpy(), model.predict((QUERIES, TEXTS), verbose=0), atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("use", "message"),
     [
@@ -215,8 +187,8 @@ def test_predictions_name_the_best_text_of_each_query(tmp_path):
     assert [float(line.split("\t")[2]) for line in lines[1:]] == pytest.approx([0.3, 0.5])
 
 
-def test_the_best_model_of_pairs_with_relevances_is_chosen_by_their_order(new_model):
-    task = RankingTask(new_model)
+def test_the_best_model_of_pairs_with_relevances_is_chosen_by_their_order(model):
+    task = RankingTask(model)
     for scores, columns, main_score in (([1.0], 2, "spearman"), (None, 3, "mrr@10")):
         task.before_training(SentenceExamples([["a"]] * columns, scores))
         assert task.main_score == main_score

@@ -6,16 +6,15 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import softmax
 from tiny_checkpoints import CONFIG, random_checkpoint
 
+from keras_bert import AdamW, CrossEncoder, InputError
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.optimization import AdamW
-from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.examples import DataSets, SentenceExamples
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
 from keras_bert.tasks.ranking.losses import LambdaLoss, ListNet, RankingMarginMSE, RankNet, as_ranking_loss
-from keras_bert.tasks.ranking.model import CrossEncoder
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -24,16 +23,12 @@ LABELS = np.array([[3.0, 0.0, 1.0, 1.0], [0.0, 2.0, 0.5, 0.5]])
 QUERIES, TEXTS, OTHERS = ["quick", "brown", "fox"], ["the quick fox", "brown fox", "the fox"], ["brown", "the", "quick"]
 
 
-def softmax(values):
-    return np.exp(values) / np.exp(values).sum(axis=1, keepdims=True)
-
-
 def margin_mse():
     return np.mean((SCORES[:, :1] - SCORES[:, 1:] - LABELS[:, :1] + LABELS[:, 1:]) ** 2)
 
 
 def list_net():
-    return -np.mean(np.sum(softmax(LABELS) * np.log(softmax(SCORES)), axis=1))
+    return -np.mean(np.sum(softmax(LABELS, axis=1) * np.log(softmax(SCORES, axis=1)), axis=1))
 
 
 def mean_of_pairs(weight, k=4):
@@ -115,7 +110,7 @@ def loss_of(model, *arguments, **options):
 def test_fit_takes_scores_of_each_text_or_those_of_a_teacher(eagerly, model):
     columns = (QUERIES, TEXTS, OTHERS)
     scores, labels = model.predict(columns, verbose=0), [[1.0, 0.0], [0.5, 2.0], [0.0, 1.0]]
-    expected = -np.mean(np.sum(softmax(np.array(labels)) * np.log(softmax(scores)), axis=1))
+    expected = -np.mean(np.sum(softmax(labels, axis=1) * np.log(softmax(scores, axis=1)), axis=1))
     np.testing.assert_allclose(loss_of(model, columns, labels, loss="list_net"), expected, rtol=1e-5)
     margins = [0.5, -1.0, 2.0]
     expected = np.mean((scores[:, 0] - scores[:, 1] - margins) ** 2)
@@ -150,12 +145,7 @@ def test_data_sets_train_with_the_loss_of_each(eagerly, model):
         ((QUERIES, TEXTS, OTHERS), [1.0, 0.2, 0.1], "list_net", "needs a score for each text after the query"),
         ((QUERIES, TEXTS), [1.0, 0.2, 0.1], "rank_net", "RankNet learns from lists of scores or pairs, with 3"),
         ((QUERIES, TEXTS, OTHERS), [[1, 0]] * 3, None, "no loss, and for lists of scores one must be named"),
-        (
-            (QUERIES, TEXTS, OTHERS),
-            [[1, 0]] * 2,
-            "list_net",
-            "equally long. Received: 3 texts in column 1, 2 in scores",
-        ),
+        ((QUERIES, TEXTS, OTHERS), [[1, 0]] * 2, "list_net", "equally long. .* 3 texts in column 1, 2 in scores"),
     ],
 )
 def test_examples_that_do_not_fit_are_refused(x, y, loss, message, model):

@@ -2,30 +2,24 @@
 
 import itertools
 
-import keras
 import numpy as np
 import pytest
 import scipy.sparse
 import tensorflow as tf
+import tiny
 from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY, random_checkpoint
 from tiny_families import new
 from tiny_models import made_signatures
 
-from keras_bert import registry
+from keras_bert import AdamW, BertEncoder, InputError, MaskedLM, SentenceEncoder, SparseEncoder, registry
 from keras_bert.accelerate import text_groups
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers import vocabulary_pooling
-from keras_bert.optimization import AdamW
-from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.examples import DataSets, SentenceExamples
-from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.sparse.losses import SpladeLoss
-from keras_bert.tasks.sparse.model import SparseEncoder
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -41,9 +35,7 @@ SHARP = CONFIG.replace(
 
 
 def encoder(**arguments):
-    keras.utils.set_random_seed(1)
-    model = SparseEncoder(SHARP, **arguments)
-    model.vocabulary = VOCABULARY
+    model = tiny.made(SparseEncoder, SHARP, VOCABULARY, seed=1, **arguments)
     if model.static_queries:
         model.query_weights.weight.assign(np.arange(len(VOCABULARY)) / 4)
     return model
@@ -118,6 +110,10 @@ def test_vectors_are_rows_of_a_sparse_array_and_do_not_depend_on_the_batch():
     np.testing.assert_allclose(vectors.toarray(), alone, atol=1e-6)
     np.testing.assert_array_equal(vectors.toarray(), model.predict(TEXTS, verbose=0).toarray())
     assert model.encode([]).shape == (0, len(VOCABULARY))
+    scores = model.evaluate((TEXTS, OTHERS), verbose=0)
+    assert set(scores) >= {"ndcg@10", "mrr@10"}
+    assert scores["query_active_dims"] == pytest.approx(vectors.nnz / 4)
+    assert scores["document_active_dims"] == pytest.approx(model.encode(OTHERS).nnz / 4)
 
 
 def test_queries_are_computed_without_the_padding_of_their_documents(monkeypatch):
@@ -191,20 +187,11 @@ def test_similarity_is_the_product_of_vectors():
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (
-            lambda model: model.decode(model.encode("fox"), top_k=0),
-            "top_k must be between 1 and the vocabulary's 10. Rec",
-        ),
-        (lambda model: model.decode(model.encode("fox"), top_k=11), "top_k must be between 1 and the vocabulary's 10"),
-        (
-            lambda model: model.similarity(np.ones((2, 3)), np.ones((2, 3))),
-            r"\[texts, 10\]. Received the shape \(2, 3\)",
-        ),
+        (lambda model: model.decode(model.encode("fox"), top_k=0), "between 1 and the vocabulary's 10. Received: 0"),
+        (lambda model: model.decode(model.encode("fox"), top_k=11), "between 1 and the vocabulary's 10. Received: 11"),
+        (lambda model: model.similarity(np.ones((2, 3)), np.ones((2, 3))), r"\[texts, 10\]. .* shape \(2, 3\)"),
         (lambda model: model.encode("fox", max_active_dims=0), "max_active_dims must be a whole number from 1. Rec"),
-        (
-            lambda model: model.encode("fox", task="image"),
-            "task must be 'query', 'document' or None. Received: 'image'",
-        ),
+        (lambda model: model.encode("fox", task="image"), "'query', 'document' or None. Received: 'image'"),
         (lambda model: model.encode("fox", prompt="title"), "has no prompt 'title'"),
         (lambda model: model.evaluate(TEXTS), "single texts have no scores"),
         (lambda model: model.fit(TEXTS), "nothing to learn from single texts"),
@@ -214,12 +201,8 @@ def test_similarity_is_the_product_of_vectors():
         (lambda model: model.fit((TEXTS, OTHERS, OTHERS), [1.0]), "4 texts in column 1, 1 in scores"),
         (lambda model: model.fit((TEXTS, OTHERS, OTHERS), [[1.0] * 3] * 4), "must be 2 numbers, .* or 1 margins"),
         (lambda model: model.fit((TEXTS, OTHERS, OTHERS), [1.0, 1, 1, np.nan]), "1 of 4 rows have no value"),
-        (lambda model: model.fit(TEXTS, [0, 1, 0, 1]), "nothing to learn from single texts"),
         (lambda model: model.evaluate(DataSets(data_sets())), "Several data sets are for training"),
-        (
-            lambda model: model.fit(DataSets(data_sets(warmup_ratio=1.0))),
-            "must have one warmup_ratio. Received: .0, 1.0",
-        ),
+        (lambda model: model.fit(DataSets(data_sets(warmup_ratio=1.0))), "one warmup_ratio. Received: .0, 1.0"),
         (lambda model: model.fit((TEXTS, OTHERS), loss="cosent"), "ranking must be in_batch_negatives, margin_mse"),
         (lambda model: model.fit(ROWS), "learns from a query and a document"),
         (lambda model: model.export_for_serving("x", top_k=11), "top_k must be between 1 and the vocabulary's 10. Rec"),
@@ -251,9 +234,7 @@ def test_a_model_needs_a_head_that_knows_the_tokens(tmp_path):
     with pytest.raises(InputError, match="The masked-LM head of xlnet does not know the tokens that it predicts"):
         new(SparseEncoder, "xlnet")
     write_checkpoint(random_checkpoint(), tmp_path / "bare", "huggingface")
-    with pytest.raises(
-        InputError, match="has no masked-LM head, from which a SparseEncoder takes the weights of tokens"
-    ):
+    with pytest.raises(InputError, match="has no masked-LM head, from which a SparseEncoder takes"):
         SparseEncoder.from_pretrained(tmp_path / "bare")
     write_checkpoint(random_checkpoint(form.MASKED_LM), tmp_path / "head", "huggingface")
     assert SparseEncoder.from_pretrained(tmp_path / "head").encode(TEXTS).nnz
@@ -281,29 +262,17 @@ def test_parts_of_a_run_have_one_warm_up():
     np.testing.assert_allclose(shares, np.square([0, 1 / 4, 2 / 4, 3 / 4, 1]), atol=1e-5)
 
 
-@pytest.mark.parametrize("static_queries", [False, True])
-def test_a_model_learns_the_margins_of_a_teacher(eagerly, static_queries):
-    model = encoder(static_queries=static_queries)
-    model.compile(AdamW(0.02), jit_compile=False)
-    losses = model.fit((TEXTS, OTHERS, OTHERS[::-1]), TEACHER, epochs=12, verbose=0).history["loss"]
-    assert losses[-1] < 0.6 * losses[0]
-
-
 def data_sets(warmup_ratio=0):
+    lists = [TEXTS, OTHERS, OTHERS[::-1]]
     return [
         SentenceExamples([TEXTS, OTHERS], loss=SpladeLoss(warmup_ratio=0)),
-        SentenceExamples([TEXTS, OTHERS, OTHERS[::-1]], TEACHER, loss=SpladeLoss(warmup_ratio=warmup_ratio)),
-        SentenceExamples(
-            [TEXTS, OTHERS, OTHERS[::-1]], loss=SpladeLoss("margin_mse", warmup_ratio=0, teacher=teacher())
-        ),
+        SentenceExamples(lists, TEACHER, loss=SpladeLoss(warmup_ratio=warmup_ratio)),
+        SentenceExamples(lists, loss=SpladeLoss("margin_mse", warmup_ratio=0, teacher=teacher())),
     ]
 
 
 def teacher():
-    keras.utils.set_random_seed(3)
-    model = SentenceEncoder(SHARP)
-    model.vocabulary = VOCABULARY
-    return model
+    return tiny.made(SentenceEncoder, SHARP, VOCABULARY, seed=3)
 
 
 def test_each_data_set_has_its_loss_and_a_teacher_computes_scores():
@@ -318,17 +287,6 @@ def test_each_data_set_has_its_loss_and_a_teacher_computes_scores():
     model.loss_choice = None
     found = model.fit(DataSets(parts, sampler="round_robin"), verbose=0).history["loss"][0]
     np.testing.assert_allclose(found, np.mean(alone), rtol=1e-5)
-
-
-def test_regularisers_make_vectors_sparse(eagerly):
-    model = encoder()
-    model.compile(AdamW(0.03), loss=SpladeLoss(None, 1.0, 1.0, warmup_ratio=0), jit_compile=False)
-    before = model.evaluate((TEXTS, OTHERS), verbose=0)
-    model.fit((TEXTS, OTHERS), epochs=10, verbose=0)
-    after = model.evaluate((TEXTS, OTHERS), verbose=0)
-    assert set(after) >= {"ndcg@10", "mrr@10"}
-    for name in ("query_active_dims", "document_active_dims"):
-        assert after[name] < before[name]
 
 
 def test_frozen_weights_of_queries_are_not_trained(eagerly):

@@ -7,15 +7,10 @@ import numpy as np
 import pytest
 import tiny
 
-from data_prep.finetuning.conll import read_tagged_sentences
-from keras_bert import Vocabulary
-from keras_bert.program.errors import InputError
+from keras_bert import InputError, TokenClassifier
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.tagging.annotated_spans import labels_of_spans, read_spans, sentences_of_spans
 from keras_bert.tasks.tagging.answers import EntityAnswer
-from keras_bert.tasks.tagging.examples import in_one_scheme, labels_of
-from keras_bert.tasks.tagging.model import TokenClassifier
-from keras_bert.tasks.tagging.tag_schemes import read_entities
 from keras_bert.tasks.tagging.task import TaggingTask
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
@@ -29,10 +24,7 @@ TAGS = [["B-PER", "I-PER", "O", "O", "B-LOC", "O"], ["O", "B-LOC", "O", "B-PER"]
 
 
 def new_model(labels=None):
-    keras.utils.set_random_seed(0)
-    model = TokenClassifier(CONFIG, labels or labels_of_spans(SPANS))
-    model.vocabulary = VOCABULARY
-    return model
+    return tiny.made(TokenClassifier, CONFIG, VOCABULARY, labels or labels_of_spans(SPANS), seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -113,45 +105,16 @@ def test_predictions_are_written_in_the_form_that_was_read(model, tmp_path, key)
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "message"),
+    ("labels", "x", "y", "message"),
     [
-        (
-            ["Ada"],
-            [[[0, 3, "ORG"]]],
-            r"Text 1: the span \[0, 3, 'ORG'\] 'Ada' has a type that the model does not know: LOC",
-        ),
-        ([["Ada"]], [[[0, 2, "PER"]]], "not inside the text, which has 1 words"),
-        (["Ada", "Lee"], [[]], "There are 2 texts but 1 lists of spans"),
-        (["Ada", 3], [[], []], "Text 2 must be a string or a list of words"),
-        (["\x01"], [[]], "Text 1 is empty: it has no words"),
+        (None, ["Ada"], [[[0, 3, "ORG"]]], r"Text 1: the span \[0, 3, 'ORG'\] 'Ada' has a type .* not know: LOC"),
+        (None, [["Ada"]], [[[0, 2, "PER"]]], "not inside the text, which has 1 words"),
+        (None, ["Ada", "Lee"], [[]], "There are 2 texts but 1 lists of spans"),
+        (None, ["Ada", 3], [[], []], "Text 2 must be a string or a list of words"),
+        (None, ["\x01"], [[]], "Text 1 is empty: it has no words"),
+        (["NOUN", "VERB"], ["Ada"], [[[0, 3, "NOUN"]]], "does not know: none: its labels mark no entities"),
     ],
 )
-def test_what_cannot_be_trained_on_is_refused(model, x, y, message):
+def test_what_cannot_be_trained_on_is_refused(labels, x, y, message):
     with pytest.raises(InputError, match=message):
-        model.fit(x, y)
-
-
-def test_a_tagger_of_parts_of_speech_takes_no_spans():
-    with pytest.raises(InputError, match="does not know: none: its labels mark no entities"):
-        TaggingTask(new_model(["NOUN", "VERB"])).examples(["Ada"], [[[0, 3, "NOUN"]]])
-
-
-@pytest.mark.slow  # the tests above compare the scores of three sentences
-def test_wnut_has_the_same_f1_as_columns_and_as_spans(shared_data):
-    names = ("wnut17train.conll", "emerging.dev.conll")
-    train, dev = (in_one_scheme(read_tagged_sentences(shared_data("wnut17", name)))[0] for name in names)
-    vocabulary = Vocabulary.from_file(shared_data("vocab/bert-base-uncased-vocab.txt"))
-    keras.utils.set_random_seed(0)
-    config = tiny.config(vocabulary, dropout=0.0, hidden_size=64, max_position_embeddings=128)
-    model = TokenClassifier(config, labels_of(train))
-    model.vocabulary = vocabulary
-    model.compile(optimizer=keras.optimizers.Adam(2e-3))
-    model.fit(train.words, train.tags, epochs=5, verbose=0)
-    texts, spans = [], []
-    for words, tags in zip(dev.words, dev.tags, strict=True):
-        starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()
-        texts.append(" ".join(words))
-        spans.append([[starts[one.start], starts[one.end] - 1, one.type] for one in read_entities(tags)])
-    of_columns, of_spans = model.evaluate(dev.words, dev.tags), model.evaluate(texts, spans)
-    assert of_columns["f1"] > 0.05
-    assert of_spans["f1"] == pytest.approx(of_columns["f1"], abs=1e-3)  # 11 of 1,009 texts have other words
+        new_model(labels).fit(x, y)

@@ -1,6 +1,13 @@
+"""Schemes of tags, and scores of entities: equal to those of seqeval and to values computed by hand."""
+
+import warnings
+
+import numpy as np
 import pytest
 
-from keras_bert.program.errors import InputError
+from keras_bert import InputError
+from keras_bert.tasks.tagging.report import write_tag_report
+from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
 from keras_bert.tasks.tagging.tag_schemes import (
     BILOU,
     BIO,
@@ -35,12 +42,12 @@ def test_entities_are_written_and_read_in_every_scheme(scheme):
     assert find_scheme(tags) == scheme
 
 
-def test_iob1_is_read_and_told_from_bio():
+def test_iob1_is_read_written_and_told_from_bio():
+    assert write_tags(ENTITIES, 7, IOB1) == WRITTEN_IOB1.split()
     assert read_entities(WRITTEN_IOB1.split()) == ENTITIES
     assert is_iob1([WRITTEN_IOB1.split(), ["O", "I-LOC"]])
-    assert not is_iob1([WRITTEN[BIO].split()])
-    assert not is_iob1([["O", "I-LOC"], ["O", "B-LOC"]])
-    assert not is_iob1([["O"]])
+    for others in ([WRITTEN[BIO].split()], [["O", "I-LOC"], ["O", "B-LOC"]], [["O"]]):
+        assert not is_iob1(others)
 
 
 @pytest.mark.parametrize(
@@ -56,21 +63,6 @@ def test_iob1_is_read_and_told_from_bio():
 )
 def test_illegal_sequences_are_read_as_conlleval_reads_them(tags, entities):
     assert read_entities(tags.split()) == entities
-
-
-def test_other_tags_have_no_scheme():
-    assert find_scheme(["NOUN", "VERB", "O"]) is None
-    assert find_scheme(["O"]) is None
-
-
-def test_tags_of_which_some_mark_no_entities_are_refused():
-    with pytest.raises(InputError, match=r"a.conll: some tags mark entities .B-PER, .... and others do not: PER, X"):
-        find_scheme(["B-PER", "O", "X", "PER"], "a.conll")
-
-
-def test_two_schemes_in_one_file_are_refused():
-    with pytest.raises(InputError, match="a.conll: the tags are of several schemes: their first letters are E, L"):
-        find_scheme(["E-PER", "L-LOC"], "a.conll")
 
 
 def test_tags_are_in_the_order_of_their_types():
@@ -102,16 +94,25 @@ def test_other_spellings_are_read_where_there_is_one_reading(tags, canonical):
     assert " ".join(found[tag] for tag in tags.split()) == canonical
 
 
-def test_the_rest_is_named():
-    for tags in ("PER-B B-LOC O", "B-PER PER O", "B-PER b_x Y"):
-        with pytest.raises(InputError, match="a.conll: some tags mark entities .B-.* and others do not"):
-            find_scheme(tags.split(), "a.conll")
-    with pytest.raises(InputError, match="a.conll: the tags are of several schemes"):
-        find_scheme(["B-PER", "L-PER", "E-PER"], "a.conll")
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        ("B-PER O X PER", "some tags mark entities .B-PER, .... and others do not: PER, X"),
+        ("PER-B B-LOC O", "some tags mark entities .B-.* and others do not"),
+        ("B-PER PER O", "some tags mark entities .B-.* and others do not"),
+        ("B-PER b_x Y", "some tags mark entities .B-.* and others do not"),
+        ("E-PER L-LOC", "of several schemes: their first letters are E, L"),
+        ("B-PER L-PER E-PER", "of several schemes"),
+    ],
+)
+def test_tags_without_one_reading_are_refused(tags, message):
+    with pytest.raises(InputError, match=f"a.conll: .*{message}"):
+        find_scheme(tags.split(), "a.conll")
 
 
-def test_iob1_is_written():
-    assert write_tags(ENTITIES, 7, IOB1) == WRITTEN_IOB1.split()
+@pytest.mark.parametrize("tags", ["NOUN VERB O", "O"])
+def test_other_tags_have_no_scheme(tags):
+    assert find_scheme(tags.split()) is None
 
 
 def test_labels_tell_what_a_tagger_answers():
@@ -122,3 +123,153 @@ def test_labels_tell_what_a_tagger_answers():
     assert TagLabels.of(["O", "PER", "LOC"]).answer_scheme == BIO
     upos = TagLabels.of(["NOUN", "X", "[PAD]"])
     assert (upos.scheme, upos.is_answer) == (None, (True, True, False))
+
+
+GOLD = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-ORG", "I-ORG"], ["B-LOC"]]
+PREDICTED = [["B-PER", "I-PER", "O", "B-ORG"], ["O", "B-ORG", "O"], ["B-LOC"]]
+
+
+def random_tags(generator, letters, size=300):
+    tags = ["O", *(f"{letter}-{kind}" for letter in letters for kind in ("PER", "LOC"))]
+    weights = np.full(len(tags), 1.0)
+    weights[0] = 3
+    lengths = generator.integers(1, 9, size)
+    return [generator.choice(tags, length, p=weights / weights.sum()).tolist() for length in lengths]
+
+
+def test_scores_are_those_counted_by_hand():
+    scores = entity_scores(GOLD, PREDICTED)
+    assert (scores.micro.support, scores.micro.predicted) == (4, 4)
+    assert (scores.micro.precision, scores.micro.recall, scores.micro.f1) == (0.5, 0.5, 0.5)
+    assert [(row.name, row.precision, row.recall, row.support, row.predicted) for row in scores.types] == [
+        ("LOC", 1.0, 0.5, 2, 1),
+        ("ORG", 0.0, 0.0, 1, 2),
+        ("PER", 1.0, 1.0, 1, 1),
+    ]
+    assert scores.macro.f1 == pytest.approx((2 / 3 + 0 + 1) / 3)
+    assert scores.accuracy == 6 / 8
+    assert [row.name for row in scores.rows] == ["LOC", "ORG", "PER", "micro", "macro"]
+
+
+def test_a_type_that_is_only_predicted_counts_in_the_mean_of_types():
+    scores = entity_scores([["B-PER", "O"]], [["B-PER", "B-LOC"]])
+    assert [(row.name, row.f1, row.support, row.predicted) for row in scores.types] == [
+        ("LOC", 0.0, 0, 1),
+        ("PER", 1.0, 1, 1),
+    ]
+    assert (scores.macro.f1, scores.micro.f1) == (0.5, pytest.approx(2 / 3))
+
+
+@pytest.mark.parametrize("letters", ["BI", "BIES"])
+def test_scores_of_any_sequence_are_those_of_seqeval(letters):
+    """Its default mode is that of conlleval."""
+    seqeval = pytest.importorskip("seqeval.metrics", reason="make install adds seqeval")
+    generator = np.random.default_rng(len(letters))
+    gold = random_tags(generator, letters)
+    predicted = [
+        [guess if generator.random() < 0.3 else tag for tag, guess in zip(*pair, strict=True)]
+        for pair in zip(gold, [tags for tags in (generator.permutation(one).tolist() for one in gold)], strict=True)
+    ]
+    scores = entity_scores(gold, predicted)
+    assert 0.2 < scores.micro.f1 < 0.9
+    measure = seqeval.sequence_labeling.precision_recall_fscore_support
+    for average, rows in (("micro", [scores.micro]), ("macro", [scores.macro]), (None, scores.types)):
+        expected = np.transpose(np.atleast_2d(np.transpose(measure(gold, predicted, average=average)[:3])))
+        np.testing.assert_allclose([[one.precision, one.recall, one.f1] for one in rows], expected.T)
+    assert [one.support for one in scores.types] == measure(gold, predicted, average=None)[3].tolist()
+    both = (gold, scores.micro.support), (predicted, scores.micro.predicted)
+    assert [len(seqeval.sequence_labeling.get_entities(tags)) for tags, _ in both] == [count for _, count in both]
+
+
+@pytest.mark.parametrize("scheme", [BIO, BIOES, BILOU, BMES], ids=lambda scheme: scheme.name)
+def test_the_scheme_does_not_matter(scheme):
+    gold, predicted = (
+        [write_tags(read_entities(tags), len(tags), scheme) for tags in both] for both in (GOLD, PREDICTED)
+    )
+    assert entity_scores(gold, predicted) == entity_scores(GOLD, PREDICTED)
+    assert entity_scores(gold, PREDICTED) == entity_scores(GOLD, PREDICTED)
+
+
+def test_without_entities_all_scores_are_zero_and_nobody_warns():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nothing = entity_scores([["O", "O"]], [["O", "O"]])
+        missed = entity_scores([["O", "B-LOC"]], [["O", "O"]])
+    assert (nothing.types, nothing.micro.f1, nothing.macro.support, nothing.accuracy) == ((), 0.0, 0, 1.0)
+    assert (missed.micro.precision, missed.micro.recall, missed.micro.f1, missed.accuracy) == (0.0, 0.0, 0.0, 0.5)
+
+
+def test_accuracy_of_other_tags_counts_words():
+    assert tag_accuracy([["NOUN", "VERB"], ["X"]], [["NOUN", "NOUN"], ["X"]]) == 2 / 3
+
+
+@pytest.mark.parametrize(
+    ("score", "gold", "predicted", "message"),
+    [
+        (entity_scores, [], [], "nothing to score"),
+        (entity_scores, [["O"]], [], "tags for every sentence. Received: 1 and 0"),
+        (entity_scores, [["O"], ["O"]], [["O"], ["O", "O"]], "Sentence 2 has 1 right tags but 2 predicted ones"),
+        (entity_scores, [["E-PER", "L-PER"]], [["O", "O"]], "the right tags: the tags are of several schemes"),
+        (entity_scores, ["B-A", "O"], ["B-B", "O"], "Sentence 1 must have a list of tags. Received: 'B-A' and 'B-B'"),
+        (tag_accuracy, ["B-A", "O"], ["B-B", "O"], "Sentence 1 must have a list of tags. Received: 'B-A' and 'B-B'"),
+        (entity_scores, [["NOUN"]], [["X"]], "the right tags mark no entities: expected tags like B-PER"),
+    ],
+)
+def test_tags_that_cannot_be_compared_are_refused(score, gold, predicted, message):
+    with pytest.raises(InputError, match=message):
+        score(gold, predicted)
+
+
+def test_other_spellings_have_the_same_scores():
+    expected = entity_scores([["B-PER", "I-PER", "O"]], [["B-PER", "O", "O"]])
+    for form in (lambda tag: tag.lower(), lambda tag: "O" if tag == "O" else f"PER_{tag[0]}"):
+        gold, predicted = ([[form(tag) for tag in tags]] for tags in (["B-PER", "I-PER", "O"], ["B-PER", "O", "O"]))
+        assert entity_scores(gold, predicted).micro == expected.micro
+
+
+SENTENCES = [["Ada", "Lovelace", "wrote"], ["London\tcalls", "IBM"], ["Paris"]]
+RIGHT = [["B-PER", "I-PER", "O"], ["B-LOC", "O"], ["B-LOC"]]
+FOUND = [["B-PER", "O", "O"], ["B-LOC", "B-ORG"], ["B-LOC"]]
+
+
+def lines(path):
+    return [line.split("\t") for line in path.read_text("utf-8").splitlines()]
+
+
+def test_the_report_has_every_type_and_the_worst_sentences_first(tmp_path):
+    pytest.importorskip("matplotlib")
+    write_tag_report(tmp_path, SENTENCES, RIGHT, FOUND, [0.5, 2.0, 3.0], {"f1": 4 / 7})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "entities.png",
+        "entities.tsv",
+        "errors.tsv",
+        "report.txt",
+    ]
+    assert lines(tmp_path / "entities.tsv") == [
+        ["type", "precision", "recall", "f1", "occurs", "predicted"],
+        ["LOC", "1", "1", "1", "2", "2"],
+        ["ORG", "0", "0", "0", "0", "1"],
+        ["PER", "0", "0", "0", "1", "1"],
+        ["micro", "0.5", "0.666667", "0.571429", "3", "4"],
+        ["macro", "0.333333", "0.333333", "0.333333", "3", "4"],
+    ]
+    assert lines(tmp_path / "errors.tsv") == [
+        ["sentence", "text", "right", "predicted", "loss"],
+        ["2", "London calls IBM", "London calls (LOC)", "London calls (LOC), IBM (ORG)", "2"],
+        ["1", "Ada Lovelace wrote", "Ada Lovelace (PER)", "Ada (PER)", "0.5"],
+    ]
+    text = (tmp_path / "report.txt").read_text("utf-8")
+    assert "f1         0.5714" in text
+    assert "LOC       1.0000" in text
+    assert "2 of 3 sentences have a wrong tag: errors.tsv" in text
+    assert (tmp_path / "entities.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_tags_that_mark_no_entities_are_counted_by_word(tmp_path):
+    write_tag_report(tmp_path, [["it", "flies"]], [["PRON", "VERB"]], [["PRON", "NOUN"]], [1.0], {"accuracy": 0.5})
+    assert lines(tmp_path / "tags.tsv")[1:] == [
+        ["NOUN", "0", "0", "0", "0", "1"],
+        ["PRON", "1", "1", "1", "1", "1"],
+        ["VERB", "0", "0", "0", "1", "0"],
+    ]
+    assert lines(tmp_path / "errors.tsv")[1] == ["1", "it flies", "flies (VERB)", "flies (NOUN)", "1"]

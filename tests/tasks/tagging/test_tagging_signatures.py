@@ -2,7 +2,6 @@
 
 import itertools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,7 +15,6 @@ from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tokenization.kinds import graph_tokenizer
 from keras_bert.tokenization.text_words import words_of_text
-from keras_bert.tokenization.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -30,14 +28,13 @@ def labels_of(letters):
     return ["O", *(f"{letter}-{name}" for name in TYPES for letter in letters)]
 
 
-def new_model(labels, vocabulary=VOCABULARY):
-    config = tiny.config(
-        vocabulary, intermediate_size=16, max_position_embeddings=24, initializer_range=0.5, do_lower_case=False
-    )
-    keras.utils.set_random_seed(1)
-    model = TokenClassifier(config, labels)
-    model.vocabulary = vocabulary
-    return model
+CONFIG = tiny.config(
+    VOCABULARY, intermediate_size=16, max_position_embeddings=24, initializer_range=0.5, do_lower_case=False
+)
+
+
+def new_model(labels):
+    return tiny.made(TokenClassifier, CONFIG, VOCABULARY, labels, seed=1)
 
 
 def new_server(model):
@@ -88,22 +85,6 @@ def test_entities_of_any_texts_are_those_of_predict(server, model):
     generated = (text.decode(errors="ignore") for _, text in itertools.islice(generated_texts(7), 150))
     assert_as_predicted(server, model, texts + [text for text in generated if words_of_text(text)])
     assert sum(len(answer.entities) for answer in model.predict(texts)) > 20
-
-
-@pytest.mark.slow
-def test_entities_of_real_texts_are_those_of_predict(shared_data):
-    from data_prep.finetuning.conll import read_tagged_sentences
-
-    vocabulary = Vocabulary.from_file(shared_data("vocab/bert-base-cased-vocab.txt"))
-    model = new_model(labels_of("BI"), vocabulary)
-    sentences = read_tagged_sentences(shared_data("wnut17/emerging.test.annotated")).words[:120]
-    articles = shared_data("corpus/wikipedia_articles.txt").read_text("utf-8")[:200_000].split("\n")
-    texts = [" ".join(words) for words in sentences] + [text for text in articles if len(text) > 400][:20]
-    server = new_server(model)
-    assert_as_predicted(server, model, texts)
-    # In words, as the annotators gave them.
-    answers = model.predict([list(words) for words in sentences[:60]])
-    assert_words(server, sentences[:60], answers)
 
 
 def assert_words(server, sentences, answers, filling=""):

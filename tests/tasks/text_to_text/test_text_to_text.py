@@ -10,13 +10,15 @@ import tensorflow as tf
 import tiny
 from places import TESTS
 from slow_parameters import slow_except
+from tiny_models import made_signatures
 
-from keras_bert import AdamW, BertConfig, Encoder, InputError, MaskedLM, TextToText, Vocabulary
+from keras_bert import BertConfig, Encoder, InputError, MaskedLM, TextToText, Vocabulary
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.models.decoder import Decoder
+from keras_bert.serving import load
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.text_to_text import signatures, task
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
@@ -74,11 +76,8 @@ def without_graphs(eagerly, monkeypatch):
 
 
 def small(num_blocks=1, **arguments):
-    keras.utils.set_random_seed(3)
     config = tiny.config(TOKENS, num_hidden_layers=num_blocks, intermediate_size=24, max_position_embeddings=12)
-    model = TextToText(config, **arguments)
-    model.vocabulary = Vocabulary(TOKENS)
-    return model
+    return tiny.made(TextToText, config, Vocabulary(TOKENS), seed=3, **arguments)
 
 
 def test_logits_equal_those_of_transformers(folder):
@@ -190,14 +189,6 @@ def test_steps_with_the_cache_equal_the_whole_target(theirs):
         np.testing.assert_allclose(np.asarray(found)[:, 0], whole[:, column], atol=1e-5)
 
 
-def test_a_later_token_of_the_target_changes_no_earlier_logits():
-    model, inputs = small(), batch()
-    changed = {**inputs, "target_ids": np.where(np.arange(8) < 4, inputs["target_ids"], 7)}
-    before, after = np.asarray(model(inputs)), np.asarray(model(changed))
-    assert (before[:, :4] == after[:, :4]).all()
-    assert (before[:, 4:] != after[:, 4:]).any()
-
-
 @pytest.mark.parametrize("shared", slow_except([True], [False, True]))
 def test_the_decoder_starts_as_the_encoder(shared, bert, tmp_path, without_graphs):
     encoder = Encoder.from_pretrained(bert)
@@ -235,7 +226,8 @@ def bert(tmp_path_factory):
 def test_texts_and_scores_are_those_of_the_ids(theirs, without_graphs):
     """The recorded model reverses its sources a little."""
     (answer,) = theirs.predict(["f g h a"], num_beams=4, num_answers=3, max_new_tokens=NEW_TOKENS)
-    found = theirs.generate(encoded("f g h a"), SearchOptions(4, NEW_TOKENS, num_answers=3))
+    ids = [TOKENS.index(token) for token in ["[CLS]", "f", "g", "h", "a", "[SEP]"]]
+    found = theirs.generate(features(np.array([ids], "int32")), SearchOptions(4, NEW_TOKENS, num_answers=3))
     texts = [text_task(theirs).text_of(row) for row in np.asarray(found.ids)[0]]
     assert answer.alternatives == tuple(zip(texts, np.asarray(found.scores)[0].tolist(), strict=True))
     assert (answer.text, answer.score) == answer.alternatives[0]
@@ -243,22 +235,6 @@ def test_texts_and_scores_are_those_of_the_ids(theirs, without_graphs):
     scores = theirs.evaluate(SOURCES, TARGETS, verbose=0)
     assert scores["perplexity"] == pytest.approx(np.exp(scores["loss"]))
     assert scores["loss"] < theirs.evaluate(SOURCES, SOURCES, verbose=0)["loss"]
-
-
-def encoded(text):
-    ids = [TOKENS.index(token) for token in ("[CLS]", *text.split(), "[SEP]")]
-    return features(np.array([ids], "int32"))
-
-
-@pytest.mark.slow
-def test_a_model_learns_to_reverse_texts():
-    model = small(num_blocks=2, label_smoothing=0.0)
-    model.compile(optimizer=AdamW(3e-3))
-    model.fit(SOURCES, TARGETS, batch_size=3, epochs=100, verbose=0)
-    assert [answer.text for answer in model.predict(SOURCES, num_beams=2)] == TARGETS
-    assert [answer.text for answer in model.predict(SOURCES, num_beams=1)] == TARGETS
-    scores = model.evaluate(SOURCES, TARGETS, verbose=0)
-    assert scores["token_accuracy"] == 1.0
 
 
 def test_parts_of_a_batch_give_the_update_of_the_whole_batch(without_graphs):
@@ -289,29 +265,16 @@ def test_a_model_trains_in_bfloat16(without_graphs):
         (lambda: small().fit(["a"], ["a " * 12]), "the target of example 1 has more than 11 tokens"),
         (lambda: small().fit(["a", " "], ["a", "b"]), "its text is ' '"),
         (lambda: small().fit(["a"], ["a", "b"]), "1 sources but targets for 2"),
-        (
-            lambda: small().fit(["a", "b"], ["a", "b"], sample_weight=np.array([1.0, -1.0])),
-            "the weight of example 2 must be a number of 0 or more. Received: -1.0",
-        ),
-        (lambda: small().fit(["a"]), "There are no labels to train on"),
+        (lambda: small().fit(["a", "b"], ["a", "b"], sample_weight=[1.0, -1.0]), "the weight of example 2 must be a"),
         (lambda: small(label_smoothing=1.0), "label_smoothing must be at least 0 and below 1. Received: 1.0"),
         (lambda: small().predict(["a"], beams=3), "predict on texts has no option beams"),
-        (
-            lambda: TextToText(BertConfig.from_size("modernbert-base")),
-            "A decoder needs the blocks of a BertEncoder",
-        ),
+        (lambda: TextToText(BertConfig.from_size("modernbert-base")), "needs the blocks of a BertEncoder"),
     ],
 )
 def test_bad_input_is_refused(call, message):
     with pytest.raises(InputError) as error:
         call()
     assert message in str(error.value)
-
-
-def test_an_encoder_has_no_decoder(bert, without_graphs):
-    model = TextToText.from_pretrained(bert)
-    with pytest.warns(UserWarning, match="has no cross_attention"):
-        model.predict(["a"], max_new_tokens=2)
 
 
 def test_words_are_joined_from_pieces():
@@ -324,17 +287,11 @@ def test_words_are_joined_from_pieces():
     assert in_graph.numpy().tolist() == [b"as b", b"##s a"]
 
 
-@pytest.mark.slow
-def test_an_export_writes_what_the_model_writes(tmp_path, without_graphs):
-    import tensorflow as tf
-
-    from keras_bert.serving import load
-
+def test_a_signature_writes_what_the_model_writes(without_graphs):
     model = small()
     options = {"num_beams": 3, "max_new_tokens": 7, "length_penalty": 0.5, "num_answers": 2}
     wanted = model.predict(SOURCES, **options)
-    path = model.export_for_serving(tmp_path / "export", core_operations=True, **options)
-    signature = tf.saved_model.load(path).signatures["serving_default"]
+    signature = made_signatures(model, options)["serving_default"]
     for sources in (SOURCES, SOURCES[1:2]):
         found = signature(text=tf.constant(sources))
         answers = [wanted[SOURCES.index(source)] for source in sources]
@@ -343,11 +300,14 @@ def test_an_export_writes_what_the_model_writes(tmp_path, without_graphs):
         shown = readable_answers({name: values.numpy() for name, values in found.items()}, {"text": sources})
         for lines, answer in zip(shown, answers, strict=True):
             assert lines.split("\n") == [f"  {text}  {score:.4f}" for text, score in answer.alternatives]
-    loaded = load(path)
-    for answer, other in zip(loaded.predict(SOURCES, batch_size=2), wanted, strict=True):
-        assert answer.text == other.text
-        assert [text for text, _ in answer.alternatives] == [text for text, _ in other.alternatives]
-        np.testing.assert_allclose(*([score for _, score in one.alternatives] for one in (answer, other)), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_an_export_has_its_options_and_no_scores(tmp_path):
+    model = small()
+    loaded = load(model.export_for_serving(tmp_path / "export", core_operations=True, max_new_tokens=2))
+    found, expected = loaded.predict(SOURCES), model.predict(SOURCES, max_new_tokens=2)
+    assert [answer.text for answer in found] == [answer.text for answer in expected]
     with pytest.raises(InputError, match="predict of this export has no option num_beams. It has: batch_size"):
         loaded.predict(SOURCES, num_beams=2)
     with pytest.raises(InputError, match="An export writes texts and gives no scores to targets"):
