@@ -4,7 +4,8 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import options_of_flags, whole_numbers
+from keras_bert.program.option_flags import options_of_flags
+from keras_bert.program.options import whole_numbers
 from keras_bert.training.distillation import Distillation
 
 FLAGS = flags.FLAGS

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, read_json
-from keras_bert.program.option_flags import option, whole_numbers
+from keras_bert.program.options import Options, option, whole_numbers
 from keras_bert.tasks.embedding.loss_table import LOSSES, Loss, loss_of_name
 from keras_bert.tasks.multi_vector.loss_table import MAX_SIM_LOSSES
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
@@ -51,7 +51,7 @@ KINDS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class DataSet:
+class DataSet(Options):
     """The columns of a data set, and its loss."""
 
     text_columns: Sequence[str] = option(

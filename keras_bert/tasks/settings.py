@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.registry import Setting
 
 _LARGEST = 2**31 - 1
@@ -43,8 +43,7 @@ def is_none_or(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 def check_doc_stride(doc_stride: int | None) -> int | None:
     """Returns `doc_stride`. Raises `InputError` unless it is a whole number from 1, or None."""
-    if doc_stride is not None and (not isinstance(doc_stride, int) or isinstance(doc_stride, bool) or doc_stride < 1):
-        raise InputError(f"doc_stride must be a whole number from 1, or None. Received: {doc_stride!r}")
+    check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
     return doc_stride
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from keras_bert.accelerate.backend import numpy_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.finished_runs import BEST_FILE
 from keras_bert.training.optimizer_choice import take_averages
@@ -54,8 +55,7 @@ class BestModel(Evaluations):
         **options: Any,
     ):
         super().__init__(folder, start_step, num_train_steps, evaluate, main_score, **options)
-        if patience < 0:
-            raise InputError(f"The patience must be 0 or more. Received: {patience}")
+        check_whole("patience", patience, at_least=0)
         self._kept_model = model
         self._less_is_better = less_is_better
         self._patience = patience

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.training.callbacks import StepCallback, append_line, lines_until
 from keras_bert.training.run_folder import EVALUATIONS_FILE, RunFolder
 from keras_bert.training.strategies import call_in_chief, is_chief
@@ -47,8 +48,7 @@ class Evaluations(StepCallback):
         with_weights: Callable[[], AbstractContextManager] = contextlib.nullcontext,
     ):
         super().__init__(start_step, num_train_steps)
-        if evaluate_steps < 1:
-            raise InputError(f"The updates between evaluations must be 1 or more. Received: {evaluate_steps}")
+        check_whole("evaluate_steps", evaluate_steps, at_least=1)
         self.trackers: Sequence[Tracker] = ()
         self._evaluate = evaluate
         self._main_score = main_score

@@ -26,6 +26,7 @@ from keras_bert.program.atomic_output import (
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.json_files import read_json_object
+from keras_bert.program.options import check_whole
 from keras_bert.program.printing import recordable
 from keras_bert.training.run_card import write_training_section
 from keras_bert.training.run_options import KEEP_CHECKPOINT_MAX
@@ -86,8 +87,7 @@ class RunFolder:
         settings: Mapping | None = None,
         keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX,
     ):
-        if keep_checkpoint_max < 0:
-            raise InputError(f"keep_checkpoint_max must be 0 (all) or more. Received: {keep_checkpoint_max}")
+        check_whole("keep_checkpoint_max", keep_checkpoint_max, at_least=0)
         self.settings = settings = settings and recordable(_as_json(settings))
         if settings is not None:
             check_workers_agree(settings)

@@ -1,7 +1,9 @@
 """An option is declared once: a field of a dataclass makes its flag."""
 
 import dataclasses
+import functools
 import inspect
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -11,31 +13,24 @@ from data_prep.build_vocabulary import VocabularyOptions, build_vocabulary
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.program import option_flags
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import (
-    define_option_flags,
-    documented,
-    flag_values,
-    given_values,
-    option,
-    options_of_flags,
-    same_option,
-    whole_numbers,
-)
+from keras_bert.program.option_flags import define_option_flags, flag_values, given_values, options_of_flags
+from keras_bert.program.options import Options, documented, option, same_option, whole_numbers
 from keras_bert.records.masked_positions import MaskingOptions
+from keras_bert.tasks.masked_lm.generation_options import GenerationOptions
 from keras_bert.training.fine_tuning_options import FineTuningOptions, class_weights
 
 
 @dataclasses.dataclass(frozen=True)
-class Butter:
+class Butter(Options):
     salted: bool = option(False, "Whether it is salted.")
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class Bread:
+class Bread(Options):
     """A slice."""
 
-    thickness: int = option(2, "In centimetres.", lower_bound=1, upper_bound=9)
+    thickness: int = option(2, "In centimetres.", at_least=1, at_most=9)
     kind: str = option("rye", "Its flour.", choices=("rye", "wheat"))
     holes: Sequence[int] | None = option(None, "Where they are.", flag="hole_places", read=whole_numbers("hole_places"))
     butter: Butter = Butter()
@@ -46,15 +41,8 @@ class Bread:
 def values(monkeypatch):
     """Fresh flags, as in a process of their own."""
     values = flags.FlagValues()
-    for name in ("boolean", "integer", "float", "string"):
-        kind = {"boolean": bool, "integer": int, "float": float, "string": str}[name]
-        define = getattr(flags, f"DEFINE_{name}")
-        monkeypatch.setitem(
-            option_flags._DEFINE, kind, lambda *args, define=define, **rest: define(*args, flag_values=values, **rest)
-        )
-    for name in ("DEFINE_enum", "DEFINE_list"):
-        define = getattr(flags, name)
-        monkeypatch.setattr(flags, name, lambda *args, define=define: define(*args, flag_values=values))
+    for name in ("DEFINE", "DEFINE_boolean", "DEFINE_string", "DEFINE_list"):
+        monkeypatch.setattr(flags, name, functools.partial(getattr(flags, name), flag_values=values))
     monkeypatch.setattr(option_flags, "FLAGS", values)
     return values
 
@@ -72,11 +60,27 @@ def test_without_flags_the_options_have_their_defaults(values):
     assert options_of_flags(Bread) == Bread()
 
 
-@pytest.mark.parametrize("wrong", ["--thickness=0", "--thickness=10", "--kind=oat"])
-def test_values_out_of_range_are_refused(values, wrong):
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("--thickness=0", "thickness must be a whole number of at least 1 and at most 9. Received: 0"),
+        ("--thickness=10", "thickness must be a whole number of at least 1 and at most 9. Received: 10"),
+        ("--thickness=thin", "thickness must be a whole number of at least 1 and at most 9. Received: 'thin'"),
+        ("--kind=oat", "kind must be one of rye, wheat. Received: 'oat'"),
+    ],
+)
+def test_flags_give_the_messages_of_the_dataclass(values, wrong, message):
     define_option_flags(Bread)
-    with pytest.raises(flags.Error):
+    with pytest.raises(flags.Error, match=re.escape(message)):
         values(["command", wrong])
+
+
+def test_a_flag_may_have_a_value_that_stands_for_none(values):
+    define_option_flags(GenerationOptions)
+    values(["command", "--top_k=0"])
+    assert options_of_flags(GenerationOptions).top_k is None
+    with pytest.raises(flags.Error, match="top_k must be a whole number of at least 1. Received: -1"):
+        values(["command", "--top_k=-1"])
 
 
 def test_a_list_of_words_is_no_list_of_numbers(values):

@@ -1,0 +1,207 @@
+"""Options are declared once: a field of a dataclass has its default, its bounds and its help text.
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class RunOptions(Options):
+    '''The options of a run.'''
+
+    batch_size: int = option(32, "Examples per update.", at_least=1)
+
+`Options` checks the values. `program/option_flags.py` makes the flags of commands, which give the same messages.
+"""
+
+import dataclasses
+import functools
+import math
+import numbers
+import reprlib
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from keras_bert.program.errors import InputError
+
+_NOUNS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_shown = reprlib.Repr()
+_shown.maxstring = _shown.maxother = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Allowed:
+    """The values that an option or an argument may have.
+
+    Attributes:
+        kind: int, float, bool or str; None: the type is not checked.
+        at_least, at_most: the lowest and the highest number.
+        above, below: the same for bounds that are not allowed themselves.
+        choices: the possible strings.
+        or_none: whether None is allowed too.
+    """
+
+    kind: type | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    choices: Sequence[str] | None = None
+    or_none: bool = False
+
+    def __str__(self):
+        """Returns the values in words, such as "a whole number of at least 1"."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        words = (
+            ("of at least", self.at_least),
+            ("above", self.above),
+            ("at most", self.at_most),
+            ("below", self.below),
+        )
+        bounds = " and ".join(f"{word} {_written(bound)}" for word, bound in words if bound is not None)
+        return f"{_NOUNS[self.kind]} {bounds}".strip()
+
+    def has(self, value: Any) -> bool:
+        """Returns whether the value is allowed. NaN and infinite numbers are not."""
+        if value is None and self.or_none:
+            return True
+        if self.choices:
+            return isinstance(value, str) and value in self.choices
+        if self.kind not in (int, float):
+            return self.kind is None or isinstance(value, self.kind)
+        is_number = isinstance(value, numbers.Integral if self.kind is int else numbers.Real)
+        return (
+            is_number
+            and not isinstance(value, bool)
+            and -math.inf < value < math.inf
+            and (self.at_least is None or value >= self.at_least)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def check(self, name: str, value: Any) -> None:
+        """Raises `InputError` unless the value is allowed: "NAME must be ALLOWED. Received: VALUE"."""
+        if not self.has(value):
+            raise InputError(f"{name} must be {self}. Received: {_shown.repr(value)}")
+
+
+def check_whole(
+    name: str,
+    value: Any,
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    or_none: bool = False,
+) -> None:
+    """Raises `InputError` unless an argument is a whole number, no bool, within bounds."""
+    Allowed(int, at_least=at_least, at_most=at_most, or_none=or_none).check(name, value)
+
+
+def check_number(name: str, value: Any, **bounds: Any) -> None:
+    """Raises `InputError` unless an argument is a finite number within bounds; `bounds`: see `Allowed`."""
+    Allowed(float, **bounds).check(name, value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str], *, or_none: bool = False) -> None:
+    """Raises `InputError` unless an argument is one of some strings."""
+    Allowed(str, choices=choices, or_none=or_none).check(name, value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Option:
+    help: str
+    flag: str | None
+    bounds: dict[str, Any]
+    read: Callable[[Any], Any] | None
+
+
+def option(
+    default: Any = dataclasses.MISSING,
+    help: str = "",
+    *,
+    flag: str | None = None,
+    choices: Sequence[str] | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    read: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Returns a field of an `Options` class.
+
+    Args:
+        default: the default of the field, and of the flag. `dataclasses.MISSING`: the field has none.
+        help: describes the option, in `--help` and (`documented`) in the docstring of the class. Without it the option
+            has no flag.
+        flag: the name of the flag, by default that of the field.
+        choices, at_least, at_most, above, below: see `Allowed`.
+        read: makes the value of the field from that of the flag, unless it is None.
+    """
+    bounds = {"choices": choices, "at_least": at_least, "at_most": at_most, "above": above, "below": below}
+    return dataclasses.field(default=default, metadata={"option": _Option(help, flag, bounds, read)})
+
+
+def same_option(options_class: type, name: str) -> Any:
+    """Returns a field like that of another dataclass."""
+    field = options_class.__dataclass_fields__[name]  # type: ignore[attr-defined]
+    return dataclasses.field(default=field.default, metadata=field.metadata)
+
+
+def documented(options_class: type) -> type:
+    """Adds the help texts of a dataclass to its docstring, and returns the class."""
+    lines = [f"    {field.name}: {given.help}" for field, given in described_fields(options_class)]
+    options_class.__doc__ = "\n".join([(options_class.__doc__ or "").rstrip(), "", "Options:", *lines])
+    return options_class
+
+
+def whole_numbers(flag: str) -> Callable[[Sequence[str]], list[int]]:
+    """Returns the `read` of an option whose flag lists whole numbers."""
+
+    def read(values: Sequence[str]) -> list[int]:
+        try:
+            return [int(value) for value in values]
+        except ValueError:
+            message = f"--{flag} must be whole numbers separated by commas. Received: {','.join(values)}"
+            raise InputError(message) from None
+
+    return read
+
+
+class Options:
+    """The base of dataclasses whose values are checked.
+
+    Raises:
+        InputError: the value of a field has another type than its annotation, or is out of its bounds.
+    """
+
+    def __post_init__(self):
+        for name, allowed in allowed_values(type(self)).items():
+            value = getattr(self, name)
+            allowed.check(name, value)
+            # JSON has no numbers of NumPy.
+            if allowed.kind in (int, float) and not isinstance(value, int | float | None):
+                object.__setattr__(self, name, allowed.kind(value))
+
+
+@functools.cache
+def allowed_values(options_class: type) -> dict[str, Allowed]:
+    """Returns what each field of a dataclass may be: name -> values. Fields of more than one type have no entry."""
+    found = {}
+    for field in dataclasses.fields(options_class):
+        kinds = set(typing.get_args(field.type) if isinstance(field.type, types.UnionType) else (field.type,))
+        or_none = type(None) in kinds or field.default is None
+        kinds -= {type(None)}
+        if len(kinds) == 1 and (kind := kinds.pop()) in _NOUNS:
+            bounds = field.metadata["option"].bounds if "option" in field.metadata else {}
+            found[field.name] = Allowed(kind, or_none=or_none, **bounds)
+    return found
+
+
+def described_fields(options_class: type) -> list[tuple[dataclasses.Field, _Option]]:
+    """Returns the fields that have a help text, and so a flag."""
+    fields = [(field, field.metadata.get("option")) for field in dataclasses.fields(options_class)]
+    return [(field, given) for field, given in fields if given and given.help]
+
+
+def _written(bound: float) -> str:
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
