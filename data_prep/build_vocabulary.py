@@ -42,7 +42,7 @@ _UNUSED_OPTIONS = {
 class VocabularyOptions(Options):
     """The flags of the command, which are the arguments of `build_vocabulary`."""
 
-    input_file: Sequence[str] = option(MISSING, "Text: files, folders, patterns, tfds:NAME, separated by commas.")
+    input_file: Sequence[str] | str = option(MISSING, "Text: files, folders, patterns, tfds:NAME, separated by commas.")
     kind: str = option(
         WORD_PIECE,
         "wordpiece for BERT, byte_pair for RoBERTa, modern_byte_pair for ModernBERT, sentence_piece for ALBERT.",

@@ -34,7 +34,7 @@ from keras_bert.program.printing import LONGEST_LINE, printable
 class AdaptationOptions(Options):
     """The flags of the command; `text` may also be one string."""
 
-    text: Sequence[str] = option(MISSING, "The text of the domain: files, folders, patterns or tfds:NAME.")
+    text: Sequence[str] | str = option(MISSING, "The text of the domain: files, folders, patterns or tfds:NAME.")
     init_checkpoint: str = option(MISSING, "A checkpoint of any format with a masked-LM head.")
     output_dir: str = option(MISSING, "The folder of this run: new, empty, or that of a run to resume.")
     num_new_tokens: int = option(500, "The largest number of words that become tokens.", at_least=0)

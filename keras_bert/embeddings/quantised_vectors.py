@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_bert.embeddings.exact_search import CHUNK, best_of_candidates, nearest_rows
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice
 
 PRECISIONS = ("float32", "int8", "binary")
 
@@ -64,8 +65,7 @@ def quantise(vectors: np.ndarray, precision: str, ranges: np.ndarray | None = No
 
 def check_precision(precision: str) -> None:
     """Raises `InputError` unless a precision is known."""
-    if precision not in PRECISIONS:
-        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}. Received: {precision!r}")
+    check_choice("precision", precision, PRECISIONS)
 
 
 @dataclasses.dataclass(frozen=True)

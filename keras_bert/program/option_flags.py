@@ -22,32 +22,38 @@ flags.disclaim_key_flags()
 _CONVERT: dict[type, Callable[[str], Any]] = {int: flags.IntegerParser().convert, float: flags.FloatParser().convert}
 
 
-class _OptionParser(flags.ArgumentParser):
+class _OptionParser(flags.ListParser):
     """Reads the value of a flag. What is not allowed gets the message of the option's dataclass."""
 
     def __init__(self, name: str, allowed: Allowed, read: Callable[[Any], Any] | None = None):
+        super().__init__()
         self._name, self._allowed, self._read = name, allowed, read
 
     def parse(self, argument: Any) -> Any:
-        value = argument
-        with contextlib.suppress(ValueError, TypeError):
-            value = _CONVERT.get(self._allowed.kind, str)(argument)
+        value = [*map(self._number, super().parse(argument))] if self._allowed.is_list else self._number(argument)
         self._allowed.check(self._name, self._read(value) if self._read else value)
         return value
 
+    def _number(self, argument: Any) -> Any:
+        """Returns the number that a text has; other texts as they are."""
+        with contextlib.suppress(ValueError, TypeError):
+            return _CONVERT.get(self._allowed.kind, str)(argument)
+        return argument
 
-def define_flag(name: str, default: Any, help: str, kind: type = int, **bounds: Any) -> None:
-    """Defines a flag that belongs to no dataclass; `bounds`: see `Allowed`."""
-    _define(name, default, help, Allowed(kind, **bounds))
+
+def define_flag(name: str, default: Any, help: str, kind: type = int, *, required: bool = False, **bounds: Any) -> None:
+    """Defines a flag that belongs to no dataclass; `kind` and `bounds`: see `Allowed`."""
+    _define(name, default, help, Allowed(kind, **bounds), required=required)
 
 
-def _define(name: str, default: Any, help: str, allowed: Allowed, read: Callable[[Any], Any] | None = None) -> None:
+def _define(name: str, default: Any, help: str, allowed: Allowed, read: Any = None, required: bool = False) -> None:
     if allowed.kind is bool:
         flags.DEFINE_boolean(name, default, help)
         return
     if allowed.choices:
         help = f"<{'|'.join(allowed.choices)}>: {help}"
-    flags.DEFINE(_OptionParser(name, allowed, read), name, default, help, serializer=flags.ArgumentSerializer())
+    serializer = flags.ListSerializer(",") if allowed.is_list else flags.ArgumentSerializer()
+    flags.DEFINE(_OptionParser(name, allowed, read), name, default, help, serializer=serializer, required=required)
 
 
 def define_option_flags(
@@ -75,6 +81,7 @@ def define_option_flags(
         help = f"{purpose}{given.help}{f' Default: {field.default}.' if left_out else ''}"
         name = f"{given.flag or field.name}{suffix}"
         if field.name in allowed:
+            default = list(default) if isinstance(default, tuple) else default
             _define(name, default, help, allowed[field.name], given.read)
         elif _first_type(field) is str:
             flags.DEFINE_string(name, default, help)

@@ -22,7 +22,7 @@ from typing import Any
 
 from keras_bert.program.errors import InputError
 
-_NOUNS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_NOUNS: dict[Any, str] = {int: "whole number", float: "number", bool: "true or false", str: "text"}
 _shown = reprlib.Repr()
 _shown.maxstring = _shown.maxother = 100
 
@@ -32,33 +32,32 @@ class Allowed:
     """The values that an option or an argument may have.
 
     Attributes:
-        kind: int, float, bool or str; None: the type is not checked.
+        kind: int, float, bool or str.
         at_least, at_most: the lowest and the highest number.
         above, below: the same for bounds that are not allowed themselves.
         choices: the possible strings.
         or_none: whether None is allowed too.
+        is_list: whether the value is a list or a tuple of such numbers.
     """
 
-    kind: type | None = None
+    kind: type
     at_least: float | None = None
     at_most: float | None = None
     above: float | None = None
     below: float | None = None
     choices: Sequence[str] | None = None
     or_none: bool = False
+    is_list: bool = False
 
     def __str__(self):
         """Returns the values in words, such as "a whole number of at least 1"."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        words = (
-            ("of at least", self.at_least),
-            ("above", self.above),
-            ("at most", self.at_most),
-            ("below", self.below),
-        )
-        bounds = " and ".join(f"{word} {_written(bound)}" for word, bound in words if bound is not None)
-        return f"{_NOUNS[self.kind]} {bounds}".strip()
+        words = {"of at least": self.at_least, "above": self.above, "at most": self.at_most, "below": self.below}
+        bounds = " and ".join(f"{word} {_written(bound)}" for word, bound in words.items() if bound is not None)
+        noun = _NOUNS[self.kind]
+        kind = noun if self.kind is bool else f"a list of {noun}s" if self.is_list else f"a {noun}"
+        return f"{kind} {bounds}".strip()
 
     def has(self, value: Any) -> bool:
         """Returns whether the value is allowed. NaN and infinite numbers are not."""
@@ -66,8 +65,10 @@ class Allowed:
             return True
         if self.choices:
             return isinstance(value, str) and value in self.choices
+        if self.is_list:
+            return isinstance(value, list | tuple) and all(map(dataclasses.replace(self, is_list=False).has, value))
         if self.kind not in (int, float):
-            return self.kind is None or isinstance(value, self.kind)
+            return isinstance(value, self.kind)
         is_number = isinstance(value, numbers.Integral if self.kind is int else numbers.Real)
         return (
             is_number
@@ -85,16 +86,9 @@ class Allowed:
             raise InputError(f"{name} must be {self}. Received: {_shown.repr(value)}")
 
 
-def check_whole(
-    name: str,
-    value: Any,
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    or_none: bool = False,
-) -> None:
-    """Raises `InputError` unless an argument is a whole number, no bool, within bounds."""
-    Allowed(int, at_least=at_least, at_most=at_most, or_none=or_none).check(name, value)
+def check_whole(name: str, value: Any, **bounds: Any) -> None:
+    """Raises `InputError` unless an argument is a whole number, no bool, within bounds; `bounds`: see `Allowed`."""
+    Allowed(int, **bounds).check(name, value)
 
 
 def check_number(name: str, value: Any, **bounds: Any) -> None:
@@ -111,8 +105,8 @@ def check_choice(name: str, value: Any, choices: Sequence[str], *, or_none: bool
 class _Option:
     help: str
     flag: str | None
-    bounds: dict[str, Any]
     read: Callable[[Any], Any] | None
+    bounds: dict[str, Any]
 
 
 def option(
@@ -120,12 +114,8 @@ def option(
     help: str = "",
     *,
     flag: str | None = None,
-    choices: Sequence[str] | None = None,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
     read: Callable[[Any], Any] | None = None,
+    **bounds: Any,
 ) -> Any:
     """Returns a field of an `Options` class.
 
@@ -134,11 +124,10 @@ def option(
         help: describes the option, in `--help` and (`documented`) in the docstring of the class. Without it the option
             has no flag.
         flag: the name of the flag, by default that of the field.
-        choices, at_least, at_most, above, below: see `Allowed`.
         read: makes the value of the field from that of the flag, unless it is None.
+        **bounds: choices, at_least, at_most, above, below: see `Allowed`.
     """
-    bounds = {"choices": choices, "at_least": at_least, "at_most": at_most, "above": above, "below": below}
-    return dataclasses.field(default=default, metadata={"option": _Option(help, flag, bounds, read)})
+    return dataclasses.field(default=default, metadata={"option": _Option(help, flag, read, bounds)})
 
 
 def same_option(options_class: type, name: str) -> Any:
@@ -154,19 +143,6 @@ def documented(options_class: type) -> type:
     return options_class
 
 
-def whole_numbers(flag: str) -> Callable[[Sequence[str]], list[int]]:
-    """Returns the `read` of an option whose flag lists whole numbers."""
-
-    def read(values: Sequence[str]) -> list[int]:
-        try:
-            return [int(value) for value in values]
-        except ValueError:
-            message = f"--{flag} must be whole numbers separated by commas. Received: {','.join(values)}"
-            raise InputError(message) from None
-
-    return read
-
-
 class Options:
     """The base of dataclasses whose values are checked.
 
@@ -179,21 +155,24 @@ class Options:
             value = getattr(self, name)
             allowed.check(name, value)
             # JSON has no numbers of NumPy.
-            if allowed.kind in (int, float) and not isinstance(value, int | float | None):
+            if allowed.kind in (int, float) and not isinstance(value, int | float | list | tuple | None):
                 object.__setattr__(self, name, allowed.kind(value))
 
 
 @functools.cache
 def allowed_values(options_class: type) -> dict[str, Allowed]:
-    """Returns what each field of a dataclass may be: name -> values. Fields of more than one type have no entry."""
+    """Returns what each field of a dataclass may be: name -> values. Fields of other types have no entry."""
     found = {}
     for field in dataclasses.fields(options_class):
         kinds = set(typing.get_args(field.type) if isinstance(field.type, types.UnionType) else (field.type,))
         or_none = type(None) in kinds or field.default is None
         kinds -= {type(None)}
-        if len(kinds) == 1 and (kind := kinds.pop()) in _NOUNS:
+        kind = kinds.pop() if len(kinds) == 1 else None
+        is_list = typing.get_origin(kind) in (tuple, Sequence) and typing.get_args(kind)[0] in (int, float, str)
+        kind = typing.get_args(kind)[0] if is_list else kind
+        if kind in _NOUNS:
             bounds = field.metadata["option"].bounds if "option" in field.metadata else {}
-            found[field.name] = Allowed(kind, or_none=or_none, **bounds)
+            found[field.name] = Allowed(kind, or_none=or_none, is_list=is_list, **bounds)
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import Options, documented, option, whole_numbers
+from keras_bert.program.options import Options, documented, option
 
 if TYPE_CHECKING:
     from keras_bert.models.distiller import Distiller
@@ -35,7 +35,7 @@ class Distillation(Options):
         "For each of the student's layers, the teacher's layer that it learns from, numbered from 0 (default: layers "
         "at equal distances).",
         flag="distill_layers",
-        read=whole_numbers("distill_layers"),
+        at_least=0,
     )
     temperature: float = option(2.0, "The temperature that softens the teacher's probabilities.", above=0)
 

@@ -70,7 +70,7 @@ class FineTuningOptions(RunOptions):
     freeze_encoder: bool = option(False, "Train the head only, not the encoder.")
     lora_rank: int = option(0, "The rank of LoRA, usually 4 to 16; 0: no LoRA.", at_least=0)
     lora_alpha: float | None = option(None, "LoRA is scaled by lora_alpha / lora_rank (default: 1).", above=0)
-    lora_parts: Sequence[str] = option(("attention",), "The parts with LoRA: attention, feed_forward or both.")
+    lora_parts: Sequence[str] | str = option(("attention",), "The parts with LoRA: attention, feed_forward or both.")
     distillation: Distillation | None = None
 
     def __post_init__(self):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import documented, option, same_option, whole_numbers
+from keras_bert.program.options import documented, option, same_option
 from keras_bert.training.distillation import Distillation
 from keras_bert.training.initialization import MEGATRON, USUAL
 from keras_bert.training.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
@@ -46,7 +46,7 @@ class PretrainingRunOptions(RunOptions):
         (),
         "Growing batch sizes to begin with, such as 64,128 before a train_batch_size of 256 (ModernBERT, arXiv "
         "2412.13663). The run sees as many tokens as without, and the learning rate counts tokens.",
-        read=whole_numbers("batch_growth"),
+        at_least=1,
     )
     batch_growth_steps: int = option(0, "The number of updates with each batch size of batch_growth.", at_least=0)
     max_train_hours: float | None = option(

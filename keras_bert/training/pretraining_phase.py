@@ -41,8 +41,8 @@ class PretrainingPhase(Options):
         "The number of masked positions in the records, by default read from them; without masks, enough for all.",
         at_least=0,
     )
-    batch_growth: tuple[int, ...] = ()
-    batch_growth_steps: int = 0
+    batch_growth: tuple[int, ...] = option((), at_least=1)
+    batch_growth_steps: int = option(0, at_least=0)
 
     def __post_init__(self):
         super().__post_init__()
