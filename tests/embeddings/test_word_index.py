@@ -119,8 +119,8 @@ def test_a_pickle_in_an_index_is_not_read(index, tmp_path):
         (["a", " "], {}, "Text 2 is empty"),
         (["a", "b"], {"ids": ["1"]}, "2 texts and 1 different ids"),
         (["a", "b"], {"ids": ["1", "1"]}, "2 texts and 1 different ids"),
-        (["a"], {"k1": -1}, "k1 must be 0 or more"),
-        (["a"], {"b": 1.5}, "b between 0 and 1. Received: 1.2 and 1.5"),
+        (["a"], {"k1": -1}, "k1 must be a number of at least 0"),
+        (["a"], {"b": 1.5}, "b must be a number of at least 0 and at most 1. Received: 1.5"),
     ],
 )
 def test_what_cannot_be_indexed_is_refused(texts, options, message):
@@ -129,7 +129,7 @@ def test_what_cannot_be_indexed_is_refused(texts, options, message):
 
 
 def test_what_cannot_be_searched_is_refused(index):
-    with pytest.raises(InputError, match="top_k must be 1 or more. Received: 0"):
+    with pytest.raises(InputError, match="top_k must be a whole number of at least 1. Received: 0"):
         index.search("a", top_k=0)
     with pytest.raises(InputError, match="Query 1 is empty"):
         index.search([""])

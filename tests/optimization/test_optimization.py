@@ -311,7 +311,9 @@ def test_layer_decay_survives_the_config():
 
 @pytest.mark.parametrize("layer_decay", [0.0, 1.5, -1.0])
 def test_a_layer_decay_outside_0_to_1_is_refused(layer_decay):
-    with pytest.raises(InputError, match=f"layer_decay must be above 0 and at most 1. Received: {layer_decay}"):
+    with pytest.raises(
+        InputError, match=f"layer_decay must be a number above 0 and at most 1. Received: {layer_decay}"
+    ):
         AdamW(0.1, layer_decay=layer_decay)
 
 

@@ -130,7 +130,7 @@ def test_a_label_that_training_lacks_is_found_before_training(folder, run_here):
         (lambda folder: ["--do_eval", f"--data_dir={folder}", "--teacher=large"], "--teacher is for training"),
         (
             lambda folder: ["--do_train", "--threshold=0.5,7", "--problem_type=multi_label"],
-            "--threshold must be a number from 0 to 1. Received: 7.0",
+            "--threshold must be a number of at least 0 and at most 1. Received: 7.0",
         ),
         (
             lambda folder: ["--do_train", "--threshold=half", "--problem_type=multi_label"],

@@ -96,9 +96,9 @@ def test_bfloat16_answers_differ_by_less_than_a_hundredth(folders):
             "runtime must be auto, tensorflow, onnxruntime, openvino or litert. Rec.*'torch'",
         ),
         ("onnx", {"precision": "float16"}, "precision must be float32, bfloat16 or auto. Received: 'float16'"),
-        ("onnx", {"num_threads": 0}, "num_threads must be a whole number from 1, or None. Received: 0"),
-        ("onnx", {"callers": 0}, "callers must be a whole number from 1. Received: 0"),
-        ("onnx", {"callers": True}, "callers must be a whole number from 1. Received: True"),
+        ("onnx", {"num_threads": 0}, "num_threads must be a whole number of at least 1. Received: 0"),
+        ("onnx", {"callers": 0}, "callers must be a whole number of at least 1. Received: 0"),
+        ("onnx", {"callers": True}, "callers must be a whole number of at least 1. Received: True"),
         (
             "onnx",
             {"runtime": "litert"},

@@ -124,7 +124,7 @@ def test_what_cannot_be_a_client_is_one_clear_error():
         (("http://h:port", "m"), "is not a URL"),
         (("http://h", ""), "The model is ''; give its name"),
         (("http://h", "m", 1, "stable"), "a version has a number or a label"),
-        (("http://h", "m", -1), "a version is a whole number that is not negative"),
+        (("http://h", "m", -1), "version must be a whole number of at least 0"),
     ]:
         with pytest.raises(InputError, match=message):
             RestClient(*arguments)

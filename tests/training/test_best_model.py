@@ -123,5 +123,5 @@ def test_an_unknown_score_is_named(folder):
 
 @pytest.mark.parametrize("options", [{"every": 0}, {"patience": -1}])
 def test_invalid_intervals_are_refused(folder, options):
-    with pytest.raises(InputError, match="must be (1|0) or more. Received: (0|-1)"):
+    with pytest.raises(InputError, match="must be a whole number of at least (1|0). Received: (0|-1)"):
         run(folder, [0.1], **options)

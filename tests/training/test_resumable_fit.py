@@ -112,7 +112,7 @@ def test_the_newest_checkpoints_are_kept(records, tmp_path, monkeypatch):
     assert checkpoints(tmp_path / "run") == ["step-00000006", "step-00000008", "step-00000010"]
     train(monkeypatch, tmp_path / "all", records, num_train_steps=10, save_checkpoints_steps=2, keep_checkpoint_max=0)
     assert len(checkpoints(tmp_path / "all")) == 5
-    with pytest.raises(InputError, match=r"keep_checkpoint_max must be 0 \(all\) or more. Received: -1"):
+    with pytest.raises(InputError, match=r"keep_checkpoint_max must be a whole number of at least 0. Received: -1"):
         train(monkeypatch, tmp_path / "none", records, keep_checkpoint_max=-1)
 
 

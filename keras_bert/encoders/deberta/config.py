@@ -7,7 +7,7 @@ from keras_bert.program.options import option
 
 # The products of contents (c) and positions (p) that scores may have.
 CONTENT_TO_POSITION, POSITION_TO_CONTENT = "c2p", "p2c"
-SCORE_TYPES = ("p2c|c2p", "c2p|p2c", CONTENT_TO_POSITION, POSITION_TO_CONTENT)
+_SCORE_TYPES = (CONTENT_TO_POSITION, POSITION_TO_CONTENT, "c2p|p2c", "p2c|c2p")
 NO_NORM, LAYER_NORM = "none", "layer_norm"
 # Distances are looked up in a table up to the longest one.
 _LONGEST = 1_000_000
@@ -47,7 +47,7 @@ class DebertaConfig(BertConfig):
 
     position_buckets: int = count(-1, at_least=-1)
     max_relative_positions: int = count(-1, at_least=-1)
-    pos_att_type: str = option(SCORE_TYPES[0], choices=SCORE_TYPES)
+    pos_att_type: str = option("p2c|c2p", choices=_SCORE_TYPES)
     share_att_key: bool = False
     norm_rel_ebd: str = option(NO_NORM, choices=(NO_NORM, LAYER_NORM))
     position_biased_input: bool = True

@@ -220,7 +220,7 @@ def test_what_cannot_be_explained_is_refused(classifier):
         InputError, match="method must be one of integrated_gradients, attention_rollout. Received: 'x'"
     ):
         classifier.explain("the fox", method="x")
-    with pytest.raises(InputError, match="steps must be a whole number from 2 to 10000. Received: 1"):
+    with pytest.raises(InputError, match="steps must be a whole number of at least 2 and at most 10,000. Received: 1"):
         classifier.explain("the fox", steps=1)
     with pytest.raises(InputError, match="must be a label of the model: a, b, c. Received: 'd'"):
         classifier.explain("the fox", "d")

@@ -113,7 +113,7 @@ def test_probabilities_are_those_of_the_model(model_class):
         ("[MASK] " + "the " * 13 + "[MASK]", {}, r"has 17 tokens, of which 16 are read, and \[MASK\] number 2 lies"),
         ("the the [MASK]", {"max_seq_length": 4}, "has 5 tokens, of which 4 are read"),
         ("[MASK]", {"max_seq_length": 17}, "more than this model's 16 positions"),
-        ("[MASK]", {"top_k": 0}, "top_k must be between 1 and the vocabulary's 14. Received: 0"),
+        ("[MASK]", {"top_k": 0}, "top_k must be a whole number of at least 1 and at most 14. Received: 0"),
         (
             "[MASK]",
             {"targets": ["fox", "playing"]},
@@ -126,7 +126,7 @@ def test_probabilities_are_those_of_the_model(model_class):
         ),
         ("[MASK]", {"targets": ["fox", "Fox"]}, "Several targets are the same token: fox"),
         ("[MASK]", {"targets": []}, "targets must name one word or more"),
-        ("[MASK]", {"batch_size": 0}, "batch_size must be 1 or more"),
+        ("[MASK]", {"batch_size": 0}, "batch_size must be a whole number of at least 1"),
     ],
 )
 def test_what_cannot_be_filled_is_said(model, texts, arguments, message):

@@ -142,7 +142,7 @@ def test_predict_fills_what_texts_mask():
         (lambda model: model.fit(["", " "]), "must have a token to mask. Received: 2 texts"),
         (lambda model: model.fit([]), "must have a token to mask. Received: 0 texts"),
         (lambda model: model.fit(["the", 3]), "Text 2 must be a string. Received: 3"),
-        (lambda model: model.fit(["the"], masking={"masked_lm_prob": 2.0}), "masked_lm_prob must be above 0"),
+        (lambda model: model.fit(["the"], masking={"masked_lm_prob": 2.0}), "masked_lm_prob must be a number above 0"),
         (
             lambda model: model.fit(["the"], masking={"prob": 0.2}),
             "must have keys among masked_lm_prob, .*. Received: prob",

@@ -173,7 +173,7 @@ def test_tokens_have_the_offsets_of_characters_in_any_batch():
     ("options", "message"),
     [
         ((8, 2, 5), "max_seq_length=8 tokens has no room for a context beside a question of max_query_length=5"),
-        ((64, 0, 5), "doc_stride and max_query_length must be 1 or more. Received: 0 and 5"),
+        ((64, 0, 5), "doc_stride must be a whole number of at least 1. Received: 0"),
     ],
 )
 def test_windows_that_cannot_be_are_refused(options, message):

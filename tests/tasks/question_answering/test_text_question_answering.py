@@ -287,5 +287,5 @@ def test_what_cannot_be_learned_is_refused(x, y, message):
 
 
 def test_windows_must_have_a_size():
-    with pytest.raises(InputError, match="must be 1 or more. Received: 0 and 64"):
+    with pytest.raises(InputError, match="doc_stride must be a whole number of at least 1. Received: 0"):
         new_model(doc_stride=0)

@@ -192,7 +192,7 @@ def test_the_stride_is_saved(folder, tmp_path):
     plain = TokenClassifier.from_pretrained(folder)
     assert plain.doc_stride is None
     assert "doc_stride" not in plain.get_config()
-    with pytest.raises(InputError, match="doc_stride must be a whole number from 1, or None. Received: 0"):
+    with pytest.raises(InputError, match="doc_stride must be a whole number of at least 1. Received: 0"):
         TokenClassifier(CONFIG, LABELS, doc_stride=0)
 
 
