@@ -16,7 +16,7 @@ from keras_bert.tasks.multi_vector.max_sim import max_sim
 from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
 from keras_bert.tasks.progress import text_progress
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
-from keras_bert.tasks.settings import is_count
+from keras_bert.tasks.settings import is_row_length
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
 
@@ -167,7 +167,7 @@ def checked_expansion(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "strategy": found["strategy"] in (FIXED, AT_LEAST),
         "attend": isinstance(found["attend"], bool),
         "token": found["token"] is None or isinstance(found["token"], str),
-        "length": is_count(found["length"], 3),
+        "length": is_row_length(found["length"]),
     }
     for name, is_right in is_valid.items():
         if not is_right:
