@@ -157,10 +157,7 @@ def test_an_encoder_of_ones_own_can_be_frozen_too():
     ("change", "message"),
     [
         (lambda model: freeze(model, num_layers=3), "Between 0 and 2 layers can be frozen, .* Received: 3"),
-        (
-            lambda model: enable_lora(model, 0),
-            "rank must be a whole number of at least 1 and at most 8. Received",
-        ),
+        (lambda model: enable_lora(model, 0), "rank must be a whole number of at least 1 and at most 8. Received"),
         (lambda model: enable_lora(model, 9), "rank must be .* at most 8"),
         (
             lambda model: enable_lora(model, 2, parts="pooler"),

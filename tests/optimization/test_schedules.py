@@ -102,14 +102,8 @@ def test_a_polynomial_of_power_1_is_the_line():
         ),
         (lambda: PhasedSchedule(None, None, 0), "num_first_steps must be a whole number of at least 1. Received: 0"),
         (lambda: WarmupConstant(math.inf, 5), "peak must be a number of at least 0. Received: inf"),
-        (
-            lambda: WarmupLinearDecay(1.0, 5, -1),
-            "num_warmup_steps must be a whole number of at least 0 .* Received: -1",
-        ),
-        (
-            lambda: WarmupPolynomialDecay(1.0, 5, end_rate=-0.5),
-            "end_rate must be a number of at least 0 .* Received: -0.5",
-        ),
+        (lambda: WarmupLinearDecay(1.0, 5, -1), "num_warmup_steps must be a whole number"),
+        (lambda: WarmupPolynomialDecay(1.0, 5, end_rate=-0.5), "end_rate must be a number"),
     ],
 )
 def test_invalid_numbers_of_a_schedule_are_refused(make, message):

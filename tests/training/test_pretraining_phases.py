@@ -144,10 +144,7 @@ def test_the_share_of_masks_falls_over_both_phases():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"num_warmup_steps": 5},
-            "Phase 2: num_warmup_steps must be a whole number of at least 0 and at most 4. Received: 5",
-        ),
+        ({"num_warmup_steps": 5}, "Phase 2: num_warmup_steps must be a whole number .* Received: 5"),
         ({"max_seq_length": 16}, "input_ids has 14 numbers in its records, but 16 are expected"),
         ({"train_files": "none.tfrecord"}, "No file matches none.tfrecord"),
     ],

@@ -98,9 +98,7 @@ def test_the_stride_is_saved_and_windows_are_trained_with_the_label_of_their_tex
 @pytest.mark.parametrize("doc_stride", [0, -1, 2.5, True])
 def test_a_stride_that_is_none_is_refused(doc_stride):
     for model_class, labels in ((SentenceEncoder, {}), (SequenceClassifier, {"labels": ["a", "b"]})):
-        with pytest.raises(
-            InputError, match=f"doc_stride must be a whole number of at least 1. Received: {doc_stride}"
-        ):
+        with pytest.raises(InputError, match=f"doc_stride must be a whole number .* Received: {doc_stride}"):
             model_class(CONFIG, doc_stride=doc_stride, **labels)
 
 

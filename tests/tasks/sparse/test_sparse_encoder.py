@@ -191,22 +191,13 @@ def test_similarity_is_the_product_of_vectors():
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (
-            lambda model: model.decode(model.encode("fox"), top_k=0),
-            "top_k must be a whole number of at least 1 and at most 10. Rec",
-        ),
-        (
-            lambda model: model.decode(model.encode("fox"), top_k=11),
-            "top_k must be a whole number of at least 1 and at most 10",
-        ),
+        (lambda model: model.decode(model.encode("fox"), top_k=0), "top_k must be a whole number"),
+        (lambda model: model.decode(model.encode("fox"), top_k=11), "top_k must be a whole number"),
         (
             lambda model: model.similarity(np.ones((2, 3)), np.ones((2, 3))),
             r"\[texts, 10\]. Received the shape \(2, 3\)",
         ),
-        (
-            lambda model: model.encode("fox", max_active_dims=0),
-            "max_active_dims must be a whole number of at least 1. Rec",
-        ),
+        (lambda model: model.encode("fox", max_active_dims=0), "max_active_dims must be a whole number"),
         (
             lambda model: model.encode("fox", task="image"),
             "task must be one of query, document. Received: 'image'",
@@ -231,10 +222,7 @@ def test_similarity_is_the_product_of_vectors():
             "ranking must be one of in_batch_negatives, margin_mse",
         ),
         (lambda model: model.fit(ROWS), "learns from a query and a document"),
-        (
-            lambda model: model.export_for_serving("x", top_k=11),
-            "top_k must be a whole number of at least 1 and at most 10. Rec",
-        ),
+        (lambda model: model.export_for_serving("x", top_k=11), "top_k must be a whole number"),
         (lambda model: model.export_for_serving("x", format="onnx"), "Only these models can be exported"),
     ],
 )

@@ -77,10 +77,7 @@ def test_static_queries_are_not_regularised():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"document_regularizer_weight": -1e-5},
-            "document_regularizer_weight must be a number of at least 0. Received: -1e-05",
-        ),
+        ({"document_regularizer_weight": -1e-5}, "document_regularizer_weight must be a number .* Received: -1e-05"),
         ({"ranking": "in_batch_negatives", "teacher": "folder"}, "A teacher is for margin_mse"),
     ],
 )
