@@ -314,11 +314,6 @@ def test_a_few_texts_train_a_classifier(files, run_here, eagerly):
         (run_embeddings, ["--text_columns=a,b", "--margin=1"], "The loss in_batch_negatives has no --margin"),
         (
             run_embeddings,
-            ["--text_columns=a,b", "--matryoshka_dimensions=x"],
-            "matryoshka_dimensions must be a list of whole numbers of at least 1",
-        ),
-        (
-            run_embeddings,
             ["--text_columns=a,b", "--score_scale=5"],
             "--score_scale has no effect without --score_column",
         ),

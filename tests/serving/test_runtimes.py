@@ -90,15 +90,8 @@ def test_bfloat16_answers_differ_by_less_than_a_hundredth(folders):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        (
-            "onnx",
-            {"runtime": "torch"},
-            "runtime must be auto, tensorflow, onnxruntime, openvino or litert. Rec.*'torch'",
-        ),
-        ("onnx", {"precision": "float16"}, "precision must be float32, bfloat16 or auto. Received: 'float16'"),
+        ("onnx", {"runtime": "torch"}, "runtime must be one of auto, tensorflow, .*'torch'"),
         ("onnx", {"num_threads": 0}, "num_threads must be a whole number of at least 1. Received: 0"),
-        ("onnx", {"callers": 0}, "callers must be a whole number of at least 1. Received: 0"),
-        ("onnx", {"callers": True}, "callers must be a whole number of at least 1. Received: True"),
         (
             "onnx",
             {"runtime": "litert"},

@@ -366,7 +366,6 @@ def test_the_command_makes_a_kit_from_files(small, tmp_path, run_here):
     for arguments, reason in [
         ([f"--examples={tmp_path}/bad.jsonl"], "line 2 is not JSON"),
         ([f"--examples={tmp_path}/none.jsonl"], "Cannot read"),
-        (["--warm_up_batch_sizes=two"], "must be a list of whole numbers of at least 1"),
         (["--model_name=a/b"], "name of a model"),
         (["--image=a b"], "name of a Docker image"),
     ]:
