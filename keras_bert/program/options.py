@@ -17,7 +17,7 @@ import numbers
 import reprlib
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from keras_bert.program.errors import InputError
@@ -45,7 +45,7 @@ class Allowed:
     at_most: float | None = None
     above: float | None = None
     below: float | None = None
-    choices: Sequence[str] | None = None
+    choices: Collection[str] | None = None
     or_none: bool = False
     is_list: bool = False
 
@@ -96,7 +96,7 @@ def check_number(name: str, value: Any, **bounds: Any) -> None:
     Allowed(float, **bounds).check(name, value)
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str], *, or_none: bool = False) -> None:
+def check_choice(name: str, value: Any, choices: Collection[str], *, or_none: bool = False) -> None:
     """Raises `InputError` unless an argument is one of some strings."""
     Allowed(str, choices=choices, or_none=or_none).check(name, value)
 

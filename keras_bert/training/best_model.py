@@ -10,7 +10,6 @@ from typing import Any
 from keras_bert.accelerate.backend import numpy_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import check_whole
 from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.finished_runs import BEST_FILE
 from keras_bert.training.optimizer_choice import take_averages
@@ -35,9 +34,6 @@ class BestModel(Evaluations):
         less_is_better: whether a lower score is better, as for a loss.
         patience: training ends after this many evaluations without a better score; 0 for never.
         after_step: evaluations up to this step do not count: the run had finished there, and is extended.
-
-    Raises:
-        InputError: `evaluate_steps` is below 1, or `patience` is below 0.
     """
 
     def __init__(
@@ -55,7 +51,6 @@ class BestModel(Evaluations):
         **options: Any,
     ):
         super().__init__(folder, start_step, num_train_steps, evaluate, main_score, **options)
-        check_whole("patience", patience, at_least=0)
         self._kept_model = model
         self._less_is_better = less_is_better
         self._patience = patience

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import check_whole
 from keras_bert.training.callbacks import StepCallback, append_line, lines_until
 from keras_bert.training.run_folder import EVALUATIONS_FILE, RunFolder
 from keras_bert.training.strategies import call_in_chief, is_chief
@@ -31,9 +30,6 @@ class Evaluations(StepCallback):
 
     Attributes:
         trackers: further places for the scores.
-
-    Raises:
-        InputError: `evaluate_steps` is below 1.
     """
 
     def __init__(
@@ -48,7 +44,6 @@ class Evaluations(StepCallback):
         with_weights: Callable[[], AbstractContextManager] = contextlib.nullcontext,
     ):
         super().__init__(start_step, num_train_steps)
-        check_whole("evaluate_steps", evaluate_steps, at_least=1)
         self.trackers: Sequence[Tracker] = ()
         self._evaluate = evaluate
         self._main_score = main_score

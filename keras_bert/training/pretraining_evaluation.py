@@ -27,9 +27,6 @@ class PretrainingEvaluation(Options):
         max_eval_steps: the largest number of batches.
         max_seq_length, max_predictions_per_seq, masking: see `pretraining_dataset`.
         vocabulary: for records without masks, if the model has no vocabulary.
-
-    Raises:
-        InputError: `max_eval_steps` is below 1.
     """
 
     eval_files: str | Sequence[str]

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import check_number, check_whole
 from keras_bert.training.callbacks import ProgressLine, TrainingLog
 from keras_bert.training.checkpointing import (
     SIGTERM_EXIT_CODE,
@@ -71,8 +70,6 @@ def resumable_fit(
         SystemExit: SIGTERM came, which announces that a machine will be taken away. The step is finished and its
             checkpoint saved; the code is `SIGTERM_EXIT_CODE`. For a step that waits for a batch see `ExitWhileWaiting`.
     """
-    check_whole("save_checkpoints_steps", save_checkpoints_steps, at_least=1)
-    check_number("stuck_input_seconds", stuck_input_seconds, above=0)
     start_step = folder.restore_checkpoint(model)
     if start_step:
         print(f"{folder.path}: going on from step {start_step} of {num_train_steps}")
@@ -177,11 +174,7 @@ def compile_for_training(
         gradient_accumulation_steps: the number of parts in which each batch is computed.
         gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
         **arguments: further arguments of the model's `compile`.
-
-    Raises:
-        InputError: `steps_per_execution` is below 1.
     """
-    check_whole("steps_per_execution", steps_per_execution, at_least=1)
     model.compile(
         optimizer=optimizer,
         steps_per_execution=steps_per_execution,

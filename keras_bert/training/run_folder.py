@@ -26,7 +26,6 @@ from keras_bert.program.atomic_output import (
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.json_files import read_json_object
-from keras_bert.program.options import check_whole
 from keras_bert.program.printing import recordable
 from keras_bert.training.run_card import write_training_section
 from keras_bert.training.run_options import KEEP_CHECKPOINT_MAX
@@ -77,8 +76,7 @@ class RunFolder:
         settings: as given, in the form of JSON and without secrets of URLs, which may differ in a resumed run.
 
     Raises:
-        InputError: the folder holds something else or a run with other settings, or cannot be written; or
-            `keep_checkpoint_max` is below 0.
+        InputError: the folder holds something else or a run with other settings, or cannot be written.
     """
 
     def __init__(
@@ -87,7 +85,6 @@ class RunFolder:
         settings: Mapping | None = None,
         keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX,
     ):
-        check_whole("keep_checkpoint_max", keep_checkpoint_max, at_least=0)
         self.settings = settings = settings and recordable(_as_json(settings))
         if settings is not None:
             check_workers_agree(settings)

@@ -4,9 +4,9 @@ import dataclasses
 
 from keras_bert.program.options import Options, documented, option
 from keras_bert.training.optimizer_choice import OptimizerChoice
-from keras_bert.training.seeds import HIGHEST_SEED
 from keras_bert.training.trackers import check_trackers
 
+HIGHEST_SEED = 2**32 - 1  # of NumPy's global generator, which keras.utils.set_random_seed seeds too
 KEEP_CHECKPOINT_MAX = 2  # the newest checkpoint, and one more in case the newest is damaged
 
 

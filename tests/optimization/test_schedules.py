@@ -84,7 +84,6 @@ def test_a_polynomial_of_power_1_is_the_line():
     ("make", "message"),
     [
         (lambda: WarmupCosineDecay(-1.0, 5), "peak must be a number of at least 0. Received: -1.0"),
-        (lambda: WarmupCosineDecay(math.nan, 5), "peak must be a number of at least 0. Received: nan"),
         (lambda: WarmupConstant(1.0, 0), "num_train_steps must be a whole number of at least 1. Received: 0"),
         (lambda: WarmupConstant(1.0, 5, 6), "num_warmup_steps must be .* at most 5. Received: 6"),
         (lambda: WarmupPolynomialDecay(1.0, 5, power=0.0), "power must be a number above 0. Received: 0.0"),
@@ -101,9 +100,6 @@ def test_a_polynomial_of_power_1_is_the_line():
             "num_decay_steps must be .* at least 1 and at most 6. Received: 0",
         ),
         (lambda: PhasedSchedule(None, None, 0), "num_first_steps must be a whole number of at least 1. Received: 0"),
-        (lambda: WarmupConstant(math.inf, 5), "peak must be a number of at least 0. Received: inf"),
-        (lambda: WarmupLinearDecay(1.0, 5, -1), "num_warmup_steps must be a whole number"),
-        (lambda: WarmupPolynomialDecay(1.0, 5, end_rate=-0.5), "end_rate must be a number"),
     ],
 )
 def test_invalid_numbers_of_a_schedule_are_refused(make, message):

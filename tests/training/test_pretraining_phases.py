@@ -162,13 +162,6 @@ def test_another_second_phase_is_refused_in_the_folder_of_a_run(whole, short, se
         pretrain(whole[0], short, **RUN, optimizer=choice)
 
 
-def test_invalid_numbers_of_a_phase_are_refused():
-    with pytest.raises(InputError, match="num_train_steps must be a whole number of at least 1. Received: 0"):
-        PretrainingPhase("long", 0)
-    with pytest.raises(InputError, match="train_batch_size must be a whole number of at least 1. Received: 0"):
-        PretrainingPhase("long", 1, train_batch_size=0)
-
-
 @pytest.mark.slow
 def test_the_command_trains_in_two_phases_with_lamb_in_float16(short, long, tmp_path):
     flags = [

@@ -63,11 +63,7 @@ RUNTIMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Wanted(Options):
-    """The arguments of `keras_bert.serving.load` about runtimes.
-
-    Raises:
-        InputError: a name is unknown, or a number is not a whole number from 1.
-    """
+    """The arguments of `keras_bert.serving.load` about runtimes."""
 
     runtime: str = option(AUTO, choices=(AUTO, *RUNTIMES))
     precision: str = option("float32", choices=PRECISIONS)

@@ -12,9 +12,6 @@ ORDERS = ("left_to_right", "most_confident", "random", "mask_predict")
 class GenerationOptions(Options):
     """How text is generated.
 
-    Raises:
-        InputError: a value is out of range.
-
     References: Wang & Cho, 2019, BERT has a Mouth, and It Must Speak (sampling again at random positions);
         Ghazvininejad et al., 2019, Mask-Predict.
     """

@@ -27,9 +27,6 @@ class AnswerOptions(Options):
         max_answer_length: maximum tokens of an answer.
         null_threshold: the answer is "none" if the score of no answer exceeds that of the best answer by more than
             this. None: every question gets an answer, as in SQuAD 1.1.
-
-    Raises:
-        InputError: a number is below 1, or the threshold is NaN.
     """
 
     n_best_size: int = option(20, at_least=1)

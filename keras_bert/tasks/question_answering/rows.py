@@ -30,7 +30,7 @@ class WindowOptions(Options):
         num_special: special tokens of a window; 3 for [CLS] question [SEP] context [SEP].
 
     Raises:
-        InputError: there is no room for the context, or a number is below 1.
+        InputError: there is no room for the context.
     """
 
     max_seq_length: int = 384

@@ -239,7 +239,6 @@ def test_what_a_model_cannot_do_is_refused(ask, message, tmp_path, monkeypatch):
         ({"activation_function": "gelu"}, "activation_function must be one of relu, log1p_relu. Received: 'gelu'"),
         ({"default_route": "image"}, "default_route must be one of query, document. Received: 'image'"),
         ({"max_active_dims": 0}, "max_active_dims must be a whole number of at least 1. Received: 0"),
-        ({"max_query_length": True}, "max_query_length must be a whole number of at least 1. Received: True"),
     ],
 )
 def test_an_argument_that_is_not_valid_is_refused(arguments, message):
