@@ -14,14 +14,8 @@ from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
 from keras_bert.tasks.sparse.loss_table import SPARSE_LOSSES
 
 _logger = logging.getLogger(__name__)
-_REGULARISERS = (
-    "document_regularizer_weight",
-    "query_regularizer_weight",
-    "warmup_ratio",
-    "document_regularizer_threshold",
-    "query_regularizer_threshold",
-)
-_OF_LOSSES = ("temperature", "symmetric", "margin", "teacher", "guide", "scale", *_REGULARISERS)
+# The fields of a data set that are no options of losses.
+_OF_DATA = ("text_columns", "score_column", "score_scale", "label_column", "loss", "matryoshka_dimensions")
 
 
 class Kind(NamedTuple):
@@ -134,7 +128,8 @@ class DataSet(Options):
         Raises:
             InputError: the loss is unknown, or has no such option.
         """
-        given = {name: getattr(self, name) for name in _OF_LOSSES if getattr(self, name) is not None}
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        given = {name: value for name, value in values.items() if name not in _OF_DATA and value is not None}
         name = self.loss
         if name is None and (given or self.matryoshka_dimensions):
             name = self._usual_loss(kind)

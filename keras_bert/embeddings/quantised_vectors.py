@@ -7,7 +7,6 @@ import numpy as np
 
 from keras_bert.embeddings.exact_search import CHUNK, best_of_candidates, nearest_rows
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import check_choice
 
 PRECISIONS = ("float32", "int8", "binary")
 
@@ -61,11 +60,6 @@ def quantise(vectors: np.ndarray, precision: str, ranges: np.ndarray | None = No
         part = slice(first, first + CHUNK)
         codes[part] = np.clip(np.floor((vectors[part] - ranges[0]) / _steps(ranges)), 0, 255) - 128
     return codes
-
-
-def check_precision(precision: str) -> None:
-    """Raises `InputError` unless a precision is known."""
-    check_choice("precision", precision, PRECISIONS)
 
 
 @dataclasses.dataclass(frozen=True)

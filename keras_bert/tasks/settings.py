@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from keras_bert.program.options import Allowed, check_whole
+from keras_bert.program.options import Allowed
 from keras_bert.registry import Setting
 
 _LARGEST = 2**31 - 1
@@ -30,12 +30,6 @@ def is_hash(value: Any) -> bool:
 def is_none_or(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """Returns a check that also allows None."""
     return lambda value: value is None or check(value)
-
-
-def check_doc_stride(doc_stride: int | None) -> int | None:
-    """Returns `doc_stride`. Raises `InputError` unless it is a whole number from 1, or None."""
-    check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
-    return doc_stride
 
 
 def labels(fewest: int, default: list | None = None) -> Setting:
