@@ -31,7 +31,7 @@ class _OptionParser(flags.ListParser):
 
     def parse(self, argument: Any) -> Any:
         value = [*map(self._number, super().parse(argument))] if self._allowed.is_list else self._number(argument)
-        self._allowed.check(self._name, self._read(value) if self._read else value)
+        self._allowed.checked(self._name, self._read(value) if self._read else value)
         return value
 
     def _number(self, argument: Any) -> Any:

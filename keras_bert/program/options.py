@@ -80,25 +80,33 @@ class Allowed:
             and (self.below is None or value < self.below)
         )
 
-    def check(self, name: str, value: Any) -> None:
-        """Raises `InputError` unless the value is allowed: "NAME must be ALLOWED. Received: VALUE"."""
+    def checked(self, name: str, value: Any) -> Any:
+        """Returns an allowed value; numbers of NumPy, which JSON does not have, become Python's.
+
+        Raises:
+            InputError: "NAME must be ALLOWED. Received: VALUE".
+        """
         if not self.has(value):
             raise InputError(f"{name} must be {self}. Received: {_shown.repr(value)}")
+        is_of_numpy = (
+            self.kind in (int, float) and isinstance(value, numbers.Real) and not isinstance(value, int | float)
+        )
+        return self.kind(value) if is_of_numpy else value
 
 
-def check_whole(name: str, value: Any, **bounds: Any) -> None:
-    """Raises `InputError` unless an argument is a whole number, no bool, within bounds; `bounds`: see `Allowed`."""
-    Allowed(int, **bounds).check(name, value)
+def check_whole(name: str, value: Any, **bounds: Any) -> Any:
+    """Returns a whole number as Python's. Raises `InputError` unless it is one, no bool, within bounds of `Allowed`."""
+    return Allowed(int, **bounds).checked(name, value)
 
 
-def check_number(name: str, value: Any, **bounds: Any) -> None:
-    """Raises `InputError` unless an argument is a finite number within bounds; `bounds`: see `Allowed`."""
-    Allowed(float, **bounds).check(name, value)
+def check_number(name: str, value: Any, **bounds: Any) -> Any:
+    """Returns a number as Python's. Raises `InputError` unless it is finite and within bounds of `Allowed`."""
+    return Allowed(float, **bounds).checked(name, value)
 
 
-def check_choice(name: str, value: Any, choices: Collection[str], *, or_none: bool = False) -> None:
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     """Raises `InputError` unless an argument is one of some strings."""
-    Allowed(str, choices=choices, or_none=or_none).check(name, value)
+    Allowed(str, choices=choices).checked(name, value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,11 +160,7 @@ class Options:
 
     def __post_init__(self):
         for name, allowed in allowed_values(type(self)).items():
-            value = getattr(self, name)
-            allowed.check(name, value)
-            # JSON has no numbers of NumPy.
-            if allowed.kind in (int, float) and not isinstance(value, int | float | list | tuple | None):
-                object.__setattr__(self, name, allowed.kind(value))
+            object.__setattr__(self, name, allowed.checked(name, getattr(self, name)))
 
 
 @functools.cache

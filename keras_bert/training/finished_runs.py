@@ -57,8 +57,7 @@ def load_trained_model(
         start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
         model = trained_model(registry.imported(registry.task(kind).model), folder, start)
     if doc_stride is not None:
-        check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
-        model.doc_stride = doc_stride
+        model.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
     if thresholds is not None:
         model.thresholds = thresholds
     return model

@@ -204,7 +204,7 @@ def test_every_class_allows_its_bounds_and_refuses_what_is_beyond():
 )
 def test_a_message_says_what_is_allowed(allowed, words):
     with pytest.raises(InputError) as error:
-        allowed.check("slices", math.nan)
+        allowed.checked("slices", math.nan)
     assert str(error.value) == f"slices must be {words}. Received: nan"
 
 

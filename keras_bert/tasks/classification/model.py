@@ -113,8 +113,7 @@ class SequenceClassifier(CalibratedModel):
         self.metric_names = (self._metric_name(problem_type),)
         super().__init__(config, **kwargs)
         self.problem_type = problem_type
-        check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
-        self.doc_stride = doc_stride
+        self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
         if labels is None:
             labels = ("score",) if problem_type == "regression" else UNNAMED_LABELS
         labels, own_type = label_strings(labels)

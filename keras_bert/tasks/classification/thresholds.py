@@ -56,8 +56,7 @@ def as_thresholds(
 
 def check_threshold(value: Any, name: str = "threshold") -> float:
     """Returns a threshold as a float. Raises `InputError` unless it is a number from 0 to 1."""
-    check_number(name, value, at_least=0, at_most=1)
-    return float(value)
+    return float(check_number(name, value, at_least=0, at_most=1))
 
 
 def check_answer_options(model, top_k: Any, threshold: Any) -> None:

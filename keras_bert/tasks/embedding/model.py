@@ -94,8 +94,7 @@ class SentenceEncoder(CosineSimilarity, WholeBatchModel):
         self.prompts = dict(prompts or {})
         self.default_prompt = default_prompt
         self.max_seq_length = max_seq_length
-        check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
-        self.doc_stride = doc_stride
+        self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
         self._check_arguments()
         self._check_static(pooling)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")

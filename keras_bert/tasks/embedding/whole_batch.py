@@ -135,7 +135,7 @@ class WholeBatchModel(Prompts, ChosenLoss, TaskModel):
 
     def _check_arguments(self) -> None:
         self.check_prompts()
-        check_whole("max_seq_length", self.max_seq_length, at_least=3, or_none=True)
+        self.max_seq_length = check_whole("max_seq_length", self.max_seq_length, at_least=3, or_none=True)
 
 
 def first_and_others(rows: Mapping[str, Any], is_used: Any, longest: int) -> tuple[dict, dict]:

@@ -143,7 +143,7 @@ class LateInteraction(Prompts):
         """Raises `InputError` if a length is out of range, or a setting is unknown or contradicts another."""
         self.check_prompts()
         for name in ("query_length", "document_length"):
-            check_whole(name, getattr(self, name), at_least=3, at_most=2**31 - 1, or_none=True)
+            setattr(self, name, check_whole(name, getattr(self, name), at_least=3, at_most=2**31 - 1, or_none=True))
         if not all(isinstance(word, str) for word in self.skiplist_words) or isinstance(self.skiplist_words, str):
             wrong = next((word for word in self.skiplist_words if not isinstance(word, str)), self.skiplist_words)
             raise InputError(f"skiplist_words must be a list of strings. Received: {wrong!r:.100}")

@@ -81,11 +81,9 @@ class SpanClassifier(CalibratedModel):
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
-        check_whole("doc_stride", doc_stride, at_least=1)
-        check_whole("max_query_length", max_query_length, at_least=1)
+        self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1)
+        self.max_query_length = check_whole("max_query_length", max_query_length, at_least=1)
         self.null_threshold = None if null_threshold is None else float(null_threshold)
-        self.doc_stride = doc_stride
-        self.max_query_length = max_query_length
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it

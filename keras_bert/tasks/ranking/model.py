@@ -83,9 +83,8 @@ class CrossEncoder(Prompts, ChosenLoss, SequenceClassifier):
         self.activation = "sigmoid" if activation is None else activation
         check_choice("activation", self.activation, SCORE_ACTIVATIONS)
         self.prompts, self.default_prompt = dict(prompts or {}), default_prompt
-        self.max_seq_length = max_seq_length
         self.check_prompts()
-        check_whole("max_seq_length", max_seq_length, at_least=3, or_none=True)
+        self.max_seq_length = check_whole("max_seq_length", max_seq_length, at_least=3, or_none=True)
 
     @staticmethod
     def _metric_name(problem_type: str) -> str:

@@ -212,7 +212,7 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         check_choice("activation_function", self.activation_function, ACTIVATIONS)
         check_choice("default_route", self.default_route, ROLES)
         for name in ("max_active_dims", "max_query_length"):
-            check_whole(name, getattr(self, name), at_least=1, or_none=True)
+            setattr(self, name, check_whole(name, getattr(self, name), at_least=1, or_none=True))
 
     def get_config(self) -> dict[str, Any]:
         names = ("pooling_strategy", "activation_function", "static_queries", "frozen", "max_query_length")

@@ -67,8 +67,7 @@ class TokenClassifier(CalibratedModel):
     def __init__(self, config: BertConfig, labels: Sequence[str], doc_stride: int | None = None, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.labels = check_labels(labels)
-        check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
-        self.doc_stride = doc_stride
+        self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
