@@ -88,10 +88,8 @@ class Allowed:
         """
         if not self.has(value):
             raise InputError(f"{name} must be {self}. Received: {_shown.repr(value)}")
-        is_of_numpy = (
-            self.kind in (int, float) and isinstance(value, numbers.Real) and not isinstance(value, int | float)
-        )
-        return self.kind(value) if is_of_numpy else value
+        is_plain = not isinstance(value, numbers.Real) or isinstance(value, int | float)
+        return value if is_plain else self.kind(value)
 
 
 def check_whole(name: str, value: Any, **bounds: Any) -> Any:
