@@ -128,13 +128,13 @@ def test_what_cannot_be_a_client_is_one_clear_error():
     ]:
         with pytest.raises(InputError, match=message):
             RestClient(*arguments)
-    with pytest.raises(InputError, match="the retries not negative"):
+    with pytest.raises(InputError, match="retries must be a whole number of at least 0"):
         RestClient("http://h", "m", retries=-1)
     with pytest.raises(InputError, match="The header 'a': 'b.*' cannot be sent"):
         RestClient("http://h", "m", headers={"a": "b\r\nc: d"})
     with pytest.raises(InputError, match="is not the address of a gRPC server. Write host:port"):
         GrpcClient("http://h:1", "m")
-    with RestClient("http://h:1", "m", batch_size=0) as client, pytest.raises(InputError, match="batch_size is 0"):
+    with RestClient("http://h:1", "m", batch_size=0) as client, pytest.raises(InputError, match="batch_size must be"):
         client.predict(text=["a"])
     with RestClient("http://h:1", "m") as client, pytest.raises(InputError, match="JSON has no values for arrays of"):
         client.predict(x=np.zeros(1, np.complex64))

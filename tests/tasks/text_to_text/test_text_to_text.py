@@ -293,7 +293,7 @@ def test_a_model_trains_in_bfloat16(without_graphs):
             "the weight of example 2 must be a number of 0 or more. Received: -1.0",
         ),
         (lambda: small().fit(["a"]), "There are no labels to train on"),
-        (lambda: small(label_smoothing=1.0), "label_smoothing must be a number .* Received: 1.0"),
+        (lambda: small(label_smoothing=1.0), "label_smoothing must be a number of at least 0 and below 1"),
         (lambda: small().predict(["a"], beams=3), "predict on texts has no option beams"),
         (
             lambda: TextToText(BertConfig.from_size("modernbert-base")),
