@@ -94,9 +94,8 @@ class TransformerXLConfig(BertConfig):
                 object.__setattr__(self, name, tuple(value))
             elif value is not None and not isinstance(value, tuple):
                 raise self._error(f"{name} must be a list. Received: {reprlib.repr(value)}")
-        ids = (0, *(self.cutoffs or ()), self.vocab_size)
-        is_whole = all(isinstance(one, int) and not isinstance(one, bool) for one in ids)
-        if self.cutoffs is None or not is_whole or list(ids) != sorted(set(ids)):
+        ids = (0, *self.cutoffs, self.vocab_size)
+        if list(ids) != sorted(set(ids)):
             raise self._error(
                 f"cutoffs must be whole numbers that rise, above 0 and below vocab_size={self.vocab_size}. Received: "
                 f"{reprlib.repr(self.cutoffs)}"
