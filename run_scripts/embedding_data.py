@@ -168,7 +168,7 @@ def data_sets_of_file(path: str) -> list[tuple[str, DataSet]]:
         unknown = next((name for name in values if name not in known), None)
         if unknown is not None:
             raise InputError(f"{where}: there is no {unknown!r:.100}. Possible are: {', '.join(known)}")
-        file = checked(values.pop("train_file", None), str, "train_file", where)
+        file = checked(values.pop("train_file", ""), str, "train_file", where)
         if not file or not values.get("text_columns"):
             raise InputError(f"{where}: it must have a train_file and text_columns.")
         try:

@@ -156,8 +156,8 @@ def test_data_sets_with_a_teacher_train_and_stopped_runs_keep_its_scores(files, 
             [{"train_file": "x", "text_columns": ["a"], "lose": "angle"}],
             "there is no 'lose'. Possible are: train_file, ",
         ),
-        ([{"train_file": "x", "text_columns": "a"}], "the value of text_columns is not valid. Received: 'a'"),
-        ([{"train_file": "x", "text_columns": ["a"], "margin": True}], "the value of margin is not valid"),
+        ([{"train_file": "x", "text_columns": "a"}], "data set 1: text_columns must be a list of texts. Received: 'a'"),
+        ([{"train_file": "x", "text_columns": ["a"], "margin": True}], "margin must be a number. Received: True"),
     ],
 )
 def test_a_file_of_data_sets_that_is_not_valid_is_refused(more, message, files, run_here):
