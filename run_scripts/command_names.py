@@ -27,7 +27,6 @@ COMMANDS = {
         "run_scripts.run_multiple_choice",
         "run_scripts.run_text_to_text",
         "run_scripts.run_embeddings",
-        "run_scripts.compare_runs",
     ),
     "Asking a model": (
         "run_scripts.fill_mask",

@@ -2,7 +2,7 @@
 
 Input formats: model folders of keras_bert, TensorFlow 1 checkpoints of google-research/bert, TensorFlow 2 checkpoints
 of TF Model Garden, folders of Hugging Face transformers (safetensors or bin), presets of KerasHub, and hf://owner/name.
-Output formats: keras_bert, google, huggingface and keras_hub. Weights that the format cannot hold are listed.
+Output formats: keras_bert, google and huggingface. Weights that the format cannot hold are listed.
 
 With --static_size the output is a static model: a vector for each token, distilled from the input.
 
@@ -24,8 +24,9 @@ def define_flags() -> None:
         "input", None, "A folder, the prefix of a TensorFlow checkpoint, or hf://owner/name.", required=True
     )
     flags.DEFINE_string("output", None, "A new or empty folder.", required=True)
+    # keras_hub is refused with what to do instead.
     formats = ["keras_bert", "google", "huggingface", "keras_hub"]
-    flags.DEFINE_enum("format", "keras_bert", formats, "The format of the output.")
+    flags.DEFINE_enum("format", "keras_bert", formats, "The format of the output: keras_bert, google or huggingface.")
     flags.DEFINE_bool(
         "verify", False, "Whether to compare input and output on texts, also with their own libraries if installed."
     )

@@ -5,8 +5,7 @@ importing them, and writes to --output_dir:
 
     corpus.txt   text for pre-training: one paragraph per line, a blank line between modules
     train.tsv    paragraphs with the library that they document, one of: keras, numpy, python, tensorflow
-    dev.tsv      the same, from modules that do not occur in corpus.txt and train.tsv
-    test.tsv     the same, from other such modules
+    test.tsv     the same, from modules that do not occur in corpus.txt and train.tsv
 
 In the .tsv files, names of the libraries and names in code are masked, and near-duplicates are left out. So a label
 cannot be read from a name or looked up.
@@ -17,12 +16,11 @@ import os
 import pathlib
 import re
 import sys
-from collections import defaultdict
 from typing import NamedTuple
 
 from absl import flags
 
-from data_prep.text.near_duplicates import SeenText, TextIndex
+from data_prep.text.near_duplicates import SeenText
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
@@ -30,10 +28,9 @@ from run_scripts.documentation_text import Module, is_prose, read_packages
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("output_dir", None, "Folder to make, with corpus.txt, train.tsv, dev.tsv and test.tsv.")
+    flags.DEFINE_string("output_dir", None, "Folder to make, with corpus.txt, train.tsv and test.tsv.")
     flags.DEFINE_integer("num_train", 1600, "Number of labelled paragraphs in train.tsv.")
-    flags.DEFINE_integer("num_dev", 400, "Number of labelled paragraphs in dev.tsv.")
-    flags.DEFINE_integer("num_test", 1000, "Number of labelled paragraphs in test.tsv.")
+    flags.DEFINE_integer("num_test", 800, "Number of labelled paragraphs in test.tsv.")
     flags.mark_flag_as_required("output_dir")
 
 
@@ -62,25 +59,23 @@ _CODE_NAME = re.compile(r"\w\((?!e?s\))|_|[A-Za-z]\.[A-Za-z]\w|[a-z][A-Z]")
 _WORD_IN_PUNCTUATION = re.compile(r"([^\w@]*)(.*?)([^\w@]*)$")
 _REPEATED_MASKS = re.compile(r"@(?:[\s,.'/]*@)+")
 _MIN_LABELLED_WORDS = 20
-# So that a split is not about a few modules only.
-_MAX_LABELLED_PER_MODULE = 20
-# Modules with more paragraphs are held out last: too much text would be missing in the corpus.
-_MAX_HELD_OUT_PARAGRAPHS = 150
+# One of so many modules of the labelled libraries is held out for test.tsv.
+_HELD_OUT_ONE_IN = 5
 # A paragraph of whose groups of four words more than this share was seen before is a near-duplicate.
 _MAX_KNOWN_SHARE = 0.5
 
 
 class Documentation(NamedTuple):
-    """The corpus, as documents of paragraphs, and the labelled paragraphs: "train", "dev", "test" -> (text, label)."""
+    """The corpus, as documents of paragraphs, and the labelled paragraphs: "train", "test" -> (text, label)."""
 
     corpus: list[list[str]]
     splits: dict[str, list[tuple[str, str]]]
 
 
 def write_documentation_corpus(
-    output_dir: str | os.PathLike, *, num_train: int = 1600, num_dev: int = 400, num_test: int = 1000
+    output_dir: str | os.PathLike, *, num_train: int = 1600, num_test: int = 800
 ) -> Documentation:
-    """Writes `corpus.txt`, `train.tsv`, `dev.tsv` and `test.tsv` into a new folder, and returns their content.
+    """Writes `corpus.txt`, `train.tsv` and `test.tsv` into a new folder, and returns their content.
 
     The same packages always give the same files.
 
@@ -88,7 +83,7 @@ def write_documentation_corpus(
         InputError: the folder is not empty or cannot be written to, or the installed packages have less text.
     """
     check_output_folder(output_dir)
-    documentation = collect_documentation(num_train=num_train, num_dev=num_dev, num_test=num_test)
+    documentation = collect_documentation(num_train=num_train, num_test=num_test)
     texts = {"corpus.txt": "\n".join("\n".join([*document, ""]) for document in documentation.corpus)}
     for split, examples in documentation.splits.items():
         texts[f"{split}.tsv"] = "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in examples)
@@ -98,7 +93,7 @@ def write_documentation_corpus(
     return documentation
 
 
-def collect_documentation(*, num_train: int, num_dev: int, num_test: int) -> Documentation:
+def collect_documentation(*, num_train: int, num_test: int) -> Documentation:
     """Reads the installed packages and sorts their paragraphs into corpus and labelled splits."""
     modules = read_packages([*LABELS, *OTHER_PACKAGES])
     documented = {module.name.split(".")[0] for module in modules}
@@ -108,11 +103,17 @@ def collect_documentation(*, num_train: int, num_dev: int, num_test: int) -> Doc
             f"{', '.join(absent)}. Install it with its source files (.py): {sys.executable} -m pip install "
             f"--force-reinstall {' '.join(absent)}. If python is missing, use a Python with the files of its library."
         )
-    splits, held_out = _split(
-        _without_near_duplicates({label: _candidates(modules, label) for label in LABELS}),
-        {"test": num_test, "dev": num_dev, "train": num_train},
-    )
-    return Documentation(_corpus(modules, held_out, splits["test"] + splits["dev"]), splits)
+    held_out = [module for module in modules if _is_held_out(module)]
+    others = [module for module in modules if not _is_held_out(module)]
+    seen = SeenText()
+    # The test comes first: what nearly equals one of its paragraphs is left out of the rest.
+    splits = {"test": _labelled(held_out, "test", num_test, seen), "train": _labelled(others, "train", num_train, seen)}
+    return Documentation(_corpus(others, splits["test"]), splits)
+
+
+def _is_held_out(module: Module) -> bool:
+    is_labelled = module.name.split(".")[0] in LABELS
+    return is_labelled and int.from_bytes(_hash(module.name)[:4]) % _HELD_OUT_ONE_IN == 0
 
 
 def mask_names(text: str) -> str:
@@ -128,77 +129,51 @@ def mask_names(text: str) -> str:
     return _REPEATED_MASKS.sub(_MASK, _LIBRARY_NAMES.sub(_MASK, " ".join(words)))
 
 
-def _candidates(modules: list[Module], label: str) -> list[tuple[str, str]]:
-    """Returns the masked paragraphs of one library with enough words and their modules, the longest first."""
-    found = [
-        (masked, module.name)
+def _labelled(modules: list[Module], split: str, size: int, seen: SeenText) -> list[tuple[str, str]]:
+    """Returns an equal number of masked paragraphs of every library with its name, in an order that mixes them.
+
+    Near-duplicates of paragraphs in `seen`, which remembers all, are left out.
+    """
+    rows = []
+    for number, label in enumerate(LABELS):
+        wanted = size // len(LABELS) + (number < size % len(LABELS))
+        masked = sorted(_masked_paragraphs(modules, label), key=_hash)
+        drawn = [text for text in masked if seen.add(text) <= _MAX_KNOWN_SHARE][:wanted]
+        if len(drawn) < wanted:
+            raise InputError(
+                f"The documentation of {label} has {len(drawn)} paragraphs for {split}.tsv, but {wanted} are needed. "
+                "Give smaller numbers (--num_train, --num_test)."
+            )
+        rows += [(text, label) for text in drawn]
+    return sorted(rows, key=lambda row: _hash(row[0]))
+
+
+def _masked_paragraphs(modules: list[Module], label: str) -> list[str]:
+    """Returns the masked paragraphs of one library that have enough words."""
+    return [
+        masked
         for module in modules
         if module.name.split(".")[0] == label and not module.name.startswith(_AMBIGUOUS_MODULES)
         for masked in map(mask_names, module.paragraphs)
         if sum(word.strip(".,;:()\"'").isalpha() for word in masked.split()) >= _MIN_LABELLED_WORDS
         and is_prose(masked.replace(_MASK, "it"))
     ]
-    return sorted(found, key=lambda item: (-len(item[0]), item))
 
 
-def _without_near_duplicates(candidates: dict[str, list[tuple[str, str]]]) -> dict[str, list[tuple[str, str]]]:
-    """Keeps one of several near-duplicates, and none if they document different libraries."""
-    seen = {label: SeenText() for label in candidates}
-    once = {
-        label: [item for item in paragraphs if seen[label].add(item[0]) <= _MAX_KNOWN_SHARE]
-        for label, paragraphs in candidates.items()
-    }
-    return {
-        label: [
-            item
-            for item in paragraphs
-            if all(seen[other].known_share(item[0]) <= _MAX_KNOWN_SHARE for other in seen if other != label)
-        ]
-        for label, paragraphs in once.items()
-    }
-
-
-def _split(candidates: dict[str, list[tuple[str, str]]], sizes: dict[str, int]) -> tuple[dict, set[str]]:
-    """Draws an equal number of paragraphs for every label. All paragraphs of a module go to one split.
-
-    Returns:
-        split -> (paragraph, label), in an order that mixes the labels; and the modules of all splits but "train".
-    """
-    splits, held_out = {split: [] for split in sizes}, set()
-    for number, (label, paragraphs) in enumerate(candidates.items()):
-        modules = defaultdict(list)
-        for text, module in sorted(paragraphs, key=lambda item: _hash(item[0])):
-            modules[module].append(text)
-        unused = sorted(modules, key=lambda name: (len(modules[name]) <= _MAX_HELD_OUT_PARAGRAPHS, _hash(name)))
-        for split, size in sizes.items():
-            wanted = size // len(candidates) + (number < size % len(candidates))
-            drawn = []
-            while unused and len(drawn) < wanted:
-                module = unused.pop()
-                drawn += modules[module][:_MAX_LABELLED_PER_MODULE]
-                held_out.update({module} if split != "train" else ())
-            if len(drawn) < wanted:
-                raise InputError(
-                    f"The documentation of {label} has {len(drawn)} paragraphs for {split}.tsv, but {wanted} are "
-                    "needed. Give smaller numbers (--num_train, --num_dev, --num_test)."
-                )
-            splits[split] += [(text, label) for text in drawn[:wanted]]
-    return {split: sorted(rows, key=lambda row: _hash(row[0])) for split, rows in splits.items()}, held_out
-
-
-def _corpus(modules: list[Module], held_out: set[str], labelled: list[tuple[str, str]]) -> list[list[str]]:
-    """Returns the paragraphs of the modules that are not held out, without near-duplicates of held-out ones."""
-    # Masked texts are compared: the same words about tf.add and tf.math.add are the same paragraph.
-    seen, held_out_texts = SeenText(), TextIndex(text for text, _ in labelled)
+def _corpus(modules: list[Module], held_out: list[tuple[str, str]]) -> list[list[str]]:
+    """Returns the paragraphs of modules, without near-duplicates of each other and of held-out ones."""
+    seen, held_out_texts = SeenText(), SeenText()
+    for text, _ in held_out:
+        held_out_texts.add(text)
     corpus = [
         [
             text
             for text in module.paragraphs
             if seen.add(text) <= _MAX_KNOWN_SHARE
-            and held_out_texts.largest_overlap(mask_names(text)) <= _MAX_KNOWN_SHARE
+            # Masked texts are compared: the same words about tf.add and tf.math.add are the same paragraph.
+            and held_out_texts.known_share(mask_names(text)) <= _MAX_KNOWN_SHARE
         ]
         for module in modules
-        if module.name not in held_out
     ]
     return [document for document in corpus if document]
 
@@ -212,7 +187,7 @@ def main() -> None:
     """Reads the flags and writes the files."""
     arguments = flags.FLAGS
     corpus, splits = write_documentation_corpus(
-        arguments.output_dir, num_train=arguments.num_train, num_dev=arguments.num_dev, num_test=arguments.num_test
+        arguments.output_dir, num_train=arguments.num_train, num_test=arguments.num_test
     )
     num_characters = sum(len(paragraph) for document in corpus for paragraph in document)
     print(f"{arguments.output_dir}/corpus.txt: {num_characters / 1e6:.1f} MB, {len(corpus):,} modules")

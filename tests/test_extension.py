@@ -302,10 +302,9 @@ def test_long_rows_of_the_toy_family_are_computed_on_jax():
     assert output_on_jax(LONG_ROWS).strip() == "(1, 512, 16)"
 
 
-@pytest.mark.parametrize("format", ["google", "keras_hub"])
-def test_formats_of_libraries_that_do_not_know_the_toy_family_refuse_it(format, tmp_path):
+def test_googles_format_does_not_know_the_toy_family_and_refuses_it(tmp_path):
     with pytest.raises(InputError, match=r"model of the family distance.* Write it with format='keras_bert'"):
-        make_encoder(config_of("distance")).save_pretrained(tmp_path / "model", VOCABULARY, format=format)
+        make_encoder(config_of("distance")).save_pretrained(tmp_path / "model", VOCABULARY, format="google")
 
 
 def test_the_toy_family_reads_and_writes_folders_of_transformers(tmp_path):

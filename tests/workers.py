@@ -14,7 +14,6 @@ from xdist.scheduler import LoadFileScheduling
 LONG = (
     "test_jax_backend.py",
     "test_quickstart.py",
-    "test_one_gpu_day.py",
     "test_notebooks.py",
     "test_fused_attention_on_jax.py",
     "test_jax_commands.py",

@@ -11,7 +11,9 @@ import torch
 import transformers
 
 from benchmarks.sides.pretraining_work import answer_requests, arguments_of_side, random_batch
-from benchmarks.transformers_finetuning import IGNORED_LABEL, decayed_and_other_weights
+
+_IGNORED_LABEL = -100  # of torch's cross-entropy
+_WEIGHT_DECAY = 0.01
 
 
 def main():
@@ -31,11 +33,11 @@ def main():
     if arguments.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     model.to(device)
-    optimizer = torch.optim.AdamW(decayed_and_other_weights(model), lr=1e-4, fused=device == "cuda")
+    optimizer = torch.optim.AdamW(_decayed_and_other_weights(model), lr=1e-4, fused=device == "cuda")
     tensors = {name: torch.from_numpy(column).to(device) for name, column in batch.items()}
     names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "segment_ids"}
     inputs = {theirs: tensors[ours].long() for theirs, ours in names.items()}
-    inputs["labels"] = torch.full_like(inputs["input_ids"], IGNORED_LABEL)
+    inputs["labels"] = torch.full_like(inputs["input_ids"], _IGNORED_LABEL)
     inputs["labels"].scatter_(1, tensors["masked_lm_positions"].long(), tensors["masked_lm_ids"].long())
     if arguments.folder:
         if getattr(model.config, "type_vocab_size", 0) < 2:
@@ -57,6 +59,13 @@ def main():
 
     about = {"side": f"transformers {transformers.__version__}, torch {torch.__version__}"}
     answer_requests(about, {"train": train}, arguments.steps, lambda loss: loss.item(), gpu_memory)
+
+
+def _decayed_and_other_weights(model) -> list[dict]:
+    groups = {True: [], False: []}
+    for name, weight in model.named_parameters():
+        groups[not (name.endswith(".bias") or "LayerNorm" in name)].append(weight)
+    return [{"params": groups[True], "weight_decay": _WEIGHT_DECAY}, {"params": groups[False], "weight_decay": 0.0}]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """Finds texts that repeat other texts."""
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _WORDS_IN_A_ROW = 4
@@ -36,33 +34,6 @@ class SeenText:
         """Returns the share of a text, 0 to 1, that is known."""
         groups = _word_groups(text)
         return sum(group in self._known for group in groups) / len(groups)
-
-
-class TextIndex:
-    """Finds known texts that contain a text, are contained in it, or are nearly equal to it.
-
-    Words are compared as in `SeenText`.
-
-    Example:
-        >>> index = TextIndex(["Returns the sum of two numbers."])
-        >>> index.largest_overlap("Opens a file, reads it and returns the sum of two numbers that it finds there.")
-        1.0
-    """
-
-    def __init__(self, texts: Iterable[str]):
-        self._sizes = []
-        self._texts_with = defaultdict(list)
-        for number, text in enumerate(texts):
-            groups = set(_word_groups(text))
-            self._sizes.append(len(groups))
-            for group in groups:
-                self._texts_with[group].append(number)
-
-    def largest_overlap(self, text: str) -> float:
-        """Returns the largest overlap with a single known text, relative to the shorter of the two, 0 to 1."""
-        groups = set(_word_groups(text))
-        shared = Counter(number for group in groups for number in self._texts_with.get(group, ()))
-        return max((count / min(len(groups), self._sizes[number]) for number, count in shared.items()), default=0.0)
 
 
 def _word_groups(text: str) -> list[tuple[str, ...]]:

@@ -29,7 +29,6 @@ multi_vector_files.py       folders of MultiVectorEncoder: of sentence-transform
 static_embedding.py         a vector per token, as sentence-transformers stores it
 keras_hub.py                KerasHub presets: names, settings, reading
 keras_hub_task.py           KerasHub presets: what task.json says
-keras_hub_preset.py         KerasHub presets: writing
 hub.py                      hf://owner/name: models of the Hugging Face hub
 tensorflow_checkpoint.py    bert_model.ckpt files
 keras_weights_file.py       .weights.h5 files

@@ -155,11 +155,7 @@ class KerasHub:
         has_segments: whether the backbone has a table of segments.
         has_pooler: whether the backbone has the pooler; otherwise the classifier has it.
         remark, masked_lm_remark: sentences for the user about the backbone and the masked-LM head.
-        has_tasks: whether KerasHub has a text classifier and a masked LM of the family.
-        has_embedder: whether it has a text embedder.
-        has_tokenizer: whether its tokenizer has our ids. If not, presets are read and written without a tokenizer.
-        vocabulary_size: the key of the number of tokens.
-        sizes: key -> field of our config, besides those that all families have.
+        has_tokenizer: whether its tokenizer has our ids. If not, presets are read without a tokenizer.
     """
 
     backbone: str
@@ -168,11 +164,7 @@ class KerasHub:
     has_pooler: bool = True
     remark: str = ""
     masked_lm_remark: str = ""
-    has_tasks: bool = True
-    has_embedder: bool = False
     has_tokenizer: bool = True
-    vocabulary_size: str = "vocabulary_size"
-    sizes: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def names(self, config: BertConfig) -> NameTable:
         """Returns the names of the backbone. Keras stores no layer names: layers have their class and a number."""

@@ -11,7 +11,6 @@ from keras_bert.checkpoints import (
     hugging_face,
     hugging_face_tokenizer,
     keras_hub,
-    keras_hub_preset,
     model_folder,
     model_garden,
     static_embedding,
@@ -44,7 +43,6 @@ WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
     "keras_bert": model_folder.write_model_folder,
     "google": google.write_google,
     "huggingface": hugging_face.write_hugging_face,
-    "keras_hub": keras_hub_preset.write_keras_hub,
 }
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -115,8 +113,6 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
     notes = []
     if format == "google" and not checkpoint.config.is_language_model:
         notes = google.warnings_for_google(checkpoint.config, checkpoint.vocabulary)
-    elif format == "keras_hub":
-        notes = keras_hub_preset.notes_for_keras_hub(checkpoint)
     if left_out:
         names = {part if (part := part_of(name)) in (GENERATOR, SPAN_BOUNDARY) else name for name in left_out}
         notes.append(f"left out, because the {format} format cannot hold it: {', '.join(sorted(names))}")
@@ -125,6 +121,12 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
 
 def check_format(format: str) -> None:
     """Raises `InputError` unless there is a writer for the format."""
+    if format == "keras_hub":
+        raise InputError(
+            "Presets of KerasHub are read, not written. Use format='huggingface': KerasHub's from_preset takes the "
+            "encoder from such a folder of a BERT, or of a MaskedLM of RoBERTa, ALBERT or DistilBERT. See "
+            "docs/checkpoints.md."
+        )
     if format not in WRITERS:
         raise InputError(f"Unknown format {format!r}. Use one of: {', '.join(WRITERS)}")
 

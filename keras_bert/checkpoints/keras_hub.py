@@ -29,10 +29,10 @@ from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
-from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE, Family, families
+from keras_bert.registry import Family, families
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
-from keras_bert.tokenization.sentence_piece import ALBERT_SPECIAL_TOKENS, SentencePieceTokenizer
-from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS, TokenTable
+from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG_FILE = "config.json"
@@ -43,12 +43,6 @@ ASSETS = "assets/tokenizer"
 VOCABULARY_FILES = (f"{ASSETS}/vocabulary.txt", "vocabulary.txt")
 BYTE_PAIR_FILES = ("vocabulary.json", "merges.txt")
 SENTENCE_PIECE_FILE = "vocabulary.spm"
-# Kind of tokenizer -> our class, and the special tokens that KerasHub's class has.
-TOKENIZERS = {
-    WORD_PIECE: (Vocabulary, BERT_SPECIAL_TOKENS),
-    BYTE_PAIR: (BytePairTokenizer, ROBERTA_SPECIAL_TOKENS),
-    SENTENCE_PIECE: (SentencePieceTokenizer, ALBERT_SPECIAL_TOKENS),
-}
 
 _SIZES = KnownKeys(
     used=(
@@ -75,7 +69,7 @@ _PIECES = KnownKeys(
 )
 
 
-def task_names(task: str, family: KerasHub) -> NameTable:
+def _task_names(task: str, family: KerasHub) -> NameTable:
     """Returns the names of the weights of a task, which Keras numbers in each layer."""
     if task.endswith(MASKED_LM_TASK):
         layer = "layers/masked_lm_head"
@@ -97,7 +91,7 @@ def _numbered(ours: str, parts: tuple[str, str], theirs: str) -> list[tuple]:
     return [(f"{ours}/{part}", f"{theirs}/vars/{number}", SAME) for number, part in enumerate(parts)]
 
 
-def hub_families() -> dict[str, tuple[str, Family]]:
+def _hub_families() -> dict[str, tuple[str, Family]]:
     """Returns class of a backbone -> name and entry of the family."""
     found = families(has=lambda entry: entry.keras_hub)
     return {entry.keras_hub.backbone: (name, entry) for name, entry in found.items()}
@@ -118,7 +112,7 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     settings = read_json(file)
     OBJECT_KEYS.check(settings, file)
     class_name = member(settings, "class_name", str, file, "")
-    known = hub_families()
+    known = _hub_families()
     if class_name not in known:
         raise InputError(
             f"{file}: the preset is a {reprlib.repr(class_name)}, which is not of BERT's family. Use one of: "
@@ -130,29 +124,26 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     sizes = member(settings, "config", dict, file, {})
     _SIZES.check(sizes, f"{file}: config")
     try:
-        config = preset_config(name, sizes, lower_case)
+        config = _preset_config(name, sizes, lower_case)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     tensors, ignored = _named(read_keras_weights(os.path.join(path, WEIGHTS_FILE)), family.names(config))
     _check_no_more_blocks(path, config, ignored)
-    pooler = tensors.get(f"{POOLER}/kernel")
-    if pooler is not None and not pooler.read().any():  # `write_keras_hub` had none to write
-        tensors = {name: tensor for name, tensor in tensors.items() if form.part_of(name) != form.POOLER}
     remarks, labels, task = [family.remark] if family.remark else [], None, read_task(path, config)
     if task.pooling != "mean":
         config = config.replace(extra={SENTENCE_POOLING: task.pooling})
     if task.name and os.path.isfile(os.path.join(path, TASK_WEIGHTS_FILE)):
         stored = read_keras_weights(os.path.join(path, TASK_WEIGHTS_FILE))
         stored = {name: tensor for name, tensor in stored.items() if not name.startswith("optimizer/")}
-        heads, more = _named(stored, task_names(task.name, family))
+        heads, more = _named(stored, _task_names(task.name, family))
         tensors, ignored = {**tensors, **heads}, ignored + more
         if f"{form.CLASSIFIER}/bias" in heads:
             count = form.num_outputs(os.path.join(path, TASK_WEIGHTS_FILE), heads, form.CLASSIFIER)
             labels = tuple(f"LABEL_{number}" for number in range(count))
         if task.name.endswith(MASKED_LM_TASK) and family.masked_lm_remark:
             remarks.append(family.masked_lm_remark)
-    if has_hidden_rows(config):
-        tensors, config = as_published(tensors, config)
+    if "position_offset" in config.family.defaults:
+        tensors, config = _as_published(tensors, config)
     return BertCheckpoint(
         path=path,
         kind=f"KerasHub {task.name or class_name}",
@@ -168,11 +159,6 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     )
 
 
-def has_hidden_rows(config: BertConfig) -> bool:
-    """Returns whether KerasHub leaves out rows before the first position, and the only segment."""
-    return "position_offset" in config.family.defaults
-
-
 def _check_no_more_blocks(path: str, config: BertConfig, ignored: list[str]) -> None:
     """Raises `InputError` if there are weights of more blocks than the config says."""
     blocks = [(name, re.match(r"layers/transformer_encoder_(\d+)/", name)) for name in ignored]
@@ -184,7 +170,7 @@ def _check_no_more_blocks(path: str, config: BertConfig, ignored: list[str]) -> 
         )
 
 
-def preset_config(name: str, values: Mapping, lower_case: bool | None) -> BertConfig:
+def _preset_config(name: str, values: Mapping, lower_case: bool | None) -> BertConfig:
     """Returns the config of a family from the sizes in a preset."""
     defaults, family = registry.family(name).defaults, registry.family(name).keras_hub
     dropout = values.get("dropout", defaults.get("hidden_dropout_prob", 0.1))
@@ -209,7 +195,7 @@ def preset_config(name: str, values: Mapping, lower_case: bool | None) -> BertCo
     )
 
 
-def as_published(tensors: Mapping[str, StoredTensor], config: BertConfig) -> tuple[dict, BertConfig]:
+def _as_published(tensors: Mapping[str, StoredTensor], config: BertConfig) -> tuple[dict, BertConfig]:
     """Adds the rows that KerasHub leaves out: those before the first position, and one segment, all 0."""
     offset, width = config.family.defaults["position_offset"], config.hidden_size
     config = config.replace(

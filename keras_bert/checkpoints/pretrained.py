@@ -102,7 +102,7 @@ def save_pretrained(
         model: a `BertEncoder` or a task model.
         path: a new or empty folder.
         vocabulary: by default `model.vocabulary`. If both are None, the folder has no vocabulary.
-        format: `keras_bert`, a model folder; `google`, a TensorFlow 1 checkpoint; `huggingface`; `keras_hub`, a preset.
+        format: `keras_bert`, a model folder; `google`, a TensorFlow 1 checkpoint; `huggingface`.
         include_optimizer: whether to write the moments of `AdamW` too, named as in Google's `optimization.py`; in
             Google's format only.
 

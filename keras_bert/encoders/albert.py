@@ -81,14 +81,5 @@ FAMILY = Family(
         sizes=OWN_SIZES,
     ),
     google=Google(sign=r"bert/encoder/transformer/group_\d+/.*"),
-    keras_hub=KerasHub(
-        "AlbertBackbone",
-        {"hidden_act": "gelu"},
-        masked_lm_remark=HUB_EPSILON,
-        sizes={
-            "embedding_dim": "embedding_size",
-            "num_groups": "num_hidden_groups",
-            "num_inner_repetitions": "inner_group_num",
-        },
-    ),
+    keras_hub=KerasHub("AlbertBackbone", {"hidden_act": "gelu"}, masked_lm_remark=HUB_EPSILON),
 )

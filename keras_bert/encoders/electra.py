@@ -163,8 +163,5 @@ FAMILY = Family(
         "ElectraBackbone",
         {"hidden_act": "gelu", "pooler_act": "tanh"},
         remark="KerasHub and this model use the tanh GELU, but Google trained ELECTRA with the exact GELU",
-        has_tasks=False,
-        vocabulary_size="vocab_size",
-        sizes={"embedding_dim": "embedding_size"},
     ),
 )

@@ -187,8 +187,7 @@ class BertModel(keras.Model):
         Args:
             path: the folder.
             vocabulary: a `TokenTable`; by default the model's own.
-            format: `keras_bert` (a model folder), `google` (a TensorFlow 1 checkpoint), `huggingface`, or
-                `keras_hub` (a preset).
+            format: `keras_bert` (a model folder), `google` (a TensorFlow 1 checkpoint) or `huggingface`.
             include_optimizer: whether to save the moments of `AdamW` too; in Google's format only.
 
         Raises:

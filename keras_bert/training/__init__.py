@@ -28,7 +28,7 @@ best_model.py               keeps the best weights; early stopping
 time_budget.py              ends a run after a number of hours, with the learning rate at its end
 grid.py                     runs with different settings, and their comparison
 callbacks.py                progress line and log
-trackers.py                 sends the log to TensorBoard, Weights & Biases, MLflow or Trackio
+tensorboard_log.py          writes the log for TensorBoard
 learning_curves.py          draws losses and scores of runs
 input_probe.py              measures how long a step waits for its input
 host_batches.py             the same on JAX, where a thread reads batches ahead

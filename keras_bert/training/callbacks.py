@@ -5,7 +5,6 @@ import logging
 import math
 import os
 import time
-from collections.abc import Sequence
 
 import keras
 
@@ -14,8 +13,8 @@ from keras_bert.program.long_work import progress_bar
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.tensorboard_log import TensorBoardLog
 from keras_bert.training.throughput import ModelFlops, measured_peak
-from keras_bert.training.trackers import Tracker
 
 _logger = logging.getLogger(__name__)
 
@@ -92,7 +91,7 @@ class ProgressLine(StepCallback):
 
 
 class TrainingLog(StepCallback):
-    """Writes the metrics of every `log_steps` updates to `history.jsonl` and to trackers.
+    """Writes the metrics of every `log_steps` updates to `history.jsonl` and for TensorBoard.
 
     A line has `step`, `learning_rate`, `gradient_norm` (of the last update before clipping) and the averages of the
     model's metrics since the last line; undefined metrics are left out. For the time since the last line it has the
@@ -105,7 +104,7 @@ class TrainingLog(StepCallback):
         start_step, num_train_steps: as in `StepCallback`.
         batch_size: sequences per update.
         log_steps: number of updates between two lines.
-        trackers: further places for these lines.
+        tensorboard: a further place for these lines, or None.
         gradient_norm: the norm to log, or None.
         probe: counts the input. None: only sequences are counted.
 
@@ -120,7 +119,7 @@ class TrainingLog(StepCallback):
         num_train_steps: int,
         batch_size: int,
         log_steps: int,
-        trackers: Sequence[Tracker] = (),
+        tensorboard: TensorBoardLog | None = None,
         gradient_norm: GradientNorm | None = None,
         probe: InputProbe | None = None,
     ):
@@ -131,7 +130,7 @@ class TrainingLog(StepCallback):
         self._path = folder.history_path
         self._batch_size = batch_size
         self._log_steps = log_steps
-        self._trackers = trackers
+        self._tensorboard = tensorboard
         lines_until(self._path, start_step)
 
     def on_train_begin(self, logs=None):
@@ -154,8 +153,8 @@ class TrainingLog(StepCallback):
         }
         line = {name: value for name, value in line.items() if math.isfinite(value)}
         append_line(self._path, line)
-        for tracker in self._trackers:
-            tracker.write({name: value for name, value in line.items() if name != "step"}, self.step)
+        if self._tensorboard is not None:
+            self._tensorboard.write({name: value for name, value in line.items() if name != "step"}, self.step)
         self.last_line = line
         self.model.reset_metrics()
         self._start_interval()

@@ -1,24 +1,24 @@
-"""Evaluates a model while it trains, and sends the scores to the run's log and trackers."""
+"""Evaluates a model while it trains, and writes the scores to the run's log."""
 
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 from keras_bert.program.errors import InputError
 from keras_bert.training.callbacks import StepCallback, append_line, lines_until
 from keras_bert.training.run_folder import EVALUATIONS_FILE, RunFolder
 from keras_bert.training.strategies import call_in_chief, is_chief
-from keras_bert.training.trackers import Tracker, evaluation_names
+from keras_bert.training.tensorboard_log import TensorBoardLog, evaluation_names
 
 
 class Evaluations(StepCallback):
     """Evaluates a model at regular intervals and after the last update.
 
-    `evaluations.jsonl` gets one line per evaluation: the step and the scores. Trackers get the same numbers. A resumed
-    run removes the lines of steps after its checkpoint, because these evaluations are repeated. If several processes
-    train, all call this and one writes.
+    `evaluations.jsonl` gets one line per evaluation: the step and the scores. TensorBoard gets the same numbers. A
+    resumed run removes the lines of steps after its checkpoint, because these evaluations are repeated. If several
+    processes train, all call this and one writes.
 
     Args:
         folder: the folder of the run.
@@ -29,7 +29,7 @@ class Evaluations(StepCallback):
         with_weights: returns a context in which the model has the weights to evaluate; by default its current ones.
 
     Attributes:
-        trackers: further places for the scores.
+        tensorboard: a further place for the scores, or None.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Evaluations(StepCallback):
         with_weights: Callable[[], AbstractContextManager] = contextlib.nullcontext,
     ):
         super().__init__(start_step, num_train_steps)
-        self.trackers: Sequence[Tracker] = ()
+        self.tensorboard: TensorBoardLog | None = None
         self._evaluate = evaluate
         self._main_score = main_score
         self._evaluate_steps = evaluate_steps
@@ -75,8 +75,8 @@ class Evaluations(StepCallback):
             return
         self.before_recording()
         append_line(self._path, self.evaluations[-1])
-        for tracker in self.trackers:
-            tracker.write(evaluation_names(finite), self.step)
+        if self.tensorboard is not None:
+            self.tensorboard.write(evaluation_names(finite), self.step)
         print(f"step {self.step:,}: {self._main_score} {scores[self._main_score]:.4f}{self.verdict()}", file=sys.stderr)
 
     def before_recording(self) -> None:

@@ -155,7 +155,8 @@ def _train_and_save(model, task: TextTask, rows: TokenRows, dev, folder: RunFold
             num_train_steps=num_train_steps,
             batch_size=options.train_batch_size,
             save_checkpoints_steps=options.save_checkpoints_steps,
-            track=options.track,
+            tensorboard=options.tensorboard,
+            callbacks=options.callbacks,
             evaluations=best,
         )
     save_trained(trained, model, folder, best)

@@ -88,10 +88,12 @@ class FineTuningOptions(RunOptions):
             "steps_per_execution",
             "gradient_accumulation_steps",
             "gradient_checkpointing",
-            "track",
+            "tensorboard",
+            "callbacks",
             "distillation",
             "optimizer",
         )
-        settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in changeable}
+        names = [field.name for field in dataclasses.fields(self) if field.name not in changeable]
+        settings = {name: getattr(self, name) for name in names}
         distillation = self.distillation and self.distillation.settings()
         return settings | {"distillation": distillation} | self.optimizer.settings()

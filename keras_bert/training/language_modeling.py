@@ -77,7 +77,8 @@ def train_language_model(
         num_train_steps=options.num_train_steps,
         batch_size=options.train_batch_size,
         save_checkpoints_steps=options.save_checkpoints_steps,
-        track=options.track,
+        tensorboard=options.tensorboard,
+        callbacks=options.callbacks,
         source=f"the stream {stream.path}",
     )
     take_averages(model)

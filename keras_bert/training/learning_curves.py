@@ -1,14 +1,12 @@
-"""Draws the losses and scores of training runs."""
+"""Draws the losses and scores of a training run."""
 
 import os
-from collections.abc import Mapping
 
-from keras_bert.tasks.report_files import BLUE, GREY, ORANGE, draw
+from keras_bert.tasks.report_files import BLUE, draw
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.run_folder import EVALUATIONS_FILE
 
 _LOSS = "loss"
-_PURPLE = "#7a4fa3"
 
 
 def curves_of_run(folder: str | os.PathLike) -> dict[str, list[tuple[int, float]]]:
@@ -25,34 +23,31 @@ def curves_of_run(folder: str | os.PathLike) -> dict[str, list[tuple[int, float]
     return curves
 
 
-def draw_learning_curves(path: str | os.PathLike, runs: Mapping[str, str | os.PathLike]) -> bool:
-    """Draws the losses of runs on the left axis, and their first other score on the right one.
+def draw_learning_curves(path: str | os.PathLike, folder: str | os.PathLike) -> bool:
+    """Draws the losses of a run on the left axis, and its first other score on the right one.
 
     Args:
         path: the PNG file.
-        runs: name of a run -> its folder.
+        folder: the folder of the run.
 
     Returns:
         Whether there was something to draw and matplotlib to do so.
     """
-    found = {name: curves_of_run(folder) for name, folder in runs.items()}
-    if not any(found.values()):
+    curves = curves_of_run(folder)
+    if not curves:
         return False
+    score = next((name for name in curves if not name.endswith(_LOSS)), None)
 
     def on(axis):
-        right = None
-        for (run, curves), color in zip(found.items(), (BLUE, ORANGE, _PURPLE, GREY), strict=False):
-            score = next((name for name in curves if not name.endswith(_LOSS)), None)
-            for name, style in ((_LOSS, "-"), (f"eval_{_LOSS}", "--"), (score, ":")):
-                if name not in curves:
-                    continue
-                place = axis
-                if name == score:
-                    right = place = right or axis.twinx()
-                    right.set_ylabel(score)
-                steps, values = zip(*curves[name], strict=True)
-                marker = "" if name == _LOSS else "."
-                place.plot(steps, values, style, color=color, marker=marker, label=f"{run} {name}".strip())
+        for name, style in ((_LOSS, "-"), (f"eval_{_LOSS}", ".--"), (score, ".:")):
+            if name not in curves:
+                continue
+            place = axis
+            if name == score:
+                place = axis.twinx()
+                place.set_ylabel(score)
+            steps, values = zip(*curves[name], strict=True)
+            place.plot(steps, values, style, color=BLUE, label=name)
         axis.set_xlabel("step")
         axis.set_ylabel("loss")
         axis.grid(alpha=0.3)

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import keras
 import tensorflow as tf
@@ -27,7 +27,7 @@ from keras_bert.training.learning_curves import draw_learning_curves
 from keras_bert.training.non_finite import StopWhenNotFinite
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.strategies import is_chief
-from keras_bert.training.trackers import TRACKERS, Tracker
+from keras_bert.training.tensorboard_log import TensorBoardLog
 
 # A run is logged at least this many times, and at least every hundred updates, as often as Google's Estimator did.
 _MIN_LOG_LINES = 50
@@ -42,12 +42,12 @@ def resumable_fit(
     num_train_steps: int,
     batch_size: int,
     save_checkpoints_steps: int,
-    track: Sequence[str] = (),
+    tensorboard: bool = False,
     source: str = "the examples",
     stuck_input_seconds: float = 300.0,
     evaluations: Evaluations | None = None,
     first_callbacks=(),
-    extra_callbacks=(),
+    callbacks=(),
 ) -> None:
     """Trains a compiled model up to `num_train_steps` updates, from the newest checkpoint of `folder`.
 
@@ -58,12 +58,12 @@ def resumable_fit(
         num_train_steps: the number of updates of the whole run.
         batch_size: examples per update.
         save_checkpoints_steps: number of updates between two checkpoints.
-        track: names of `TRACKERS` that get the training metrics too.
+        tensorboard: whether to write the metrics for TensorBoard too.
         source: the origin of the batches, for the report about a missing batch.
         stuck_input_seconds: the wait for a batch, in seconds, after which it is reported on standard error.
         evaluations: evaluates the model while it trains, before the checkpoint of a step is saved.
         first_callbacks: further Keras callbacks that are called before the checkpoint of a step is saved.
-        extra_callbacks: Keras callbacks that are called after it.
+        callbacks: Keras callbacks that are called after it.
 
     Raises:
         InputError: all checkpoints are damaged, the loss is not a number, or the last checkpoint cannot be written.
@@ -77,12 +77,12 @@ def resumable_fit(
         return
     probe = _input_probe(model, source, stuck_input_seconds)
     steps = (start_step, num_train_steps)
-    trackers = [TRACKERS[name](folder.path, folder.settings) for name in track] if is_chief() else []
+    metrics = TensorBoardLog(folder.path) if tensorboard and is_chief() else None
     if evaluations:
-        evaluations.trackers = trackers
-    log = _training_log(model, folder, steps, batch_size, trackers, probe)
+        evaluations.tensorboard = metrics
+    log = _training_log(model, folder, steps, batch_size, metrics, probe)
     listener = _sigterm_listener(model, folder, log, probe)
-    callbacks = [
+    all_callbacks = [
         ContinueMetrics(model),
         # Before the checkpoint, so that weights that are not numbers are never saved.
         StopWhenNotFinite(folder, *steps, make_dataset),
@@ -92,18 +92,18 @@ def resumable_fit(
         *first_callbacks,
         SaveCheckpoints(folder, *steps, save_checkpoints_steps),
         StopAfterSigterm(folder, *steps, listener),
-        *extra_callbacks,
+        *callbacks,
     ]
     # The end of the dataset ends the run. Keras would round steps_per_epoch up to a multiple of steps_per_execution.
     num_steps = num_train_steps - start_step
     batches = _measured(model, make_dataset(start_step).take(num_steps), probe, num_steps)
     with contextlib.ExitStack() as stack:
-        for tracker in trackers:
-            stack.callback(tracker.close)
-        _fit_until_stopped(model, batches, callbacks, folder, listener, probe)
+        if metrics:
+            stack.callback(metrics.close)
+        _fit_until_stopped(model, batches, all_callbacks, folder, listener, probe)
     if is_chief():
         try:
-            draw_learning_curves(folder.file("learning_curves.png"), {"": folder.path})
+            draw_learning_curves(folder.file("learning_curves.png"), folder.path)
         except (InputError, OSError) as error:
             print(f"The learning curves are not drawn. {error}", file=sys.stderr)
 
@@ -140,11 +140,11 @@ def _measured(model, batches, probe: InputProbe | None, num_batches: int):
     return model.distribute_strategy.experimental_distribute_dataset(probe.measure(batches), options)
 
 
-def _training_log(model, folder: RunFolder, steps: tuple[int, int], batch_size: int, trackers: list[Tracker], probe):
+def _training_log(model, folder: RunFolder, steps, batch_size: int, tensorboard: TensorBoardLog | None, probe):
     log_steps = max(1, min(_MAX_LOG_STEPS, steps[1] // _MIN_LOG_LINES))
     with model.distribute_strategy.scope() if on_tensorflow() else contextlib.nullcontext():
         norm = GradientNorm.of(model.optimizer)
-    return TrainingLog(folder, *steps, batch_size, log_steps, trackers, norm, probe)
+    return TrainingLog(folder, *steps, batch_size, log_steps, tensorboard, norm, probe)
 
 
 def _sigterm_listener(model, folder: RunFolder, log: TrainingLog, probe: InputProbe | None) -> SigtermListener:

@@ -37,7 +37,7 @@ from keras_bert.training.strategies import (
     wait_for_all,
     worker_suffix,
 )
-from keras_bert.training.trackers import track_results
+from keras_bert.training.tensorboard_log import add_results
 
 SETTINGS_FILE = "run.json"
 _FORMAT = 1  # of the folder, in `run.json`; a folder of another number is refused
@@ -219,12 +219,12 @@ class RunFolder:
         write_training_section(self.path, self.model_path, scores)
 
     def write_results(self, results: Mapping[str, object], name: str = "eval_results.txt") -> str:
-        """Writes sorted lines `key = value`, as Google's scripts do, and returns the text. Trackers get the numbers."""
+        """Writes sorted lines `key = value`, as Google's scripts do, and returns the text. TensorBoard gets them."""
         text = "".join(f"{key} = {results[key]}\n" for key in sorted(results))
         if is_chief():
             with atomic_file(self.file(name)) as file:
                 file.write(text.encode("utf-8"))
-            track_results(self.path, self.read_results(name), self.latest_step())
+            add_results(self.path, self.read_results(name), self.latest_step())
             self._complete_card()
         return text
 

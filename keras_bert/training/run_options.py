@@ -1,10 +1,10 @@
 """The options that all training runs have. Nothing here imports TensorFlow, so that `--help` is quick."""
 
 import dataclasses
+from typing import Any
 
 from keras_bert.program.options import Options, documented, option
 from keras_bert.training.optimizer_choice import OptimizerChoice
-from keras_bert.training.trackers import check_trackers
 
 HIGHEST_SEED = 2**32 - 1  # of NumPy's global generator, which keras.utils.set_random_seed seeds too
 KEEP_CHECKPOINT_MAX = 2  # the newest checkpoint, and one more in case the newest is damaged
@@ -16,10 +16,8 @@ class RunOptions(Options):
     """The options of every training run.
 
     Attributes:
+        callbacks: further Keras callbacks for `fit`, such as those of experiment trackers.
         optimizer: the optimiser, its learning rates, and the averaging of weights.
-
-    Raises:
-        InputError: a value is out of range, or a tracker is unknown.
     """
 
     train_batch_size: int = option(32, "Examples per update.", at_least=1)
@@ -45,11 +43,6 @@ class RunOptions(Options):
         False,
         "Store only the inputs of each layer, and recompute the rest in the backward pass: less memory, more time.",
     )
-    track: tuple[str, ...] = option(
-        (), "Also send the training metrics to these trackers: tensorboard, wandb, mlflow, trackio."
-    )
+    tensorboard: bool = option(False, "Also write the metrics for TensorBoard, to output_dir/tensorboard.")
+    callbacks: tuple[Any, ...] = ()
     optimizer: OptimizerChoice = OptimizerChoice()
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_trackers(self.track)

@@ -40,8 +40,7 @@ HEADS = {
 }
 
 
-# KerasHub's presets cannot hold all heads and settings: test_keras_hub_preset.py.
-FORMATS = [name for name in WRITERS if name != "keras_hub"]
+FORMATS = list(WRITERS)
 
 
 @pytest.mark.parametrize("kind", HEADS)

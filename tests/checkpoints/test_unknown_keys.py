@@ -4,8 +4,8 @@ import json
 import shutil
 
 import pytest
-from checkpoints.test_keras_hub_preset import checkpoint_of
-from tiny_checkpoints import CONFIG, VOCABULARY
+from checkpoints.test_checkpoints_of_other_keras import checkpoint_of, write_preset
+from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 from tiny_families import config_of
 
 from keras_bert.checkpoints import checkpoint as form
@@ -36,8 +36,11 @@ def sentence_encoder(folder, format="huggingface"):
     (folder / "3_Normalize" / "config.json").write_text("{}")
 
 
-def text_embedder(folder):
-    save(SentenceEncoder(CONFIG), folder, "keras_hub")
+def preset(folder, task, *heads):
+    preprocessor = {"class_name": f"{task}Preprocessor", "config": {"sequence_length": 6}}
+    write_preset(
+        folder, random_checkpoint(*heads, labels=("a", "b") if heads else None), task, preprocessor=preprocessor
+    )
 
 
 def static_model(folder):
@@ -91,14 +94,13 @@ FOLDERS = {
     "google albert": (written("google", "albert"), ["albert_config.json"]),
     "google electra": (written("google", "electra"), ["electra_config.json"]),
     "keras_hub": (
-        written("keras_hub", "bert", form.CLASSIFIER),
+        lambda folder: preset(folder, "BertTextClassifier", form.CLASSIFIER),
         [
             *("config.json", "config.json:config", "tokenizer.json", "tokenizer.json:config", "task.json"),
             *("task.json:config", "task.json:config.preprocessor.config"),
         ],
     ),
-    "keras_hub embedder": (text_embedder, ["task.json:config"]),
-    "keras_hub roberta": (written("keras_hub", "roberta"), ["config.json:config", "tokenizer.json:config"]),
+    "keras_hub embedder": (lambda folder: preset(folder, "BertTextEmbedder"), ["task.json:config"]),
 }  # fmt: skip
 
 

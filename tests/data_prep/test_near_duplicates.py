@@ -1,4 +1,4 @@
-from data_prep.text.near_duplicates import SeenText, TextIndex
+from data_prep.text.near_duplicates import SeenText
 
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 
@@ -20,17 +20,3 @@ def test_other_text_is_not_known():
     seen = SeenText()
     seen.add(SENTENCE)
     assert seen.known_share("A dog that is lazy lies under a brown fox.") == 0.0
-
-
-def test_the_index_finds_containment_both_ways():
-    index = TextIndex([SENTENCE])
-    assert index.largest_overlap(f"Once upon a time there was a dog. {SENTENCE} It did not even wake up.") == 1.0
-    assert index.largest_overlap("the quick brown fox") == 1.0
-    assert index.largest_overlap("A dog that is lazy lies under a brown fox.") == 0.0
-
-
-def test_the_index_compares_with_one_text_at_a_time():
-    index = TextIndex(["the quick brown fox jumps", "jumps over the lazy dog and sleeps"])
-    assert index.largest_overlap("the quick brown fox jumps over the lazy dog and sleeps") == 1.0
-    assert index.largest_overlap(SENTENCE) == 1.0
-    assert index.largest_overlap("see the quick brown fox run over the lazy dog then") == 0.5

@@ -42,7 +42,7 @@ def script_with(word):
 def test_the_page_names_flags_that_exist_and_all_that_commands_share():
     shared = flags_of("run_flags") | flag_names(RunOptions)
     defined = shared | flags_of("fine_tuning_flags", "run_pretraining", "launch_workers", "distillation_flags")
-    defined |= flags_of("run_classifier", "run_embeddings", "compare_runs", "convert_checkpoint")
+    defined |= flags_of("run_classifier", "run_embeddings", "convert_checkpoint")
     defined |= set().union(*map(flag_names, (FineTuningOptions, PretrainingRunOptions, Distillation, MaskingOptions)))
     defined |= {f"{name}_phase2" for name in flag_names(PretrainingPhase)}
     named = set(re.findall(r"--(\w+)", PAGE)) - OF_SLURM - OF_DOCKER - OF_XLA

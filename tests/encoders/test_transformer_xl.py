@@ -368,8 +368,6 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path):
     model.save_pretrained(tmp_path / "model")
     with pytest.raises(InputError, match="reads a text from left to right, so it is no encoder for tasks"):
         SequenceClassifier.from_pretrained(tmp_path / "model", labels=["a", "b"])
-    with pytest.raises(InputError, match="The keras_hub format cannot hold a Transformer-XL"):
-        model.save_pretrained(tmp_path / "other", format="keras_hub")
 
 
 def test_low_rank_matrices_are_trained_and_merged_and_the_card_says_how_to_use_the_model(tmp_path):

@@ -1,10 +1,10 @@
 """Makes checkpoints with KerasHub or TF Model Garden, and runs them. It needs no keras_bert.
 
-    python keras_checkpoints.py keras_hub|model_garden|open_presets FOLDER
+    python keras_checkpoints.py keras_hub|model_garden|open_folders FOLDER
 
 FOLDER has `features.npz`. For each model, a checkpoint `<name>/` and its outputs `<name>.npz` are written there. All
-weights are random numbers, including LayerNorms and biases. `open_presets` writes the outputs of the presets that are
-there, and the token ids of the lines of `texts.txt`.
+weights are random numbers, including LayerNorms and biases. `open_folders` lets KerasHub open the folders that are
+there, and writes the outputs of their encoders, and the token ids of the lines of `texts.txt`.
 """
 
 import os
@@ -51,7 +51,7 @@ def keras_hub(folder, features):
     masked_lm.save_to_preset(f"{folder}/masked_lm")
 
 
-def open_presets(folder, features):
+def open_folders(folder, features):
     import json
     import pathlib
 
@@ -63,21 +63,11 @@ def open_presets(folder, features):
         preset = str(config.parent)
         backbone = keras_hub.models.Backbone.from_preset(preset)
         taken = {tensor.name for tensor in backbone.inputs}
-        inputs = {theirs: features[ours] for theirs, ours in names.items() if theirs in taken}
-        outputs = backbone(inputs)
+        outputs = backbone({theirs: features[ours] for theirs, ours in names.items() if theirs in taken})
         outputs = outputs if isinstance(outputs, dict) else {"sequence_output": outputs}
-        tokenizer = keras_hub.models.Tokenizer.from_preset(preset)
-        ids = [np.asarray(tokenizer(text)).tolist() for text in texts]
-        config.with_name("ids.json").write_text(json.dumps(ids))
-        if config.with_name("task.json").exists():
-            name = json.loads(config.with_name("task.json").read_text())["class_name"]
-            task = getattr(keras_hub.models, name).from_preset(preset)
-            if name.endswith("TextClassifier"):
-                outputs["logits"] = task(inputs)
-                task.predict(texts[:2], verbose=0)  # its preprocessor works
-            else:
-                outputs["masked_lm_logits"] = task({**inputs, "mask_positions": features["masked_lm_positions"]})
         np.savez(f"{preset}.npz", **{name: np.asarray(value) for name, value in outputs.items()})
+        tokenizer = keras_hub.models.Tokenizer.from_preset(preset)
+        config.with_name("ids.json").write_text(json.dumps([np.asarray(tokenizer(text)).tolist() for text in texts]))
 
 
 def model_garden(folder, features):
@@ -126,5 +116,5 @@ def model_garden(folder, features):
 if __name__ == "__main__":
     library, folder = sys.argv[1:]
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    functions = {"keras_hub": keras_hub, "model_garden": model_garden, "open_presets": open_presets}
+    functions = {"keras_hub": keras_hub, "model_garden": model_garden, "open_folders": open_folders}
     functions[library](folder, dict(np.load(f"{folder}/features.npz")))

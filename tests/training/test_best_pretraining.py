@@ -96,11 +96,11 @@ def test_other_records_to_evaluate_on_are_another_run(whole, records):
         )
 
 
-def test_evaluating_without_keeping_the_best_changes_nothing_and_trackers_get_the_scores(records, tmp_path):
+def test_evaluating_without_keeping_the_best_changes_nothing_and_tensorboard_gets_the_scores(records, tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     path = tmp_path / "run"
     evaluation = PretrainingEvaluation(records[1], eval_batch_size=24)
-    pretrain(path, records[0], **RUN, evaluation=evaluation, track=("tensorboard",))
+    pretrain(path, records[0], **RUN, evaluation=evaluation, tensorboard=True)
     lines = evaluations(path)
     assert [line["step"] for line in lines] == [4, 8, 12]
     assert "keep_best" not in json.loads((path / "run.json").read_text())

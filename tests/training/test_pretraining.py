@@ -83,7 +83,7 @@ def train_until_killed(monkeypatch, at_step, *arguments, **keywords):
 
 def test_a_run_writes_what_it_promises(finished):
     names = {"checkpoints", "facts.json", "history.jsonl", "model", "record_index.npz", "run.json"}
-    assert {path.name for path in finished.iterdir()} - {"learning_curves.png"} == names
+    assert {path.name for path in finished.iterdir()} - {"learning_curves.png", "eval_results.txt"} == names
     assert sorted(path.name for path in (finished / "checkpoints").iterdir()) == ["step-00000008", "step-00000012"]
     history = read_history(finished / "history.jsonl")
     assert [line["step"] for line in history] == list(range(1, 13))
@@ -181,7 +181,7 @@ def test_a_model_folder_is_evaluated_without_training(records, tmp_path):
 
 def test_tensorboard_gets_the_metrics_at_their_steps(eagerly, records, tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    pretrain(tmp_path / "run", records, **{**RUN, **SHORT}, track=("tensorboard",))
+    pretrain(tmp_path / "run", records, **{**RUN, **SHORT}, tensorboard=True)
     events = accumulator.EventAccumulator(str(tmp_path / "run" / "tensorboard"), size_guidance={"tensors": 0})
     events.Reload()
     assert set(METRICS) | {"learning_rate", "gradient_norm", *TIMED} == set(events.Tags()["tensors"])

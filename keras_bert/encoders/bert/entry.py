@@ -41,6 +41,5 @@ FAMILY = Family(
         "BertBackbone",
         {"hidden_act": "gelu"},  # KerasHub always uses the tanh approximation of GELU.
         masked_lm_remark="KerasHub computes this head with the exact GELU; keras_bert uses the encoder's tanh GELU",
-        has_embedder=True,
     ),
 )

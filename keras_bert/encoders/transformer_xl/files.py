@@ -183,10 +183,6 @@ def read_official(prefix: str, variables: Mapping[str, StoredTensor]) -> BertChe
 
 def writer(format: str) -> Callable[[BertCheckpoint, str], list[str]]:
     """Returns the function that writes a Transformer-XL in a format other than ours."""
-    if format not in ("google", "huggingface"):
-        raise InputError(
-            f"The {format} format cannot hold a Transformer-XL. Use one of: keras_bert, google, huggingface"
-        )
     return _write_official if format == "google" else _write_hugging_face
 
 

@@ -33,8 +33,7 @@ def load(
             `--format=litert`. "auto" takes OpenVINO if it is installed, but ONNX Runtime for 8-bit files, and for
             several callers in float32.
         precision: "float32" gives the answers of the exported model to 1e-5. "bfloat16" is faster on processors that
-            have it, in OpenVINO; numbers of vectors differ by about 1e-3. "auto" takes it
-            where the processor has it.
+            have it, in OpenVINO; numbers of vectors differ by about 1e-3. "auto" takes it where the processor has it.
         num_threads: threads for one batch; None for the default of the runtime.
         callers: how many threads will call `predict` at the same time. With more than one, OpenVINO computes several
             batches side by side. Threads may share the model in any case.

@@ -88,8 +88,13 @@ class WholeBatchModel(Prompts, ChosenLoss, TaskModel):
             InputError: as `TaskModel.fit`, or the loss is unknown.
         """
         given = dict(locals())
+        before = self.loss_choice
         self.choose_loss(given.pop("loss"))
-        return self._fit(given)
+        try:
+            return self._fit(given)
+        except InputError:  # what is refused changes nothing
+            self.loss_choice = before
+            raise
 
     def _set_gradient_accumulation(self, steps: int, has_metrics: bool) -> None:
         super()._set_gradient_accumulation(steps, has_metrics)

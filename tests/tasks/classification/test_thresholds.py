@@ -138,8 +138,10 @@ def test_chosen_thresholds_have_a_better_f1_and_are_used_in_evaluations(tuned):
     assert found.f1_after == {"a": 1.0, "b": 1.0, "c": 0.0}
     assert found.f1_before["a"] < 1
     assert model.evaluate(ASKED, gold, verbose=0)["micro_f1"] < 1
-    model.thresholds = {"a": model.thresholds[0], "b": model.thresholds[1], "c": 1.0}
+    before = model.thresholds
+    model.thresholds = {"a": before[0], "b": before[1], "c": 1.0}
     assert model.evaluate(ASKED, gold, verbose=0)["micro_f1"] == 1
+    model.thresholds = before
 
 
 def test_every_kind_of_file_keeps_thresholds(tuned, tmp_path):

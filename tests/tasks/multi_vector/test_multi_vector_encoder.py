@@ -409,8 +409,10 @@ def test_a_loaded_export_has_the_methods_of_the_model(options, tolerance, model,
     ],
 )
 def test_what_does_not_fit_is_refused(use, message, model):
+    before = model.loss_choice
     with pytest.raises(InputError, match=message):
         use(model)
+    assert model.loss_choice is before
 
 
 @pytest.mark.parametrize(
