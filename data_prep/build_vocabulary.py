@@ -20,7 +20,8 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags, flag_values, option
+from keras_bert.program.option_flags import define_option_flags, flag_values
+from keras_bert.program.options import Options, option
 from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 
 if TYPE_CHECKING:
@@ -38,32 +39,34 @@ _UNUSED_OPTIONS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VocabularyOptions:
+class VocabularyOptions(Options):
     """The flags of the command, which are the arguments of `build_vocabulary`."""
 
-    input_file: Sequence[str] = option(MISSING, "Text: files, folders, patterns, tfds:NAME, separated by commas.")
+    input_file: Sequence[str] | str = option(MISSING, "Text: files, folders, patterns, tfds:NAME, separated by commas.")
     kind: str = option(
         WORD_PIECE,
         "wordpiece for BERT, byte_pair for RoBERTa, modern_byte_pair for ModernBERT, sentence_piece for ALBERT.",
         choices=KINDS,
     )
-    output_file: str = option(
+    output_file: str | os.PathLike = option(
         MISSING, "What to write: a file, usually vocab.txt, for wordpiece; a folder for the other kinds."
     )
-    vocab_size: int = option(30000, "Number of tokens of all kinds. Short texts yield fewer.")
+    vocab_size: int = option(30000, "Number of tokens of all kinds. Short texts yield fewer.", at_least=1)
     do_lower_case: bool = option(
         True, "Lower-case the text and strip accents, for an uncased model. byte_pair kinds keep it."
     )
-    min_frequency: int = option(2, "Pieces that occur less often are not learnt.")
+    min_frequency: int = option(2, "Pieces that occur less often are not learnt.", at_least=1)
     character_coverage: float = option(
         0.9999,
         "The share of the text's characters that the vocabulary must cover; the rarest characters are left out, and "
         "words that contain them become [UNK].",
+        above=0,
+        at_most=1,
     )
-    num_unused_tokens: int = option(0, "Number of slots [unused0], [unused1], ... for later tokens.")
+    num_unused_tokens: int = option(0, "Number of slots [unused0], [unused1], ... for later tokens.", at_least=0)
     text_field: str = option("text", "The field with the text, in .jsonl and in tensorflow_datasets.")
     tfds_data_dir: str | None = option(None, "The data folder of tensorflow_datasets (default: its own).")
-    num_processes: int = option(1, "Processes that count words.")
+    num_processes: int = option(1, "Processes that count words.", at_least=1)
 
 
 def define_flags() -> None:
@@ -131,13 +134,22 @@ def build_vocabulary(
     from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_file
     from keras_bert.tokenization.kinds import save_vocabulary
 
-    _check_values(vocab_size, min_frequency, character_coverage, num_unused_tokens, num_processes)
-    _check_options(
-        kind,
+    options = VocabularyOptions(
+        input_file=input_file,
+        output_file=output_file,
+        kind=kind,
+        vocab_size=vocab_size,
+        do_lower_case=do_lower_case,
         min_frequency=min_frequency,
         character_coverage=character_coverage,
         num_unused_tokens=num_unused_tokens,
+        text_field=text_field,
+        tfds_data_dir=tfds_data_dir,
+        num_processes=num_processes,
     )
+    for name in _UNUSED_OPTIONS.get(kind, ()):
+        if getattr(options, name) != getattr(VocabularyOptions, name):
+            raise InputError(f"{name}={getattr(options, name)} has no effect on the kind {kind}. Leave the option out.")
     if kind == WORD_PIECE:
         check_output_file(output_file)
         check_output_file(output_file, list_sources(input_file))
@@ -205,28 +217,6 @@ def _summary(kind: str, vocabulary: "TokenTable", counts: Counter[str]) -> Vocab
         num_characters=0 if kind in _BYTE_PAIRS else len(characters),
         unknown_share=1 - num_known / counts.total(),
     )
-
-
-def _check_options(kind: str, **options) -> None:
-    """Raises `InputError` for options that differ from their defaults but that the kind does not use."""
-    if kind not in KINDS:
-        raise InputError(f"kind must be one of {', '.join(KINDS)}. Received: {kind!r}")
-    for name in _UNUSED_OPTIONS.get(kind, ()):
-        if options[name] != getattr(VocabularyOptions, name):
-            raise InputError(f"{name}={options[name]} has no effect on the kind {kind}. Leave the option out.")
-
-
-def _check_values(vocab_size, min_frequency, character_coverage, num_unused_tokens, num_processes) -> None:
-    for name, value, least in [
-        ("vocab_size", vocab_size, 1),
-        ("min_frequency", min_frequency, 1),
-        ("num_unused_tokens", num_unused_tokens, 0),
-        ("num_processes", num_processes, 1),
-    ]:
-        if value < least:
-            raise InputError(f"{name} must be {least} or more. Received: {value}")
-    if not 0.0 < character_coverage <= 1.0:
-        raise InputError(f"character_coverage must be above 0 and at most 1. Received: {character_coverage}")
 
 
 def main() -> None:

@@ -28,6 +28,7 @@ from keras_bert.program.command_line import refuse_flags_without_effect, run_com
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import write_json
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.program.options import check_choice, check_whole
 from keras_bert.program.printing import recordable
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ def create_finetuning_data(
     from keras_bert.tokenization.kinds import graph_tokenizer, load_vocabulary
 
     options = options or FinetuningOptions()
-    if options.max_seq_length < 4:
-        raise InputError(f"max_seq_length must be 4 or more. Received: {options.max_seq_length}")
+    check_whole("max_seq_length", options.max_seq_length, at_least=4)
     check_output_folder(output_dir)
     vocabulary = load_vocabulary(vocab_file)
     processor_type, glue = find_task(task_name) if task_name else ("text", None)
@@ -127,8 +127,7 @@ def make_task(task: str, options: FinetuningOptions, glue: "GlueTask | None" = N
     makers = dict(
         zip(KINDS, (Classification, Regression, MultiLabel, MultipleChoice, Tagging, QuestionAnswering), strict=True)
     )
-    if task not in makers:
-        raise InputError(f"task must be one of {', '.join(KINDS)}. Received: {task!r}")
+    check_choice("task", task, KINDS)
     return makers[task](options, glue)
 
 

@@ -13,6 +13,7 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_flag
 from keras_bert.tokenization.stream_vocabulary import KINDS
 
 FLAGS = flags.FLAGS
@@ -24,7 +25,7 @@ def define_flags() -> None:
     flags.DEFINE_enum("kind", None, KINDS, "Make a vocabulary of this kind from the text.")
     flags.DEFINE_string("vocab_file", None, "A stream or model whose vocabulary to use, instead of --kind.")
     flags.DEFINE_integer("vocab_size", 0, "With --kind: the number of tokens, the most frequent ones; 0: all.")
-    flags.DEFINE_integer("min_count", 1, "With --kind: rarer tokens become <unk>.", lower_bound=1)
+    define_flag("min_count", 1, "With --kind: rarer tokens become <unk>.", at_least=1)
     flags.mark_flags_as_required(["input_file", "output_dir"])
 
 

@@ -20,6 +20,7 @@ from data_prep.pretraining import record_flags
 from data_prep.pretraining.local_run import create_pretraining_data
 from data_prep.pretraining.verification import verify_pretraining_data
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.option_flags import define_flag
 
 __all__ = ["command", "create_pretraining_data", "verify_pretraining_data"]
 
@@ -40,8 +41,8 @@ def define_flags() -> None:
         None,
         "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds.",
     )
-    flags.DEFINE_integer(
-        "num_processes", None, "Number of processes that tokenise and write (default: one per core).", lower_bound=1
+    define_flag(
+        "num_processes", None, "Number of processes that tokenise and write (default: one per core).", at_least=1
     )
     flags.DEFINE_bool("verify", False, "Write nothing: compare every byte of --output_dir with its manifest.")
     flags.register_multi_flags_validator(

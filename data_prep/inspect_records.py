@@ -19,6 +19,7 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_flag
 
 if TYPE_CHECKING:
     from data_prep.inspection.record_counts import RecordCounts
@@ -103,10 +104,10 @@ def define_flags() -> None:
         None,
         "The vocabulary, a file or a folder (default: beside the records or in the folder above).",
     )
-    flags.DEFINE_integer("num_examples", 3, "Records to show as text.")
-    flags.DEFINE_integer("first_record", 1, "Number of the first record to show.")
+    define_flag("num_examples", 3, "Records to show as text.", at_least=0)
+    define_flag("first_record", 1, "Number of the first record to show.", at_least=1)
     flags.DEFINE_bool("statistics", True, "Read all records and show counts.")
-    flags.DEFINE_integer("sample", 0, "Count about this many records, the first ones of each file (0: all).")
+    define_flag("sample", 0, "Count about this many records, the first ones of each file (0: all).", at_least=0)
     flags.mark_flag_as_required("input_file")
 
 
@@ -116,8 +117,6 @@ def main() -> None:
 
     refuse_flags_without_effect(FLAGS.statistics, "with --nostatistics", "sample")
     refuse_flags_without_effect(FLAGS.num_examples, "with --num_examples=0", "first_record")
-    if FLAGS.num_examples < 0 or FLAGS.first_record < 1 or FLAGS.sample < 0:
-        raise InputError("num_examples and sample must be 0 or more, and first_record 1 or more.")
     paths = list_records(FLAGS.input_file)
     vocabulary, where = vocabulary_of_records(paths, FLAGS.vocab_file)
     print(f"vocabulary: {where}", end="\n\n")

@@ -13,7 +13,7 @@ from data_prep.pretraining.record_flags import VOCAB_FILE_HELP, check_casing_fla
 from data_prep.tokenized.document_filters import FILTERS, left_out_lines
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.program.option_flags import define_flag, define_option_flags, options_of_flags
 
 FLAGS = flags.FLAGS
 
@@ -25,7 +25,7 @@ def define_flags() -> None:
     define_option_flags(TextSettings)
     flags.DEFINE_bool("append", False, "Add the text to an existing corpus.")
     flags.DEFINE_bool("verify", False, "Compare every byte of the corpus with the hashes in its manifest.")
-    flags.DEFINE_integer("num_processes", None, "Processes that tokenise (default: one per core).", lower_bound=1)
+    define_flag("num_processes", None, "Processes that tokenise (default: one per core).", at_least=1)
     flags.mark_flag_as_required("tokenized_corpus")
 
 

@@ -25,29 +25,30 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags, option, options_of_flags
+from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.program.options import Options, option
 from keras_bert.program.printing import LONGEST_LINE, printable
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AdaptationOptions:
+class AdaptationOptions(Options):
     """The flags of the command; `text` may also be one string."""
 
-    text: Sequence[str] = option(MISSING, "The text of the domain: files, folders, patterns or tfds:NAME.")
+    text: Sequence[str] | str = option(MISSING, "The text of the domain: files, folders, patterns or tfds:NAME.")
     init_checkpoint: str = option(MISSING, "A checkpoint of any format with a masked-LM head.")
     output_dir: str = option(MISSING, "The folder of this run: new, empty, or that of a run to resume.")
-    num_new_tokens: int = option(500, "The largest number of words that become tokens.", lower_bound=0)
+    num_new_tokens: int = option(500, "The largest number of words that become tokens.", at_least=0)
     max_seq_length: int | None = option(
-        None, "Tokens in a row (default: 128, or all positions of a model that has fewer)."
+        None, "Tokens in a row (default: 128, or all positions of a model that has fewer).", at_least=8
     )
-    num_train_steps: int = option(10_000, "The number of updates.", lower_bound=0)
-    train_batch_size: int = option(32, "Rows per update.", lower_bound=1)
-    learning_rate: float = option(5e-5, "The highest learning rate, after a tenth of the updates.")
-    save_checkpoints_steps: int = option(1000, "The number of updates between two checkpoints.")
-    random_seed: int = option(12345, "Seed of the masks, the dropout and the order of the rows.")
+    num_train_steps: int = option(10_000, "The number of updates.", at_least=0)
+    train_batch_size: int = option(32, "Rows per update.", at_least=1)
+    learning_rate: float = option(5e-5, "The highest learning rate, after a tenth of the updates.", at_least=0)
+    save_checkpoints_steps: int = option(1000, "The number of updates between two checkpoints.", at_least=1)
+    random_seed: int = option(12345, "Seed of the masks, the dropout and the order of the rows.", at_least=0)
     text_field: str = option("text", "The field with the text, in .jsonl, tables and tensorflow_datasets.")
     language: str = option("en", "The language of the text, by whose rules sentences end: its ISO 639 code.")
-    num_processes: int | None = option(None, "Processes that prepare the text (default: one per core).", lower_bound=1)
+    num_processes: int | None = option(None, "Processes that prepare the text (default: one per core).", at_least=1)
 
 
 def define_flags() -> None:

@@ -4,7 +4,9 @@ from typing import Any
 
 from absl import flags
 
+from keras_bert.config import POOLINGS
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_flag
 
 RUNTIMES = ("auto", "onnxruntime", "openvino", "litert", "tensorflow")
 
@@ -24,6 +26,26 @@ def define_runtime_flags(precision_flag: str | None = "precision") -> None:
             ["float32", "bfloat16", "auto"],
             "The precision in which an exported folder is computed; auto takes bfloat16 if the processor has it.",
         )
+
+
+def define_vector_flags(
+    default_length: str = "as the model's folder says, or all of its positions", *, has_pooling: bool = True
+) -> None:
+    """Defines the flags of commands that make vectors of texts; `default_length` is said in the help."""
+    if has_pooling:
+        pooling_help = "How token vectors are pooled. Default: as the folder says, or mean."
+        flags.DEFINE_enum("pooling", None, POOLINGS, pooling_help)
+    length_help = f"Longer texts are cut to this many tokens. Default: {default_length}."
+    define_flag("max_seq_length", None, length_help, at_least=3)
+    define_batch_size_flag()
+
+
+def define_batch_size_flag() -> None:
+    define_flag("batch_size", 32, "Number of texts per batch.", at_least=1)
+
+
+def define_casing_flag() -> None:
+    flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
 
 
 def open_model(kind: str, path: str, precision_flag: str = "precision", **arguments: Any) -> Any:

@@ -16,6 +16,7 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.long_work import long_work
+from keras_bert.program.option_flags import define_flag
 
 
 def define_flags() -> None:
@@ -29,22 +30,22 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "verify", False, "Whether to compare input and output on texts, also with their own libraries if installed."
     )
-    flags.DEFINE_integer(
+    define_flag(
         "max_position_embeddings",
         None,
         "The new number of positions: the table is cut, or extended by repeating it. By default it is unchanged.",
-        lower_bound=1,
+        at_least=1,
     )
-    flags.DEFINE_integer(
+    define_flag(
         "max_positions",
         None,
         "Extends a RoBERTa to a Longformer, or a BERT to a BigBird, for rows of up to this many tokens.",
-        lower_bound=1,
+        at_least=1,
     )
     flags.DEFINE_string(
         "new_tokens_file", None, "Tokens to add to the vocabulary, one per line; each starts as the mean of its pieces."
     )
-    flags.DEFINE_integer("static_size", None, "Distil a static model with vectors of this many numbers.", lower_bound=1)
+    define_flag("static_size", None, "Distil a static model with vectors of this many numbers.", at_least=1)
     flags.DEFINE_string(
         "texts_file",
         None,

@@ -4,19 +4,15 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import options_of_flags, whole_numbers
+from keras_bert.program.option_flags import define_flag, options_of_flags
 from keras_bert.training.distillation import Distillation
 
 FLAGS = flags.FLAGS
 
 
 def define_keep_layers_flag() -> None:
-    flags.DEFINE_list("keep_layers", None, "Keep only these layers of init_checkpoint, numbered from 0.")
-
-
-def layers_to_keep() -> list[int] | None:
-    """Returns the numbers of --keep_layers, or None if it is not given."""
-    return None if FLAGS.keep_layers is None else whole_numbers("keep_layers")(FLAGS.keep_layers)
+    help = "Keep only these layers of init_checkpoint, numbered from 0."
+    define_flag("keep_layers", None, help, is_list=True, at_least=0)
 
 
 def check_distillation_flags() -> None:

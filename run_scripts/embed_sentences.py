@@ -10,9 +10,8 @@ Example:
 
 from absl import flags
 
-from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import run_command
-from run_scripts.asked_models import define_runtime_flags, open_model
+from run_scripts.asked_models import define_runtime_flags, define_vector_flags, open_model
 
 
 def define_flags() -> None:
@@ -21,16 +20,9 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("input_file", None, "Texts, one per line.", required=True)
     flags.DEFINE_string("output_file", None, "The .npy file to write.", required=True)
-    flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
     flags.DEFINE_bool("normalize", True, "Whether to make all vectors of length 1.")
     flags.DEFINE_string("prompt", None, "The name of the model's prompt to put before each text. Default: its default.")
-    flags.DEFINE_integer(
-        "max_seq_length",
-        None,
-        "Longer texts are cut to this many tokens. Default: as the model's folder says, or all of its positions.",
-        lower_bound=3,
-    )
-    flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
+    define_vector_flags()
     define_runtime_flags()
 
 

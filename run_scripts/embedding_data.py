@@ -7,20 +7,15 @@ from typing import Any, NamedTuple
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, read_json
-from keras_bert.program.option_flags import option, whole_numbers
+from keras_bert.program.options import Options, option
 from keras_bert.tasks.embedding.loss_table import LOSSES, Loss, loss_of_name
 from keras_bert.tasks.multi_vector.loss_table import MAX_SIM_LOSSES
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
 from keras_bert.tasks.sparse.loss_table import SPARSE_LOSSES
 
 _logger = logging.getLogger(__name__)
-_REGULARISERS = ("document_regularizer_weight", "query_regularizer_weight", "warmup_ratio")
-_THRESHOLDS = ("document_regularizer_threshold", "query_regularizer_threshold")
-_OF_LOSSES = ("temperature", "symmetric", "margin", "teacher", "guide", "scale", *_REGULARISERS, *_THRESHOLDS)
-# The types of an option in a JSON file; all others are strings.
-_TYPES: dict[str, Any] = {"symmetric": bool, "text_columns": list, "matryoshka_dimensions": list}
-_TYPES |= dict.fromkeys(("score_scale", "temperature", "margin", "scale", *_REGULARISERS), (int, float))
-_TYPES |= dict.fromkeys(_THRESHOLDS, int)
+# The fields of a data set that are no options of losses.
+_OF_DATA = ("text_columns", "score_column", "score_scale", "label_column", "loss", "matryoshka_dimensions")
 
 
 class Kind(NamedTuple):
@@ -51,7 +46,7 @@ KINDS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class DataSet:
+class DataSet(Options):
     """The columns of a data set, and its loss."""
 
     text_columns: Sequence[str] = option(
@@ -66,23 +61,25 @@ class DataSet:
     score_scale: float = option(1.0, "Scores are divided by this number, such as 5 for scores from 0 to 5.")
     label_column: str | None = option(None, "The column with the label of each text.")
     loss: str | None = option(None, "The loss, see above. Default: chosen by the columns.")
-    temperature: float | None = option(None, "Divides cosines or scores, in losses that have a temperature.")
+    temperature: float | None = option(None, "Divides cosines or scores, in losses that have a temperature.", above=0)
     symmetric: bool | None = option(None, "in_batch_negatives: whether positives must find their anchors too.")
     margin: float | None = option(None, "The margin of losses that have one.")
     teacher: str | None = option(
         None, "A teacher for losses that take one: the folder of a CrossEncoder or SentenceEncoder."
     )
     guide: str | None = option(None, "The guide of gist_embed: the folder of a SentenceEncoder.")
-    scale: float | None = option(None, "The factor of sparse or multi-vector scores in in_batch_negatives.")
-    document_regularizer_weight: float | None = option(None, "Sparse: the weight of FLOPS. Default: 3e-5.")
-    query_regularizer_weight: float | None = option(None, "The same for queries. Default: 5e-5.")
-    document_regularizer_threshold: int | None = option(None, "Sparse: it counts vectors with more weights above 0.")
-    query_regularizer_threshold: int | None = option(None, "The same for queries.")
-    warmup_ratio: float | None = option(None, "Sparse: the share of updates in which it rises. Default: a third.")
+    scale: float | None = option(None, "The factor of sparse or multi-vector scores in in_batch_negatives.", above=0)
+    document_regularizer_weight: float | None = option(None, "Sparse: the weight of FLOPS. Default: 3e-5.", at_least=0)
+    query_regularizer_weight: float | None = option(None, "The same for queries. Default: 5e-5.", at_least=0)
+    document_regularizer_threshold: int | None = option(
+        None, "Sparse: it counts vectors with more weights above 0.", at_least=0
+    )
+    query_regularizer_threshold: int | None = option(None, "The same for queries.", at_least=0)
+    warmup_ratio: float | None = option(
+        None, "Sparse: the share of updates in which it rises. Default: a third.", at_least=0, at_most=1
+    )
     matryoshka_dimensions: Sequence[int] | None = option(
-        None,
-        "Train these prefixes of the vectors too, such as 384,128,64.",
-        read=whole_numbers("matryoshka_dimensions"),
+        None, "Train these prefixes of the vectors too, such as 384,128,64.", at_least=1
     )
 
     def read(self, path: str, *, with_labels: bool, has_header: bool, skip_missing: bool) -> Any:
@@ -131,7 +128,8 @@ class DataSet:
         Raises:
             InputError: the loss is unknown, or has no such option.
         """
-        given = {name: getattr(self, name) for name in _OF_LOSSES if getattr(self, name) is not None}
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        given = {name: value for name, value in values.items() if name not in _OF_DATA and value is not None}
         name = self.loss
         if name is None and (given or self.matryoshka_dimensions):
             name = self._usual_loss(kind)
@@ -167,14 +165,16 @@ def data_sets_of_file(path: str) -> list[tuple[str, DataSet]]:
     for number, given in enumerate(checked(read_json(path), list, "the file", path), start=1):
         where = f"{path}: data set {number}"
         values = dict(checked(given, dict, "it", where))
-        for name, value in values.items():
-            if name not in known:
-                raise InputError(f"{where}: there is no {name!r:.100}. Possible are: {', '.join(known)}")
-            if not isinstance(value, _TYPES.get(name, str)) or isinstance(value, bool) != (name == "symmetric"):
-                raise InputError(f"{where}: the value of {name} is not valid. Received: {value!r:.100}")
-        if not values.get("train_file") or not values.get("text_columns"):
+        unknown = next((name for name in values if name not in known), None)
+        if unknown is not None:
+            raise InputError(f"{where}: there is no {unknown!r:.100}. Possible are: {', '.join(known)}")
+        file = checked(values.pop("train_file", ""), str, "train_file", where)
+        if not file or not values.get("text_columns"):
             raise InputError(f"{where}: it must have a train_file and text_columns.")
-        found.append((values.pop("train_file"), DataSet(**values)))
+        try:
+            found.append((file, DataSet(**values)))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
     return found
 
 

@@ -22,9 +22,9 @@ Example:
 
 from absl import flags
 
-from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from run_scripts.asked_models import define_runtime_flags, open_model
+from keras_bert.program.option_flags import define_flag
+from run_scripts.asked_models import define_runtime_flags, define_vector_flags, open_model
 from run_scripts.rerankers import check_reranker_flags, define_reranker_flags, load_reranker
 
 
@@ -45,24 +45,16 @@ def define_flags() -> None:
         "Default: query,document, or FlagEmbedding's query,pos,neg.",
     )
     flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
-    flags.DEFINE_list("ks", ["1", "10", "100"], "The numbers of ranks that count.")
+    define_flag("ks", [1, 10, 100], "The numbers of ranks that count.", is_list=True, at_least=1)
     flags.DEFINE_string("index_dir", None, "The folder of the index: read if it is there, else written.")
     flags.DEFINE_bool("exact", False, "Compares all documents, and keeps no graph in an index that is written.")
     define_reranker_flags(num_candidates=100)
-    flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
-    flags.DEFINE_integer(
-        "max_seq_length",
-        None,
-        "Longer texts are cut to this many tokens. Default: as the model's folder, or the index that is read, says.",
-        lower_bound=3,
-    )
-    flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
+    define_vector_flags("as the model's folder, or the index that is read, says")
     define_runtime_flags()
 
 
 def main():
     from keras_bert.program.atomic_output import check_output_folder
-    from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
     index_dir = arguments.index_dir
@@ -72,13 +64,6 @@ def main():
     has_model = arguments.init_checkpoint or arguments.sparse_encoder or arguments.multi_vector_encoder
     refuse_flags_without_effect(has_model, "without a model: only the words are searched", "hybrid")
     check_reranker_flags()
-    try:
-        ks = [int(number) for number in arguments.ks]
-    except ValueError:
-        ks = []
-    if min(ks, default=0) < 1:
-        given = ",".join(arguments.ks)
-        raise InputError(f"--ks must be whole numbers from 1, with commas between. Received: {given!r}")
     if index_dir and not _is_filled(index_dir):
         check_output_folder(index_dir)
     collection = _collection()
@@ -90,7 +75,7 @@ def main():
     scores = evaluate_search(
         model,
         *collection,
-        ks=ks,
+        ks=arguments.ks,
         index=index,
         exact=arguments.exact,
         others=_other_models(),

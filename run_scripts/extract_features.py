@@ -13,6 +13,8 @@ Example:
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.option_flags import define_flag
+from run_scripts.asked_models import define_casing_flag, define_vector_flags
 from run_scripts.run_flags import define_use_tpu
 
 
@@ -23,20 +25,13 @@ def define_flags() -> None:
     define_use_tpu("Features are computed on TensorFlow's default device.")
     flags.DEFINE_enum("output_format", "jsonl", ["jsonl", "npy"], "JSON Lines or arrays.")
     flags.DEFINE_enum("dtype", "float32", ["float32", "float16"], "The dtype of the vectors in the arrays.")
-    flags.DEFINE_list("layers", ["-1", "-2", "-3", "-4"], "The layers: -1 is the last, 0 the first.")
-    flags.DEFINE_integer(
-        "max_seq_length",
-        None,
-        "Longer texts are cut to this many tokens. Default: 128, or all positions of a shorter model.",
-        lower_bound=3,
-    )
-    flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
-    flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
+    define_flag("layers", [-1, -2, -3, -4], "The layers: -1 is the last, 0 the first.", is_list=True)
+    define_vector_flags("128, or all positions of a shorter model", has_pooling=False)
+    define_casing_flag()
 
 
 def main():
     from keras_bert.program.atomic_output import check_output_file, check_output_folder
-    from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
     refuse_flags_without_effect(arguments.output_format == "npy", "without --output_format=npy", "dtype")
@@ -44,12 +39,6 @@ def main():
         check_output_file(arguments.output_file, [arguments.input_file])
     else:
         check_output_folder(arguments.output_file)
-    try:
-        layers = [int(layer) for layer in arguments.layers]
-    except ValueError:
-        raise InputError(
-            f"--layers must be whole numbers separated by commas. Received: {','.join(arguments.layers)}"
-        ) from None
 
     from keras_bert.embeddings.vector_files import extract_features
     from keras_bert.models.encoder_base import Encoder
@@ -64,7 +53,7 @@ def main():
         arguments.output_file,
         output_format=arguments.output_format,
         dtype=arguments.dtype,
-        layers=layers,
+        layers=arguments.layers,
         max_seq_length=row_length(encoder.config, arguments.max_seq_length, 128),
         batch_size=arguments.batch_size,
     )

@@ -13,7 +13,8 @@ The model is a checkpoint, or a folder of export_model --format=onnx or litert, 
 from absl import flags
 
 from keras_bert.program.command_line import run_command
-from run_scripts.asked_models import define_runtime_flags, open_model
+from keras_bert.program.option_flags import define_flag
+from run_scripts.asked_models import define_batch_size_flag, define_casing_flag, define_runtime_flags, open_model
 
 
 def define_flags() -> None:
@@ -21,12 +22,12 @@ def define_flags() -> None:
     flags.DEFINE_multi_string("text", [], "A text with one or more [MASK]; may be given several times.")
     flags.DEFINE_string("input_file", None, "Texts, one per line.")
     flags.DEFINE_string("output_file", None, "An additional file for the answers: JSON Lines, one line per text.")
-    flags.DEFINE_integer("top_k", 5, "The number of tokens for each mask.", lower_bound=1)
+    define_flag("top_k", 5, "The number of tokens for each mask.", at_least=1)
     flags.DEFINE_list("targets", None, "Score only these words; each must be one token of the vocabulary.")
     flags.DEFINE_bool("joint", False, "Whether the masks of a text are filled together.")
     flags.DEFINE_integer("max_seq_length", None, "Longer texts are cut. The default is all positions of the model.")
-    flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
-    flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
+    define_batch_size_flag()
+    define_casing_flag()
     define_runtime_flags()
 
 

@@ -2,16 +2,16 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.program.option_flags import define_flag, define_option_flags, options_of_flags
 from keras_bert.training.fine_tuning_options import FineTuningOptions
 from run_scripts.asked_models import define_runtime_flags, refuse_runtime_flags
-from run_scripts.distillation_flags import define_keep_layers_flag, layers_to_keep
+from run_scripts.distillation_flags import define_keep_layers_flag
 from run_scripts.run_flags import define_device_flags, set_precision, strategy_of_flags
 
 FLAGS = flags.FLAGS
@@ -59,10 +59,12 @@ def define_calibration_flag() -> None:
 
 def _define_grid_flags() -> None:
     flags.DEFINE_boolean("grid", False, "Train and evaluate with all settings of the grid, each in its own folder.")
-    flags.DEFINE_list("grid_batch_sizes", ["16", "32"], "The batch sizes of the grid.")
-    flags.DEFINE_list("grid_learning_rates", ["5e-5", "3e-5", "2e-5"], "The learning rates of the grid.")
-    flags.DEFINE_list("grid_epochs", ["2", "3", "4"], "The numbers of epochs of the grid.")
-    flags.DEFINE_list("seeds", None, "Train with each of these seeds (default: random_seed), with or without --grid.")
+    define_flag("grid_batch_sizes", [16, 32], "The batch sizes of the grid.", is_list=True, at_least=1)
+    define_flag("grid_learning_rates", [5e-5, 3e-5, 2e-5], "The learning rates of the grid.", float, is_list=True)
+    define_flag("grid_epochs", [2.0, 3.0, 4.0], "The numbers of epochs of the grid.", float, is_list=True)
+    define_flag(
+        "seeds", None, "Train with each of these seeds (default: random_seed), with or without --grid.", is_list=True
+    )
 
 
 def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_eval and --dev_file") -> None:
@@ -152,12 +154,12 @@ def _run_grid(options, train_in: Callable, evaluate_in: Callable, main_score: st
 
     from keras_bert.training import grid
 
-    seeds = [int(seed) for seed in numbers_of_flag("seeds", FLAGS.seeds or [options.seed])]
+    seeds = FLAGS.seeds or [options.seed]
     if FLAGS.grid:
         combined = grid.cells(
-            [int(size) for size in numbers_of_flag("grid_batch_sizes", FLAGS.grid_batch_sizes)],
-            numbers_of_flag("grid_learning_rates", FLAGS.grid_learning_rates),
-            numbers_of_flag("grid_epochs", FLAGS.grid_epochs),
+            FLAGS.grid_batch_sizes,
+            FLAGS.grid_learning_rates,
+            FLAGS.grid_epochs,
             seeds,
         )
     else:
@@ -174,14 +176,6 @@ def _run_grid(options, train_in: Callable, evaluate_in: Callable, main_score: st
     with open(os.path.join(FLAGS.output_dir, "grid.txt"), encoding="utf-8") as file:
         print(file.read(), end="")
     return os.path.join(FLAGS.output_dir, best.name)
-
-
-def numbers_of_flag(name: str, values: Sequence) -> list[float]:
-    """Returns the values of a flag as numbers. Raises `InputError` if they are none."""
-    try:
-        return [float(value) for value in values]
-    except ValueError:
-        raise InputError(f"--{name} must be numbers separated by commas. Received: {','.join(values)}") from None
 
 
 def fine_tuning_options(**others):
@@ -221,5 +215,5 @@ def starting_point():
         vocabulary=load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None,
         init_checkpoint=FLAGS.init_checkpoint,
         do_lower_case=FLAGS.do_lower_case,
-        keep_layers=layers_to_keep(),
+        keep_layers=FLAGS.keep_layers,
     )

@@ -10,16 +10,17 @@ Example:
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from keras_bert.program.option_flags import define_option_flags, flag_values
+from keras_bert.program.option_flags import define_flag, define_option_flags, flag_values
 from keras_bert.tasks.masked_lm.generation_options import GenerationOptions
+from run_scripts.asked_models import define_casing_flag
 
 
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint with a masked-LM head, of any format.", required=True)
     flags.DEFINE_multi_string("prompt", [""], "The beginning of the text; may be given several times.")
-    flags.DEFINE_integer("num_texts", 1, "Texts for each prompt, with the seeds random_seed, +1, ...", lower_bound=1)
+    define_flag("num_texts", 1, "Texts for each prompt, with the seeds random_seed, +1, ...", at_least=1)
     define_option_flags(GenerationOptions)
-    flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
+    define_casing_flag()
 
 
 def main():

@@ -26,12 +26,13 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_flag
 
 FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    flags.DEFINE_integer("num_workers", None, "The number of workers to start.", required=True, lower_bound=1)
+    define_flag("num_workers", None, "The number of workers to start.", required=True, at_least=1)
     flags.DEFINE_integer("first_port", 0, "The first port of the workers. 0 selects free ports.")
     flags.DEFINE_integer("seconds_to_stop", 60, "Seconds after which stopping workers are killed.")
 

@@ -12,6 +12,7 @@ from absl import flags
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json_line
+from keras_bert.program.option_flags import define_flag
 
 
 def define_flags() -> None:
@@ -23,7 +24,8 @@ def define_flags() -> None:
         None,
         'Real requests for the warm-up, one row per line: {"text": "a wonderful film"}. The default is made-up texts.',
     )
-    flags.DEFINE_list("warm_up_batch_sizes", ["1", "2", "8", "32"], "The numbers of rows of warm-up requests.")
+    help = "The numbers of rows of warm-up requests."
+    define_flag("warm_up_batch_sizes", [1, 2, 8, 32], help, is_list=True, at_least=1)
     flags.DEFINE_string("image", None, "The Docker image of TensorFlow Serving.")
 
 
@@ -31,15 +33,12 @@ def main():
     from keras_bert.tf_serving.kit.making import DEFAULT_IMAGE, make_serving_kit
 
     arguments = flags.FLAGS
-    sizes = arguments.warm_up_batch_sizes
-    if not all(size.isascii() and size.isdigit() for size in sizes):
-        raise InputError(f"--warm_up_batch_sizes must be whole numbers, such as 1,8. Received: {','.join(sizes)}")
     kit = make_serving_kit(
         arguments.saved_model,
         arguments.output_dir,
         name=arguments.model_name,
         examples=read_examples(arguments.examples) if arguments.examples else (),
-        warm_up_batch_sizes=[int(size) for size in sizes],
+        warm_up_batch_sizes=arguments.warm_up_batch_sizes,
         image=arguments.image or DEFAULT_IMAGE,
     )
     print(f"Serving kit written to {kit}. Start the server with {kit}/serve_with_docker.sh")

@@ -17,6 +17,7 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_flag
 from run_scripts.questions import AskedModel, answer_questions, define_question_flags, given_questions
 
 
@@ -31,11 +32,11 @@ def define_flags() -> None:
         "ca_file", None, "For TLS: a PEM file with the trusted certificates (default: those of the system)"
     )
     flags.DEFINE_string("model", None, "The name of the model on the server", required=True)
-    flags.DEFINE_integer("version", None, "The version of the model (default: the newest)", lower_bound=0)
+    define_flag("version", None, "The version of the model (default: the newest)", at_least=0)
     flags.DEFINE_string("label", None, "The label of a version, instead of --version")
     flags.DEFINE_string("signature", "serving_default", "The signature, which must take texts")
-    flags.DEFINE_float("timeout", 30.0, "The time limit of a request in seconds", lower_bound=0.001)
-    flags.DEFINE_float("wait", 0.0, "The longest time in seconds to wait for the model", lower_bound=0.0)
+    define_flag("timeout", 30.0, "The time limit of a request in seconds", kind=float, at_least=0.001)
+    define_flag("wait", 0.0, "The longest time in seconds to wait for the model", kind=float, at_least=0.0)
     flags.DEFINE_bool("json", False, "Print the outputs of each question as one line of JSON")
     flags.DEFINE_bool("status", False, "Print the versions of the model and their states only")
     flags.DEFINE_bool("metadata", False, "Print the inputs and outputs of the model only")

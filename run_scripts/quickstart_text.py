@@ -9,13 +9,14 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_flag
 
 FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
     flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, separated by commas.")
-    flags.DEFINE_integer("num_shards", None, "The number of files of records.", required=True, lower_bound=1)
+    define_flag("num_shards", None, "The number of files of records.", required=True, at_least=1)
     flags.mark_flag_as_required("input_file")
 
 

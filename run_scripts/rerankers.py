@@ -5,6 +5,7 @@ from typing import Any
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect
+from keras_bert.program.option_flags import define_flag
 
 
 def define_reranker_flags(num_candidates: int) -> None:
@@ -14,7 +15,7 @@ def define_reranker_flags(num_candidates: int) -> None:
         None,
         "A checkpoint or an export of a CrossEncoder or MultiVectorEncoder, which ranks again what is found.",
     )
-    flags.DEFINE_integer("num_candidates", num_candidates, "How many texts it ranks for each query.", lower_bound=1)
+    define_flag("num_candidates", num_candidates, "How many texts it ranks for each query.", at_least=1)
 
 
 def check_reranker_flags() -> None:

@@ -26,7 +26,7 @@ from absl import flags
 from data_prep.finetuning.finetuning_options import FinetuningOptions
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags, flag_values
+from keras_bert.program.option_flags import define_flag, define_option_flags, flag_values
 from keras_bert.training.distillation import Distillation
 from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.distillation_flags import check_distillation_flags, distillation_of_flags
@@ -35,7 +35,6 @@ from run_scripts.fine_tuning_flags import (
     define_calibration_flag,
     define_fine_tuning_flags,
     fine_tuning_options,
-    numbers_of_flag,
     starting_point,
     train_evaluate_predict,
     trained_model_flags,
@@ -78,11 +77,15 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "hypothesis_template", "This example is {}.", "The sentence about a label, {}, that the model judges."
     )
-    flags.DEFINE_list(
+    define_flag(
         "threshold",
         None,
         "For --problem_type=multi_label: labels with a higher probability are predicted. One number from 0 to 1, or "
         "one for each label in the order of the model. Default: those of the model, at first 0.5.",
+        float,
+        is_list=True,
+        at_least=0,
+        at_most=1,
     )
     flags.DEFINE_boolean(
         "tune_thresholds",
@@ -249,12 +252,8 @@ def _tune(answered) -> str:
 
 def _thresholds() -> list[float] | float | None:
     """Returns the thresholds of --threshold: one for all labels, or a list."""
-    from keras_bert.tasks.classification.thresholds import check_threshold
-
-    if FLAGS.threshold is None:
-        return None
-    found = [check_threshold(value, "--threshold") for value in numbers_of_flag("threshold", FLAGS.threshold)]
-    return found[0] if len(found) == 1 else found
+    found = FLAGS.threshold
+    return found[0] if found and len(found) == 1 else found
 
 
 def _check_flags_of_several_labels(problem_type: str) -> None:

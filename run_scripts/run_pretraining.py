@@ -37,7 +37,6 @@ from run_scripts.distillation_flags import (
     check_distillation_flags,
     define_keep_layers_flag,
     distillation_of_flags,
-    layers_to_keep,
 )
 from run_scripts.run_flags import define_device_flags, set_precision, strategy_of_flags
 
@@ -199,7 +198,7 @@ def _train_and_evaluate() -> None:
         if FLAGS.size:
             casing = {"do_lower_case": False} if is_cased(vocabulary) else {}
             config = BertConfig.from_size(FLAGS.size, len(vocabulary), **casing)
-        start = StartingPoint(config, vocabulary, FLAGS.init_checkpoint, keep_layers=layers_to_keep())
+        start = StartingPoint(config, vocabulary, FLAGS.init_checkpoint, keep_layers=FLAGS.keep_layers)
         train_pretrainer(FLAGS.output_dir, FLAGS.input_file, start, options)
     if FLAGS.do_eval:
         evaluate_pretrainer(

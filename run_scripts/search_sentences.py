@@ -18,9 +18,9 @@ Example:
 
 from absl import flags
 
-from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from run_scripts.asked_models import define_runtime_flags, open_model
+from keras_bert.program.option_flags import define_flag
+from run_scripts.asked_models import define_runtime_flags, define_vector_flags, open_model
 from run_scripts.rerankers import check_reranker_flags, define_reranker_flags, load_reranker
 
 
@@ -49,16 +49,9 @@ def define_flags() -> None:
     flags.DEFINE_string("query_file", None, "Queries, one a line.")
     flags.DEFINE_multi_string("where", [], "column=value that a text must have; all of several must hold.")
     flags.DEFINE_bool("hybrid", False, "Searches the words too, and fuses both rankings by their reciprocal ranks.")
-    flags.DEFINE_integer("top_k", 5, "How many texts for each query.", lower_bound=1)
+    define_flag("top_k", 5, "How many texts for each query.", at_least=1)
     define_reranker_flags(num_candidates=50)
-    flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
-    flags.DEFINE_integer(
-        "max_seq_length",
-        None,
-        "Longer texts are cut to this many tokens. Default: as the model's folder says, or all of its positions.",
-        lower_bound=3,
-    )
-    flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
+    define_vector_flags()
     define_runtime_flags("model_precision")
 
 

@@ -20,7 +20,7 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError, how_to_install
-from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.program.option_flags import define_flag, define_option_flags, options_of_flags
 from keras_bert.tf_serving.server.server_options import ServerOptions
 from run_scripts.asked_models import define_runtime_flags
 
@@ -28,7 +28,7 @@ from run_scripts.asked_models import define_runtime_flags
 def define_flags() -> None:
     define_option_flags(ServerOptions)
     flags.FLAGS.set_default("num_threads", os.cpu_count() or 1)
-    flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "The time limit of an answer.", lower_bound=1)
+    define_flag("rest_api_timeout_in_ms", 30_000, "The time limit of an answer.", at_least=1)
     define_runtime_flags()
 
 

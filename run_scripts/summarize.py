@@ -7,19 +7,21 @@ Example:
 from absl import flags
 
 from keras_bert.program.command_line import run_command
+from keras_bert.program.option_flags import define_flag
+from run_scripts.asked_models import define_casing_flag
 
 
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
     flags.DEFINE_string("input_file", None, "The text.", required=True)
     flags.DEFINE_string("output_file", None, "A JSON file for all sentences, with scores and offsets.")
-    flags.DEFINE_integer("num_sentences", 3, "The number of sentences to select.", lower_bound=1)
+    define_flag("num_sentences", 3, "The number of sentences to select.", at_least=1)
     flags.DEFINE_enum(
         "method", "centrality", ["centrality", "centroid"], "As in LexRank, or by similarity to the mean."
     )
     flags.DEFINE_float("diversity", 0.3, "The penalty for similarity to sentences selected before.", 0.0, 1.0)
     flags.DEFINE_string("language", "en", "ISO 639 code of the language, for splitting into sentences.")
-    flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
+    define_casing_flag()
 
 
 def main():

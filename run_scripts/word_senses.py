@@ -11,6 +11,8 @@ Example:
 from absl import flags
 
 from keras_bert.program.command_line import run_command
+from keras_bert.program.option_flags import define_flag
+from run_scripts.asked_models import define_casing_flag
 
 _MOST_SHOWN = 5  # occurrences of each group
 
@@ -20,28 +22,21 @@ def define_flags() -> None:
     flags.DEFINE_string("input_file", None, "Text; its lines are split into sentences.", required=True)
     flags.DEFINE_list("word", None, "The word, or several forms of it separated by commas.", required=True)
     flags.DEFINE_string("output_dir", None, "The folder to write: new or empty.", required=True)
-    flags.DEFINE_integer("num_groups", 1, "The number of groups of occurrences.", lower_bound=1)
-    flags.DEFINE_integer(
-        "max_occurrences", 1000, "The largest number of occurrences, taken evenly from the file.", lower_bound=1
-    )
-    flags.DEFINE_list("layers", ["-1", "-2", "-3", "-4"], "The layers to average; -1 is the last.")
+    define_flag("num_groups", 1, "The number of groups of occurrences.", at_least=1)
+    define_flag("max_occurrences", 1000, "The largest number of occurrences, taken evenly from the file.", at_least=1)
+    define_flag("layers", [-1, -2, -3, -4], "The layers to average; -1 is the last.", is_list=True)
     flags.DEFINE_string("language", "en", "ISO 639 code of the language, for splitting into sentences.")
     flags.DEFINE_bool("plot", True, "Whether to draw the picture, which needs matplotlib.")
-    flags.DEFINE_integer("batch_size", 32, "Number of occurrences per batch.", lower_bound=1)
-    flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
+    define_flag("batch_size", 32, "Number of occurrences per batch.", at_least=1)
+    define_casing_flag()
 
 
 def main():
     from keras_bert.embeddings.vector_files import read_texts
     from keras_bert.embeddings.word_sense_files import PLOT_FILE, check_plotting, contexts_of, write_word_senses
     from keras_bert.program.atomic_output import check_output_folder
-    from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
-    try:
-        layers = [int(layer) for layer in arguments.layers]
-    except ValueError:
-        raise InputError(f"--layers must be whole numbers. Received: {','.join(arguments.layers)}") from None
     if arguments.plot:
         check_plotting()
     check_output_folder(arguments.output_dir)
@@ -57,7 +52,7 @@ def main():
         encoder,
         sentences,
         arguments.word,
-        layers=layers,
+        layers=arguments.layers,
         max_occurrences=arguments.max_occurrences,
         batch_size=arguments.batch_size,
     )

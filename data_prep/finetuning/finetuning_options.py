@@ -4,18 +4,18 @@ import dataclasses
 
 from data_prep.finetuning.tables import Column
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import documented, option
+from keras_bert.program.options import Options, documented, option
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class FinetuningOptions:
+class FinetuningOptions(Options):
     """The user's options, except for files and vocabulary. Columns that are None have the task's default.
 
     `max_seq_length`: tokens in a record, special tokens included.
     """
 
-    max_seq_length: int = 128
+    max_seq_length: int = option(128, at_least=3)
     text_column: Column | None = option(
         None,
         "The column of the text: its name, or its number from 0 (default: text, sentence, sentence1, premise or "
@@ -37,8 +37,8 @@ class FinetuningOptions:
     has_header: bool = option(True, "Whether the first line of .tsv and .csv files names the columns.")
     skip_missing: bool = option(False, "Leave out rows without a text or a label, and say how many.")
     labels: tuple[str, ...] = option((), "The labels in the order of their ids (default: those of train_file, sorted).")
-    doc_stride: int = option(128, "Tokens between the starts of two windows of a context.")
-    max_query_length: int = option(64, "Longer questions are cut to this many tokens.")
+    doc_stride: int = option(128, "Tokens between the starts of two windows of a context.", at_least=1)
+    max_query_length: int = option(64, "Longer questions are cut to this many tokens.", at_least=1)
     version_2_with_negative: bool = option(False, "Some questions have no answer, as in SQuAD 2.0.")
 
     @property

@@ -15,6 +15,7 @@ from data_prep.tokenized.corpus_writer import TextSource, empty_manifest
 from data_prep.tokenized.document_filters import in_effect
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -67,8 +68,7 @@ def describe_job(
 ) -> BeamJob:
     """Checks everything that can be checked before the run, and returns the job."""
     options = options or PretrainingOptions()
-    if num_shards is not None and num_shards < 1:
-        raise InputError(f"num_shards must be 1 or more. Received: {num_shards}")
+    check_whole("num_shards", num_shards, at_least=1, or_none=True)
     vocabulary, settings = plan.check_arguments(vocab_file, settings, options, compression)
     if settings.drop_near_duplicates:
         raise InputError(

@@ -28,6 +28,7 @@ from keras_bert.program.atomic_output import check_output_file, remove_partial_f
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.long_work import progress_bar
+from keras_bert.program.options import check_whole
 
 _logger = logging.getLogger(__name__)
 
@@ -71,7 +72,8 @@ def create_pretraining_data(
             full.
     """
     options = options or PretrainingOptions()
-    _check_numbers(num_processes, num_shards)
+    check_whole("num_processes", num_processes, at_least=1)
+    check_whole("num_shards", num_shards, at_least=1, or_none=True)
     vocabulary, settings = plan.check_arguments(vocab_file, settings, options, compression)
     prefix = plan.check_output(output_file, output_dir)
     for path in output_file or ():
@@ -95,11 +97,6 @@ def create_pretraining_data(
         job = ShardJob(corpus.path, options, paths, dealing, compression, use_v2_feature_names)
         shards = _write_shards(job, sizes.num_tokens, folder, names, done, pool, show_progress)
         return _finish(job, corpus, folder, shards, output_dir, keep_corpus)
-
-
-def _check_numbers(num_processes: int, num_shards: int | None) -> None:
-    if num_processes < 1 or (num_shards is not None and num_shards < 1):
-        raise InputError(f"num_processes and num_shards must be 1 or more. Received: {num_processes} and {num_shards}")
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from data_prep.pretraining.sequence_packing import pack_sequences
 from data_prep.pretraining.token_sequences import TokenSequences, lay_out_rows
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import documented, option, same_option
+from keras_bert.program.options import Options, documented, option, same_option
 from keras_bert.records import features
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
@@ -39,7 +39,7 @@ _SHORTEST_SEQUENCE = 3
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class PretrainingOptions:
+class PretrainingOptions(Options):
     """The options that determine the records besides the text; docs/pretraining_data.md explains each.
 
     Names and defaults are those of google-research/bert; `max_ngram_size` is TF Model Garden's.
@@ -48,12 +48,14 @@ class PretrainingOptions:
         InputError: a value is out of range, or two values contradict each other.
     """
 
-    max_seq_length: int = option(128, "Tokens in a record, special tokens included.")
+    max_seq_length: int = option(128, "Tokens in a record, special tokens included.", at_least=8)
     max_predictions_per_seq: int = same_option(MaskingOptions, "max_predictions_per_seq")
-    random_seed: int = option(12345, "Seed of every draw.")
-    dupe_factor: int = option(10, "The number of passes over the text, each with other masks and pairs.")
+    random_seed: int = option(12345, "Seed of every draw.", at_least=0)
+    dupe_factor: int = option(10, "The number of passes over the text, each with other masks and pairs.", at_least=1)
     masked_lm_prob: float = same_option(MaskingOptions, "masked_lm_prob")
-    short_seq_prob: float = option(0.1, "Share of the documents that are cut into shorter pairs.")
+    short_seq_prob: float = option(
+        0.1, "Share of the documents that are cut into shorter pairs.", at_least=0, at_most=1
+    )
     do_whole_word_mask: bool = same_option(MaskingOptions, "do_whole_word_mask")
     max_ngram_size: int = same_option(MaskingOptions, "max_ngram_size")
     ngram_geometric_p: float = same_option(MaskingOptions, "ngram_geometric_p")
@@ -64,7 +66,7 @@ class PretrainingOptions:
         "Random second segments (BERT), swapped segments (ALBERT), or none: full sentences (RoBERTa).",
         choices=SENTENCE_TASKS,
     )
-    max_sequences_per_row: int = option(1, "Above 1: pack up to this many examples into a record.")
+    max_sequences_per_row: int = option(1, "Above 1: pack up to this many examples into a record.", at_least=1)
     replacement_tokens: str = option(
         "text",
         "Random tokens are drawn from the tokens that text can contain, or from the whole vocabulary, as Google does.",
@@ -75,34 +77,20 @@ class PretrainingOptions:
         0,
         "Above 0: rows for XLNet. Each row begins this number of tokens after the row before it. Tokens are predicted "
         "in a random order.",
+        at_least=0,
     )
-    perm_size: int = option(0, "XLNet: the tokens that are permuted together (default: reuse_len).")
-    mask_alpha: int = option(6, "XLNet: mask_beta of every mask_alpha tokens are predicted.")
-    mask_beta: int = option(1, "XLNet: the number of tokens to predict of every mask_alpha.")
+    perm_size: int = option(0, "XLNet: the tokens that are permuted together (default: reuse_len).", at_least=0)
+    mask_alpha: int = option(6, "XLNet: mask_beta of every mask_alpha tokens are predicted.", at_least=1)
+    mask_beta: int = option(1, "XLNet: the number of tokens to predict of every mask_alpha.", at_least=1)
     num_streams: int = option(
         0,
         "XLNet: above 0, rows come in the order for training with a memory (run_pretraining --mem_len). This is "
         "the number of rows in a batch.",
+        at_least=0,
     )
 
     def __post_init__(self):
-        for name, lowest in (
-            ("max_seq_length", 8),
-            ("dupe_factor", 1),
-            ("random_seed", 0),
-            ("max_sequences_per_row", 1),
-            ("reuse_len", 0),
-            ("perm_size", 0),
-            ("mask_beta", 1),
-            ("num_streams", 0),
-        ):
-            if getattr(self, name) < lowest:
-                raise InputError(f"{name} must be {lowest} or more. Received: {getattr(self, name)}")
-        if not 0.0 <= self.short_seq_prob <= 1.0:
-            raise InputError(f"short_seq_prob must be from 0 to 1. Received: {self.short_seq_prob}")
-        for name, allowed in (("sentence_task", SENTENCE_TASKS), ("replacement_tokens", ("text", "vocabulary"))):
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}. Received: {getattr(self, name)!r}")
+        super().__post_init__()
         most = self.max_seq_length // _SHORTEST_SEQUENCE
         if self.max_sequences_per_row > most:
             raise InputError(

@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice
 from keras_bert.records.encoding import encode_tfrecords
 from keras_bert.records.features import Feature
 
@@ -111,8 +112,7 @@ def _compressed(file: _HashingFile, compression: str) -> Iterator[IO[bytes]]:
 
 def check_compression(compression: str) -> None:
     """Raises `InputError` for a compression that is unknown or whose package is missing."""
-    if compression not in COMPRESSIONS:
-        raise InputError(f"compression must be one of {', '.join(COMPRESSIONS)}. Received: {compression}")
+    check_choice("compression", compression, COMPRESSIONS)
     if compression == "zstd":
         _zstandard()
 

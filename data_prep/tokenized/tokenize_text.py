@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import itertools
-import math
 import os
 from collections.abc import Callable, Sequence
 
@@ -25,7 +24,7 @@ from data_prep.tokenized.document_filters import FILTERS, RepeatedDocuments, doc
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
-from keras_bert.program.option_flags import documented, option
+from keras_bert.program.options import Options, documented, option
 from keras_bert.program.printing import recordable
 from keras_bert.tokenization.kinds import load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -42,7 +41,7 @@ Encoder = Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]]
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class TextSettings:
+class TextSettings(Options):
     """How text is read and tokenised."""
 
     do_lower_case: bool = option(True, "WordPiece: lower-case and strip accents, as for uncased vocabularies.")
@@ -53,19 +52,13 @@ class TextSettings:
         None,
         "Leave out documents with more tokens per character, which the vocabulary compresses badly, such as tables and "
         "markup; 0.3 in Geiping and Goldstein, 2022, arXiv 2212.14034, section 4.4.",
+        above=0,
     )
     drop_near_duplicates: bool = option(
         False,
         "Leave out documents that nearly equal an earlier one: about 75 % or more of their groups of four tokens "
         "(MinHash as in Penedo et al., 2024, arXiv 2406.17557).",
     )
-
-    def __post_init__(self):
-        limit = self.max_tokens_per_character
-        if limit is not None and not 0.0 < limit < math.inf:
-            raise InputError(
-                f"max_tokens_per_character must be above 0. Received: {limit}. English texts have 0.2 to 0.3."
-            )
 
     def of(self, vocabulary: TokenTable) -> "TextSettings":
         """Returns the settings that apply to a vocabulary."""

@@ -3,12 +3,13 @@
 import dataclasses
 import os
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object, write_json
+from keras_bert.program.options import Options, option
 
 # (layers, hidden size, heads) of the models that Google published. BASE and LARGE are of the paper, section 3; the
 # small ones are of "Well-Read Students Learn Better" (Turc et al., 2019).
@@ -26,19 +27,6 @@ HIDDEN_ACTIVATIONS = ("gelu", "gelu_erf", "relu", "silu", "tanh", "linear")
 
 # Dropout has a resolution of 1/65536. With a rate closer to 1, it would drop everything.
 _HIGHEST_DROPOUT = 0.99999
-_PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-_POSITIVE_INTEGERS = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "embedding_size",
-    "num_hidden_groups",
-    "inner_group_num",
-)
-_COUNTS_FROM_0 = ("type_vocab_size", "position_offset")
 # The activations of the dense layer on the first token, see `BertConfig.pooler_act`.
 POOLER_ACTIVATIONS = ("tanh", "gelu", "gelu_erf", "relu")
 # The key that says how the vector of a text is pooled, if it is not the mean of its tokens.
@@ -46,7 +34,6 @@ SENTENCE_POOLING = "sentence_pooling"
 # The poolings of sentence-transformers; see `layers/text_pooling.py`.
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 # Limits: a short file from a stranger must not make the program build lists of any length.
-_LARGEST = {"num_hidden_layers": 10_000, "inner_group_num": 100, "num_feedforward_networks": 100}
 MOST_BLOCKS = 10_000
 
 
@@ -55,8 +42,18 @@ def config_class(model_type: str) -> type["BertConfig"]:
     return registry.imported(registry.family(model_type).config)
 
 
+def count(default: Any, *, at_least: int = 1, at_most: int = 2**31 - 1) -> Any:
+    """Returns the field of a whole number."""
+    return option(default, at_least=at_least, at_most=at_most)
+
+
+def dropout(default: float) -> Any:
+    """Returns the field of the share of numbers that become 0 in training."""
+    return option(default, at_least=0, at_most=_HIGHEST_DROPOUT)
+
+
 @dataclasses.dataclass(frozen=True)
-class BertConfig:
+class BertConfig(Options):
     """The shape of a BERT and the constants that belong to its weights.
 
     The fields are the keys of Google's `bert_config.json`. Three keys are added: `layer_norm_eps`; `do_lower_case`,
@@ -87,27 +84,27 @@ class BertConfig:
     for `embedding_size`, `num_hidden_groups` and `inner_group_num`.
     """
 
-    vocab_size: int
-    hidden_size: int = 768
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 12
-    intermediate_size: int = 3072
-    hidden_act: str = "gelu"
-    hidden_dropout_prob: float = 0.1
-    attention_probs_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    initializer_range: float = 0.02
-    layer_norm_eps: float = 1e-12
+    vocab_size: int = dataclasses.field(metadata=count(dataclasses.MISSING).metadata)
+    hidden_size: int = count(768)
+    num_hidden_layers: int = count(12, at_most=10_000)
+    num_attention_heads: int = count(12)
+    intermediate_size: int = count(3072)
+    hidden_act: str = option("gelu", choices=HIDDEN_ACTIVATIONS)
+    hidden_dropout_prob: float = dropout(0.1)
+    attention_probs_dropout_prob: float = dropout(0.1)
+    max_position_embeddings: int = count(512)
+    type_vocab_size: int = count(2, at_least=0)
+    initializer_range: float = option(0.02, above=0, below=1)
+    layer_norm_eps: float = option(1e-12, above=0, below=1)
     do_lower_case: bool = True
     tie_word_embeddings: bool = True
     model_type: str = "bert"
-    embedding_size: int | None = None
+    embedding_size: int | None = count(None)
     embedding_projection: bool | None = None
-    num_hidden_groups: int | None = None
-    inner_group_num: int = 1
-    position_offset: int = 0
-    pooler_act: str = "tanh"
+    num_hidden_groups: int | None = count(None)
+    inner_group_num: int = count(1, at_most=100)
+    position_offset: int = count(0, at_least=0)
+    pooler_act: str = option("tanh", choices=POOLER_ACTIVATIONS)
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
     # Fields in some families: whether LayerNorms have a bias; whether the masked-LM head has a dense layer with a
     # LayerNorm, this layer has a bias, and each token has one.
@@ -145,16 +142,7 @@ class BertConfig:
         for name, value in defaults.items():
             if getattr(self, name) is None or name == "extra":
                 object.__setattr__(self, name, value)
-        self._check_integers(_POSITIVE_INTEGERS, smallest=1)
-        self._check_integers(_COUNTS_FROM_0, smallest=0)
-        self._check_dropout(_PROBABILITIES)
-        for name in ("initializer_range", "layer_norm_eps"):
-            value = getattr(self, name)
-            if not _is_number(value) or not 0.0 < value < 1.0:
-                raise self._error(f"{name} must be above 0 and below 1. Received: {reprlib.repr(value)}")
-        self._check_switches(("do_lower_case", "tie_word_embeddings", "embedding_projection"))
-        self._check_one_of("hidden_act", HIDDEN_ACTIVATIONS)
-        self._check_one_of("pooler_act", POOLER_ACTIVATIONS)
+        super().__post_init__()
         self._check_divisible("hidden_size", "num_attention_heads")
         self._check_divisible("num_hidden_layers", "num_hidden_groups")
         if self.embedding_size != self.hidden_size and not self.embedding_projection:
@@ -183,35 +171,6 @@ class BertConfig:
             raise self._error(
                 f"{family} needs {needed}. Received: {received}. A key that is left out has BERT's value."
             )
-
-    def _check_integers(self, names: Sequence[str], smallest: int) -> None:
-        kind = "a positive integer" if smallest == 1 else f"an integer of {smallest} or more"
-        for name in names:
-            value, largest = getattr(self, name), _LARGEST.get(name, 2**31 - 1)
-            if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
-                raise self._error(f"{name} must be {kind}. Received: {reprlib.repr(value)}")
-            if value > largest:
-                raise self._error(f"{name} must be at most {largest:,}. Received: {reprlib.repr(value)}")
-
-    def _check_dropout(self, names: Sequence[str]) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not _is_number(value) or not 0.0 <= value <= _HIGHEST_DROPOUT:
-                raise self._error(
-                    f"{name} must be at least 0 and below 1, {_HIGHEST_DROPOUT} at most. "
-                    f"Received: {reprlib.repr(value)}"
-                )
-
-    def _check_switches(self, names: Sequence[str]) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, bool):
-                raise self._error(f"{name} must be true or false. Received: {reprlib.repr(value)}")
-
-    def _check_one_of(self, name: str, values: Sequence[str]) -> None:
-        value = getattr(self, name)
-        if value not in values:
-            raise self._error(f"{name} must be one of {', '.join(values)}. Received: {reprlib.repr(value)}")
 
     def _check_divisible(self, name: str, divisor: str) -> None:
         if getattr(self, name) % getattr(self, divisor):
@@ -394,7 +353,3 @@ class BertConfig:
                 "positions: a new one by its config, a trained one by convert_checkpoint "
                 f"--max_position_embeddings={sequence_length + self.position_offset}."
             )
-
-
-def _is_number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -2,6 +2,7 @@
 
 from keras_bert.config.bert_config import POOLINGS, BertConfig
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice
 
 
 def check_pooling(config: BertConfig, pooling: str) -> None:
@@ -9,8 +10,7 @@ def check_pooling(config: BertConfig, pooling: str) -> None:
 
     A model whose files say nothing, or the mean, can be pooled as the caller likes.
     """
-    if pooling not in POOLINGS:
-        raise InputError(f"pooling must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
+    check_choice("pooling", pooling, POOLINGS)
     trained_pooling = config.sentence_pooling
     if trained_pooling not in ("mean", pooling):
         raise InputError(

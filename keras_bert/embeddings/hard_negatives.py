@@ -9,6 +9,7 @@ import numpy as np
 from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number, check_whole
 from keras_bert.tokenization.user_inputs import as_texts
 
 # Candidates that are looked at first for each anchor; more where these are not enough.
@@ -73,11 +74,8 @@ def mine_hard_negatives(
         raise InputError(
             f"Anchors and positives must be equally many, at least one. Received: {len(anchors)} and {len(positives)}"
         )
-    if num_negatives < 1 or not 0 <= relative_margin <= 1:
-        raise InputError(
-            "num_negatives must be 1 or more and relative_margin between 0 and 1. Received: "
-            f"{num_negatives} and {relative_margin}"
-        )
+    check_whole("num_negatives", num_negatives, at_least=1)
+    check_number("relative_margin", relative_margin, at_least=0, at_most=1)
     corpus = [] if corpus is None else as_texts(corpus, "text of the corpus")
     documents = list(dict.fromkeys([*positives, *corpus]))
     index = VectorIndex.build(model, documents, batch_size=batch_size)

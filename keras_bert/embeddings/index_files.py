@@ -21,11 +21,12 @@ import numpy as np
 
 from keras_bert.embeddings.metadata_columns import check_stored_column
 from keras_bert.embeddings.neighbour_graph import check_graph
-from keras_bert.embeddings.quantised_vectors import StoredVectors, check_precision
+from keras_bert.embeddings.quantised_vectors import PRECISIONS, StoredVectors
 from keras_bert.program.atomic_output import check_replaceable_folder, save_array
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import checked, member, parse_json_line, read_json_object, strings
+from keras_bert.program.options import check_choice
 
 VECTORS_FILE, TEXTS_FILE, FACTS_FILE, GRAPH_FILE = "vectors.npy", "texts.jsonl", "index.json", "graph.npy"
 RANGES_FILE, SIGNS_FILE, DELETED_FILE, COLUMN_FILE = "ranges.npy", "signs.npy", "deleted.npy", "column_{}.npy"
@@ -155,7 +156,7 @@ def _mapped(path: str, name: str) -> np.ndarray:
 def _stored_vectors(path: str, facts: dict, num_texts: int) -> StoredVectors:
     codes = _mapped(path, VECTORS_FILE)
     precision = member(facts, "precision", str, FACTS_FILE, "float32")
-    check_precision(precision)
+    check_choice("precision", precision, PRECISIONS)
     is_table = codes.ndim == 2 and codes.dtype == ("float32" if precision == "float32" else "int8")
     if not is_table or not len(codes) == num_texts == facts["texts"]:
         raise ValueError(f"{num_texts} texts and vectors {codes.dtype} {codes.shape} for {facts['texts']} texts")

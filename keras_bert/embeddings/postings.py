@@ -8,6 +8,7 @@ import numpy as np
 from keras_bert.embeddings.exact_search import largest
 from keras_bert.program.atomic_output import save_array
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 
 _FILES = {"weights.npy": np.float32, "documents.npy": np.int32, "splits.npy": np.int64}
 # Scores in memory at once: 8 bytes each. For 1,000,000 documents these are 16 queries.
@@ -49,8 +50,7 @@ class Postings:
         Raises:
             InputError: the queries have other columns, such as those of another model, or `top_k` is below 1.
         """
-        if top_k < 1:
-            raise InputError(f"top_k must be 1 or more. Received: {top_k}")
+        check_whole("top_k", top_k, at_least=1)
         if queries.shape[1:] != self.columns.shape[:1]:
             raise InputError(
                 f"Queries must be [number, {self.columns.shape[0]}], as the documents. Received the shape "

@@ -62,12 +62,6 @@ def quantise(vectors: np.ndarray, precision: str, ranges: np.ndarray | None = No
     return codes
 
 
-def check_precision(precision: str) -> None:
-    """Raises `InputError` unless a precision is known."""
-    if precision not in PRECISIONS:
-        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}. Received: {precision!r}")
-
-
 @dataclasses.dataclass(frozen=True)
 class StoredVectors:
     """The vectors of an index in one precision, and their products with queries of float32.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number, check_whole
 from keras_bert.tasks.embedding.scores import distinct_documents
 
 # How many documents of each ranking a hybrid search fuses, if not more are asked for.
@@ -35,8 +35,8 @@ def reciprocal_rank_fusion(rankings: Iterable[Any], top_k: int, k: int = 60) -> 
     Reference: Cormack et al., 2009, "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning
     Methods".
     """
-    if top_k < 1 or k < 0:
-        raise InputError(f"top_k must be 1 or more, and k 0 or more. Received: {top_k} and {k}")
+    check_whole("top_k", top_k, at_least=1)
+    check_number("k", k, at_least=0)
     parts: dict[Any, list[float]] = {}
     for ranking in rankings:
         for rank, number in enumerate(distinct_documents(ranking), start=1):

@@ -8,6 +8,7 @@ from keras_bert.embeddings.exact_search import best_of_candidates
 from keras_bert.embeddings.neighbour_graph import GraphSearch
 from keras_bert.embeddings.quantised_vectors import StoredVectors
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 
 # The graph gives at most this many texts for a query; more are searched exactly.
 _MOST_BY_GRAPH = 100
@@ -48,8 +49,7 @@ class RowSearch:
         Raises:
             InputError: an argument is out of range, or FAISS is missing where a graph is searched.
         """
-        if top_k < 1:
-            raise InputError(f"top_k must be 1 or more. Received: {top_k}")
+        check_whole("top_k", top_k, at_least=1)
         self.check_dimension(vectors)
         num_vectors = len(self._stored.codes)
         num_allowed = num_vectors if mask is None else int(np.count_nonzero(mask))

@@ -12,6 +12,7 @@ from keras_bert.embeddings.word_index import WordIndex
 from keras_bert.program.columns import as_mapping
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
+from keras_bert.program.options import check_whole
 from keras_bert.tasks.embedding.scores import checked_ks, relevant_documents, retrieval_scores
 
 SCORES = ("ndcg", "mrr", "map", "recall")
@@ -72,8 +73,7 @@ def evaluate_search(
     Reference: sentence-transformers 6.2, `InformationRetrievalEvaluator`.
     """
     ks = checked_ks(ks)
-    if num_candidates < 1:
-        raise InputError(f"num_candidates must be 1 or more. Received: {num_candidates}")
+    check_whole("num_candidates", num_candidates, at_least=1)
     corpus, queries = _by_id(corpus, "corpus"), _by_id(queries, "queries")
     ids = sorted(corpus, key=id_order)  # so that equal scores come in the order of the ids
     numbers = {name: number for number, name in enumerate(ids)}

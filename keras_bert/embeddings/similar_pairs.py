@@ -8,6 +8,7 @@ import numpy as np
 from keras_bert.embeddings.exact_search import largest
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
+from keras_bert.program.options import check_whole
 
 _COSINES_AT_ONCE = 1 << 24  # 4 bytes each
 
@@ -55,8 +56,8 @@ def similar_pairs(vectors: Any, *, top_k: int = 100, max_pairs: int = 500_000) -
 
     Reference: sentence-transformers 6.2, `util.paraphrase_mining_embeddings`.
     """
-    if top_k < 1 or max_pairs < 1:
-        raise InputError(f"top_k and max_pairs must be 1 or more. Received: {top_k} and {max_pairs}")
+    check_whole("top_k", top_k, at_least=1)
+    check_whole("max_pairs", max_pairs, at_least=1)
     scores, codes = np.zeros(0, np.float32), np.zeros(0, np.int64)
     for first, cosines in _rows_of_cosines(vectors):
         size = cosines.shape[1]
@@ -95,8 +96,7 @@ def communities(vectors: Any, *, threshold: float = 0.75, min_size: int = 10) ->
 
     Reference: sentence-transformers 6.2, `util.community_detection`.
     """
-    if min_size < 1:
-        raise InputError(f"min_size must be 1 or more. Received: {min_size}")
+    check_whole("min_size", min_size, at_least=1)
     around: list[tuple[int, np.ndarray]] = []
     for first, cosines in _rows_of_cosines(vectors):
         counts = (cosines >= np.float32(threshold)).sum(axis=1)

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records.segment_rows import join_segments
 from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
 from keras_bert.tasks.text_rows import token_lists, tokenizer_of
@@ -55,8 +56,7 @@ def distil_static(
 
     if not isinstance(model, SentenceEncoder) or model.is_static or model.vocabulary is None:
         raise InputError("Static vectors are distilled from a SentenceEncoder that has layers and a vocabulary.")
-    if not isinstance(size, int) or not 1 <= size <= model.embedding_size:
-        raise InputError(f"size must be from 1 to {model.embedding_size}, the size of the vectors. Received: {size!r}")
+    check_whole("size", size, at_least=1, at_most=model.embedding_size)
     vocabulary, do_lower_case = model.vocabulary, model.config.do_lower_case
     counts = 1 / np.arange(1, len(vocabulary) + 1)
     if texts is not None:

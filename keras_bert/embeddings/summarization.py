@@ -14,6 +14,7 @@ from keras_bert.config.poolings import check_pooling
 from keras_bert.embeddings.text_vectors import encode_texts
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
+from keras_bert.program.options import check_choice, check_number, check_whole
 from keras_bert.records import features
 from keras_bert.tokenization.user_inputs import as_texts, checked_text
 
@@ -85,12 +86,9 @@ def summarize(
     References: Erkan & Radev, 2004, LexRank (the continuous kind, section 3.3); Carbonell & Goldstein, 1998 (maximal
     marginal relevance); Radev et al., 2004 (centroids).
     """
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}. Received: {method!r}")
-    if num_sentences < 1:
-        raise InputError(f"num_sentences must be 1 or more. Received: {num_sentences}")
-    if not 0 <= diversity <= 1:
-        raise InputError(f"diversity must be between 0 and 1. Received: {diversity}")
+    check_choice("method", method, METHODS)
+    check_whole("num_sentences", num_sentences, at_least=1)
+    check_number("diversity", diversity, at_least=0, at_most=1)
     if not isinstance(text, str):
         raise InputError(f"text must be one string. Received: {text!r:.100}. Summarise several texts one by one.")
     checked_text(text, "the text")

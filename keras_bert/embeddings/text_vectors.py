@@ -14,6 +14,7 @@ import numpy as np
 from keras_bert.config.poolings import check_pooling
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import mean_over_windows
@@ -102,8 +103,7 @@ def sentence_embeddings(
             return encoder.pool(outputs["sequence_output"], inputs[features.INPUT_MASK], pooling)
 
         forward = forward_function(encoder, key=("pooled", pooling), choose=pooled)
-    if dimensions is not None and not 1 <= dimensions <= size:
-        raise InputError(f"dimensions must be between 1 and {size}, the size of the vectors. Received: {dimensions}")
+    check_whole("dimensions", dimensions, at_least=1, at_most=size, or_none=True)
     if _has_graph_of_texts(model):
         outputs = _outputs_of_graph(model, texts, max_seq_length, prefix, on_progress)
     else:

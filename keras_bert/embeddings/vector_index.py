@@ -16,7 +16,7 @@ from keras_bert.embeddings.index_rows import IndexRows, checked_ids
 from keras_bert.embeddings.metadata_columns import Columns, Where, checked_columns
 from keras_bert.embeddings.model_fingerprint import model_fingerprint
 from keras_bert.embeddings.neighbour_graph import build_graph, import_faiss
-from keras_bert.embeddings.quantised_vectors import StoredVectors, check_precision
+from keras_bert.embeddings.quantised_vectors import PRECISIONS, StoredVectors
 from keras_bert.embeddings.rank_fusion import FUSED
 from keras_bert.embeddings.row_search import RowSearch
 from keras_bert.embeddings.text_vectors import search_vectors
@@ -25,6 +25,7 @@ from keras_bert.program.atomic_output import atomic_folder, replacement_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import waiting_for_folder
 from keras_bert.program.long_work import progress_bar
+from keras_bert.program.options import check_choice
 
 # From this number of texts on, an index has a graph (docs/decisions/graph_is_checked_array.md).
 GRAPH_FROM = 50_000
@@ -185,7 +186,7 @@ class VectorIndex:
                 `sentence_embeddings`.
         """
         texts = checked_texts(texts, "text")
-        check_precision(precision)
+        check_choice("precision", precision, PRECISIONS)
         ids = None if ids is None else checked_ids(ids, len(texts))
         columns = checked_columns(metadata, len(texts)) if metadata is not None else {}
         gets_graph = _gets_graph(len(texts), exact, precision)

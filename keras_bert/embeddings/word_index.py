@@ -18,6 +18,7 @@ from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import checked, parse_json_line, read_json_object
+from keras_bert.program.options import check_number
 from keras_bert.tokenization.unicode_table import CJK_RANGES
 from keras_bert.tokenization.user_inputs import as_texts
 
@@ -82,8 +83,8 @@ class WordIndex:
             raise InputError(
                 f"Every text needs an id of its own. Received: {len(texts)} texts and {len(set(ids))} different ids"
             )
-        if not (0 <= k1 < np.inf and 0 <= b <= 1):
-            raise InputError(f"k1 must be 0 or more and b between 0 and 1. Received: {k1} and {b}")
+        check_number("k1", k1, at_least=0)
+        check_number("b", b, at_least=0, at_most=1)
         return cls.of_texts(texts, ids, k1, b)
 
     @classmethod

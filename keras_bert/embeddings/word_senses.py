@@ -14,6 +14,7 @@ from keras_bert.embeddings.text_vectors import EncodedText, token_features
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
 from keras_bert.program.number_checks import check_numbers
+from keras_bert.program.options import check_whole
 from keras_bert.tasks.text_rows import checked_length, tokenizer_of
 from keras_bert.tokenization.user_inputs import as_texts
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -141,8 +142,7 @@ def cluster(vectors: np.ndarray, count: int) -> np.ndarray:
     Raises:
         InputError: `count` is out of range, or scikit-learn is not installed.
     """
-    if not 1 <= count <= len(vectors):
-        raise InputError(f"The number of groups must be between 1 and the {len(vectors)} vectors. Received: {count}")
+    check_whole("count", count, at_least=1, at_most=len(vectors))
     check_numbers(np.asarray(vectors), "vector")
     if count == 1:
         return np.zeros(len(vectors), np.int64)

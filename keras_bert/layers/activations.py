@@ -5,7 +5,7 @@ from collections.abc import Callable
 import keras
 
 from keras_bert.layers.choosing import formulas_for
-from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice
 
 # Name -> function(values, training).
 _ACTIVATIONS = {
@@ -62,6 +62,5 @@ def hidden_activation(name: str) -> Callable:
     Raises:
         InputError: there is no activation of that name.
     """
-    if name not in _ACTIVATIONS:
-        raise InputError(f"hidden_act must be one of {', '.join(_ACTIVATIONS)}. Received: {name!r}")
+    check_choice("hidden_act", name, tuple(_ACTIVATIONS))
     return _ACTIVATIONS[name]

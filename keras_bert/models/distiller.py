@@ -11,6 +11,7 @@ from keras_bert.models.losses import LossTerm
 from keras_bert.models.observed_encoder import observed
 from keras_bert.models.task_model import TaskModel, example_weights
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number
 from keras_bert.records import features
 
 # The terms of the loss.
@@ -122,8 +123,7 @@ class Distiller(TaskModel):
 
     def __init__(self, student, teacher=None, terms=None, *, layer_map=None, temperature: float = 2.0, **kwargs):
         terms = checked_terms({SOFT_TARGETS: 0.5, LABELS: 0.5} if terms is None else terms)
-        if not temperature > 0:
-            raise InputError(f"temperature must be above 0. Received: {temperature}")
+        check_number("temperature", temperature, above=0)
         taught = tuple(f"{name}_loss" for name in terms if name != LABELS)
         self.loss_names = taught + (tuple(student.loss_names) if LABELS in terms else ())
         self.metric_names = tuple(student.metric_names) if LABELS in terms else ()

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 
 
@@ -25,10 +26,8 @@ def new_stream_memory(model: Any, mem_len: int, num_streams: int) -> "StreamMemo
     Raises:
         InputError: a number is too small, or a batch is cut into parts.
     """
-    if mem_len < 0 or mem_len > 0 and num_streams < 1:
-        raise InputError(
-            f"mem_len must be 0 or more, and num_streams with it 1 or more. Received: {mem_len} and {num_streams}"
-        )
+    check_whole("mem_len", mem_len, at_least=0)
+    check_whole("num_streams", num_streams, at_least=1 if mem_len else 0)
     if mem_len and model.gradient_accumulation_steps > 1:
         raise InputError(
             "gradient_accumulation_steps does not work with mem_len. Leave out one of the two, or use smaller batches "

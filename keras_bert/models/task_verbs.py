@@ -19,6 +19,7 @@ from keras_bert.models.verb_options import check_options, split_arguments
 from keras_bert.optimization import FOR_ONE_FIT, OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
@@ -109,8 +110,7 @@ class TaskVerbs(_Trained, BertModel):
             )
 
     def _set_gradient_accumulation(self, steps: int, has_metrics: bool) -> None:
-        if not isinstance(steps, int) or steps < 1:
-            raise InputError(f"gradient_accumulation_steps must be a whole number from 1. Received: {steps!r}")
+        check_whole("gradient_accumulation_steps", steps, at_least=1)
         if steps > 1 and has_metrics:
             raise InputError(
                 "Keras' metrics need all predictions of a batch at once, so they do not work with "

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 
 # The parts of a block that LoRA can train, see `TransformerBlock.dense_layers`.
 LORA_PARTS = ("attention", "feed_forward")
@@ -90,8 +91,7 @@ def enable_lora(
     if not layers:
         raise InputError("A static model has no layers for LoRA.")
     widest = min(min(layer.kernel.shape) for layer in layers)
-    if not 1 <= rank <= widest:
-        raise InputError(f"The rank of LoRA must be between 1 and {widest}, the width of the kernels. Received: {rank}")
+    check_whole("rank", rank, at_least=1, at_most=widest)
     encoder = encoder_of(model)
     for part in (layer for layer in encoder.layers if layer is not getattr(encoder, "pooler", None)):
         # Not `part.trainable = False`, which would freeze the new matrices too.

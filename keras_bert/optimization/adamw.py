@@ -10,6 +10,7 @@ from keras import ops
 from keras_bert.accelerate.backend import updates
 from keras_bert.optimization.moments import MomentOptimizer, computed_after, one_minus_power
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number
 
 # The names of these parts of a `BertEncoder` in the paths of variables.
 _LAYER = re.compile(r"(?:^|.*/)layer_(\d+)/")
@@ -67,8 +68,7 @@ class AdamW(MomentOptimizer):
         name: str = "adamw",
         **kwargs: Any,
     ):
-        if not 0 < layer_decay <= 1:
-            raise InputError(f"layer_decay must be above 0 and at most 1. Received: {layer_decay}")
+        check_number("layer_decay", layer_decay, above=0, at_most=1)
         super().__init__(learning_rate, weight_decay, beta_1, beta_2, epsilon, global_clipnorm, name, **kwargs)
         self.bias_correction = bias_correction
         self.layer_decay = layer_decay

@@ -9,6 +9,7 @@ from keras import ops
 from keras_bert.optimization.adamw import AdamW, is_in_layer
 from keras_bert.optimization.moments import computed_after, is_excluded
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number
 
 _NUM_ITERATIONS = 5
 # The coefficients of the quintic iteration: all singular values end between about 0.7 and 1.2.
@@ -53,8 +54,7 @@ class Muon(AdamW):
         name: str = "muon",
         **kwargs: Any,
     ):
-        if not 0 <= momentum < 1:
-            raise InputError(f"The momentum of Muon must be at least 0 and below 1. Received: {momentum}")
+        check_number("momentum", momentum, at_least=0, below=1)
         super().__init__(learning_rate, weight_decay, name=name, **kwargs)
         self.momentum = momentum
 

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number, check_whole
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -30,15 +30,9 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, peak: float, num_train_steps: int, num_warmup_steps: int = 0):
         super().__init__()
-        if not (peak >= 0 and math.isfinite(peak)):
-            raise InputError(f"The learning rate must be a finite number of at least 0. Received: {peak}")
-        if num_train_steps < 1:
-            raise InputError(f"num_train_steps must be at least 1. Received: {num_train_steps}")
-        if not 0 <= num_warmup_steps <= num_train_steps:
-            raise InputError(
-                f"num_warmup_steps must be between 0 and num_train_steps={num_train_steps}. Received: "
-                f"{num_warmup_steps}. About a tenth of num_train_steps is usual."
-            )
+        check_number("peak", peak, at_least=0)
+        check_whole("num_train_steps", num_train_steps, at_least=1)
+        check_whole("num_warmup_steps", num_warmup_steps, at_least=0, at_most=num_train_steps)
         self.peak = peak
         self.num_train_steps = num_train_steps
         self.num_warmup_steps = num_warmup_steps
@@ -139,10 +133,8 @@ class WarmupPolynomialDecay(WarmupSchedule):
         self, peak: float, num_train_steps: int, num_warmup_steps: int = 0, power: float = 1.0, end_rate: float = 0.0
     ):
         super().__init__(peak, num_train_steps, num_warmup_steps)
-        if not (power > 0 and math.isfinite(power)):
-            raise InputError(f"The power of the decay must be a finite number above 0. Received: {power}")
-        if not 0 <= end_rate <= peak:
-            raise InputError(f"end_rate must be between 0 and the highest learning rate {peak}. Received: {end_rate}")
+        check_number("power", power, above=0)
+        check_number("end_rate", end_rate, at_least=0, at_most=peak)
         self.power = power
         self.end_rate = end_rate
 
@@ -196,12 +188,7 @@ class WarmupTrapezoid(WarmupSchedule):
 
     def __init__(self, peak: float, num_train_steps: int, num_warmup_steps: int = 0, *, num_decay_steps: int):
         super().__init__(peak, num_train_steps, num_warmup_steps)
-        max_decay_steps = num_train_steps - num_warmup_steps
-        if not 1 <= num_decay_steps <= max_decay_steps:
-            raise InputError(
-                f"num_decay_steps must be between 1 and num_train_steps - num_warmup_steps = {max_decay_steps}. "
-                f"Received: {num_decay_steps}"
-            )
+        check_whole("num_decay_steps", num_decay_steps, at_least=1, at_most=num_train_steps - num_warmup_steps)
         self.num_decay_steps = num_decay_steps
 
     def after_warmup(self, step: Any) -> Any:
@@ -240,8 +227,7 @@ class PhasedSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, first, second, num_first_steps):
         super().__init__()
-        if num_first_steps < 1:
-            raise InputError(f"The first phase must have at least 1 step. Received: {num_first_steps}")
+        check_whole("num_first_steps", num_first_steps, at_least=1)
         self.first = first
         self.second = second
         self.num_first_steps = num_first_steps

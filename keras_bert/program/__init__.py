@@ -2,6 +2,7 @@
 
 command_line.py         parses flags, runs a command, returns its exit code
 extensions.py           imports the installed packages that add tasks and families
+options.py              declares options with bounds and help texts, and checks values
 option_flags.py         makes flags of the fields of a dataclass, and the dataclass of the flags
 hidden_packages.py      says which folder of somebody else hides a package of this project
 errors.py               InputError: an error that the user can correct

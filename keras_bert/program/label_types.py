@@ -6,6 +6,7 @@ from typing import Any
 
 from keras_bert.program.columns import checked_column
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice
 
 _TYPES = {"str": str, "int": int, "bool": bool, "float": float}
 LABEL_TYPES = tuple(_TYPES)
@@ -38,8 +39,7 @@ def label_value(text: str, label_type: str) -> Label:
     Raises:
         InputError: there is no such type, or the string is no label of this type, which only damaged files have.
     """
-    if label_type not in _TYPES:
-        raise InputError(f"label_type must be one of {', '.join(LABEL_TYPES)}. Received: {label_type!r:.100}")
+    check_choice("label_type", label_type, LABEL_TYPES)
     try:
         value = text == "True" if label_type == "bool" else _TYPES[label_type](text)
     except ValueError:

@@ -1,87 +1,59 @@
-"""Options are declared once: a field of a dataclass, with its help text, makes the flag of a command.
+"""Makes the flags of commands from options, which are declared once, and the options of the flags.
 
-@documented
-@dataclasses.dataclass(frozen=True)
-class Options:
-    '''The options of a run.'''
-
-    batch_size: int = option(32, "Examples per update.", lower_bound=1)
-
-define_option_flags(Options)  # --batch_size
-options = options_of_flags(Options)
+define_option_flags(RunOptions)  # --batch_size
+options = options_of_flags(RunOptions)
 """
 
+import contextlib
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from typing import Any
 
 from absl import flags
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.options import Allowed, allowed_values, described_fields
 
 FLAGS = flags.FLAGS
 # A flag belongs to the module that calls the functions below.
 flags.disclaim_key_flags()
 
-_DEFINE: dict[type, Callable] = {
-    bool: flags.DEFINE_boolean,
-    int: flags.DEFINE_integer,
-    float: flags.DEFINE_float,
-    str: flags.DEFINE_string,
-}
+_CONVERT: dict[type, Callable[[str], Any]] = {int: flags.IntegerParser().convert, float: flags.FloatParser().convert}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Option:
-    help: str
-    flag: str | None
-    choices: Sequence[str] | None
-    lower_bound: float | None
-    upper_bound: float | None
-    read: Callable[[Any], Any] | None
+class _OptionParser(flags.ListParser):
+    """Reads the value of a flag. What is not allowed gets the message of the option's dataclass."""
 
-    def bounds(self) -> dict[str, float]:
-        bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
-        return {name: bound for name, bound in bounds.items() if bound is not None}
+    def __init__(self, name: str, allowed: Allowed, read: Callable[[Any], Any] | None = None):
+        super().__init__()
+        self._name, self._allowed, self._read = name, allowed, read
 
+    def parse(self, argument: Any) -> Any:
+        value = [*map(self._number, super().parse(argument))] if self._allowed.is_list else self._number(argument)
+        self._allowed.checked(self._name, self._read(value) if self._read else value)
+        return value
 
-def option(
-    default: Any,
-    help: str,
-    *,
-    flag: str | None = None,
-    choices: Sequence[str] | None = None,
-    lower_bound: float | None = None,
-    upper_bound: float | None = None,
-    read: Callable[[Any], Any] | None = None,
-) -> Any:
-    """Returns a field of a dataclass that has a flag. Fields of other kinds have none.
-
-    Args:
-        default: the default of the field, and of the flag. `dataclasses.MISSING`: the field has none.
-        help: describes the option, in `--help` and (`documented`) in the docstring of the class.
-        flag: the name of the flag, by default that of the field.
-        choices: the possible strings.
-        lower_bound, upper_bound: the lowest and the highest number that the flag takes.
-        read: makes the value of the field from that of the flag, unless it is None.
-    """
-    given = _Option(help, flag, choices, lower_bound, upper_bound, read)
-    return dataclasses.field(default=default, metadata={"option": given})
+    def _number(self, argument: Any) -> Any:
+        """Returns the number that a text has; other texts as they are."""
+        with contextlib.suppress(ValueError, TypeError):
+            return _CONVERT.get(self._allowed.kind, str)(argument)
+        return argument
 
 
-def same_option(options_class: type, name: str) -> Any:
-    """Returns a field like that of another dataclass."""
-    field = options_class.__dataclass_fields__[name]  # type: ignore[attr-defined]
-    return dataclasses.field(default=field.default, metadata=field.metadata)
+def define_flag(name: str, default: Any, help: str, kind: type = int, *, required: bool = False, **bounds: Any) -> None:
+    """Defines a flag that belongs to no dataclass; `kind` and `bounds`: see `Allowed`."""
+    _define(name, default, help, Allowed(kind, **bounds), required=required)
 
 
-def documented(options_class: type) -> type:
-    """Adds the help texts of a dataclass to its docstring, and returns the class."""
-    lines = [f"    {field.name}: {given.help}" for field, given in _options(options_class)]
-    options_class.__doc__ = "\n".join([(options_class.__doc__ or "").rstrip(), "", "Options:", *lines])
-    return options_class
+def _define(name: str, default: Any, help: str, allowed: Allowed, read: Any = None, required: bool = False) -> None:
+    if allowed.kind is bool:
+        flags.DEFINE_boolean(name, default, help)
+        return
+    if allowed.choices:
+        help = f"<{'|'.join(allowed.choices)}>: {help}"
+    serializer = flags.ListSerializer(",") if allowed.is_list else flags.ArgumentSerializer()
+    flags.DEFINE(_OptionParser(name, allowed, read), name, default, help, serializer=serializer, required=required)
 
 
 def define_option_flags(
@@ -100,34 +72,35 @@ def define_option_flags(
         purpose: the beginning of all help texts.
         has_defaults: False makes None the default of all flags: what is not given is left to the dataclass.
     """
-    for field, given in _options(options_class):
+    allowed = allowed_values(options_class)
+    for field, given in described_fields(options_class):
         if field.name in but:
             continue
         default = field.default if has_defaults and field.default is not dataclasses.MISSING else None
         left_out = not has_defaults and field.default not in (None, False, dataclasses.MISSING)
         help = f"{purpose}{given.help}{f' Default: {field.default}.' if left_out else ''}"
-        arguments = (f"{given.flag or field.name}{suffix}", default, help)
-        kind = _kind(field)
-        if given.choices:
-            flags.DEFINE_enum(*arguments[:2], list(given.choices), arguments[2])
-        elif kind in _DEFINE:
-            _DEFINE[kind](*arguments, **given.bounds())
+        name = f"{given.flag or field.name}{suffix}"
+        if field.name in allowed:
+            default = list(default) if isinstance(default, tuple) else default
+            _define(name, default, help, allowed[field.name], given.read)
+        elif _first_type(field) is str:
+            flags.DEFINE_string(name, default, help)
         else:
-            flags.DEFINE_list(arguments[0], default if default is None else list(default), arguments[2])
+            flags.DEFINE_list(name, default if default is None else list(default), help)
     for field in _nested(options_class, but):
         define_option_flags(type(field.default), suffix=suffix, purpose=purpose, has_defaults=has_defaults)
 
 
 def flag_names(options_class: type) -> set[str]:
     """Returns the names of the flags that `define_option_flags` defines."""
-    own = {given.flag or field.name for field, given in _options(options_class)}
+    own = {given.flag or field.name for field, given in described_fields(options_class)}
     return own.union(*(flag_names(type(field.default)) for field in _nested(options_class, ())))
 
 
 def flag_values(options_class: type, *, but: Container[str] = (), suffix: str = "") -> dict[str, Any]:
     """Returns the values of the flags of `define_option_flags`, field -> value, as the dataclass takes them."""
     values = {}
-    for field, given in _options(options_class):
+    for field, given in described_fields(options_class):
         if field.name in but:
             continue
         value = FLAGS[f"{given.flag or field.name}{suffix}"].value
@@ -148,31 +121,12 @@ def options_of_flags(options_class: type, **others: Any) -> Any:
     return options_class(**{**flag_values(options_class), **others})
 
 
-def _options(options_class: type) -> list[tuple[dataclasses.Field, _Option]]:
-    fields = dataclasses.fields(options_class)
-    return [(field, field.metadata["option"]) for field in fields if "option" in field.metadata]
-
-
 def _nested(options_class: type, but: Container[str]) -> list[dataclasses.Field]:
     """Returns the fields whose default is a dataclass."""
     fields = dataclasses.fields(options_class)
     return [field for field in fields if dataclasses.is_dataclass(field.default) and field.name not in but]
 
 
-def _kind(field: dataclasses.Field) -> Any:
-    """Returns the type of a field, without None."""
-    is_union = typing.get_origin(field.type) is types.UnionType
-    return next(one for one in (typing.get_args(field.type) if is_union else (field.type,)) if one is not type(None))
-
-
-def whole_numbers(flag: str) -> Callable[[Sequence[str]], list[int]]:
-    """Returns the `read` of an option whose flag lists whole numbers."""
-
-    def read(values: Sequence[str]) -> list[int]:
-        try:
-            return [int(value) for value in values]
-        except ValueError:
-            message = f"--{flag} must be whole numbers separated by commas. Received: {','.join(values)}"
-            raise InputError(message) from None
-
-    return read
+def _first_type(field: dataclasses.Field) -> Any:
+    is_union = isinstance(field.type, types.UnionType)
+    return typing.get_args(field.type)[0] if is_union else field.type

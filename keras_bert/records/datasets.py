@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras_bert.accelerate.backend import keep_tensorflow_off_gpus, on_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.program.record_files import detect_compression, iterate_records
 from keras_bert.records import features
 from keras_bert.records.checks import check_is_whole, check_length
@@ -105,7 +106,7 @@ def pretraining_dataset(
         dataset = pretraining_dataset("records", batch_size=32)
         model.fit(dataset, steps_per_epoch=1000)
     """
-    _check_batch_size(batch_size)
+    check_whole("batch_size", batch_size, at_least=1)
     first_records, form = read_form(patterns, max_seq_length, max_predictions_per_seq)
     if vocabulary is not None:
         check_vocabulary(first_records, vocabulary)
@@ -244,11 +245,6 @@ def _prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset:
     # and `predict`, which drop the iterator, would wait about as long as they have used it.
     options.autotune.enabled = False
     return dataset.prefetch(2).with_options(options)
-
-
-def _check_batch_size(batch_size: int) -> None:
-    if batch_size < 1:
-        raise InputError(f"batch_size must be 1 or more. Received: {batch_size}")
 
 
 @contextlib.contextmanager

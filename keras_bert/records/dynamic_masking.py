@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number
 from keras_bert.records import features
 from keras_bert.records.form import RecordForm
 from keras_bert.records.masked_positions import MaskingOptions
@@ -84,12 +85,8 @@ class DynamicMasking:
         self._is_special[[vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]] = True
         self._seed = seed % 2**64
         self._falling_rate = falling_rate
-        highest = self.options.masked_lm_prob
-        if falling_rate and not 0.0 < falling_rate.end <= highest:
-            raise InputError(
-                f"masked_lm_prob_end must be above 0 and at most masked_lm_prob, {highest}, from which the rate falls. "
-                f"Received: {falling_rate.end}"
-            )
+        if falling_rate:
+            check_number("masked_lm_prob_end", falling_rate.end, above=0, at_most=self.options.masked_lm_prob)
 
     def apply(self, batches: tf.data.Dataset, start_step: int = 0) -> tf.data.Dataset:
         """Masks a dataset of parsed records.

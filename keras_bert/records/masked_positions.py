@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import documented, option
+from keras_bert.program.options import Options, documented, option
 
 # Words that `_visit_words` processes in one array operation.
 _VISITS_AT_ONCE = 16
@@ -17,7 +17,7 @@ NGRAM_DISTRIBUTIONS = ("geometric", "inverse")
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class MaskingOptions:
+class MaskingOptions(Options):
     """Options that decide which positions are masked, and how.
 
     Args:
@@ -28,12 +28,15 @@ class MaskingOptions:
         InputError: a value is out of range, or `whole_word_actions` is set although single tokens are masked.
     """
 
-    masked_lm_prob: float = option(0.15, "Share of the tokens to predict; special tokens count.")
-    max_predictions_per_seq: int = option(20, "The largest number of masks in a record.")
+    masked_lm_prob: float = option(0.15, "Share of the tokens to predict; special tokens count.", above=0, at_most=1)
+    max_predictions_per_seq: int = option(20, "The largest number of masks in a record.", at_least=1)
     do_whole_word_mask: bool = option(False, "Mask all pieces of a word together.")
-    max_ngram_size: int = option(0, "Above 0: mask spans of up to this many whole words.")
+    max_ngram_size: int = option(0, "Above 0: mask spans of up to this many whole words.", at_least=0)
     ngram_geometric_p: float = option(
-        0.2, "The probability of a span of n words is proportional to (1 - p) ** (n - 1), as in SpanBERT."
+        0.2,
+        "The probability of a span of n words is proportional to (1 - p) ** (n - 1), as in SpanBERT.",
+        above=0,
+        at_most=1,
     )
     ngram_distribution: str = option(
         "geometric",
@@ -43,25 +46,15 @@ class MaskingOptions:
     whole_word_actions: bool = option(
         False, "Choose between [MASK], the same and a random token once per word or span, not for each token."
     )
-    mask_share: float = 0.8
-    random_share: float = 0.1
+    mask_share: float = option(0.8, at_least=0)
+    random_share: float = option(0.1, at_least=0)
 
     def __post_init__(self):
-        for name, lowest in (("max_predictions_per_seq", 1), ("max_ngram_size", 0)):
-            if getattr(self, name) < lowest:
-                raise InputError(f"{name} must be {lowest} or more. Received: {getattr(self, name)}")
-        for name in ("masked_lm_prob", "ngram_geometric_p"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise InputError(f"{name} must be above 0 and at most 1. Received: {getattr(self, name)}")
-        if min(self.mask_share, self.random_share) < 0.0 or self.mask_share + self.random_share > 1.0:
+        super().__post_init__()
+        if self.mask_share + self.random_share > 1.0:
             raise InputError(
-                "mask_share and random_share must be at least 0 and together at most 1. Received: "
+                "mask_share and random_share must together be at most 1. Received: "
                 f"{self.mask_share} and {self.random_share}"
-            )
-        if self.ngram_distribution not in NGRAM_DISTRIBUTIONS:
-            raise InputError(
-                f"ngram_distribution must be one of {', '.join(NGRAM_DISTRIBUTIONS)}. Received: "
-                f"{self.ngram_distribution!r}"
             )
         if self.whole_word_actions and not self.masks_words:
             raise InputError(

@@ -9,6 +9,7 @@ import dataclasses
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice
 from keras_bert.records import features
 from keras_bert.records.masked_positions import (
     MaskingOptions,
@@ -45,8 +46,7 @@ class MaskingVocabulary:
         Raises:
             InputError: there is no replacement token, or `replacement_tokens` has another value.
         """
-        if replacement_tokens not in ("text", "vocabulary"):
-            raise InputError(f"replacement_tokens must be 'text' or 'vocabulary'. Received: {replacement_tokens!r}")
+        check_choice("replacement_tokens", replacement_tokens, ("text", "vocabulary"))
         replacement_ids = vocabulary.text_ids() if replacement_tokens == "text" else range(len(vocabulary))
         if not len(replacement_ids):
             raise InputError("The vocabulary has only special tokens, so random tokens cannot be drawn. Add others.")

@@ -22,6 +22,7 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object
+from keras_bert.program.options import check_whole
 from keras_bert.program.printing import recordable
 from keras_bert.records import features
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
@@ -81,8 +82,8 @@ class TokenStream:
         Raises:
             InputError: this is less than one segment of `length` tokens, or a number is below 1.
         """
-        if batch_size < 1 or length < 1:
-            raise InputError(f"Batch size and segment length must be at least 1. Received: {batch_size}, {length}")
+        check_whole("batch_size", batch_size, at_least=1)
+        check_whole("length", length, at_least=1)
         count = (len(self.tokens) - 1) // batch_size
         if count < length:
             raise InputError(

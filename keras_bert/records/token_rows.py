@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_bert.config import BertConfig
-from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 
 # Examples are sorted by length within this many batches, or within a quarter of all batches if that is less. Otherwise
@@ -185,10 +185,8 @@ class RowBatches:
     """
 
     def __init__(self, rows: Any, batch_size: int, seed: int | None = None):
-        if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-            raise InputError(f"batch_size must be 1 or more. Received: {batch_size}")
-        if seed is not None and seed < 0:
-            raise InputError(f"seed must be 0 or more. Received: {seed}")
+        check_whole("batch_size", batch_size, at_least=1)
+        check_whole("seed", seed, at_least=0, or_none=True)
         self.rows = rows
         self.batch_size = batch_size
         self.seed = seed

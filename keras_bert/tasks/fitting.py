@@ -4,10 +4,9 @@ import dataclasses
 import sys
 from typing import Any
 
-import numpy as np
-
 from keras_bert import registry
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Answered, TextTask
 from keras_bert.tasks.held_out import first_held_out
@@ -173,8 +172,7 @@ def num_steps(steps_per_epoch: int | None, num_batches: int) -> int:
     """Returns the updates in an epoch, by default `num_batches`. Raises `InputError` for a number below 1."""
     if steps_per_epoch is None:
         return num_batches
-    if not isinstance(steps_per_epoch, (int, np.integer)) or steps_per_epoch < 1:
-        raise InputError(f"steps_per_epoch must be a whole number from 1. Received: {steps_per_epoch!r}")
+    check_whole("steps_per_epoch", steps_per_epoch, at_least=1)
     return steps_per_epoch
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number
 
 
 def part_of(examples: Any, names: Sequence[str], first: int, stop: int, **others: Any) -> Any:
@@ -33,8 +34,7 @@ def first_held_out(num_examples: int, validation_split: float) -> int:
 
     Reference: Keras `array_data_adapter.train_validation_split`.
     """
-    if not isinstance(validation_split, int | float) or not 0 < validation_split < 1:
-        raise InputError(f"validation_split must be a number between 0 and 1. Received: {validation_split!r}")
+    check_number("validation_split", validation_split, above=0, below=1)
     first = math.floor(num_examples * (1.0 - validation_split))
     if not 0 < first < num_examples:
         raise InputError(

@@ -4,31 +4,22 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.options import Allowed
 from keras_bert.registry import Setting
 
 _LARGEST = 2**31 - 1
-
-
-def is_count(value: Any, fewest: int = 1) -> bool:
-    """Returns whether a value is a whole number from `fewest` that has 32 bits."""
-    return isinstance(value, int) and not isinstance(value, bool) and fewest <= value <= _LARGEST
-
-
-def is_number(value: Any) -> bool:
-    """Returns whether a value is a number of usual size."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
+# Checks of settings: a whole number of at least 1, the same of at least 3, one or None, a number or None.
+is_count = Allowed(int, at_least=1, at_most=_LARGEST).has
+is_row_length = Allowed(int, at_least=3, at_most=_LARGEST).has
+is_count_or_none = Allowed(int, at_least=1, at_most=_LARGEST, or_none=True).has
+is_number_or_none = Allowed(float, at_least=-_LARGEST, at_most=_LARGEST, or_none=True).has
+are_shares_or_none = Allowed(float, at_least=0, at_most=1, is_list=True, or_none=True).has
 
 
 def are_names(value: Any, fewest: int) -> bool:
     """Returns whether a value is a list of at least `fewest` different strings."""
     is_list = isinstance(value, list) and all(isinstance(name, str) for name in value)
     return is_list and len(value) >= fewest and len(set(value)) == len(value)
-
-
-def are_shares(value: Any) -> bool:
-    """Returns whether a value is a list of numbers from 0 to 1."""
-    return isinstance(value, list) and all(is_number(one) and 0 <= one <= 1 for one in value)
 
 
 def is_hash(value: Any) -> bool:
@@ -41,19 +32,12 @@ def is_none_or(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or check(value)
 
 
-def check_doc_stride(doc_stride: int | None) -> int | None:
-    """Returns `doc_stride`. Raises `InputError` unless it is a whole number from 1, or None."""
-    if doc_stride is not None and (not isinstance(doc_stride, int) or isinstance(doc_stride, bool) or doc_stride < 1):
-        raise InputError(f"doc_stride must be a whole number from 1, or None. Received: {doc_stride!r}")
-    return doc_stride
-
-
 def labels(fewest: int, default: list | None = None) -> Setting:
     """Returns the setting `labels` of a model with at least `fewest` labels."""
     return Setting(default, lambda value: are_names(value, fewest))
 
 
-DOC_STRIDE = Setting(None, is_none_or(is_count))
+DOC_STRIDE = Setting(None, is_count_or_none)
 PROMPTS = {
     "prompts": Setting({}, lambda value: isinstance(value, dict)),
     "default_prompt": Setting(None, is_none_or(lambda value: isinstance(value, str))),

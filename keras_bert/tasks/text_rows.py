@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records.segment_rows import cut_overlapping, join_segments
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tokenization.kinds import python_tokenizer
@@ -119,6 +120,5 @@ def checked_length(config, max_seq_length: int | None) -> int:
     """
     longest = config.max_sequence_length if max_seq_length is None else max_seq_length
     config.check_sequence_length(longest)
-    if longest < 3:
-        raise InputError(f"max_seq_length must be at least 3. Received: {longest}")
+    check_whole("max_seq_length", longest, at_least=3)
     return longest

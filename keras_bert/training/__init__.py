@@ -19,7 +19,6 @@ initialization.py           initial weights of a new model, as Megatron-LM has t
 starting_point.py           starts a run from random weights or from a model folder
 optimizer_choice.py         selects optimiser, learning rates and weight averaging
 strategies.py               the devices of a run by name, and communication between workers
-seeds.py                    the range of valid random seeds
 run_folder.py               the folder of a run: settings, checkpoints, results
 run_card.py                 the command, data sizes and scores in the model card
 resumable_fit.py            model.fit that continues an interrupted run

@@ -34,9 +34,6 @@ class BestModel(Evaluations):
         less_is_better: whether a lower score is better, as for a loss.
         patience: training ends after this many evaluations without a better score; 0 for never.
         after_step: evaluations up to this step do not count: the run had finished there, and is extended.
-
-    Raises:
-        InputError: `evaluate_steps` is below 1, or `patience` is below 0.
     """
 
     def __init__(
@@ -54,8 +51,6 @@ class BestModel(Evaluations):
         **options: Any,
     ):
         super().__init__(folder, start_step, num_train_steps, evaluate, main_score, **options)
-        if patience < 0:
-            raise InputError(f"The patience must be 0 or more. Received: {patience}")
         self._kept_model = model
         self._less_is_better = less_is_better
         self._patience = patience

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import documented, option, whole_numbers
+from keras_bert.program.options import Options, documented, option
 
 if TYPE_CHECKING:
     from keras_bert.models.distiller import Distiller
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class Distillation:
+class Distillation(Options):
     """A teacher, and the terms of the loss of its student; see `Distiller`.
 
     Raises:
@@ -35,11 +35,12 @@ class Distillation:
         "For each of the student's layers, the teacher's layer that it learns from, numbered from 0 (default: layers "
         "at equal distances).",
         flag="distill_layers",
-        read=whole_numbers("distill_layers"),
+        at_least=0,
     )
-    temperature: float = option(2.0, "The temperature that softens the teacher's probabilities.")
+    temperature: float = option(2.0, "The temperature that softens the teacher's probabilities.", above=0)
 
     def __post_init__(self):
+        super().__post_init__()
         from keras_bert.models.distiller import checked_terms
 
         object.__setattr__(self, "terms", checked_terms(self.terms))

@@ -30,9 +30,6 @@ class Evaluations(StepCallback):
 
     Attributes:
         tensorboard: a further place for the scores, or None.
-
-    Raises:
-        InputError: `evaluate_steps` is below 1.
     """
 
     def __init__(
@@ -47,8 +44,6 @@ class Evaluations(StepCallback):
         with_weights: Callable[[], AbstractContextManager] = contextlib.nullcontext,
     ):
         super().__init__(start_step, num_train_steps)
-        if evaluate_steps < 1:
-            raise InputError(f"The updates between evaluations must be 1 or more. Received: {evaluate_steps}")
         self.tensorboard: TensorBoardLog | None = None
         self._evaluate = evaluate
         self._main_score = main_score

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import documented, option
+from keras_bert.program.options import documented, option
 from keras_bert.training.distillation import Distillation
 from keras_bert.training.run_options import RunOptions
 
@@ -44,13 +44,16 @@ class FineTuningOptions(RunOptions):
         None,
         "The largest number of tokens in a row; batches are only as long as needed. Default: 128, for question "
         "answering 384, or all positions of a shorter model.",
+        at_least=3,
     )
-    num_train_epochs: float = option(3.0, "Passes over the training examples.")
-    warmup_proportion: float = option(0.1, "The share of the training in which the learning rate rises.")
+    num_train_epochs: float = option(3.0, "Passes over the training examples.", above=0)
+    warmup_proportion: float = option(
+        0.1, "The share of the training in which the learning rate rises.", at_least=0, at_most=1
+    )
     keep_best: bool = option(False, "Evaluate on the dev examples while training, and keep the best model.")
-    eval_steps: int = option(0, "Updates between these evaluations (default: one epoch).")
+    eval_steps: int = option(0, "Updates between these evaluations (default: one epoch).", at_least=0)
     patience: int = option(
-        0, "Stop after this many evaluations without improvement; 0: never.", flag="early_stopping_patience"
+        0, "Stop after this many evaluations without improvement; 0: never.", flag="early_stopping_patience", at_least=0
     )
     main_score: str | None = option(None, "The score that determines the best model (default: that of the task).")
     class_weight: Mapping[str, float] | str | None = option(
@@ -59,22 +62,19 @@ class FineTuningOptions(RunOptions):
         flag="class_weights",
         read=class_weights,
     )
-    layer_decay: float = option(1.0, "The factor of the learning rate from a layer to the layer below.")
+    layer_decay: float = option(
+        1.0, "The factor of the learning rate from a layer to the layer below.", above=0, at_most=1
+    )
     freeze_embeddings: bool = option(False, "Do not train the embeddings.")
-    freeze_layers: int = option(0, "Do not train the embeddings and this many of the first layers.")
+    freeze_layers: int = option(0, "Do not train the embeddings and this many of the first layers.", at_least=0)
     freeze_encoder: bool = option(False, "Train the head only, not the encoder.")
-    lora_rank: int = option(0, "The rank of LoRA, usually 4 to 16; 0: no LoRA.")
-    lora_alpha: float | None = option(None, "LoRA is scaled by lora_alpha / lora_rank (default: 1).")
-    lora_parts: Sequence[str] = option(("attention",), "The parts with LoRA: attention, feed_forward or both.")
+    lora_rank: int = option(0, "The rank of LoRA, usually 4 to 16; 0: no LoRA.", at_least=0)
+    lora_alpha: float | None = option(None, "LoRA is scaled by lora_alpha / lora_rank (default: 1).", above=0)
+    lora_parts: Sequence[str] | str = option(("attention",), "The parts with LoRA: attention, feed_forward or both.")
     distillation: Distillation | None = None
 
     def __post_init__(self):
         super().__post_init__()
-        if self.train_batch_size < 1 or self.num_train_epochs <= 0 or not 0 <= self.warmup_proportion <= 1:
-            raise InputError(
-                "train_batch_size must be at least 1, num_train_epochs more than 0 and warmup_proportion between 0 and "
-                f"1. Received: {self.train_batch_size}, {self.num_train_epochs}, {self.warmup_proportion}"
-            )
         if (self.patience or self.eval_steps) and not self.keep_best:
             raise InputError("eval_steps and patience need keep_best. Add keep_best or leave them out.")
         if self.lora_rank and (self.freeze_embeddings or self.freeze_layers or self.freeze_encoder):

@@ -7,11 +7,11 @@ from typing import Any
 from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object
+from keras_bert.program.options import check_whole
 from keras_bert.records.token_rows import row_length
 from keras_bert.tasks.base import Answered, TextTask
 from keras_bert.tasks.calibration import Calibration, calibrate_on_outputs, write_reliability
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.settings import check_doc_stride
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.run_folder import RunFolder
 
@@ -57,7 +57,7 @@ def load_trained_model(
         start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
         model = trained_model(registry.imported(registry.task(kind).model), folder, start)
     if doc_stride is not None:
-        model.doc_stride = check_doc_stride(doc_stride)
+        model.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
     if thresholds is not None:
         model.thresholds = thresholds
     return model

@@ -13,9 +13,10 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object
+from keras_bert.program.options import check_whole
 from keras_bert.tasks.report_files import aligned, draw, write_table, write_text
 from keras_bert.training.run_folder import exclusive_training
-from keras_bert.training.seeds import check_seed
+from keras_bert.training.run_options import HIGHEST_SEED
 
 _RESULT_FILE = "grid_result.json"
 
@@ -57,7 +58,7 @@ def cells(
         if not values or len(set(values)) < len(values):
             raise InputError(f"The grid needs one or more different {name}. Received: {list(values)}")
     for seed in seeds:
-        check_seed(seed)
+        check_whole("seed", seed, at_least=0, at_most=HIGHEST_SEED)
     return [Cell(*values) for values in itertools.product(*lists.values())]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import documented, option
+from keras_bert.program.options import Options, documented, option
 
 OPTIMIZERS = ("adamw", "lamb", "stable_adamw", "muon")
 SCHEDULES = ("linear", "polynomial", "cosine", "trapezoid", "constant")
@@ -17,7 +17,7 @@ SCHEDULES = ("linear", "polynomial", "cosine", "trapezoid", "constant")
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class OptimizerChoice:
+class OptimizerChoice(Options):
     """The optimiser of a run, its learning rate schedule, and the averaging of weights.
 
     Raises:
@@ -31,28 +31,28 @@ class OptimizerChoice:
         choices=OPTIMIZERS,
     )
     learning_rate_schedule: str = option("linear", "How the learning rate decays after the warm-up.", choices=SCHEDULES)
-    decay_power: float | None = option(None, "The power of the polynomial (default: 1, which is linear; 0.5 for LAMB).")
-    num_decay_steps: int | None = option(None, "The updates in which the trapezoid decays (default: a tenth of all).")
+    decay_power: float | None = option(
+        None, "The power of the polynomial (default: 1, which is linear; 0.5 for LAMB).", above=0
+    )
+    num_decay_steps: int | None = option(
+        None, "The updates in which the trapezoid decays (default: a tenth of all).", at_least=1
+    )
     ema_momentum: float = option(
         0.0,
         "The momentum of a moving average of the weights, such as 0.999; 0: no average. The trained model has the "
         "averaged weights.",
+        at_least=0,
+        below=1,
     )
 
     def __post_init__(self):
-        for name, known in (("optimizer", OPTIMIZERS), ("learning_rate_schedule", SCHEDULES)):
-            if getattr(self, name) not in known:
-                raise InputError(f"{name} must be one of {', '.join(known)}. Received: {getattr(self, name)!r}")
+        super().__post_init__()
         for name, schedule in (("decay_power", "polynomial"), ("num_decay_steps", "trapezoid")):
             if getattr(self, name) is not None and self.learning_rate_schedule != schedule:
                 raise InputError(
                     f"{name} is for the learning_rate_schedule {schedule}, but it is {self.learning_rate_schedule}. "
                     f"Leave {name} out, or choose {schedule}."
                 )
-        if not 0 <= self.ema_momentum < 1:
-            raise InputError(
-                f"ema_momentum must be at least 0 and below 1; 0 switches averaging off. Received: {self.ema_momentum}"
-            )
 
     def settings(self) -> dict[str, Any]:
         """Returns the settings that must not change when a run is resumed."""

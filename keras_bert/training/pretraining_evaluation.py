@@ -9,14 +9,14 @@ import tensorflow as tf
 
 from keras_bert.accelerate.backend import numpy_of
 from keras_bert.models.task_model import TaskModel
-from keras_bert.program.errors import InputError
+from keras_bert.program.options import Options, option
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.strategies import call_in_chief
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingEvaluation:
+class PretrainingEvaluation(Options):
     """The records on which a pre-trainer is evaluated.
 
     Records without masks get the same masks every time, provided that `eval_batch_size` is the same.
@@ -27,22 +27,15 @@ class PretrainingEvaluation:
         max_eval_steps: the largest number of batches.
         max_seq_length, max_predictions_per_seq, masking: see `pretraining_dataset`.
         vocabulary: for records without masks, if the model has no vocabulary.
-
-    Raises:
-        InputError: `max_eval_steps` is below 1.
     """
 
     eval_files: str | Sequence[str]
-    eval_batch_size: int = 8
-    max_eval_steps: int = 100
+    eval_batch_size: int = option(8, at_least=1)
+    max_eval_steps: int = option(100, at_least=1)
     max_seq_length: int | None = None
     max_predictions_per_seq: int | None = None
     masking: Mapping[str, object] | None = None
     vocabulary: TokenTable | None = None
-
-    def __post_init__(self):
-        if self.max_eval_steps < 1:
-            raise InputError(f"max_eval_steps must be at least 1. Received: {self.max_eval_steps}")
 
     def settings(self) -> dict[str, Any]:
         """Returns the settings that must not change when a run with evaluations is resumed."""

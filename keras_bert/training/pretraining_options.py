@@ -1,12 +1,11 @@
 """The options of a pre-training run. Nothing here imports TensorFlow, so that `--help` is quick."""
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import documented, option, same_option, whole_numbers
+from keras_bert.program.options import documented, option, same_option
 from keras_bert.training.distillation import Distillation
 from keras_bert.training.initialization import MEGATRON, USUAL
 from keras_bert.training.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
@@ -32,35 +31,38 @@ class PretrainingRunOptions(RunOptions):
         distillation: a teacher with the same vocabulary, and what it teaches.
 
     Raises:
-        InputError: the seed is out of range, or there is a teacher for another objective than masked_lm.
+        InputError: a value is out of range, or there is a teacher for another objective than masked_lm.
     """
 
-    train_batch_size: int = option(32, "Sequences per update.")
+    train_batch_size: int = option(32, "Sequences per update.", at_least=1)
     max_seq_length: int | None = same_option(PretrainingPhase, "max_seq_length")
     max_predictions_per_seq: int | None = same_option(PretrainingPhase, "max_predictions_per_seq")
     adam_beta_2: float = option(
-        0.999, "Adam's decay rate of the mean of squared gradients; 0.98 helps in short training."
+        0.999, "Adam's decay rate of the mean of squared gradients; 0.98 helps in short training.", at_least=0, below=1
     )
-    num_train_steps: int = option(100_000, "The number of updates.")
-    num_warmup_steps: int = option(10_000, "The number of updates in which the learning rate rises.")
+    num_train_steps: int = option(100_000, "The number of updates.", at_least=1)
+    num_warmup_steps: int = option(10_000, "The number of updates in which the learning rate rises.", at_least=0)
     batch_growth: tuple[int, ...] = option(
         (),
         "Growing batch sizes to begin with, such as 64,128 before a train_batch_size of 256 (ModernBERT, arXiv "
         "2412.13663). The run sees as many tokens as without, and the learning rate counts tokens.",
-        read=whole_numbers("batch_growth"),
+        at_least=1,
     )
-    batch_growth_steps: int = option(0, "The number of updates with each batch size of batch_growth.", lower_bound=0)
+    batch_growth_steps: int = option(0, "The number of updates with each batch size of batch_growth.", at_least=0)
     max_train_hours: float | None = option(
         None,
         "End after this many hours, over all interruptions (Cramming, arXiv 2212.14034): the learning rate falls to "
         "its end by then, or by num_train_steps if they are made before.",
+        above=0,
     )
     extend_to: int | None = option(
         None,
         "Go on with the finished run in output_dir up to this update. The rest of the command stays the same.",
-        lower_bound=1,
+        at_least=1,
     )
-    eval_steps: int = option(0, "Updates between the evaluations while training (default: save_checkpoints_steps).")
+    eval_steps: int = option(
+        0, "Updates between the evaluations while training (default: save_checkpoints_steps).", at_least=0
+    )
     objective: str = option(
         DEFAULT_OBJECTIVE,
         "What is learnt: masked tokens and, if the records have them, next sentences (masked_lm), also the tokens "
@@ -72,12 +74,14 @@ class PretrainingRunOptions(RunOptions):
         0,
         "XLNet, above 0: the tokens of the rows before that a row attends to, on records with --num_streams equal to "
         "--train_batch_size.",
-        lower_bound=0,
+        at_least=0,
     )
     masked_lm_prob_end: float | None = option(
         None,
         "Records without masks: the share of masked tokens falls linearly from masked_lm_prob to this one over the run "
         "(Yang et al., 2023, arXiv 2208.10806).",
+        above=0,
+        at_most=1,
     )
     initialization: str = option(
         USUAL,
@@ -86,7 +90,9 @@ class PretrainingRunOptions(RunOptions):
         "1909.08053, section 3).",
         choices=(USUAL, MEGATRON),
     )
-    stuck_input_seconds: float = option(300.0, "Report what the run waits for when a batch takes longer than this.")
+    stuck_input_seconds: float = option(
+        300.0, "Report what the run waits for when a batch takes longer than this.", above=0
+    )
     masking: Mapping[str, object] | None = None
     model_arguments: Mapping[str, object] = dataclasses.field(default_factory=dict)
     second_phase: PretrainingPhase | None = None
@@ -110,8 +116,6 @@ class PretrainingRunOptions(RunOptions):
             )
 
     def _check_hours(self) -> None:
-        if not (self.max_train_hours > 0 and math.isfinite(self.max_train_hours)):
-            raise InputError(f"max_train_hours must be a number above 0. Received: {self.max_train_hours}")
         if self.second_phase or self.extend_to is not None:
             raise InputError(
                 "max_train_hours is for a run of one phase that is not extended: the length of a phase and the end of "

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import documented, option
+from keras_bert.program.options import Options, documented, option
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class PretrainingPhase:
+class PretrainingPhase(Options):
     """A phase of pre-training. The paper has two: short sequences first, then long ones (section A.2).
 
     In the second phase, None stands for the value of the first, see `like`. If the batch grows, the phase still sees
@@ -29,22 +29,23 @@ class PretrainingPhase:
     train_files: str | Sequence[str] = option(
         dataclasses.MISSING, "TFRecord files to train on: names and globs, separated by commas.", flag="input_file"
     )
-    num_train_steps: int = option(dataclasses.MISSING, "The number of updates.")
-    num_warmup_steps: int | None = option(None, "The number of updates in which the learning rate rises.")
-    train_batch_size: int | None = option(None, "Sequences per update.")
-    learning_rate: float | None = option(None, "The highest learning rate.")
-    max_seq_length: int | None = option(None, "The sequence length of the records. By default it is read from them.")
-    max_predictions_per_seq: int | None = option(
-        None, "The number of masked positions in the records, by default read from them; without masks, enough for all."
+    num_train_steps: int = option(dataclasses.MISSING, "The number of updates.", at_least=1)
+    num_warmup_steps: int | None = option(None, "The number of updates in which the learning rate rises.", at_least=0)
+    train_batch_size: int | None = option(None, "Sequences per update.", at_least=1)
+    learning_rate: float | None = option(None, "The highest learning rate.", at_least=0)
+    max_seq_length: int | None = option(
+        None, "The sequence length of the records. By default it is read from them.", at_least=1
     )
-    batch_growth: tuple[int, ...] = ()
-    batch_growth_steps: int = 0
+    max_predictions_per_seq: int | None = option(
+        None,
+        "The number of masked positions in the records, by default read from them; without masks, enough for all.",
+        at_least=0,
+    )
+    batch_growth: tuple[int, ...] = option((), at_least=1)
+    batch_growth_steps: int = option(0, at_least=0)
 
     def __post_init__(self):
-        if self.train_batch_size is not None and self.train_batch_size < 1:
-            raise InputError(f"train_batch_size must be at least 1. Received: {self.train_batch_size}")
-        if self.num_train_steps < 1:
-            raise InputError(f"num_train_steps must be at least 1. Received: {self.num_train_steps}")
+        super().__post_init__()
         if bool(self.batch_growth) != (self.batch_growth_steps > 0):
             raise InputError(
                 "batch_growth, the batch sizes before the last, and batch_growth_steps, at least 1 update with each, "

@@ -70,7 +70,6 @@ def resumable_fit(
         SystemExit: SIGTERM came, which announces that a machine will be taken away. The step is finished and its
             checkpoint saved; the code is `SIGTERM_EXIT_CODE`. For a step that waits for a batch see `ExitWhileWaiting`.
     """
-    _check_numbers(save_checkpoints_steps, stuck_input_seconds)
     start_step = folder.restore_checkpoint(model)
     if start_step:
         print(f"{folder.path}: going on from step {start_step} of {num_train_steps}")
@@ -107,13 +106,6 @@ def resumable_fit(
             draw_learning_curves(folder.file("learning_curves.png"), folder.path)
         except (InputError, OSError) as error:
             print(f"The learning curves are not drawn. {error}", file=sys.stderr)
-
-
-def _check_numbers(save_checkpoints_steps: int, stuck_input_seconds: float) -> None:
-    if save_checkpoints_steps < 1:
-        raise InputError(f"save_checkpoints_steps must be at least 1. Received: {save_checkpoints_steps}")
-    if stuck_input_seconds <= 0:
-        raise InputError(f"stuck_input_seconds must be above 0. Received: {stuck_input_seconds}")
 
 
 def _input_probe(model, source: str, stuck_input_seconds: float) -> InputProbe | None:
@@ -182,12 +174,7 @@ def compile_for_training(
         gradient_accumulation_steps: the number of parts in which each batch is computed.
         gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
         **arguments: further arguments of the model's `compile`.
-
-    Raises:
-        InputError: `steps_per_execution` is below 1.
     """
-    if steps_per_execution < 1:
-        raise InputError(f"iterations_per_loop must be at least 1. Received: {steps_per_execution}")
     model.compile(
         optimizer=optimizer,
         steps_per_execution=steps_per_execution,

@@ -76,8 +76,7 @@ class RunFolder:
         settings: as given, in the form of JSON and without secrets of URLs, which may differ in a resumed run.
 
     Raises:
-        InputError: the folder holds something else or a run with other settings, or cannot be written; or
-            `keep_checkpoint_max` is below 0.
+        InputError: the folder holds something else or a run with other settings, or cannot be written.
     """
 
     def __init__(
@@ -86,8 +85,6 @@ class RunFolder:
         settings: Mapping | None = None,
         keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX,
     ):
-        if keep_checkpoint_max < 0:
-            raise InputError(f"keep_checkpoint_max must be 0 (all) or more. Received: {keep_checkpoint_max}")
         self.settings = settings = settings and recordable(_as_json(settings))
         if settings is not None:
             check_workers_agree(settings)

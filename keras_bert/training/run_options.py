@@ -3,38 +3,41 @@
 import dataclasses
 from typing import Any
 
-from keras_bert.program.option_flags import documented, option
+from keras_bert.program.options import Options, documented, option
 from keras_bert.training.optimizer_choice import OptimizerChoice
-from keras_bert.training.seeds import check_seed
 
+HIGHEST_SEED = 2**32 - 1  # of NumPy's global generator, which keras.utils.set_random_seed seeds too
 KEEP_CHECKPOINT_MAX = 2  # the newest checkpoint, and one more in case the newest is damaged
 
 
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class RunOptions(Options):
     """The options of every training run.
 
     Attributes:
         callbacks: further Keras callbacks for `fit`, such as those of experiment trackers.
         optimizer: the optimiser, its learning rates, and the averaging of weights.
-
-    Raises:
-        InputError: the seed is out of range.
     """
 
-    train_batch_size: int = option(32, "Examples per update.")
-    learning_rate: float = option(5e-5, "The highest learning rate.")
+    train_batch_size: int = option(32, "Examples per update.", at_least=1)
+    learning_rate: float = option(5e-5, "The highest learning rate.", at_least=0)
     seed: int = option(
-        12345, "Seed of the new weights, the dropout, the masks and the order of the examples.", flag="random_seed"
+        12345,
+        "Seed of the new weights, the dropout, the masks and the order of the examples.",
+        flag="random_seed",
+        at_least=0,
+        at_most=HIGHEST_SEED,
     )
-    save_checkpoints_steps: int = option(1000, "The number of updates between two checkpoints.")
-    keep_checkpoint_max: int = option(KEEP_CHECKPOINT_MAX, "The number of newest checkpoints to keep; 0: all.")
+    save_checkpoints_steps: int = option(1000, "The number of updates between two checkpoints.", at_least=1)
+    keep_checkpoint_max: int = option(
+        KEEP_CHECKPOINT_MAX, "The number of newest checkpoints to keep; 0: all.", at_least=0
+    )
     steps_per_execution: int = option(
-        1, "Updates between returns to Python (steps_per_execution of Keras).", flag="iterations_per_loop"
+        1, "Updates between returns to Python (steps_per_execution of Keras).", flag="iterations_per_loop", at_least=1
     )
     gradient_accumulation_steps: int = option(
-        1, "Compute a batch in this many parts, which needs the memory of one part."
+        1, "Compute a batch in this many parts, which needs the memory of one part.", at_least=1
     )
     gradient_checkpointing: bool = option(
         False,
@@ -43,6 +46,3 @@ class RunOptions:
     tensorboard: bool = option(False, "Also write the metrics for TensorBoard, to output_dir/tensorboard.")
     callbacks: tuple[Any, ...] = ()
     optimizer: OptimizerChoice = OptimizerChoice()
-
-    def __post_init__(self):
-        check_seed(self.seed)

@@ -337,7 +337,7 @@ def test_json_that_is_larger_than_any_config_is_refused(copied):
 def test_a_config_of_a_billion_layers_is_refused_at_once(format, copied):
     folder = copied(format)
     changed_json(folder / ("config.json" if format == "huggingface" else "bert_config.json"), num_hidden_layers=10**9)
-    with pytest.raises(InputError, match="num_hidden_layers must be at most 10,000. Received: 1000000000"):
+    with pytest.raises(InputError, match="num_hidden_layers must be .* at most 10,000. Received: 1000000000"):
         read_checkpoint(folder)
 
 
@@ -353,7 +353,7 @@ def test_a_config_of_a_billion_layers_is_refused_at_once(format, copied):
             {"problem_type": ["regression"]},
             "problem_type is .'regression'., which would change the results",
         ),
-        ("config.json", {"vocab_size": 2**31}, "vocab_size must be at most"),
+        ("config.json", {"vocab_size": 2**31}, "vocab_size must be a whole number"),
         ("config.json", {"model_type": {"a": []}}, "model_type is {'a': \\[\\]}"),
         ("tokenizer.json", {"normalizer": "Bert"}, "normalizer must be an object"),
         (

@@ -51,15 +51,7 @@ def test_writing_and_reading_gives_an_equal_config(tmp_path):
     ("change", "message"),
     [
         ({"hidden_size": 10, "num_attention_heads": 3}, "hidden_size must be divisible by num_attention_heads"),
-        ({"vocab_size": 0}, "vocab_size must be a positive integer. Received: 0"),
-        ({"vocab_size": 10.5}, "vocab_size must be a positive integer. Received: 10.5"),
-        ({"num_hidden_layers": True}, "num_hidden_layers must be a positive integer"),
-        ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob must be at least 0 and below 1"),
-        ({"hidden_dropout_prob": 0.999999}, "must be at least 0 and below 1, 0.99999 at most. Received: 0.999999"),
-        ({"attention_probs_dropout_prob": "0.1"}, "attention_probs_dropout_prob must be at least 0"),
-        ({"layer_norm_eps": 0.0}, "layer_norm_eps must be above 0"),
         ({"hidden_act": "swish"}, "hidden_act must be one of gelu, gelu_erf"),
-        ({"do_lower_case": "yes"}, "do_lower_case must be true or false"),
     ],
 )
 def test_nonsense_is_refused(change, message):

@@ -385,7 +385,12 @@ BAD_INPUT = {
     "no number": ("regression", {}, {}, "line 2: the score in column 'label' must be a number. Received: 'yes'"),
     "few labels": ("multi_label", {"train_tsv": "text\tlabel\nx\ty\n"}, {}, "two labels or more. Received: y"),
     "no choices": ("multiple_choice", {}, {}, "Name the columns of the choices: --choice_columns"),
-    "length": ("classification", {}, {"max_seq_length": 3}, "max_seq_length must be 4 or more. Received: 3"),
+    "length": (
+        "classification",
+        {},
+        {"max_seq_length": 3},
+        "max_seq_length must be a whole number of at least 4. Received: 3",
+    ),
     "task": ("parsing", {}, {}, "task must be one of classification, .* Received: 'parsing'"),
 }
 

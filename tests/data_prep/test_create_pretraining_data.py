@@ -357,7 +357,7 @@ def test_bad_input_is_refused_before_anything_is_written(tmp_path, text):
         ({"output_file": [str(vocab_file)]}, "vocab.txt is read by this command"),
         ({}, "Give either output_file, the names of the files, or output_dir"),
         ({"output_file": ["a"], "output_dir": "b"}, "Give either output_file, the names of the files, or output_dir"),
-        ({"output_dir": tmp_path / "out", "num_processes": 0}, "num_processes and num_shards must be 1 or more"),
+        ({"output_dir": tmp_path / "out", "num_processes": 0}, "num_processes must be a whole number of at least 1"),
     ]:
         with pytest.raises(InputError, match=message):
             create_pretraining_data(**{"input_file": input_file, "vocab_file": vocab_file, **arguments})

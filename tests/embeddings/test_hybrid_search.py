@@ -66,5 +66,5 @@ def test_changes_count_the_words_again(use_vectors):
 
 
 def test_top_k_below_1_is_refused():
-    with pytest.raises(InputError, match="top_k must be 1 or more"):
+    with pytest.raises(InputError, match="top_k must be a whole number of at least 1"):
         found(index_of(), "dog", 0)

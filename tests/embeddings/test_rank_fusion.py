@@ -43,5 +43,5 @@ def test_what_has_no_order_is_no_ranking(ranking):
 
 def test_no_ranking_gives_no_documents_and_wrong_numbers_are_refused():
     assert reciprocal_rank_fusion([[], []], top_k=1) == []
-    with pytest.raises(InputError, match="top_k must be 1 or more, and k 0 or more. Received: 0 and 60"):
+    with pytest.raises(InputError, match="top_k must be a whole number of at least 1. Received: 0"):
         reciprocal_rank_fusion([[1]], top_k=0)

@@ -160,7 +160,7 @@ def test_ids_of_several_types_are_ordered_numbers_first():
         ({"ks": [0, 1]}, r"ks must be whole numbers from 1. Received: \[0, 1\]"),
         ({"ks": "10"}, "ks must be whole numbers from 1. Received: '10'"),
         ({"ks": []}, "ks must be whole numbers from 1"),
-        ({"num_candidates": 0}, "num_candidates must be 1 or more. Received: 0"),
+        ({"num_candidates": 0}, "num_candidates must be a whole number of at least 1. Received: 0"),
     ],
 )
 def test_what_is_no_collection_is_refused(changes, message):

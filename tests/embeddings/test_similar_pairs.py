@@ -66,8 +66,8 @@ def test_the_largest_community_is_taken_first_and_its_members_leave_the_others()
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: similar_pairs(np.eye(2), top_k=0), "top_k and max_pairs must be 1 or more. Received: 0 and 500000"),
-        (lambda: communities(np.eye(2), min_size=0), "min_size must be 1 or more. Received: 0"),
+        (lambda: similar_pairs(np.eye(2), top_k=0), "top_k must be a whole number of at least 1. Received: 0"),
+        (lambda: communities(np.eye(2), min_size=0), "min_size must be a whole number of at least 1. Received: 0"),
         (lambda: communities(np.ones(3)), r"must be an array \[texts, D\]. Received the shape \[3\]"),
         (lambda: similar_pairs([[np.nan, 1.0]]), "not numbers"),
     ],

@@ -92,9 +92,9 @@ def test_a_text_of_fewer_sentences_is_its_own_summary(encoder):
     ("text", "arguments", "message"),
     [
         (" \n ", {}, "The text has no sentence"),
-        ("a.", {"num_sentences": 0}, "num_sentences must be 1 or more. Received: 0"),
+        ("a.", {"num_sentences": 0}, "num_sentences must be a whole number of at least 1. Received: 0"),
         ("a.", {"method": "lead"}, "method must be one of centrality, centroid. Received: 'lead'"),
-        ("a.", {"diversity": 1.5}, "diversity must be between 0 and 1. Received: 1.5"),
+        ("a.", {"diversity": 1.5}, "diversity must be a number of at least 0 and at most 1. Received: 1.5"),
         ("a. b.", {"sentences": ["b.", "a."]}, "Sentence 2 is empty, or is not in the text behind .* 'a.'"),
         ("a.", {"model": BertEncoder(CONFIG)}, "The model has no vocabulary"),
     ],

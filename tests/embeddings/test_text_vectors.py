@@ -68,7 +68,10 @@ def test_pairs_are_cut_as_google_cuts_them(encoder):
     ("call", "message"),
     [
         (lambda encoder: sentence_embeddings(encoder, TEXTS, pooling="sum"), "pooling must be one of cls, max, mean"),
-        (lambda encoder: sentence_embeddings(encoder, TEXTS, max_seq_length=2), "max_seq_length must be at least 3"),
+        (
+            lambda encoder: sentence_embeddings(encoder, TEXTS, max_seq_length=2),
+            "max_seq_length must be a whole number of at least 3",
+        ),
         (lambda encoder: sentence_embeddings(encoder, TEXTS, max_seq_length=99), "more than this model's 12 positions"),
         (lambda encoder: sentence_embeddings(BertEncoder(CONFIG), TEXTS), "The model has no vocabulary"),
         (lambda encoder: token_features(encoder, [], (-3,)), r"layers must be between -2 and 1.* Received: \[-3\]"),

@@ -125,8 +125,8 @@ def test_what_cannot_be_searched_is_refused(index, search, message):
         (["a", " "], {}, "Text 2 is empty"),
         (["a", "b"], {"ids": ["1"]}, "2 texts and 1 different ids"),
         (["a", "b"], {"ids": ["1", "1"]}, "2 texts and 1 different ids"),
-        (["a"], {"k1": -1}, "k1 must be 0 or more"),
-        (["a"], {"b": 1.5}, "b between 0 and 1. Received: 1.2 and 1.5"),
+        (["a"], {"k1": -1}, "k1 must be a number of at least 0"),
+        (["a"], {"b": 1.5}, "b must be a number of at least 0 and at most 1. Received: 1.5"),
     ],
 )
 def test_what_cannot_be_indexed_is_refused(texts, options, message):

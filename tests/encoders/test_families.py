@@ -284,12 +284,8 @@ def test_single_layers_of_shared_ones_cannot_be_kept():
     ("change", "message"),
     [
         ({"num_hidden_groups": 3}, "num_hidden_layers must be divisible by num_hidden_groups"),
-        ({"num_hidden_groups": 0}, "num_hidden_groups must be a positive integer"),
-        ({"inner_group_num": 0}, "inner_group_num must be a positive integer"),
-        ({"type_vocab_size": -1}, "type_vocab_size must be an integer of 0 or more"),
         ({"position_offset": 14}, "position_offset must be below max_position_embeddings=14"),
         ({"embedding_size": 8, "embedding_projection": False}, "embedding_projection must be true"),
-        ({"pooler_act": "linear"}, "pooler_act must be one of tanh, gelu, gelu_erf, relu"),
         (
             {"model_type": "gpt2"},
             "Unknown model_type 'gpt2'. Known are: bert, roberta, albert, distilbert, electra, ",
@@ -316,13 +312,7 @@ def test_the_file_of_a_bert_has_no_keys_of_its_relatives():
     ("change", "message"),
     [
         ({"local_attention": 5}, "local_attention must be even. Received: 5"),
-        ({"local_attention": 0}, "local_attention must be a positive integer. Received: 0"),
-        ({"global_attn_every_n_layers": 0}, "global_attn_every_n_layers must be a positive integer"),
-        ({"global_rope_theta": 1}, "global_rope_theta must be a number above 1 and below 1e12. Received: 1"),
         ({"hidden_size": 6}, "must be even for rotary positions. Received: 6 / 2 = 3"),
-        ({"classifier_pooling": "max"}, "classifier_pooling must be one of cls, mean, late. Received: 'max'"),
-        ({"mlp_bias": 1}, "mlp_bias must be true or false. Received: 1"),
-        ({"mlp_dropout": 1.0}, "mlp_dropout must be at least 0 and below 1"),
         (
             {"type_vocab_size": 2},
             "ModernBERT needs type_vocab_size=0. Received: 2",
@@ -331,9 +321,6 @@ def test_the_file_of_a_bert_has_no_keys_of_its_relatives():
         ({"position_offset": 1}, "needs position_offset=0. Received: 1"),
         ({"num_key_value_heads": 4}, "num_key_value_heads must divide num_attention_heads=2. Received: 4"),
         ({"head_dim": 3}, "head_dim must be even for rotary positions. Received: 3"),
-        ({"norm": "batch"}, "norm must be one of layer_norm, rms_norm, rms_norm_plus_1. Received: 'batch'"),
-        ({"norm_place": "nowhere"}, "norm_place must be one of before, after, around"),
-        ({"rope_factor": 0.5}, "rope_factor must be a number above 0.999 and below 1e6. Received: 0.5"),
     ],
 )
 def test_values_that_modernbert_does_not_have_are_refused(change, message):
@@ -346,9 +333,7 @@ def test_values_that_modernbert_does_not_have_are_refused(change, message):
     [
         ({"position_buckets": 1}, "position_buckets must be at least 2, and half of it below .*, 13. Received: 1"),
         ({"position_buckets": 26}, "half of it below the longest distance minus 1, 13. Received: 26"),
-        ({"pos_att_type": "p2p"}, "pos_att_type must be one of c2p, p2c, .* Received: 'p2p'"),
         ({"conv_kernel_size": 2}, "conv_kernel_size must be odd, or 0. Received: 2"),
-        ({"norm_rel_ebd": "rms"}, "norm_rel_ebd must be one of none, layer_norm"),
         ({"max_relative_positions": 2_000_000}, "the longest distance may be 1,000,000. Received: 2,000,000"),
         ({"position_offset": 1}, "DeBERTa needs position_offset=0. Received: 1"),
     ],

@@ -125,7 +125,7 @@ def test_a_prediction_is_the_cross_entropy_of_tinybert():
         ({"terms": ["labels:nan"]}, "Received: labels:nan"),
         ({"terms": ["labels:much"]}, "Received: labels:much"),
         ({"terms": []}, "Distillation needs one or more terms"),
-        ({"temperature": 0.0}, "temperature must be above 0. Received: 0.0"),
+        ({"temperature": 0.0}, "temperature must be a number above 0. Received: 0.0"),
         ({"terms": ["cosine"]}, "The terms cosine, .* and layer_map need a teacher. Received: none"),
     ],
 )

@@ -300,7 +300,7 @@ print(json.dumps(messages))
     assert "within the same `with strategy.scope():`" in messages[0]
     assert "Use fit and evaluate" in messages[1]
     assert "Leave metrics out" in messages[2]
-    assert "must be a whole number from 1. Received: 0" in messages[3]
+    assert "must be a whole number of at least 1. Received: 0" in messages[3]
 
 
 def test_predictions_of_several_devices_are_in_order(on_four_devices, tmp_path):

@@ -107,7 +107,7 @@ def test_muon_on_vectors_is_refused():
     weights, gradients = random_problem(num_steps=1)
     with pytest.raises(InputError, match="Muon is for the matrices of an encoder's layers, but among .* is none"):
         keras_steps(Muon(0.1), weights, gradients)
-    with pytest.raises(InputError, match="momentum of Muon must be at least 0 and below 1. Received: 1.0"):
+    with pytest.raises(InputError, match="momentum must be a number of at least 0 and below 1. Received: 1.0"):
         Muon(0.1, momentum=1.0)
 
 

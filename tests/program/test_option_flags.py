@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -12,33 +13,26 @@ from data_prep.build_vocabulary import VocabularyOptions, build_vocabulary
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.program import option_flags
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import (
-    define_option_flags,
-    documented,
-    flag_values,
-    given_values,
-    option,
-    options_of_flags,
-    same_option,
-    whole_numbers,
-)
+from keras_bert.program.option_flags import define_option_flags, flag_values, given_values, options_of_flags
+from keras_bert.program.options import Options, documented, option, same_option
 from keras_bert.records.masked_positions import MaskingOptions
+from keras_bert.tasks.masked_lm.generation_options import GenerationOptions
 from keras_bert.training.fine_tuning_options import FineTuningOptions, class_weights
 
 
 @dataclasses.dataclass(frozen=True)
-class Butter:
+class Butter(Options):
     salted: bool = option(False, "Whether it is salted.")
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class Bread:
+class Bread(Options):
     """A slice."""
 
-    thickness: int = option(2, "In centimetres.", lower_bound=1, upper_bound=9)
+    thickness: int = option(2, "In centimetres.", at_least=1, at_most=9)
     kind: str = option("rye", "Its flour.", choices=("rye", "wheat"))
-    holes: Sequence[int] | None = option(None, "Where they are.", flag="hole_places", read=whole_numbers("hole_places"))
+    holes: Sequence[int] | None = option(None, "Where they are.", flag="hole_places", at_least=0)
     butter: Butter = Butter()
     eaten_by: str = "nobody"
 
@@ -47,9 +41,7 @@ class Bread:
 def values(monkeypatch):
     """Fresh flags, as in a process of their own."""
     values = flags.FlagValues()
-    for kind, define in dict(option_flags._DEFINE).items():
-        monkeypatch.setitem(option_flags._DEFINE, kind, functools.partial(define, flag_values=values))
-    for name in ("DEFINE_enum", "DEFINE_list"):
+    for name in ("DEFINE", "DEFINE_boolean", "DEFINE_string", "DEFINE_list"):
         monkeypatch.setattr(flags, name, functools.partial(getattr(flags, name), flag_values=values))
     monkeypatch.setattr(option_flags, "FLAGS", values)
     return values
@@ -58,30 +50,52 @@ def values(monkeypatch):
 def test_the_fields_make_the_flags_and_the_flags_the_fields(values):
     define_option_flags(Bread)
     assert sorted(values) == ["hole_places", "kind", "salted", "thickness"]
+    values(["command", "--salted", "--hole_places=1,3", "--thickness=4"])
+    assert options_of_flags(Bread, eaten_by="me") == Bread(4, "rye", (1, 3), Butter(True), "me")
+
+
+def test_without_flags_the_options_have_their_defaults(values):
+    define_option_flags(Bread)
     values(["command"])
     assert options_of_flags(Bread) == Bread()
-    values(["command", "--salted", "--hole_places=1,3", "--thickness=4"])
-    assert options_of_flags(Bread, eaten_by="me") == Bread(4, "rye", [1, 3], Butter(True), "me")
-    values(["command", "--hole_places=left"])
-    with pytest.raises(InputError, match="--hole_places must be whole numbers .* Received: left"):
-        options_of_flags(Bread)
 
 
-@pytest.mark.parametrize("wrong", ["--thickness=0", "--thickness=10", "--kind=oat"])
-def test_values_out_of_range_are_refused(values, wrong):
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("--thickness=0", "thickness must be a whole number of at least 1 and at most 9. Received: 0"),
+        ("--thickness=10", "thickness must be a whole number of at least 1 and at most 9. Received: 10"),
+        ("--thickness=thin", "thickness must be a whole number of at least 1 and at most 9. Received: 'thin'"),
+        ("--kind=oat", "kind must be one of rye, wheat. Received: 'oat'"),
+        ("--hole_places=left", "hole_places must be a list of whole numbers of at least 0. Received: ['left']"),
+    ],
+)
+def test_flags_give_the_messages_of_the_dataclass(values, wrong, message):
     define_option_flags(Bread)
-    with pytest.raises(flags.Error):
+    with pytest.raises(flags.Error, match=re.escape(message)):
         values(["command", wrong])
+
+
+def test_a_flag_may_have_a_value_that_stands_for_none(values):
+    define_option_flags(GenerationOptions)
+    values(["command", "--top_k=0"])
+    assert options_of_flags(GenerationOptions).top_k is None
+    with pytest.raises(flags.Error, match="top_k must be a whole number of at least 1. Received: -1"):
+        values(["command", "--top_k=-1"])
 
 
 def test_flags_without_defaults_leave_what_is_not_given_to_the_dataclass(values):
     left_out = ("holes", "butter")
     define_option_flags(Bread, suffix="_of_guests", purpose="Guests: ", but=left_out, has_defaults=False)
-    define_option_flags(Bread, has_defaults=False)
-    values(["command", "--thickness_of_guests=3", "--kind=wheat"])
+    values(["command", "--thickness_of_guests=3"])
     assert values["kind_of_guests"].help.endswith("Guests: Its flour. Default: rye.")
-    found = flag_values(Bread, suffix="_of_guests", but=left_out)
+    found = flag_values(Bread, suffix="_of_guests", but=("holes", "butter"))
     assert {name: value for name, value in found.items() if value is not None} == {"thickness": 3}
+
+
+def test_what_is_given_is_told_from_defaults(values):
+    define_option_flags(Bread, has_defaults=False)
+    values(["command", "--kind=wheat"])
     assert given_values(Bread, but=("butter",)) == {"kind": "wheat"}
 
 

@@ -194,13 +194,12 @@ def test_the_share_of_masks_falls_linearly_from_batch_to_batch_and_then_stays(re
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"falling_rate": FallingRate(0.2, 9)}, "at most masked_lm_prob, 0.15, from which the rate falls. Received: 0"),
-        ({"falling_rate": FallingRate(0.0, 9)}, "masked_lm_prob_end must be above 0"),
+        ({"falling_rate": FallingRate(0.2, 9)}, "masked_lm_prob_end must be a number above 0 and at most 0.15"),
+        ({"falling_rate": FallingRate(0.0, 9)}, "masked_lm_prob_end must be a number above 0"),
         ({"vocabulary": None}, r"a\.tfrecord: its records have no masks. .* \(--vocab_file\)"),
-        ({"masking": {"masked_lm_prob": 0.0}}, "masked_lm_prob must be above 0"),
         ({"masking": {"mask_rate": 0.3}}, "Masking has no option mask_rate. Use one of: masked_lm_prob, "),
         ({"masking": {"whole_word_actions": True}}, "whole_word_actions decides word by word"),
-        ({"max_predictions_per_seq": -1}, "max_predictions_per_seq must be 1 or more"),
+        ({"max_predictions_per_seq": -1}, "max_predictions_per_seq must be a whole number of at least 1"),
         ({"vocabulary": Vocabulary(tiny.SPECIAL_TOKENS)}, "only special tokens"),
     ],
 )

@@ -394,7 +394,7 @@ def test_records_that_do_not_fit_the_model_are_refused(tmp_path):
 
 def test_a_batch_size_below_one_is_refused(tmp_path):
     path = write(tmp_path / "a.tfrecord", [1])
-    with pytest.raises(InputError, match="batch_size must be 1 or more. Received: 0"):
+    with pytest.raises(InputError, match="batch_size must be a whole number of at least 1. Received: 0"):
         pretraining_dataset(path, 0)
 
 
@@ -434,7 +434,7 @@ def test_training_can_begin_at_any_batch():
 def test_no_rows_and_no_batch_size_are_refused():
     with pytest.raises(InputError, match="There is no example"):
         rows_dataset(TokenRows({"input_ids": np.zeros(0, np.int32)}, np.zeros(1, np.int64)), 1)
-    with pytest.raises(InputError, match="batch_size must be 1 or more. Received: 0"):
+    with pytest.raises(InputError, match="batch_size must be a whole number of at least 1. Received: 0"):
         rows_dataset(rows_of_lengths([1]), 0)
 
 

@@ -178,7 +178,7 @@ def test_special_and_unused_tokens_never_replace():
     ("tokens", "replacement_tokens", "message"),
     [
         ([], "text", "only special tokens"),
-        (["the"], "all", "replacement_tokens must be 'text' or 'vocabulary'. Received: 'all'"),
+        (["the"], "all", "replacement_tokens must be one of text, vocabulary. Received: 'all'"),
     ],
 )
 def test_a_vocabulary_that_cannot_mask_is_refused(tokens, replacement_tokens, message):
@@ -187,19 +187,9 @@ def test_a_vocabulary_that_cannot_mask_is_refused(tokens, replacement_tokens, me
         MaskingVocabulary.of(vocabulary, replacement_tokens)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"max_predictions_per_seq": 0}, "max_predictions_per_seq must be 1 or more. Received: 0"),
-        ({"max_ngram_size": -1}, "max_ngram_size must be 0 or more. Received: -1"),
-        ({"masked_lm_prob": 0.0}, "masked_lm_prob must be above 0 and at most 1. Received: 0.0"),
-        ({"ngram_geometric_p": 1.1}, "ngram_geometric_p must be above 0 and at most 1. Received: 1.1"),
-        ({"whole_word_actions": True}, "whole_word_actions decides word by word, but single tokens are masked"),
-    ],
-)
-def test_options_out_of_range_are_refused(changes, message):
-    with pytest.raises(InputError, match=message):
-        MaskingOptions(**changes)
+def test_actions_of_words_need_masks_of_words():
+    with pytest.raises(InputError, match="whole_word_actions decides word by word, but single tokens are masked"):
+        MaskingOptions(whole_word_actions=True)
 
 
 @pytest.mark.parametrize("num_to_predict", [0, 1])

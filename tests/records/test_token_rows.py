@@ -92,5 +92,5 @@ def test_without_a_seed_the_longest_come_first():
 
 
 def test_a_batch_has_at_least_one_example():
-    with pytest.raises(InputError, match="batch_size must be 1 or more. Received: 0"):
+    with pytest.raises(InputError, match="batch_size must be a whole number of at least 1. Received: 0"):
         RowBatches(many_rows(2), 0)

@@ -156,8 +156,8 @@ def test_data_sets_with_a_teacher_train_and_stopped_runs_keep_its_scores(files, 
             [{"train_file": "x", "text_columns": ["a"], "lose": "angle"}],
             "there is no 'lose'. Possible are: train_file, ",
         ),
-        ([{"train_file": "x", "text_columns": "a"}], "the value of text_columns is not valid. Received: 'a'"),
-        ([{"train_file": "x", "text_columns": ["a"], "margin": True}], "the value of margin is not valid"),
+        ([{"train_file": "x", "text_columns": "a"}], "data set 1: text_columns must be a list of texts. Received: 'a'"),
+        ([{"train_file": "x", "text_columns": ["a"], "margin": True}], "margin must be a number. Received: True"),
     ],
 )
 def test_a_file_of_data_sets_that_is_not_valid_is_refused(more, message, files, run_here):
@@ -264,9 +264,9 @@ def test_a_search_in_a_judged_collection_is_scored_in_one_table(files, run_here,
     code, printed = run_here(evaluate_search, *scoring, "--max_seq_length=9")
     assert code == 1
     assert "was made with --max_seq_length=None. Received: 9" in printed.err
-    for wrong in ("1,a", "0", ""):
+    for wrong in ("1,a", "0"):
         code, printed = run_here(evaluate_search, *scoring, f"--ks={wrong}")
-        assert f"--ks must be whole numbers from 1, with commas between. Received: '{wrong}'" in printed.err
+        assert "ks must be a list of whole numbers of at least 1. Received: " in printed.err
 
 
 def test_pairs_are_searched_by_words_over_a_corpus_of_their_own(files, run_here):
@@ -312,7 +312,6 @@ def test_a_few_texts_train_a_classifier(files, run_here, eagerly):
     [
         (run_embeddings, ["--text_columns=a,missing"], "missing"),
         (run_embeddings, ["--text_columns=a,b", "--margin=1"], "The loss in_batch_negatives has no --margin"),
-        (run_embeddings, ["--text_columns=a,b", "--matryoshka_dimensions=x"], "must be whole numbers"),
         (
             run_embeddings,
             ["--text_columns=a,b", "--score_scale=5"],

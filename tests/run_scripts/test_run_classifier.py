@@ -128,14 +128,6 @@ def test_a_label_that_training_lacks_is_found_before_training(folder, run_here):
             "A grid of runs needs training and evaluation",
         ),
         (lambda folder: ["--do_eval", f"--data_dir={folder}", "--teacher=large"], "--teacher is for training"),
-        (
-            lambda folder: ["--do_train", "--threshold=0.5,7", "--problem_type=multi_label"],
-            "--threshold must be a number from 0 to 1. Received: 7.0",
-        ),
-        (
-            lambda folder: ["--do_train", "--threshold=half", "--problem_type=multi_label"],
-            "--threshold must be numbers separated by commas. Received: half",
-        ),
         (lambda folder: ["--do_eval", "--tune_thresholds"], "without --problem_type=multi_label"),
         (
             lambda folder: ["--do_eval", "--tune_thresholds", "--threshold=0.5", "--problem_type=multi_label"],

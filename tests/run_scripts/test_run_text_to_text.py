@@ -77,7 +77,7 @@ def test_the_programs_of_the_page_run(num_programs, tmp_path, monkeypatch, capsy
 def test_beams_below_1_are_refused_before_the_training(flags, tmp_path):
     result = run(*flags, "--do_train", "--num_beams=0")
     assert result.returncode != 0
-    assert "num_beams must be a whole number from 1. Received: 0" in result.stderr
+    assert "num_beams must be a whole number of at least 1. Received: 0" in result.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -121,8 +121,6 @@ def test_flags_make_the_model_and_the_loss(files, tmp_path, monkeypatch, run_her
         ([LATE, '--model_settings={"skiplist_words": [3]}'], "skiplist_words must be a list of strings. Received: 3"),
         ([LATE, '--model_settings={"skip": []}'], "MultiVectorEncoder has no argument 'skip'. Possible are: dense, "),
         ([LATE, '--model_settings={"prompts": "[Q] "}'], "prompts must be an object"),
-        ([SPARSE, "--document_regularizer_weight=-1"], "document_regularizer_weight must be a number from 0. Rec"),
-        ([SPARSE, "--query_regularizer_weight=-1e-5"], "query_regularizer_weight must be a number from 0. Received: -"),
         ([SPARSE, "--text_columns=a,b,c", "--score_column=uneven"], "all examples must have scores, or all margins"),
         ([LATE, "--text_columns=a,b,c", "--score_column=uneven"], "all examples must have scores, or all margins"),
         ([LATE, "--text_columns=a,b,c,a", "--score_column=scores"], "must be 3 numbers for each query"),

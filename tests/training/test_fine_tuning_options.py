@@ -180,7 +180,6 @@ def test_a_teacher_of_other_labels_is_refused():
         ({"lora_rank": 2, "freeze_layers": 1}, "LoRA freezes the encoder already"),
         ({"freeze_layers": 3}, "Between 0 and 2 layers can be frozen, the layers of the encoder. Received: 3"),
         ({"class_weight": {"neutral": 2.0}}, "class_weight has the unknown label 'neutral'"),
-        ({"layer_decay": 2.0}, "layer_decay must be above 0"),
         (
             {"gradient_accumulation_steps": 3},
             r"A batch of 8 cannot be divided evenly among 1 device\(s\), 3 part\(s\)",

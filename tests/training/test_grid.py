@@ -93,7 +93,7 @@ def test_a_run_that_diverged_is_never_the_best():
     ("make", "message"),
     [
         (lambda path: cells(seeds=[]), "one or more different seeds"),
-        (lambda path: cells(seeds=[1, -1]), "seed must be a whole number from 0 to 4294967295. Received: -1"),
+        (lambda path: cells(seeds=[1, -1]), "seed must be a whole number .* Received: -1"),
         (lambda path: cells(batch_sizes=[16, 16]), r"one or more different batch sizes. Received: \[16, 16\]"),
         (lambda path: run_grid(path, GRID, run_cell, "f1"), "no score 'f1' in .* Use one of: accuracy, loss"),
     ],

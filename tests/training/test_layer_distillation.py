@@ -296,4 +296,4 @@ def test_the_command_starts_a_student_from_layers_of_its_teacher(records, teache
     _, printed = run_here(run_pretraining, *flags, "--distill_layers=0")
     assert "--distill_layers has no effect without --teacher." in printed.err
     _, printed = run_here(run_pretraining, *flags, f"--teacher={teacher}", "--distill_layers=last")
-    assert "--distill_layers must be whole numbers separated by commas. Received: last" in printed.err
+    assert "distill_layers must be a list of whole numbers of at least 0. Received: ['last']" in printed.err

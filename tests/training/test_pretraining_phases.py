@@ -144,7 +144,7 @@ def test_the_share_of_masks_falls_over_both_phases():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_warmup_steps": 5}, "Phase 2: num_warmup_steps must be between 0 and num_train_steps=4. Received: 5"),
+        ({"num_warmup_steps": 5}, "Phase 2: num_warmup_steps must be a whole number .* Received: 5"),
         ({"max_seq_length": 16}, "input_ids has 14 numbers in its records, but 16 are expected"),
         ({"train_files": "none.tfrecord"}, "No file matches none.tfrecord"),
     ],
@@ -160,13 +160,6 @@ def test_another_second_phase_is_refused_in_the_folder_of_a_run(whole, short, se
     choice = OptimizerChoice(ema_momentum=0.8)
     with pytest.raises(InputError, match="num_train_steps_phase2 was 4 and is now None"):
         pretrain(whole[0], short, **RUN, optimizer=choice)
-
-
-def test_invalid_numbers_of_a_phase_are_refused():
-    with pytest.raises(InputError, match="num_train_steps must be at least 1. Received: 0"):
-        PretrainingPhase("long", 0)
-    with pytest.raises(InputError, match="train_batch_size must be at least 1. Received: 0"):
-        PretrainingPhase("long", 1, train_batch_size=0)
 
 
 @pytest.mark.slow

@@ -79,7 +79,6 @@ def test_updates_end_the_schedule_if_they_are_made_before():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_train_hours": 0.0}, "max_train_hours must be a number above 0. Received: 0.0"),
         ({"num_warmup_steps": 100}, "shorter than the warm-up, .* Received: 100 / 100. About a tenth"),
         ({"second_phase": PretrainingPhase("long", 1)}, "max_train_hours is for a run of one phase"),
         ({"extend_to": 200}, "max_train_hours is for a run of one phase that is not extended"),

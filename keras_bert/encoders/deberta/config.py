@@ -2,10 +2,12 @@
 
 import dataclasses
 
-from keras_bert.config.bert_config import HIDDEN_ACTIVATIONS, BertConfig
+from keras_bert.config.bert_config import HIDDEN_ACTIVATIONS, BertConfig, count
+from keras_bert.program.options import option
 
 # The products of contents (c) and positions (p) that scores may have.
 CONTENT_TO_POSITION, POSITION_TO_CONTENT = "c2p", "p2c"
+_SCORE_TYPES = (CONTENT_TO_POSITION, POSITION_TO_CONTENT, "c2p|p2c", "p2c|c2p")
 NO_NORM, LAYER_NORM = "none", "layer_norm"
 # Distances are looked up in a table up to the longest one.
 _LONGEST = 1_000_000
@@ -43,25 +45,18 @@ class DebertaConfig(BertConfig):
     `models/deberta_v2/configuration_deberta_v2.py`.
     """
 
-    position_buckets: int = -1
-    max_relative_positions: int = -1
-    pos_att_type: str = f"{POSITION_TO_CONTENT}|{CONTENT_TO_POSITION}"
+    position_buckets: int = count(-1, at_least=-1)
+    max_relative_positions: int = count(-1, at_least=-1)
+    pos_att_type: str = option("p2c|c2p", choices=_SCORE_TYPES)
     share_att_key: bool = False
-    norm_rel_ebd: str = NO_NORM
+    norm_rel_ebd: str = option(NO_NORM, choices=(NO_NORM, LAYER_NORM))
     position_biased_input: bool = True
-    conv_kernel_size: int = 0
-    conv_act: str = "tanh"
+    conv_kernel_size: int = count(0, at_least=0)
+    conv_act: str = option("tanh", choices=HIDDEN_ACTIVATIONS)
     legacy: bool = True
 
     def __post_init__(self):
         super().__post_init__()
-        self._check_integers(("position_buckets", "max_relative_positions"), smallest=-1)
-        self._check_integers(("conv_kernel_size",), smallest=0)
-        self._check_switches(("share_att_key", "position_biased_input", "legacy"))
-        self._check_one_of("norm_rel_ebd", (NO_NORM, LAYER_NORM))
-        self._check_one_of("conv_act", HIDDEN_ACTIVATIONS)
-        kinds = (CONTENT_TO_POSITION, POSITION_TO_CONTENT)
-        self._check_one_of("pos_att_type", (*kinds, "|".join(kinds), "|".join(kinds[::-1])))
         if self.conv_kernel_size and self.conv_kernel_size % 2 == 0:
             raise self._error(f"conv_kernel_size must be odd, or 0. Received: {self.conv_kernel_size}")
         if self.longest_distance > _LONGEST:

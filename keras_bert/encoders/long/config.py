@@ -3,7 +3,8 @@
 import dataclasses
 import reprlib
 
-from keras_bert.config.bert_config import BertConfig
+from keras_bert.config.bert_config import BertConfig, count
+from keras_bert.program.options import option
 
 ATTENTION_TYPES = ("block_sparse", "original_full")
 
@@ -29,19 +30,16 @@ class LongConfig(BertConfig):
     """
 
     attention_window: int | tuple[int, ...] = 512
-    max_global_tokens: int = 256
-    sep_token_id: int = 2
-    block_size: int = 64
-    num_random_blocks: int = 3
-    attention_type: str = "block_sparse"
+    max_global_tokens: int = count(256)
+    sep_token_id: int = count(2, at_least=0)
+    block_size: int = count(64)
+    num_random_blocks: int = count(3, at_least=0)
+    attention_type: str = option("block_sparse", choices=ATTENTION_TYPES)
 
     def __post_init__(self):
         if isinstance(self.attention_window, list):
             object.__setattr__(self, "attention_window", tuple(self.attention_window))
         super().__post_init__()
-        self._check_integers(("block_size", "max_global_tokens"), smallest=1)
-        self._check_integers(("num_random_blocks", "sep_token_id"), smallest=0)
-        self._check_one_of("attention_type", ATTENTION_TYPES)
         if self.shares_layers or self.inner_group_num > 1:
             raise self._error("layers cannot share weights (num_hidden_groups, inner_group_num).")
         if self.has_windows:

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from keras_bert.config.bert_config import MOST_BLOCKS, BertConfig
+from keras_bert.config.bert_config import MOST_BLOCKS, BertConfig, count
+from keras_bert.program.options import option
 
 NO_NORM, LAYER_NORM = "no_norm", "layer_norm"
 
@@ -32,23 +33,20 @@ class MobileBertConfig(BertConfig):
     Reference: Sun et al., 2020, arXiv 2004.02984; transformers, `models/mobilebert/configuration_mobilebert.py`.
     """
 
-    intra_bottleneck_size: int = 128
-    num_feedforward_networks: int = 4
-    normalization_type: str = NO_NORM
+    intra_bottleneck_size: int = count(128)
+    num_feedforward_networks: int = count(4, at_most=100)
+    normalization_type: str = option(NO_NORM, choices=(NO_NORM, LAYER_NORM))
     key_query_shared_bottleneck: bool = True
     use_bottleneck_attention: bool = False
     classifier_activation: bool = True
 
     def __post_init__(self):
         super().__post_init__()
-        self._check_integers(("intra_bottleneck_size", "num_feedforward_networks"), smallest=1)
         if self.num_hidden_layers * self.num_feedforward_networks > MOST_BLOCKS:
             raise self._error(
                 f"num_hidden_layers times num_feedforward_networks must be at most {MOST_BLOCKS:,}. Received: "
                 f"{self.num_hidden_layers} and {self.num_feedforward_networks}"
             )
-        self._check_one_of("normalization_type", (NO_NORM, LAYER_NORM))
-        self._check_switches(("key_query_shared_bottleneck", "use_bottleneck_attention", "classifier_activation"))
         self._check_divisible("intra_bottleneck_size", "num_attention_heads")
         if self.key_query_shared_bottleneck == self.use_bottleneck_attention:
             raise self._error(

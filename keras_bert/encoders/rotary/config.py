@@ -1,10 +1,10 @@
 """`RotaryConfig`: the columns in which encoders with rotary positions differ."""
 
 import dataclasses
-import reprlib
 from typing import Any
 
-from keras_bert.config.bert_config import BertConfig
+from keras_bert.config.bert_config import BertConfig, count, dropout
+from keras_bert.program.options import option
 
 CLS, MEAN, LATE = "cls", "mean", "late"
 # Kinds of layers.
@@ -74,31 +74,31 @@ class RotaryConfig(BertConfig):
     Reference: Warner et al., 2024, arXiv 2412.13663; transformers, `models/modernbert/configuration_modernbert.py`.
     """
 
-    global_attn_every_n_layers: int = 3
-    local_attention: int = 128
-    global_rope_theta: float = 160_000.0
-    local_rope_theta: float = 10_000.0
-    embedding_dropout: float = 0.0
-    mlp_dropout: float = 0.0
-    classifier_pooling: str = CLS
+    global_attn_every_n_layers: int = count(3)
+    local_attention: int = count(128)
+    global_rope_theta: float = option(160_000.0, above=1, below=1e12)
+    local_rope_theta: float = option(10_000.0, above=1, below=1e12)
+    embedding_dropout: float = dropout(0.0)
+    mlp_dropout: float = dropout(0.0)
+    classifier_pooling: str = option(CLS, choices=(CLS, MEAN, LATE))
     attention_bias: bool = False
     mlp_bias: bool = False
     norm_bias: bool = False
     classifier_bias: bool = False
-    norm: str = LAYER_NORM
-    norm_place: str = BEFORE
+    norm: str = option(LAYER_NORM, choices=(LAYER_NORM, RMS_NORM, RMS_NORM_PLUS_1))
+    norm_place: str = option(BEFORE, choices=(BEFORE, AFTER, AROUND))
     embedding_norm: bool = True
     scaled_embeddings: bool = False
     final_norm: bool = True
     gated: bool = True
     mlp_output_bias: bool | None = None
     layer_dropout: bool = False
-    num_key_value_heads: int | None = None
-    head_dim: int | None = None
+    num_key_value_heads: int | None = count(None)
+    head_dim: int | None = count(None)
     query_key_norm: bool = False
-    query_pre_attn_scalar: float | None = None
-    global_layer: str = "first"
-    rope_factor: float = 1.0
+    query_pre_attn_scalar: float | None = option(None, above=0, below=1e6)
+    global_layer: str = option("first", choices=("first", "last"))
+    rope_factor: float = option(1.0, above=0.999, below=1e6)
     joined_attention: bool = True
     joined_mlp: bool = True
     head_pooler: bool = True
@@ -107,23 +107,8 @@ class RotaryConfig(BertConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        self._check_integers(("global_attn_every_n_layers", "local_attention"), smallest=1)
-        given = [name for name in ("num_key_value_heads", "head_dim") if getattr(self, name) is not None]
-        self._check_integers(given, smallest=1)
-        self._check_dropout(("embedding_dropout", "mlp_dropout"))
-        switches = [field.name for field in dataclasses.fields(RotaryConfig) if field.type is bool]
-        self._check_switches(switches if self.mlp_output_bias is None else [*switches, "mlp_output_bias"])
-        self._check_one_of("classifier_pooling", (CLS, MEAN, LATE))
-        self._check_one_of("norm", (LAYER_NORM, RMS_NORM, RMS_NORM_PLUS_1))
-        self._check_one_of("norm_place", (BEFORE, AFTER, AROUND))
-        self._check_one_of("global_layer", ("first", "last"))
         if self.local_attention % 2:
             raise self._error(f"local_attention must be even. Received: {self.local_attention}")
-        self._check_above("global_rope_theta", 1, "1e12")
-        self._check_above("local_rope_theta", 1, "1e12")
-        self._check_above("rope_factor", 0.999, "1e6")
-        if self.query_pre_attn_scalar is not None:
-            self._check_above("query_pre_attn_scalar", 0, "1e6")
         if self.num_attention_heads % self.key_value_heads:
             raise self._error(
                 f"num_key_value_heads must divide num_attention_heads={self.num_attention_heads}. Received: "
@@ -138,14 +123,6 @@ class RotaryConfig(BertConfig):
             )
         fixed = _FIXED | {"embedding_size": self.hidden_size, "num_hidden_groups": self.num_hidden_layers}
         self._check_fixed(type(self).__name__.removesuffix("Config"), fixed)
-
-    def _check_above(self, name: str, lowest: float, highest: str) -> None:
-        value = getattr(self, name)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not lowest < value < float(highest):
-            raise self._error(
-                f"{name} must be a number above {lowest} and below {highest}. Received: {reprlib.repr(value)}"
-            )
 
     @property
     def layer_kinds(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import dataclasses
 import reprlib
 from typing import NamedTuple
 
-from keras_bert.config.bert_config import BertConfig
+from keras_bert.config.bert_config import BertConfig, count
 
 # Fields of BertConfig that Transformer-XL has no use for -> their only value.
 _FIXED = {"type_vocab_size": 0, "position_offset": 0, "inner_group_num": 1, "tie_word_embeddings": True}
@@ -57,23 +57,17 @@ class TransformerXLConfig(BertConfig):
     Auli, 2018, arXiv 1809.10853, for `div_val`; kimiyoung/transformer-xl `tf/model.py`.
     """
 
-    mem_len: int = 0
-    clamp_len: int = -1
+    mem_len: int = count(0, at_least=0, at_most=_LONGEST_MEMORY)
+    clamp_len: int = count(-1, at_least=-1)
     same_length: bool = False
     cutoffs: tuple[int, ...] = ()
-    div_val: int = 1
+    div_val: int = count(1)
     proj_same_dim: bool = False
     tie_projs: tuple[bool, ...] | None = None
 
     def __post_init__(self):
         super().__post_init__()
         self._check_cutoffs()
-        self._check_integers(("mem_len",), smallest=0)
-        self._check_integers(("clamp_len",), smallest=-1)
-        self._check_integers(("div_val",), smallest=1)
-        self._check_switches(("same_length", "proj_same_dim"))
-        if self.mem_len > _LONGEST_MEMORY:
-            raise self._error(f"mem_len must be at most {_LONGEST_MEMORY:,}. Received: {self.mem_len}")
         if self.clamp_len == 0:
             raise self._error("clamp_len must be positive, or -1 for no limit. Received: 0")
         if self.same_length and not self.mem_len:
@@ -100,9 +94,8 @@ class TransformerXLConfig(BertConfig):
                 object.__setattr__(self, name, tuple(value))
             elif value is not None and not isinstance(value, tuple):
                 raise self._error(f"{name} must be a list. Received: {reprlib.repr(value)}")
-        ids = (0, *(self.cutoffs or ()), self.vocab_size)
-        is_whole = all(isinstance(one, int) and not isinstance(one, bool) for one in ids)
-        if self.cutoffs is None or not is_whole or list(ids) != sorted(set(ids)):
+        ids = (0, *self.cutoffs, self.vocab_size)
+        if list(ids) != sorted(set(ids)):
             raise self._error(
                 f"cutoffs must be whole numbers that rise, above 0 and below vocab_size={self.vocab_size}. Received: "
                 f"{reprlib.repr(self.cutoffs)}"

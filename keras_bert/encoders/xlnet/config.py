@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_bert.config.bert_config import BertConfig
+from keras_bert.config.bert_config import BertConfig, count
 
 # Fields of BertConfig that XLNet has no use for -> their only value.
 _FIXED = {"type_vocab_size": 2, "position_offset": 0, "inner_group_num": 1, "embedding_projection": False}
@@ -29,11 +29,10 @@ class XLNetConfig(BertConfig):
     Reference: Yang et al., 2019, arXiv 1906.08237; zihangdai/xlnet `xlnet.py`, `XLNetConfig` and `RunConfig`.
     """
 
-    clamp_len: int = -1
+    clamp_len: int = count(-1, at_least=-1)
 
     def __post_init__(self):
         super().__post_init__()
-        self._check_integers(("clamp_len",), smallest=-1)
         if self.clamp_len == 0:
             raise self._error("clamp_len must be positive, or -1 for no limit. Received: 0")
         if self.hidden_size % 2:

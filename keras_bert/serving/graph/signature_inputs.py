@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.records.segments import cut_windows, pack_segments
 from keras_bert.serving.graph.signature_options import SignatureOptions
@@ -169,8 +170,7 @@ def cut(input_ids, segment_ids, lengths, max_seq_length: int):
 def check_room(options: SignatureOptions, segments: int, vocabulary: TokenTable) -> None:
     """Raises `InputError` if rows are too short for the special tokens and one token per segment."""
     shortest = segments + vocabulary.special_tokens.num_special(segments)
-    if options.max_seq_length < shortest:
-        raise InputError(f"max_seq_length must be at least {shortest}. Received: {options.max_seq_length}")
+    check_whole("max_seq_length", options.max_seq_length, at_least=shortest)
 
 
 def check_pairs(model) -> None:

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import Options, option
 from keras_bert.serving.portable.folder import SAVED_MODEL, PortableFolder, imported, network_file
 
 AUTO = "auto"
@@ -61,27 +62,13 @@ RUNTIMES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
-    """The arguments of `keras_bert.serving.load` about runtimes.
+class Wanted(Options):
+    """The arguments of `keras_bert.serving.load` about runtimes."""
 
-    Raises:
-        InputError: a name is unknown, or a number is not a whole number from 1.
-    """
-
-    runtime: str = AUTO
-    precision: str = "float32"
-    num_threads: int | None = None
-    callers: int = 1
-
-    def __post_init__(self):
-        for name, known in (("runtime", (AUTO, *RUNTIMES)), ("precision", PRECISIONS)):
-            value = getattr(self, name)
-            if value not in known:
-                raise InputError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}. Received: {value!r:.50}")
-        if self.num_threads is not None and not _is_count(self.num_threads):
-            raise InputError(f"num_threads must be a whole number from 1, or None. Received: {self.num_threads!r}")
-        if not _is_count(self.callers):
-            raise InputError(f"callers must be a whole number from 1. Received: {self.callers!r}")
+    runtime: str = option(AUTO, choices=(AUTO, *RUNTIMES))
+    precision: str = option("float32", choices=PRECISIONS)
+    num_threads: int | None = option(None, at_least=1)
+    callers: int = option(1, at_least=1)
 
 
 def open_engine(folder: PortableFolder, wanted: Wanted) -> tuple[Any, Runtime]:
@@ -147,7 +134,3 @@ def _computes_in_bfloat16(wanted: Wanted) -> bool:
     from keras_bert.serving.portable.openvino_engine import has_bfloat16
 
     return has_bfloat16()
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -5,7 +5,7 @@ import dataclasses
 from keras_bert.checkpoints.checkpoint import CLASSIFIER
 from keras_bert.program.label_types import LABEL_TYPES
 from keras_bert.registry import Export, Head, Setting, Task
-from keras_bert.tasks.settings import DOC_STRIDE, are_shares, is_none_or, labels
+from keras_bert.tasks.settings import DOC_STRIDE, are_shares_or_none, labels
 
 CLASSIFIER_HEAD = Head(CLASSIFIER, has_labels=True, hugging_face=("ForSequenceClassification",), google="")
 SEQUENCE_CLASSIFIER = Task(
@@ -20,7 +20,7 @@ SEQUENCE_CLASSIFIER = Task(
             "problem_type": Setting("classification", ("classification", "multi_label", "regression").__contains__),
             "doc_stride": DOC_STRIDE,
             "label_type": Setting("str", LABEL_TYPES.__contains__),
-            "thresholds": Setting(None, is_none_or(are_shares)),
+            "thresholds": Setting(None, are_shares_or_none),
             "text_pairs": Setting(False, lambda value: isinstance(value, bool)),  # of LiteRT and ONNX exports
         },
         options=("text_pairs", "zero_shot"),

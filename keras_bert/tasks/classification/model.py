@@ -24,6 +24,7 @@ from keras_bert.models.task_model import example_weights
 from keras_bert.models.verb_options import check_options
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import Label, label_strings, label_value
+from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.tasks.classification.thresholds import (
     TunedThresholds,
@@ -33,7 +34,6 @@ from keras_bert.tasks.classification.thresholds import (
     divided,
 )
 from keras_bert.tasks.label_names import check_labels
-from keras_bert.tasks.settings import check_doc_stride
 
 PROBLEM_TYPES = ("classification", "multi_label", "regression")
 # Two labels that nobody has named, as transformers names them.
@@ -109,12 +109,11 @@ class SequenceClassifier(CalibratedModel):
         label_type: str | None = None,
         **kwargs: Any,
     ):
-        if problem_type not in PROBLEM_TYPES:
-            raise InputError(f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. Received: {problem_type!r}")
+        check_choice("problem_type", problem_type, PROBLEM_TYPES)
         self.metric_names = (self._metric_name(problem_type),)
         super().__init__(config, **kwargs)
         self.problem_type = problem_type
-        self.doc_stride = check_doc_stride(doc_stride)
+        self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
         if labels is None:
             labels = ("score",) if problem_type == "regression" else UNNAMED_LABELS
         labels, own_type = label_strings(labels)

@@ -9,6 +9,7 @@ import numpy as np
 from keras_bert.program.columns import as_column
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import Label
+from keras_bert.program.options import check_number, check_whole
 from keras_bert.tasks.label_names import values_of_labels
 
 # The threshold of a label that has no other.
@@ -55,9 +56,7 @@ def as_thresholds(
 
 def check_threshold(value: Any, name: str = "threshold") -> float:
     """Returns a threshold as a float. Raises `InputError` unless it is a number from 0 to 1."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
-        raise InputError(f"{name} must be a number from 0 to 1. Received: {value!r:.100}")
-    return float(value)
+    return float(check_number(name, value, at_least=0, at_most=1))
 
 
 def check_answer_options(model, top_k: Any, threshold: Any) -> None:
@@ -65,8 +64,7 @@ def check_answer_options(model, top_k: Any, threshold: Any) -> None:
     if top_k is not None:
         if model.problem_type == "regression":
             raise InputError("top_k is for models with labels. Received: a regression. Leave top_k out.")
-        if isinstance(top_k, bool) or not isinstance(top_k, (int, np.integer)) or top_k < 1:
-            raise InputError(f"top_k must be a whole number from 1. Received: {top_k!r:.100}")
+        check_whole("top_k", top_k, at_least=1)
     if threshold is not None:
         check_several_labels(model.problem_type, "threshold")
         as_thresholds(threshold, model.labels, label_type=model.label_type)

@@ -6,8 +6,9 @@ from typing import Any
 from keras import ops
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import option
 from keras_bert.tasks.embedding.examples import SCORES, SentenceExamples
-from keras_bert.tasks.embedding.loss_parts import check_above_0, cosines, weighted_mean
+from keras_bert.tasks.embedding.loss_parts import cosines, weighted_mean
 from keras_bert.tasks.embedding.losses import EmbeddingLoss
 
 
@@ -27,11 +28,8 @@ class Contrastive(EmbeddingLoss):
     `ContrastiveLoss`.
     """
 
-    margin: float = 0.5
+    margin: float = option(0.5, above=0)
     learns_from = SCORES
-
-    def __post_init__(self):
-        check_above_0(margin=self.margin)
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         super().check(examples, model)

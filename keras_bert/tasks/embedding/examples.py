@@ -6,6 +6,7 @@ from typing import Any
 
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice
 from keras_bert.tasks.held_out import part_of
 
 PAIRS, SCORES, LISTS, LABELS, TEXTS = "pairs", "scores", "lists of scores", "labels", "texts"
@@ -165,8 +166,7 @@ class DataSets:
         object.__setattr__(self, "parts", tuple(self.parts))
         if not self.parts or not all(isinstance(part, SentenceExamples) for part in self.parts):
             raise InputError(f"DataSets takes one or more SentenceExamples. Received: {self.parts!r:.100}")
-        if self.sampler not in (PROPORTIONAL, ROUND_ROBIN):
-            raise InputError(f"sampler must be {PROPORTIONAL} or {ROUND_ROBIN}. Received: {self.sampler!r:.100}")
+        check_choice("sampler", self.sampler, (PROPORTIONAL, ROUND_ROBIN))
 
     def __len__(self):
         return sum(map(len, self.parts))

@@ -1,20 +1,10 @@
 """What losses over the vectors of a whole batch are made of."""
 
-import math
-
 from keras import ops
 
 from keras_bert.layers.text_pooling import unit_length
-from keras_bert.program.errors import InputError
 
 FAR = -1e12  # the score of what a softmax must not select, or what is added to it
-
-
-def check_above_0(**numbers: float) -> None:
-    """Raises `InputError` if a number is not above 0."""
-    for name, value in numbers.items():
-        if not 0 < value < math.inf:
-            raise InputError(f"{name} must be above 0. Received: {value}")
 
 
 def cosines(vectors):

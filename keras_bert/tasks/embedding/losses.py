@@ -12,10 +12,10 @@ from keras import ops
 
 from keras_bert.layers.text_pooling import unit_length
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import Options, option
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES, SentenceExamples
 from keras_bert.tasks.embedding.loss_parts import (
     FAR,
-    check_above_0,
     cosines,
     cross_entropy,
     equal_texts,
@@ -26,7 +26,7 @@ from keras_bert.tasks.embedding.loss_table import LOSSES, loss_of_name
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingLoss:
+class EmbeddingLoss(Options):
     """The interface of the losses.
 
     Attributes:
@@ -80,12 +80,9 @@ class InBatchNegatives(EmbeddingLoss):
     with `symmetric` its `MultipleNegativesSymmetricRankingLoss`.
     """
 
-    temperature: float = 0.05
+    temperature: float = option(0.05, above=0)
     symmetric: bool = False
     learns_from = PAIRS
-
-    def __post_init__(self):
-        check_above_0(temperature=self.temperature)
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         super().check(examples, model)
@@ -120,11 +117,8 @@ class CoSENT(EmbeddingLoss):
     Reference: sentence-transformers `CoSENTLoss`.
     """
 
-    temperature: float = 0.05
+    temperature: float = option(0.05, above=0)
     learns_from = SCORES
-
-    def __post_init__(self):
-        check_above_0(temperature=self.temperature)
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         found = self._similarities(vectors) / self.temperature
@@ -193,12 +187,9 @@ class Triplet(EmbeddingLoss):
     Reference: Reimers and Gurevych, 2019, section 3; sentence-transformers `TripletLoss`.
     """
 
-    margin: float = 5.0
+    margin: float = option(5.0, above=0)
     learns_from = PAIRS
     fewest_texts = 3
-
-    def __post_init__(self):
-        check_above_0(margin=self.margin)
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         # 1e-6 as torch's pairwise_distance adds it; it also keeps the gradient finite.
@@ -222,12 +213,9 @@ class LabelTriplets(EmbeddingLoss):
     Reference: Hermans et al., 2017, arXiv 1703.07737, "batch all"; sentence-transformers `BatchAllTripletLoss`.
     """
 
-    margin: float = 5.0
+    margin: float = option(5.0, above=0)
     learns_from = LABELS
     fewest_texts = 1
-
-    def __post_init__(self):
-        check_above_0(margin=self.margin)
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         distances = _distances(vectors[:, 0])

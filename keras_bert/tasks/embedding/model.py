@@ -12,6 +12,7 @@ from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES
 from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
@@ -19,7 +20,6 @@ from keras_bert.tasks.embedding.options import check_encode_options
 from keras_bert.tasks.embedding.similarity import CosineSimilarity
 from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
 from keras_bert.tasks.progress import text_progress
-from keras_bert.tasks.settings import check_doc_stride
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -94,7 +94,7 @@ class SentenceEncoder(CosineSimilarity, WholeBatchModel):
         self.prompts = dict(prompts or {})
         self.default_prompt = default_prompt
         self.max_seq_length = max_seq_length
-        self.doc_stride = check_doc_stride(doc_stride)
+        self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
         self._check_arguments()
         self._check_static(pooling)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")

@@ -7,10 +7,10 @@ from keras import ops
 
 from keras_bert.layers.text_pooling import unit_length
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import option
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
 from keras_bert.tasks.embedding.loss_parts import (
     FAR,
-    check_above_0,
     cross_entropy,
     stacked_candidates,
     weighted_mean,
@@ -60,16 +60,15 @@ class DistillKLDiv(MarginMSE):
     Reference: Lin et al., 2020, arXiv 2010.11386; sentence-transformers `DistillKLDivLoss`.
     """
 
-    temperature: float = 1.0
-    student_temperature: float | None = None
-    teacher_temperature: float | None = None
+    temperature: float = option(1.0, above=0)
+    student_temperature: float | None = option(None, above=0)
+    teacher_temperature: float | None = option(None, above=0)
 
     def __post_init__(self):
-        check_above_0(temperature=self.temperature)
+        super().__post_init__()
         for name in ("student_temperature", "teacher_temperature"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, self.temperature)
-            check_above_0(**{name: getattr(self, name)})
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         super().check(examples, model)
@@ -108,18 +107,13 @@ class GISTEmbed(EmbeddingLoss):
     """
 
     guide: Any = None
-    temperature: float = 0.01
-    margin_strategy: str = "absolute"
+    temperature: float = option(0.01, above=0)
+    margin_strategy: str = option("absolute", choices=("absolute", "relative"))
     margin: float = 0.0
     contrast_anchors: bool = True
     contrast_positives: bool = True
     learns_from = PAIRS
     teaches_vectors = True
-
-    def __post_init__(self):
-        check_above_0(temperature=self.temperature)
-        if self.margin_strategy not in ("absolute", "relative"):
-            raise InputError(f"margin_strategy must be absolute or relative. Received: {self.margin_strategy!r:.100}")
 
     @property
     def teacher(self):

@@ -11,6 +11,7 @@ from keras_bert.models.losses import LossTerm
 from keras_bert.models.prompts import Prompts
 from keras_bert.models.task_model import TaskModel, example_weights
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 
 
@@ -139,9 +140,7 @@ class WholeBatchModel(Prompts, ChosenLoss, TaskModel):
 
     def _check_arguments(self) -> None:
         self.check_prompts()
-        longest = self.max_seq_length
-        if longest is not None and (not isinstance(longest, int) or longest < 3):
-            raise InputError(f"max_seq_length must be a whole number from 3. Received: {longest!r}")
+        self.max_seq_length = check_whole("max_seq_length", self.max_seq_length, at_least=3, or_none=True)
 
 
 def first_and_others(rows: Mapping[str, Any], is_used: Any, longest: int) -> tuple[dict, dict]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.explanation.attributions import QUADRATURES, quadrature
@@ -106,12 +107,9 @@ def explain_examples(
 
 
 def _check(model, method: str, steps: int, quadrature: str) -> None:
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}. Received: {method!r}")
-    if quadrature not in QUADRATURES:
-        raise InputError(f"quadrature must be one of {', '.join(QUADRATURES)}. Received: {quadrature!r}")
-    if not isinstance(steps, int) or isinstance(steps, bool) or not 2 <= steps <= 10_000:
-        raise InputError(f"steps must be a whole number from 2 to 10000. Received: {steps!r}")
+    check_choice("method", method, METHODS)
+    check_choice("quadrature", quadrature, QUADRATURES)
+    check_whole("steps", steps, at_least=2, at_most=10_000)
     if not hasattr(model, "encoder") or not hasattr(model.encoder.embeddings, "look_up"):
         raise InputError(f"{type(model).__name__} has no answers that explain can explain.")
 

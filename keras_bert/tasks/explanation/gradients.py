@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice
 from keras_bert.records import features
 from keras_bert.tasks.explanation.attributions import attention_rollout
 
@@ -82,8 +83,7 @@ def returning_attentions(model):
 
 def baseline_of(input_ids, vocabulary, baseline: str):
     """Returns the ids of the baseline: every token but [CLS], [SEP] and padding becomes [PAD] or [MASK]."""
-    if baseline not in BASELINES:
-        raise InputError(f"baseline must be one of {', '.join(BASELINES)}. Received: {baseline!r}")
+    check_choice("baseline", baseline, BASELINES)
     other = vocabulary.pad_id if baseline == "pad" else vocabulary.mask_id
     return tf.where(is_kept(input_ids, vocabulary), input_ids, other)
 

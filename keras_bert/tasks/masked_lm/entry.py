@@ -3,7 +3,7 @@
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.weight_list import listed_by_family
 from keras_bert.registry import Export, Head, Setting, Task
-from keras_bert.tasks.settings import is_count, is_none_or
+from keras_bert.tasks.settings import is_count_or_none
 
 MASKED_LM_HEAD = Head(form.MASKED_LM, weights=lambda config: listed_by_family(config, form.MASKED_LM))
 MASKED_LM = Task(
@@ -13,7 +13,7 @@ MASKED_LM = Task(
     export=Export(
         signatures="keras_bert.tasks.masked_lm.signatures.fill_mask_signatures",
         outputs=lambda model: {"masked_lm_logits": ("batch", "predictions", model.config.vocab_size)},
-        settings={"top_k": Setting(None, is_none_or(is_count))},
+        settings={"top_k": Setting(None, is_count_or_none)},
         in_graph=lambda model, options: {"top_k": options.top_k},
         options=("top_k",),
         served_answers="keras_bert.tasks.masked_lm.answers.served_answers",

@@ -2,25 +2,21 @@
 
 import dataclasses
 
-from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import documented, option
+from keras_bert.program.options import Options, documented, option
 
 ORDERS = ("left_to_right", "most_confident", "random", "mask_predict")
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class GenerationOptions:
+class GenerationOptions(Options):
     """How text is generated.
-
-    Raises:
-        InputError: a value is out of range.
 
     References: Wang & Cho, 2019, BERT has a Mouth, and It Must Speak (sampling again at random positions);
         Ghazvininejad et al., 2019, Mask-Predict.
     """
 
-    length: int = option(20, "Tokens to write.", lower_bound=1)
+    length: int = option(20, "Tokens to write.", at_least=1)
     order: str = option(
         "left_to_right",
         "Which mask is filled next; most_confident: the mask with the most probable token. mask_predict fills all at "
@@ -31,24 +27,16 @@ class GenerationOptions:
         1.0,
         "0 selects the most probable token; 1 draws from the model's probabilities; higher values give more varied "
         "texts.",
-        lower_bound=0.0,
+        at_least=0.0,
     )
     top_k: int | None = option(
         50,
         "Draw from this many most probable tokens; 0 on the command line, None in Python: from all.",
-        lower_bound=0,
+        at_least=1,
         read=lambda number: number or None,
     )
-    rounds: int = option(10, "Passes of mask_predict.", lower_bound=1)
+    rounds: int = option(10, "Passes of mask_predict.", at_least=1)
     revisions: int = option(
-        0, "How often, at the end, every token is masked and drawn again, in random order.", lower_bound=0
+        0, "How often, at the end, every token is masked and drawn again, in random order.", at_least=0
     )
     seed: int = option(0, "The same seed gives the same text.", flag="random_seed")
-
-    def __post_init__(self):
-        for name, lowest in (("length", 1), ("rounds", 1), ("revisions", 0), ("temperature", 0), ("top_k", 1)):
-            value = getattr(self, name)
-            if value is not None and not value >= lowest:
-                raise InputError(f"{name} must be {lowest} or more. Received: {value}")
-        if self.order not in ORDERS:
-            raise InputError(f"order must be one of {', '.join(ORDERS)}. Received: {self.order!r}")

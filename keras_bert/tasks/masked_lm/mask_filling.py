@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tasks.masked_lm.answers import FilledText, filled_text
 from keras_bert.tasks.masked_lm.mask_scoring import (
@@ -60,8 +61,7 @@ def fill_masks(
         top_k = len(candidates)
     else:
         candidates = np.arange(model.config.vocab_size)
-        if not 1 <= top_k <= len(model.vocabulary):
-            raise InputError(f"top_k must be between 1 and the vocabulary's {len(model.vocabulary)}. Received: {top_k}")
+        check_whole("top_k", top_k, at_least=1, at_most=len(model.vocabulary))
     rows = masked_rows(texts, tokenizer_of(model), checked_length(model.config, max_seq_length))
 
     def best(log_probabilities: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import compute_in_groups
@@ -42,10 +42,7 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     """
     vocabulary = model.vocabulary
     check_room(options, 1, model.vocabulary)
-    if not 1 <= options.top_k <= model.config.vocab_size:
-        raise InputError(
-            f"top_k must be between 1 and the vocabulary's {model.config.vocab_size}. Received: {options.top_k}"
-        )
+    check_whole("top_k", options.top_k, at_least=1, at_most=model.config.vocab_size)
 
     @tf.function(input_signature=[IDS, IDS, IDS, IDS], autograph=False)
     def logits_of(input_ids, input_mask, segment_ids, positions):

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.embedding.options import check_encode_options
@@ -15,7 +16,7 @@ from keras_bert.tasks.multi_vector.max_sim import max_sim
 from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
 from keras_bert.tasks.progress import text_progress
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
-from keras_bert.tasks.settings import is_count
+from keras_bert.tasks.settings import is_row_length
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
 
@@ -92,8 +93,7 @@ class LateInteraction(Prompts):
         Raises:
             InputError: the query or a text is not a string, or `top_k` is below 1.
         """
-        if top_k is not None and top_k < 1:
-            raise InputError(f"top_k must be 1 or more. Received: {top_k}")
+        check_whole("top_k", top_k, at_least=1, or_none=True)
         if not isinstance(query, str):
             raise InputError(f"The query must be a string. Received: {query!r:.100}")
         texts = _checked(texts)
@@ -143,17 +143,11 @@ class LateInteraction(Prompts):
         """Raises `InputError` if a length is out of range, or a setting is unknown or contradicts another."""
         self.check_prompts()
         for name in ("query_length", "document_length"):
-            value = getattr(self, name)
-            if value is not None and not is_count(value, 3):
-                raise InputError(f"{name} must be a whole number from 3. Received: {value!r:.100}")
+            setattr(self, name, check_whole(name, getattr(self, name), at_least=3, at_most=2**31 - 1, or_none=True))
         if not all(isinstance(word, str) for word in self.skiplist_words) or isinstance(self.skiplist_words, str):
             wrong = next((word for word in self.skiplist_words if not isinstance(word, str)), self.skiplist_words)
             raise InputError(f"skiplist_words must be a list of strings. Received: {wrong!r:.100}")
-        if self.similarity_fn_name not in SIMILARITIES:
-            raise InputError(
-                f"similarity_fn_name must be one of {', '.join(SIMILARITIES)}. Received: "
-                f"{self.similarity_fn_name!r:.100}"
-            )
+        check_choice("similarity_fn_name", self.similarity_fn_name, SIMILARITIES)
         expansion = self.query_expansion
         if expansion is not None and self.query_length is not None and self.query_length < expansion["length"]:
             raise InputError(
@@ -173,7 +167,7 @@ def checked_expansion(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "strategy": found["strategy"] in (FIXED, AT_LEAST),
         "attend": isinstance(found["attend"], bool),
         "token": found["token"] is None or isinstance(found["token"], str),
-        "length": is_count(found["length"], 3),
+        "length": is_row_length(found["length"]),
     }
     for name, is_right in is_valid.items():
         if not is_right:

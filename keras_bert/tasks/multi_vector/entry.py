@@ -1,9 +1,9 @@
 """The entry of `MultiVectorEncoder`, see `registry.py`."""
 
 from keras_bert.registry import Export, Setting, Task
-from keras_bert.tasks.settings import PROMPTS, is_count, is_none_or
+from keras_bert.tasks.settings import PROMPTS, is_count, is_count_or_none, is_none_or
 
-_LENGTH = Setting(None, is_none_or(is_count))
+_LENGTH = Setting(None, is_count_or_none)
 
 # The checkpoint's weights of the projection are named as the dense layers of a SentenceEncoder.
 MULTI_VECTOR_ENCODER = Task(

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 from keras import ops
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import Options, option
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
-from keras_bert.tasks.embedding.loss_parts import FAR, check_above_0, weighted_mean
+from keras_bert.tasks.embedding.loss_parts import FAR, weighted_mean
 from keras_bert.tasks.embedding.loss_table import loss_of_name
 from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
 from keras_bert.tasks.multi_vector.loss_table import MAX_SIM_LOSSES
@@ -22,7 +23,7 @@ _EMPTY_DOCUMENT = -1e9  # the score of a document without tokens
 
 
 @dataclasses.dataclass(frozen=True)
-class MaxSimLoss:
+class MaxSimLoss(Options):
     """The interface of the losses.
 
     Attributes:
@@ -77,13 +78,10 @@ class MaxSimInBatchNegatives(MaxSimLoss):
     `MultiVectorMultipleNegativesRankingLoss`.
     """
 
-    scale: float = 1.0
+    scale: float = option(1.0, above=0)
     teacher: None = dataclasses.field(default=None, init=False)
     learns_from = PAIRS
     fewest_texts = 2
-
-    def __post_init__(self):
-        check_above_0(scale=self.scale)
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         super().check(examples, model)
@@ -116,10 +114,7 @@ class MaxSimDistillation(MaxSimLoss):
     `MultiVectorDistillKLDivLoss`.
     """
 
-    temperature: float = 1.0
-
-    def __post_init__(self):
-        check_above_0(temperature=self.temperature)
+    temperature: float = option(1.0, above=0)
 
     def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
         own = ops.log_softmax(_max_sim(queries, documents, "ash,abth->abst", is_mean) / self.temperature, axis=-1)

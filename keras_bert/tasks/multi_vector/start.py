@@ -6,7 +6,7 @@ from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.multi_vector_files import MARK, with_marks
 from keras_bert.config import POOLINGS
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.settings import is_count
+from keras_bert.tasks.settings import is_row_length
 from keras_bert.tasks.text_rows import checked_length
 from keras_bert.tokenization.kinds import python_tokenizer
 
@@ -31,7 +31,7 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
         stated["dense"] = checkpoint.sentence["dense"]  # as there, the layers of a text become those of each token
     found = {**stated, **arguments}
     for length in (found.get("query_length"), found.get("document_length"), _length(found.get("query_expansion"))):
-        checked_length(checkpoint.config, length if is_count(length, 3) else None)
+        checked_length(checkpoint.config, length if is_row_length(length) else None)
     prompts = found.get("prompts") or {}
     if checkpoint.vocabulary is None:
         return found, checkpoint

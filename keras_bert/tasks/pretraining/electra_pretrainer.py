@@ -14,6 +14,7 @@ from keras_bert.models.encoders import encoder_class
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.task_model import TaskModel
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number
 from keras_bert.records import features
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
@@ -108,10 +109,8 @@ class ElectraPretrainer(TaskModel):
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
-        if not disc_weight > 0 or not temperature >= 0:
-            raise InputError(
-                f"disc_weight must be above 0 and temperature at least 0. Received: {disc_weight} and {temperature}"
-            )
+        check_number("disc_weight", disc_weight, above=0)
+        check_number("temperature", temperature, at_least=0)
         encoder = encoder_class(config)
         adds_to_tables = getattr(encoder, "adds_to_tables", False)
         # MobileBERT has other embeddings, ModernBERT and XLNet another class.
@@ -247,8 +246,7 @@ def generator_config(config: BertConfig, hidden_size: float, layers: float) -> B
     Reference: google-research/electra `run_pretraining.py`, `get_generator_config`.
     """
     for name, value in (("generator_hidden_size", hidden_size), ("generator_layers", layers)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-            raise InputError(f"{name} is a fraction of the discriminator's, above 0 and at most 1. Received: {value!r}")
+        check_number(name, value, above=0, at_most=1)
     width = max(1, round(config.hidden_size * hidden_size))
     return config.replace(
         hidden_size=width,

@@ -4,12 +4,12 @@ They are selected as in google-research/bert `run_squad.py` (`write_predictions`
 """
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import Options, option
 from keras_bert.tasks.question_answering.rows import Windows
 
 # The number of windows whose candidates are computed together. A window has 400: the 20 best starts x 20 best ends.
@@ -19,7 +19,7 @@ NOTHING_TO_SAY = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
-class AnswerOptions:
+class AnswerOptions(Options):
     """How answers are selected.
 
     Args:
@@ -27,23 +27,11 @@ class AnswerOptions:
         max_answer_length: maximum tokens of an answer.
         null_threshold: the answer is "none" if the score of no answer exceeds that of the best answer by more than
             this. None: every question gets an answer, as in SQuAD 1.1.
-
-    Raises:
-        InputError: a number is below 1, or the threshold is NaN.
     """
 
-    n_best_size: int = 20
-    max_answer_length: int = 30
+    n_best_size: int = option(20, at_least=1)
+    max_answer_length: int = option(30, at_least=1)
     null_threshold: float | None = None
-
-    def __post_init__(self):
-        if self.n_best_size < 1 or self.max_answer_length < 1:
-            raise InputError(
-                "n_best_size and max_answer_length must be 1 or more. "
-                f"Received: {self.n_best_size} and {self.max_answer_length}"
-            )
-        if self.null_threshold is not None and math.isnan(self.null_threshold):
-            raise InputError("The threshold for no answer must be a number. Received: NaN")
 
 
 # (text, start character, end character, start logit, end logit)

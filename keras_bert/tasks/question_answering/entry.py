@@ -1,7 +1,7 @@
 """The entry of `SpanClassifier`, see `registry.py`."""
 
 from keras_bert.registry import Export, Head, Setting, Task
-from keras_bert.tasks.settings import is_count, is_none_or, is_number
+from keras_bert.tasks.settings import is_count, is_number_or_none
 
 SPAN_CLASSIFIER = Task(
     model="keras_bert.tasks.question_answering.model.SpanClassifier",
@@ -19,7 +19,7 @@ SPAN_CLASSIFIER = Task(
         signatures="keras_bert.tasks.question_answering.signatures.question_answering_signatures",
         outputs=lambda model: dict.fromkeys(("start_logits", "end_logits"), ("batch", "length")),
         settings={
-            "null_threshold": Setting(None, is_none_or(is_number)),
+            "null_threshold": Setting(None, is_number_or_none),
             "doc_stride": Setting(128, is_count),
             "max_query_length": Setting(64, is_count),
         },

@@ -13,6 +13,7 @@ from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 
 # The logit of padding. It makes the probability exactly 0, and unlike -inf gives no NaN in a row of only padding.
@@ -80,13 +81,9 @@ class SpanClassifier(CalibratedModel):
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
-        if doc_stride < 1 or max_query_length < 1:
-            raise InputError(
-                f"doc_stride and max_query_length must be 1 or more. Received: {doc_stride} and {max_query_length}"
-            )
+        self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1)
+        self.max_query_length = check_whole("max_query_length", max_query_length, at_least=1)
         self.null_threshold = None if null_threshold is None else float(null_threshold)
-        self.doc_stride = doc_stride
-        self.max_query_length = max_query_length
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it

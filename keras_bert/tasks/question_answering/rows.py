@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import Options, option
 from keras_bert.records.segment_rows import TokenRanges, cut_overlapping, join_segments
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.text_rows import token_lists
@@ -19,7 +20,7 @@ from keras_bert.tasks.tokenized_texts import TokenizedTexts, tokenize_texts
 
 
 @dataclasses.dataclass(frozen=True)
-class WindowOptions:
+class WindowOptions(Options):
     """How contexts are cut.
 
     Args:
@@ -29,20 +30,16 @@ class WindowOptions:
         num_special: special tokens of a window; 3 for [CLS] question [SEP] context [SEP].
 
     Raises:
-        InputError: there is no room for the context, or a number is below 1.
+        InputError: there is no room for the context.
     """
 
     max_seq_length: int = 384
-    doc_stride: int = 128
-    max_query_length: int = 64
+    doc_stride: int = option(128, at_least=1)
+    max_query_length: int = option(64, at_least=1)
     num_special: int = 3
 
     def __post_init__(self):
-        if self.doc_stride < 1 or self.max_query_length < 1:
-            raise InputError(
-                "doc_stride and max_query_length must be 1 or more. "
-                f"Received: {self.doc_stride} and {self.max_query_length}"
-            )
+        super().__post_init__()
         if self.max_seq_length <= self.max_query_length + self.num_special:
             raise InputError(
                 f"A window of max_seq_length={self.max_seq_length} tokens has no room for a context beside a question "

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice
 
 # MLQA removes Unicode punctuation, and the articles of the language.
 _MLQA_ARTICLES = {
@@ -64,8 +65,7 @@ def normalized_answer(text: str, language: str | None = None) -> str:
 
 
 def _check_language(language: str) -> None:
-    if language not in _MLQA_ARTICLES:
-        raise InputError(f"language must be one of {', '.join(LANGUAGES)}. Received: {language!r}")
+    check_choice("language", language, LANGUAGES)
 
 
 @functools.cache

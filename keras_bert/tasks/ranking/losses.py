@@ -13,8 +13,8 @@ from keras import ops
 
 from keras_bert.models.losses import LossTerm, binary_accuracy_term, binary_cross_entropy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import Options, option
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples
-from keras_bert.tasks.embedding.loss_parts import check_above_0
 from keras_bert.tasks.embedding.loss_table import loss_of_name
 from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
 from keras_bert.tasks.embedding.teacher_losses import margin_errors
@@ -24,7 +24,7 @@ _NAME = "ranking_loss"
 
 
 @dataclasses.dataclass(frozen=True)
-class RankingLoss:
+class RankingLoss(Options):
     """The interface of the losses.
 
     Attributes:
@@ -187,18 +187,9 @@ class LambdaLoss(ListNet):
     `LambdaLoss`.
     """
 
-    weighting_scheme: str = "ndcg_loss2pp"
-    sigma: float = 1.0
-    k: int | None = None
-
-    def __post_init__(self):
-        check_above_0(sigma=self.sigma)
-        if self.k is not None and (not isinstance(self.k, int) or self.k < 1):
-            raise InputError(f"k must be a whole number from 1, or None for all texts. Received: {self.k!r:.100}")
-        if self.weighting_scheme not in _SCHEMES:
-            raise InputError(
-                f"weighting_scheme must be one of {', '.join(_SCHEMES)}. Received: {self.weighting_scheme!r:.100}"
-            )
+    weighting_scheme: str = option("ndcg_loss2pp", choices=tuple(_SCHEMES))
+    sigma: float = option(1.0, above=0)
+    k: int | None = option(None, at_least=1)
 
     def __call__(self, scores, labels, weights=None) -> LossTerm:
         labels = ops.cast(labels, scores.dtype)

@@ -13,6 +13,7 @@ from keras_bert.models.prompts import Prompts
 from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES
@@ -80,13 +81,10 @@ class CrossEncoder(Prompts, ChosenLoss, SequenceClassifier):
             )
         super().__init__(config, labels, problem_type, **kwargs)
         self.activation = "sigmoid" if activation is None else activation
-        if self.activation not in SCORE_ACTIVATIONS:
-            raise InputError(f"activation must be one of {', '.join(SCORE_ACTIVATIONS)}. Received: {activation!r:.100}")
+        check_choice("activation", self.activation, SCORE_ACTIVATIONS)
         self.prompts, self.default_prompt = dict(prompts or {}), default_prompt
-        self.max_seq_length = max_seq_length
         self.check_prompts()
-        if max_seq_length is not None and (not isinstance(max_seq_length, int) or max_seq_length < 3):
-            raise InputError(f"max_seq_length must be a whole number from 3. Received: {max_seq_length!r:.100}")
+        self.max_seq_length = check_whole("max_seq_length", max_seq_length, at_least=3, or_none=True)
 
     @staticmethod
     def _metric_name(problem_type: str) -> str:

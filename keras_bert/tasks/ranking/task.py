@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.tasks.base import Answered, ExampleRows
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
@@ -128,8 +129,7 @@ def rank(
     model, query: str, texts, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
 ) -> list[RankedText]:
     """Returns ranked texts; see `CrossEncoder.rank`."""
-    if top_k is not None and top_k < 1:
-        raise InputError(f"top_k must be 1 or more. Received: {top_k}")
+    check_whole("top_k", top_k, at_least=1, or_none=True)
     if not isinstance(query, str):
         raise InputError(f"The query must be a string. Received: {query!r:.100}")
     task = text_task(model)

@@ -9,6 +9,7 @@ import numpy as np
 from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
+from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.embedding.options import check_encode_options
@@ -65,8 +66,7 @@ class SparseEncoding(Prompts):
         """
         check_encode_options(self.encode, unknown)
         role = self.default_route if task is None else task
-        if role not in ROLES:
-            raise InputError(f"task must be {QUERY!r}, {DOCUMENT!r} or None. Received: {role!r:.100}")
+        check_choice("task", role, ROLES)
         if prompt is None and task is not None:
             prompt = self.prompt_for(task)
         prefix, tokenizer = self.prompt(prompt), tokenizer_of(self)
@@ -109,8 +109,7 @@ class SparseEncoding(Prompts):
             InputError: the vectors have another size, or `top_k` is not from 1 to V.
         """
         size = self.config.vocab_size
-        if top_k is not None and (not isinstance(top_k, (int, np.integer)) or not 1 <= top_k <= size):
-            raise InputError(f"top_k must be between 1 and the vocabulary's {size}. Received: {top_k!r:.100}")
+        check_whole("top_k", top_k, at_least=1, at_most=size, or_none=True)
         rows = self._as_rows(vectors)
         if self.vocabulary is None:
             raise InputError("The model has no vocabulary, so it cannot name tokens. Set model.vocabulary.")
@@ -177,8 +176,7 @@ def strongest(vectors: Any, count: int | None) -> Any:
 
     if count is None:
         return vectors
-    if not isinstance(count, (int, np.integer)) or count < 1:
-        raise InputError(f"max_active_dims must be a whole number from 1. Received: {count!r:.100}")
+    check_whole("max_active_dims", count, at_least=1)
     kept = [
         np.sort(first + np.argsort(-vectors.data[first:last], kind="stable")[:count])
         for first, last in itertools.pairwise(vectors.indptr)

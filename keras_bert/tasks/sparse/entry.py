@@ -4,7 +4,7 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.registry import Export, Head, Setting, Task
 from keras_bert.tasks.masked_lm.entry import MASKED_LM_HEAD
-from keras_bert.tasks.settings import PROMPTS, is_count, is_none_or, prompt_of
+from keras_bert.tasks.settings import PROMPTS, is_count_or_none, prompt_of
 
 QUERY_WEIGHTS = Head(
     form.QUERY_WEIGHTS,
@@ -22,8 +22,8 @@ SPARSE_ENCODER = Task(
         outputs=lambda model: {"": ("batch", model.config.vocab_size)},
         settings={
             "static_queries": Setting(False, lambda value: isinstance(value, bool)),
-            "max_query_length": Setting(None, is_none_or(is_count)),
-            "max_active_dims": Setting(None, is_none_or(is_count)),
+            "max_query_length": Setting(None, is_count_or_none),
+            "max_active_dims": Setting(None, is_count_or_none),
             "default_route": Setting("document", lambda value: value in ("document", "query")),
             **PROMPTS,
         },

@@ -2,13 +2,13 @@
 
 import dataclasses
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from keras import ops
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import Options, option
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, DataSets, SentenceExamples
 from keras_bert.tasks.embedding.loss_parts import FAR, cross_entropy, equal_texts, weighted_mean
 from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
@@ -18,7 +18,7 @@ IN_BATCH_NEGATIVES, MARGIN_MSE = "in_batch_negatives", "margin_mse"
 
 
 @dataclasses.dataclass(frozen=True)
-class SpladeLoss:
+class SpladeLoss(Options):
     """A ranking loss, plus the FLOPS of queries and of documents times their weights.
 
     `in_batch_negatives`: each query must find its document among all documents of the batch, by a softmax over their
@@ -49,35 +49,20 @@ class SpladeLoss:
     `SparseMarginMSELoss` and `SpladeRegularizerWeightSchedulerCallback`.
     """
 
-    ranking: str | None = None
-    document_regularizer_weight: float = 3e-5
-    query_regularizer_weight: float = 5e-5
-    document_regularizer_threshold: int | None = None
-    query_regularizer_threshold: int | None = None
-    scale: float = 1.0
-    warmup_ratio: float = 1 / 3
+    ranking: str | None = option(None, choices=(IN_BATCH_NEGATIVES, MARGIN_MSE))
+    document_regularizer_weight: float = option(3e-5, at_least=0)
+    query_regularizer_weight: float = option(5e-5, at_least=0)
+    document_regularizer_threshold: int | None = option(None, at_least=0)
+    query_regularizer_threshold: int | None = option(None, at_least=0)
+    scale: float = option(1.0, above=0)
+    warmup_ratio: float = option(1 / 3, at_least=0, at_most=1)
     teacher: Any = None
     teaches_vectors: ClassVar[bool] = False
 
     def __post_init__(self):
+        super().__post_init__()
         if self.teacher is not None and self.ranking == IN_BATCH_NEGATIVES:
             raise InputError(f"A teacher is for {MARGIN_MSE}. Received: the ranking {IN_BATCH_NEGATIVES}")
-        if self.ranking not in (None, IN_BATCH_NEGATIVES, MARGIN_MSE):
-            raise InputError(
-                f"ranking must be {IN_BATCH_NEGATIVES}, {MARGIN_MSE} or None. Received: {self.ranking!r:.100}"
-            )
-        for side in ("document", "query"):
-            weight, threshold = (getattr(self, f"{side}_regularizer_{name}") for name in ("weight", "threshold"))
-            if not (_is_number(weight) and weight >= 0):
-                raise InputError(f"{side}_regularizer_weight must be a number from 0. Received: {weight!r:.100}")
-            if threshold is not None and not (isinstance(threshold, int) and threshold >= 0):
-                raise InputError(
-                    f"{side}_regularizer_threshold must be a whole number from 0, or None. Received: {threshold!r:.100}"
-                )
-        if not (_is_number(self.scale) and self.scale > 0):
-            raise InputError(f"scale must be above 0. Received: {self.scale!r:.100}")
-        if not (_is_number(self.warmup_ratio) and self.warmup_ratio <= 1):
-            raise InputError(f"warmup_ratio must be from 0 to 1. Received: {self.warmup_ratio!r:.100}")
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         """Raises `InputError` unless a model can learn from the examples."""
@@ -221,7 +206,3 @@ def as_splade_loss(loss: SpladeLoss | str | None) -> SpladeLoss | None:
             f"loss must be a SpladeLoss, {IN_BATCH_NEGATIVES!r} or {MARGIN_MSE!r}. Received: {loss!r:.100}"
         )
     return SpladeLoss(loss)
-
-
-def _is_number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf

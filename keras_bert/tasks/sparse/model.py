@@ -13,6 +13,7 @@ from keras_bert.layers.vocabulary_pooling import ACTIVATIONS, POOLINGS, TokenPre
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.tasks.embedding.model import naming_the_pooling
 from keras_bert.tasks.embedding.whole_batch import WholeBatchModel, first_and_others
@@ -207,15 +208,11 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        choices = {"pooling_strategy": POOLINGS, "activation_function": ACTIVATIONS, "default_route": ROLES}
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                received = repr(getattr(self, name))[:100]
-                raise InputError(f"{name} must be {' or '.join(map(repr, known))}. Received: {received}")
+        check_choice("pooling_strategy", self.pooling_strategy, POOLINGS)
+        check_choice("activation_function", self.activation_function, ACTIVATIONS)
+        check_choice("default_route", self.default_route, ROLES)
         for name in ("max_active_dims", "max_query_length"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise InputError(f"{name} must be a whole number from 1, or None. Received: {value!r:.100}")
+            setattr(self, name, check_whole(name, getattr(self, name), at_least=1, or_none=True))
 
     def get_config(self) -> dict[str, Any]:
         names = ("pooling_strategy", "activation_function", "static_queries", "frozen", "max_query_length")

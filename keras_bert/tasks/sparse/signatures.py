@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.row_groups import compute_in_groups, run_rows
@@ -35,8 +36,7 @@ def sparse_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     """
     size, vocabulary = model.config.vocab_size, model.vocabulary
     check_room(options, 1, vocabulary)
-    if not 1 <= options.top_k <= size:
-        raise InputError(f"top_k must be between 1 and the vocabulary's {size}. Received: {options.top_k}")
+    check_whole("top_k", options.top_k, at_least=1, at_most=size)
     if isinstance(model, EightBitModel) and model.static_queries:
         raise InputError("A SparseEncoder with static queries is exported without 8 bits. Leave out weights.")
     top_k = min(options.top_k, model.max_active_dims or size)

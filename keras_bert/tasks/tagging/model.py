@@ -14,9 +14,9 @@ from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tasks.label_names import check_labels
-from keras_bert.tasks.settings import check_doc_stride
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -67,7 +67,7 @@ class TokenClassifier(CalibratedModel):
     def __init__(self, config: BertConfig, labels: Sequence[str], doc_stride: int | None = None, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.labels = check_labels(labels)
-        self.doc_stride = check_doc_stride(doc_stride)
+        self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.records.segment_rows import TokenRanges, join_segments
 from keras_bert.records.token_rows import TokenRows
@@ -54,8 +54,7 @@ def tagged_rows(
     Reference: TF Model Garden `tagging_data_lib.py`.
     """
     room = max_seq_length - 2
-    if room < 1:
-        raise InputError(f"max_seq_length must be at least 3. Received: {max_seq_length}")
+    check_whole("max_seq_length", max_seq_length, at_least=3)
     pieces, piece_splits, num_unknown = pieces_of_words(
         (word for sentence in words for word in sentence), tokenizer, room
     )

@@ -13,6 +13,7 @@ from keras_bert.models.encoders import encoder_class, make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term, smoothed_cross_entropy_term
 from keras_bert.models.task_model import TaskModel, example_weights
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number
 from keras_bert.records import features
 from keras_bert.tasks.masked_lm.model import masked_lm_head
 from keras_bert.tasks.text_to_text.beam_search import Found, search
@@ -66,8 +67,7 @@ class TextToText(TaskModel):
 
     def __init__(self, config: BertConfig, *, shared: bool = False, label_smoothing: float = 0.1, **kwargs: Any):
         super().__init__(config, **kwargs)
-        if not isinstance(label_smoothing, (int, float)) or not 0 <= label_smoothing < 1:
-            raise InputError(f"label_smoothing must be at least 0 and below 1. Received: {label_smoothing!r}")
+        check_number("label_smoothing", label_smoothing, at_least=0, below=1)
         self.shared, self.label_smoothing = bool(shared), float(label_smoothing)
         if encoder_class(config) is not BertEncoder:
             raise InputError(

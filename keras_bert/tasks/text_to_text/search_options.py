@@ -3,12 +3,12 @@
 import dataclasses
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import documented, option
+from keras_bert.program.options import Options, documented, option
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
-class SearchOptions:
+class SearchOptions(Options):
     """The options of a search.
 
     Attributes:
@@ -18,19 +18,16 @@ class SearchOptions:
         InputError: a number is out of range.
     """
 
-    num_beams: int = option(4, "Hypotheses that are continued for each source; 1 for greedy search.")
-    max_new_tokens: int = option(64, "The largest number of written tokens, the end token included.")
-    min_new_tokens: int = option(0, "The end token is not written before this many tokens.")
+    num_beams: int = option(4, "Hypotheses that are continued for each source; 1 for greedy search.", at_least=1)
+    max_new_tokens: int = option(64, "The largest number of written tokens, the end token included.", at_least=1)
+    min_new_tokens: int = option(0, "The end token is not written before this many tokens.", at_least=0)
     length_penalty: float = option(
         1.0, "Scores are divided by the length to this power; above 0 it favours long answers."
     )
-    num_answers: int = 1
+    num_answers: int = option(1, at_least=1)
 
     def __post_init__(self):
-        for name, lowest in (("num_beams", 1), ("max_new_tokens", 1), ("min_new_tokens", 0), ("num_answers", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-                raise InputError(f"{name} must be a whole number from {lowest}. Received: {value!r}")
+        super().__post_init__()
         if self.min_new_tokens >= self.max_new_tokens:
             raise InputError(
                 f"min_new_tokens must be below max_new_tokens={self.max_new_tokens}. Received: {self.min_new_tokens}"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number, check_whole
 from keras_bert.tf_serving.client.asking import Asking
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.client.waiting import AsyncioWait, BlockingWait, finish
@@ -122,13 +123,10 @@ def _check(
         raise InputError(f"The model is {model!r}; give its name on the server.")
     if version is not None and label is not None:
         raise InputError(f"version={version} and label={label!r} are given; a version has a number or a label.")
-    if version is not None and (not isinstance(version, int) or not 0 <= version < 2**63):
-        raise InputError(f"version={version!r}; a version is a whole number that is not negative.")
-    if not timeout > 0 or retries < 0 or max_in_flight < 1:
-        raise InputError(
-            f"timeout={timeout}, retries={retries}, max_in_flight={max_in_flight}; "
-            "the time and the requests at once must be positive, the retries not negative."
-        )
+    check_whole("version", version, at_least=0, at_most=2**63 - 1, or_none=True)
+    check_number("timeout", timeout, above=0)
+    check_whole("retries", retries, at_least=0)
+    check_whole("max_in_flight", max_in_flight, at_least=1)
 
 
 class RestClient(_Rest, BlockingClient):

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_bert.program.columns import as_column
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 
 # The default of the most rows that clients send in one request.
 ROWS_OF_A_REQUEST = 64
@@ -67,8 +68,7 @@ def split_rows(inputs: Mapping[str, np.ndarray], batch_size: int | None) -> Iter
     if batch_size is None:
         yield range(0), dict(inputs)
         return
-    if batch_size < 1:
-        raise InputError(f"batch_size is {batch_size}; give a positive number, or None for one request.")
+    check_whole("batch_size", batch_size, at_least=1)
     counts = {name: array.shape[0] if array.ndim else None for name, array in inputs.items()}
     if len(set(counts.values())) > 1 or None in counts.values():
         found = ", ".join(

@@ -248,7 +248,7 @@ def test_equal_texts_in_an_example_are_reported(folder, capsys):
         ({"prompts": {"query": 1}}, "prompts must map names to texts"),
         ({"prompts": {str(number): "a" for number in range(101)}}, "At most 100 prompts are possible. Received: 101"),
         ({"default_prompt": "query"}, "no prompt 'query'. Its prompts are: none."),
-        ({"max_seq_length": 2}, "max_seq_length must be a whole number from 3. Received: 2"),
+        ({"max_seq_length": 2}, "max_seq_length must be a whole number of at least 3. Received: 2"),
     ],
 )
 def test_arguments_that_are_not_valid_are_refused(arguments, message, folder):

@@ -114,7 +114,7 @@ def test_probabilities_are_those_of_the_model(model_class):
         ("[MASK]", {"targets": ["zebra"]}, r"'zebra' must be a single token .* tokens are: \[UNK\]"),
         ("[MASK]", {"targets": ["fox", "Fox"]}, "Several targets are the same token: fox"),
         ("[MASK]", {"targets": []}, "targets must name one word or more"),
-        ("[MASK]", {"batch_size": 0}, "batch_size must be 1 or more"),
+        ("[MASK]", {"batch_size": 0}, "batch_size must be a whole number of at least 1"),
     ],
 )
 def test_what_cannot_be_filled_is_said(model, texts, arguments, message):

@@ -146,7 +146,7 @@ def test_tokens_have_the_offsets_of_characters_in_any_batch():
     ("make", "message"),
     [
         (lambda: WindowOptions(8, 2, 5), "max_seq_length=8 tokens has no room .* max_query_length=5"),
-        (lambda: WindowOptions(64, 0, 5), "doc_stride and max_query_length must be 1 or more. Received: 0 and 5"),
+        (lambda: WindowOptions(64, 0, 5), "doc_stride must be a whole number of at least 1. Received: 0"),
         (lambda: QuestionExamples([], [], []), "there is no question"),
         (lambda: QuestionExamples(["1", "1"], ["q", "q"], ["c", "c"]), "the id '1' is there twice"),
         (lambda: QuestionExamples(["1"], [" "], ["c"]), "the question of '1' is empty"),

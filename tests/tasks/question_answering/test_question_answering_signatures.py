@@ -108,6 +108,6 @@ def test_tokens_have_the_logits_of_the_model_however_the_server_fills_them_up(se
 
 def test_an_export_needs_room_for_a_question_and_a_context(model):
     tokenizer = graph_tokenizer(model.vocabulary, model.config.do_lower_case)
-    with pytest.raises(InputError, match="max_seq_length must be at least 5. Received: 4"):
+    with pytest.raises(InputError, match="max_seq_length must be a whole number of at least 5. Received: 4"):
         question_answering_signatures(model, tokenizer, SignatureOptions(4))
     question_answering_signatures(model, tokenizer, SignatureOptions(5))

@@ -166,7 +166,7 @@ def test_what_their_files_say_otherwise_is_refused(config, settings, message, fo
         (lambda model: model.evaluate((QUERIES, TEXTS)), "a single text per query has no rank"),
         (lambda model: model.rank("", TEXTS), "example 1 must not be empty. Received: ''"),
         (lambda model: model.rank("fox", ["the", " "]), "example 2 must not be empty. Received: ' '"),
-        (lambda model: model.rank("fox", TEXTS, top_k=0), "top_k must be 1 or more. Received: 0"),
+        (lambda model: model.rank("fox", TEXTS, top_k=0), "top_k must be a whole number of at least 1. Received: 0"),
         (lambda model: model.rank(["fox"], TEXTS), "The query must be a string"),
         (lambda model: model.rank("fox", TEXTS, prompt="title"), "The model has no prompt 'title'"),
         (lambda model: CrossEncoder(CONFIG, labels=["a", "b"]), "one output.*Received: 2 labels"),

@@ -205,7 +205,7 @@ def test_similarity_is_the_product_of_vectors():
         (lambda model: model.fit(DataSets(data_sets(warmup_ratio=1.0))), "one warmup_ratio. Received: .0, 1.0"),
         (lambda model: model.fit((TEXTS, OTHERS), loss="cosent"), "ranking must be in_batch_negatives, margin_mse"),
         (lambda model: model.fit(ROWS), "learns from a query and a document"),
-        (lambda model: model.export_for_serving("x", top_k=11), "top_k must be between 1 and the vocabulary's 10. Rec"),
+        (lambda model: model.export_for_serving("x", top_k=11), "top_k must be a whole number"),
         (lambda model: model.export_for_serving("x", format="onnx"), "Only these models can be exported"),
     ],
 )
@@ -218,11 +218,10 @@ def test_what_a_model_cannot_do_is_refused(ask, message, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"pooling_strategy": "mean"}, "pooling_strategy must be 'max' or 'sum'. Received: 'mean'"),
-        ({"activation_function": "gelu"}, "activation_function must be 'relu' or 'log1p_relu'. Received: 'gelu'"),
-        ({"default_route": "image"}, "default_route must be 'query' or 'document'. Received: 'image'"),
-        ({"max_active_dims": 0}, "max_active_dims must be a whole number from 1, or None. Received: 0"),
-        ({"max_query_length": True}, "max_query_length must be a whole number from 1, or None. Received: True"),
+        ({"pooling_strategy": "mean"}, "pooling_strategy must be one of max, sum. Received: 'mean'"),
+        ({"activation_function": "gelu"}, "activation_function must be one of relu, log1p_relu. Received: 'gelu'"),
+        ({"default_route": "image"}, "default_route must be one of query, document. Received: 'image'"),
+        ({"max_active_dims": 0}, "max_active_dims must be a whole number of at least 1. Received: 0"),
     ],
 )
 def test_an_argument_that_is_not_valid_is_refused(arguments, message):
