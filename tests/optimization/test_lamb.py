@@ -8,10 +8,10 @@ import sys
 import keras
 import numpy as np
 import pytest
-from optimization.test_optimization import IS_DECAYED, NAMES, keras_steps, random_problem, to_numpy
+from optimization.test_optimization import IS_DECAYED, NAMES, keras_steps, random_problem
 from places import PROJECT
 
-from keras_bert.optimization import LAMB, WarmupPolynomialDecay
+from keras_bert.optimization import LAMB
 
 
 def paper_steps(weights, gradients, rates, *, decay, clip=1.0, b1=0.9, b2=0.999, epsilon=1e-6, excluded=None):
@@ -74,49 +74,6 @@ def test_variables_that_a_user_excludes_have_neither_decay_nor_ratio():
     expected = paper_steps(weights, gradients, [0.1] * 4, decay=0.3, excluded=[True, True, True])
     for left, right in zip(found, expected, strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("clip", [1.0, None])
-def test_slices_of_an_embedding_are_a_gradient_like_any_other(clip, jit_compile):
-    import tensorflow as tf
-
-    start = np.random.default_rng(5).normal(size=(5, 2))
-    rows = np.array([2, 1, 1, 4, 2])
-    values = [np.random.default_rng(number).normal(size=(5, 2)) for number in range(3)]
-    table = keras.Variable(start, dtype="float64", name="embeddings")
-    optimizer = LAMB(0.1, global_clipnorm=clip)
-    optimizer.build([table])
-
-    @tf.function(jit_compile=jit_compile)
-    def step(values):
-        optimizer.apply([tf.IndexedSlices(values, tf.constant(rows), tf.constant([5, 2]))], [table])
-
-    gradients = []
-    for step_values in values:
-        step(tf.constant(step_values))
-        gradients.append([np.zeros((5, 2))])
-        np.add.at(gradients[-1][0], rows, step_values)
-    (expected,) = paper_steps([start], gradients, [0.1] * 3, decay=0.01, clip=clip, excluded=[False])
-    np.testing.assert_allclose(to_numpy(table), expected, rtol=1e-6)
-
-
-def test_a_gradient_that_is_not_finite_makes_the_weights_nan():
-    variable = keras.Variable([1.0, 2.0], name="kernel")
-    LAMB(0.1).apply([keras.ops.convert_to_tensor([1.0, float("inf")])], [variable])
-    assert np.isnan(to_numpy(variable)).all()
-
-
-def test_lamb_survives_serialisation():
-    optimizer = LAMB(WarmupPolynomialDecay(1e-2, 20, 5, power=0.5), weight_decay=0.02, epsilon=1e-5, beta_2=0.98)
-    copy = keras.saving.deserialize_keras_object(json.loads(json.dumps(keras.saving.serialize_keras_object(optimizer))))
-    assert type(copy) is LAMB
-    assert copy.get_config() == optimizer.get_config()
-    weights, gradients = random_problem(num_steps=4)
-    for left, right in zip(
-        keras_steps(optimizer, weights, gradients), keras_steps(copy, weights, gradients), strict=True
-    ):
-        np.testing.assert_array_equal(left, right)
 
 
 # Both replicas apply gradients that are already summed, as a distributed step does after its reduction.
