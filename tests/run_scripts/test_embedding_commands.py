@@ -58,13 +58,10 @@ def common(files, *arguments):
 @pytest.mark.parametrize(
     ("arguments", "score"),
     [
-        (["--text_columns=a,b,c", "--loss=triplet", "--margin=1"], "eval_mrr@10"),
+        (["--text_columns=a,b,c", "--loss=triplet", "--margin=1", "--pooling=cls,mean"], "eval_mrr@10"),
         (["--text_columns=a,b", "--score_column=score", "--score_scale=5", "--loss=cosine"], "eval_spearman"),
         (["--text_columns=a", "--label_column=label"], "eval_neighbour_accuracy"),
-        (
-            ["--text_columns=a,b", "--temperature=0.1", "--matryoshka_dimensions=8,4", "--pooling=cls,mean"],
-            "eval_map@100",
-        ),
+        (["--text_columns=a,b", "--temperature=0.1", "--matryoshka_dimensions=8,4"], "eval_map@100"),
     ],
 )
 def test_the_columns_decide_what_is_learnt(arguments, score, files, run_here, eagerly):
@@ -152,10 +149,7 @@ def test_data_sets_with_a_teacher_train_and_stopped_runs_keep_its_scores(files, 
     [
         ({"train_file": "x"}, "the file must be a list"),
         ([{"text_columns": ["a"]}], "data set 1: it must have a train_file and text_columns"),
-        (
-            [{"train_file": "x", "text_columns": ["a"], "lose": "angle"}],
-            "there is no 'lose'. Possible are: train_file, ",
-        ),
+        ([{"train_file": "x", "text_columns": ["a"], "lose": "angle"}], "there is no 'lose'. Possible are: train_"),
         ([{"train_file": "x", "text_columns": "a"}], "the value of text_columns is not valid. Received: 'a'"),
         ([{"train_file": "x", "text_columns": ["a"], "margin": True}], "the value of margin is not valid"),
     ],
