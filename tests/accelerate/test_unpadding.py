@@ -234,16 +234,6 @@ def test_training_keeps_the_rows_and_draws_as_before():
     )
 
 
-def test_predict_of_keras():
-    model = SequenceClassifier(small_config(), labels=["a", "b"])
-    inputs = features(MASKS[:2])
-    expected = model.predict(inputs, verbose=0)
-    other = SequenceClassifier(small_config(), labels=["a", "b"])
-    other.set_weights(model.get_weights())
-    other.encoder.unpadded = True
-    np.testing.assert_allclose(other.predict(inputs, verbose=0), expected, rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("unpadded", [True, "few_shapes"])
 def test_the_choice_is_saved(tmp_path, unpadded):
     encoder = BertEncoder(small_config(), unpadded=unpadded)

@@ -1,15 +1,12 @@
-"""LAMB equals the algorithm of the paper in NumPy, also when it runs on several devices."""
+"""LAMB equals the algorithm of the paper in NumPy.
 
-import json
-import os
-import subprocess
-import sys
+`tests/models/test_distributed_model.py` compares several devices with one.
+"""
 
 import keras
 import numpy as np
 import pytest
 from optimization.test_optimization import IS_DECAYED, NAMES, keras_steps, random_problem
-from places import PROJECT
 
 from keras_bert.optimization import LAMB
 
@@ -74,58 +71,3 @@ def test_variables_that_a_user_excludes_have_neither_decay_nor_ratio():
     expected = paper_steps(weights, gradients, [0.1] * 4, decay=0.3, excluded=[True, True, True])
     for left, right in zip(found, expected, strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8)
-
-
-# Both replicas apply gradients that are already summed, as a distributed step does after its reduction.
-ON_TWO_REPLICAS = """
-import json, sys
-import tensorflow as tf
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
-import keras
-from keras_bert.optimization import LAMB
-
-problem = json.load(sys.stdin)
-strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
-with strategy.scope():
-    variables = [keras.Variable(w, dtype="float64", name=n) for w, n in zip(problem["weights"], problem["names"])]
-    optimizer = LAMB(0.05, weight_decay=0.3, global_clipnorm=None)
-    optimizer.build(variables)
-
-@tf.function
-def step(gradients):
-    for variable, gradient in zip(variables, gradients):
-        strategy.extended.update(
-            variable.value, lambda local, g: optimizer.update_step(g, local, 0.05), args=(gradient,), group=False
-        )
-    optimizer.iterations.assign_add(1)
-
-for gradients in problem["gradients"]:
-    step([tf.constant(gradient, "float64") for gradient in gradients])
-copies = [[c.numpy().tolist() for c in strategy.experimental_local_results(v.value)] for v in variables]
-json.dump(copies, sys.stdout)
-"""
-
-
-@pytest.mark.slow
-def test_update_step_is_right_on_every_replica_of_a_strategy():
-    weights, gradients = random_problem(num_steps=3)
-    problem = {
-        "names": NAMES,
-        "weights": [weight.tolist() for weight in weights],
-        "gradients": [[gradient.tolist() for gradient in step] for step in gradients],
-    }
-    answer = subprocess.run(
-        [sys.executable, "-c", ON_TWO_REPLICAS],
-        input=json.dumps(problem),
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(PROJECT), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
-    )
-    assert answer.returncode == 0, answer.stderr[-3000:]
-    expected = paper_steps(weights, gradients, [0.05] * 3, decay=0.3, clip=None)
-    for copies, right in zip(json.loads(answer.stdout), expected, strict=True):
-        assert len(copies) == 2
-        for copy in copies:
-            np.testing.assert_allclose(copy, right, rtol=1e-6, atol=1e-8)

@@ -1,9 +1,7 @@
 """AdamW and the learning rate schedule against independent implementations."""
 
 import json
-import os
 import re
-import subprocess
 
 import keras
 import ml_dtypes
@@ -209,40 +207,6 @@ def test_optimizer_and_schedule_survive_serialisation(optimizer):
     one, other = (keras_steps(made, weights, gradients) for made in (optimizer, copy))
     for left, right in zip(one, other, strict=True):
         np.testing.assert_array_equal(left, right)
-
-
-TORCH_STEPS = """
-import json, sys, torch
-problem = json.load(sys.stdin)
-weights = [torch.nn.Parameter(torch.tensor(w, dtype=torch.float64)) for w in problem["weights"]]
-optimizer = torch.optim.AdamW(
-    [{"params": weights[:1], "weight_decay": 0.05}, {"params": weights[1:], "weight_decay": 0.0}], lr=0.01, eps=1e-6
-)
-for gradients in problem["gradients"]:
-    for weight, gradient in zip(weights, gradients):
-        weight.grad = torch.tensor(gradient, dtype=torch.float64)
-    torch.nn.utils.clip_grad_norm_(weights, 1.0)
-    optimizer.step()
-json.dump([w.tolist() for w in weights], sys.stdout)
-"""
-
-
-def test_with_bias_correction_it_is_the_adamw_of_torch():
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python that has torch")
-    weights, gradients = random_problem(num_steps=10, seed=3)
-    problem = {
-        "weights": [weight.tolist() for weight in weights],
-        "gradients": [[gradient.tolist() for gradient in step] for step in gradients],
-    }
-    answer = subprocess.run(
-        [python, "-c", TORCH_STEPS], input=json.dumps(problem), capture_output=True, text=True, check=True
-    )
-    found = keras_steps(AdamW(0.01, weight_decay=0.05), weights, gradients)
-    for left, right in zip(found, json.loads(answer.stdout), strict=True):
-        # torch's clipping divides by norm + 1e-6.
-        np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("optimizer", [AdamW, LAMB, StableAdamW])
