@@ -149,7 +149,10 @@ def test_data_sets_with_a_teacher_train_and_stopped_runs_keep_its_scores(files, 
     [
         ({"train_file": "x"}, "the file must be a list"),
         ([{"text_columns": ["a"]}], "data set 1: it must have a train_file and text_columns"),
-        ([{"train_file": "x", "text_columns": ["a"], "lose": "angle"}], "there is no 'lose'. Possible are: train_"),
+        (
+            [{"train_file": "x", "text_columns": ["a"], "lose": "angle"}],
+            "there is no 'lose'. Possible are: train_file, ",
+        ),
         ([{"train_file": "x", "text_columns": "a"}], "the value of text_columns is not valid. Received: 'a'"),
         ([{"train_file": "x", "text_columns": ["a"], "margin": True}], "the value of margin is not valid"),
     ],
