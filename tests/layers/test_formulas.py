@@ -13,20 +13,16 @@ from keras_bert.layers.choosing import attention_for, formulas_for, layouts_for
 
 DRAW = np.random.default_rng(0)
 BIAS = np.where(DRAW.random((2, 1, 5, 7)) < 0.3, -30000.0, 0.0)
+ROW_BIAS = BIAS[:, :, :1]
 KEPT = DRAW.random((2, 3, 5, 7)) < 0.8
 ANGLES = [function(DRAW.normal(size=(2, 1, 5, 4))) for function in (np.cos, np.sin)]
 LABELS = DRAW.integers(0, 11, (4, 3))
+QUERY_KEY_VALUE = [(2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)]
 # Name -> (function of the module and the inputs that get gradients, shapes of these inputs).
 CASES = {
-    "attention": (lambda form, *given: form.attention(*given, BIAS), [(2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)]),
-    "attention with one bias for a row": (
-        lambda form, *given: form.attention(*given, BIAS[:, :, :1]),
-        [(2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)],
-    ),
-    "attention with dropout": (
-        lambda form, *given: form.attention(*given, BIAS, KEPT, 1.25),
-        [(2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)],
-    ),
+    "attention": (lambda form, *given: form.attention(*given, BIAS), QUERY_KEY_VALUE),
+    "attention with one bias for a row": (lambda form, *given: form.attention(*given, ROW_BIAS), QUERY_KEY_VALUE),
+    "attention with dropout": (lambda form, *given: form.attention(*given, BIAS, KEPT, 1.25), QUERY_KEY_VALUE),
     "swap_middle_axes": (lambda form, x: form.swap_middle_axes(x, (2, 5, 3)), [(2, 5, 3, 4)]),
     "gelu": (lambda form, x: form.gelu(x, approximate=True), [(40, 7)]),
     "exact gelu": (lambda form, x: form.gelu(x, approximate=False), [(40, 7)]),
@@ -57,14 +53,7 @@ def values_and_gradients(function, inputs):
     return [outputs, *tape.gradient(outputs, inputs, output_gradients=upstream)]
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize("case", CASES)
-def test_a_kernel_has_the_values_and_gradients_of_its_formula(case, dtype):
-    function, shapes = CASES[case]
-    draw = np.random.default_rng(2)
-    inputs = [tf.cast(tf.constant(draw.normal(size=shape)), dtype) for shape in shapes]
-    ours = values_and_gradients(lambda *given: function(kernels, *given), inputs)
-    plain = values_and_gradients(lambda *given: function(formulas, *given), inputs)
+def check_same(ours, plain, dtype):
     for found, expected in zip(ours, plain, strict=True):
         assert found.dtype == expected.dtype == tf.as_dtype(dtype)
         found, expected = (np.asarray(tf.cast(values, "float64")) for values in (found, expected))
@@ -72,17 +61,23 @@ def test_a_kernel_has_the_values_and_gradients_of_its_formula(case, dtype):
         np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCES[dtype] * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("bias", [BIAS, BIAS[:, :, :1]], ids=["a bias for every query", "one bias for a row"])
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("case", CASES)
+def test_a_kernel_has_the_values_and_gradients_of_its_formula(case, dtype):
+    function, shapes = CASES[case]
+    draw = np.random.default_rng(2)
+    inputs = [tf.cast(tf.constant(draw.normal(size=shape)), dtype) for shape in shapes]
+    ours = values_and_gradients(lambda *given: function(kernels, *given), inputs)
+    check_same(ours, values_and_gradients(lambda *given: function(formulas, *given), inputs), dtype)
+
+
+@pytest.mark.parametrize("bias", [BIAS, ROW_BIAS], ids=["a bias for every query", "one bias for a row"])
 @pytest.mark.parametrize("dtype", TOLERANCES)
 def test_fused_attention_has_the_values_and_gradients_of_its_formula(dtype, bias):
-    inputs = [tf.cast(tf.constant(DRAW.normal(size=shape)), dtype) for shape in [(2, 3, 5, 4), *[(2, 3, 7, 4)] * 2]]
+    inputs = [tf.cast(tf.constant(DRAW.normal(size=shape)), dtype) for shape in QUERY_KEY_VALUE]
     bias = tf.cast(bias, dtype)
     ours = values_and_gradients(lambda *given: fused_attention.attention(*given, bias), inputs)
-    plain = values_and_gradients(lambda *given: formulas.attention(*given, bias), inputs)
-    for found, expected in zip(ours, plain, strict=True):
-        assert found.dtype == tf.as_dtype(dtype)
-        found, expected = (np.asarray(tf.cast(values, "float64")) for values in (found, expected))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCES[dtype] * np.abs(expected).max())
+    check_same(ours, values_and_gradients(lambda *given: formulas.attention(*given, bias), inputs), dtype)
 
 
 def test_only_inference_on_other_backends_than_tensorflow_fuses_attention(monkeypatch):

@@ -33,73 +33,58 @@ def bias():
     return np.asarray(attention_bias(MASK))
 
 
-def test_embeddings_keep_the_layer_contract(tmp_path):
-    arguments = {
-        "vocab_size": 11,
-        "hidden_size": 6,
-        "max_positions": 5,
-        "num_segments": 3,
-        "dropout": 0.2,
-        "layer_norm_epsilon": 1e-6,
-        "initializer_range": 0.5,
-    }
-    ids = np.array([[2, 7, 3], [2, 10, 3]], "int32")
-    positions, segments = np.array([[0, 1, 2], [0, 1, 4]], "int32"), np.array([[0, 0, 2], [0, 1, 1]], "int32")
-    check_layer(BertEmbeddings, arguments, [ids, positions, segments], (2, 3, 6), tmp_path)
+IDS, SEGMENTS = np.array([[2, 7, 3], [2, 10, 3]], "int32"), np.array([[0, 0, 2], [0, 1, 1]], "int32")
+RANGES = {"layer_norm_epsilon": 1e-6, "initializer_range": 0.5}
+TOKENS = {"vocab_size": 11, "hidden_size": 6, "dropout": 0.2, **RANGES}
+BLOCK = {"num_heads": 2, "intermediate_size": 10, "attention_dropout": 0.3, **RANGES}
+ATTENTION = {"num_heads": 2, "dropout": 0.2, "initializer_range": 0.5}
+HIDDEN = [vectors(2, 5, 6), bias()]
+ANGLES = rotary_angles(np.array([[0, 1, 0, 1, 0], [3, 0, 1, 2, 3]]), rotary_frequencies(4, 100.0))
+ROTARY = [vectors(2, 5, 8), bias(), *map(np.asarray, ANGLES)]
+ROTARY_ATTENTION = {**ATTENTION, "output_range": 0.3, "use_bias": True}
+SHARED = {"head_size": 4, "key_value_heads": 1, "joined": False, "scale": 0.3, "norm_epsilon": 1e-5}
+ROTARY_BLOCK = {
+    **BLOCK,
+    "activation": "gelu",
+    "attention_dropout": 0.2,
+    "feed_forward_dropout": 0.3,
+    "output_range": 0.3,
+}
+ROTARY_BLOCK |= {"normalizes_input": False, "attention_bias": True, "feed_forward_bias": True, "norm_bias": True}
+AROUND = {"norm": "rms_norm_plus_1", "norm_place": "around", "joined": False, "output_bias": False}
+AROUND |= {"output_dropout": 0.1, "normalizes_input": True, "attention": {"key_value_heads": 1}}
+AFTER = {"norm_place": "after", "gated": False, "normalizes_input": True}
+# Not relu: it can make a whole vector 0, and then LayerNorm would amplify the rounding errors of 16 bits.
+HEAD = {"activation": "tanh", **RANGES}
 
 
-def test_self_attention_keeps_the_layer_contract(tmp_path):
-    arguments = {"num_heads": 2, "dropout": 0.2, "initializer_range": 0.5}
-    check_layer(SelfAttention, arguments, [vectors(2, 5, 6), bias()], (2, 5, 6), tmp_path)
+@pytest.mark.parametrize(
+    ("layer_class", "arguments", "inputs", "expected_shape"),
+    [
+        (BertEmbeddings, {**TOKENS, "max_positions": 5, "num_segments": 3}, [IDS, SEGMENTS * 2, SEGMENTS], (2, 3, 6)),
+        (TokenEmbeddings, {**TOKENS, "norm_bias": True}, [IDS], (2, 3, 6)),
+        (TokenEmbeddings, {**TOKENS, "norm_bias": True, "num_segments": 2, "scale": 3.0}, [IDS, IDS % 2], (2, 3, 6)),
+        (SelfAttention, ATTENTION, HIDDEN, (2, 5, 6)),
+        (TransformerBlock, {**BLOCK, "activation": "gelu_erf", "dropout": 0.2}, HIDDEN, (2, 5, 6)),
+        (RotaryAttention, ROTARY_ATTENTION, ROTARY, (2, 5, 8)),
+        (RotaryAttention, ROTARY_ATTENTION | SHARED, ROTARY, (2, 5, 8)),
+        (PredictionHead, {**HEAD, "use_bias": True, "norm_bias": True}, [vectors(2, 5, 6)], (2, 5, 6)),
+        (LayerMixture, {}, [vectors(2, 5, 3, 6)], (2, 5, 6)),
+        (Pooler, {"initializer_range": 0.5}, [vectors(2, 6)], (2, 6)),
+        (Pooler, {"initializer_range": 0.5}, [vectors(2, 3, 6)], (2, 3, 6)),
+        (LayerNorm, {"epsilon": 1e-6, "use_bias": False}, [vectors(2, 5, 6)], (2, 5, 6)),
+        # The table has as many rows as there are examples, so that it can be passed like a batched input.
+        (MaskedLanguageModelHead, {**HEAD, "vocab_size": 2}, [vectors(2, 3, 6), vectors(2, 6)], (2, 3, 2)),
+    ],
+)
+def test_every_layer_keeps_the_contract(layer_class, arguments, inputs, expected_shape, tmp_path):
+    output_dtype = "float32" if layer_class is MaskedLanguageModelHead else None
+    check_layer(layer_class, arguments, inputs, expected_shape, tmp_path, output_dtype)
 
 
-def test_transformer_block_keeps_the_layer_contract(tmp_path):
-    arguments = {
-        "num_heads": 2,
-        "intermediate_size": 10,
-        "activation": "gelu_erf",
-        "dropout": 0.2,
-        "attention_dropout": 0.3,
-        "layer_norm_epsilon": 1e-6,
-        "initializer_range": 0.5,
-    }
-    check_layer(TransformerBlock, arguments, [vectors(2, 5, 6), bias()], (2, 5, 6), tmp_path)
-
-
-def test_rotary_attention_keeps_the_layer_contract(tmp_path):
-    arguments = {"num_heads": 2, "dropout": 0.2, "initializer_range": 0.5, "output_range": 0.3, "use_bias": True}
-    angles = [
-        np.asarray(part)
-        for part in rotary_angles(np.array([[0, 1, 0, 1, 0], [3, 0, 1, 2, 3]]), rotary_frequencies(4, 100.0))
-    ]
-    shared = {"head_size": 4, "key_value_heads": 1, "joined": False, "scale": 0.3, "norm_epsilon": 1e-5}
-    for changes in ({}, shared):
-        check_layer(RotaryAttention, arguments | changes, [vectors(2, 5, 8), bias(), *angles], (2, 5, 8), tmp_path)
-
-
-def test_rotary_block_keeps_the_layer_contract(tmp_path):
-    arguments = {
-        "num_heads": 2,
-        "intermediate_size": 10,
-        "activation": "gelu",
-        "attention_dropout": 0.2,
-        "feed_forward_dropout": 0.3,
-        "layer_norm_epsilon": 1e-6,
-        "initializer_range": 0.5,
-        "output_range": 0.3,
-        "normalizes_input": False,
-        "attention_bias": True,
-        "feed_forward_bias": True,
-        "norm_bias": True,
-    }
-    angles = [
-        np.asarray(part)
-        for part in rotary_angles(np.array([[0, 1, 0, 1, 0], [3, 0, 1, 2, 3]]), rotary_frequencies(4, 100.0))
-    ]
-    others = {"norm": "rms_norm_plus_1", "norm_place": "around", "joined": False, "output_bias": False}
-    others |= {"output_dropout": 0.1, "normalizes_input": True, "attention": {"key_value_heads": 1}}
-    for changes in ({}, others, {"norm_place": "after", "gated": False, "normalizes_input": True}):
-        check_layer(RotaryBlock, arguments | changes, [vectors(2, 5, 8), bias(), *angles], (2, 5, 8), tmp_path)
+def test_every_form_of_a_rotary_block_keeps_the_contract(tmp_path):
+    for changes in ({}, AROUND, AFTER):
+        check_layer(RotaryBlock, ROTARY_BLOCK | changes, ROTARY, (2, 5, 8), tmp_path)
 
 
 def test_a_config_has_the_arguments_of_base_classes_too():
@@ -113,50 +98,11 @@ def test_a_config_has_the_arguments_of_base_classes_too():
     assert not {"tables_of", "projected_size"} & set(config)
 
 
-def test_token_embeddings_keep_the_layer_contract(tmp_path):
-    arguments = {"vocab_size": 11, "hidden_size": 6, "dropout": 0.2, "layer_norm_epsilon": 1e-6}
-    arguments |= {"initializer_range": 0.5, "norm_bias": True}
-    ids = np.array([[2, 7, 3], [2, 10, 3]], "int32")
-    check_layer(TokenEmbeddings, arguments, [ids], (2, 3, 6), tmp_path)
-    check_layer(TokenEmbeddings, arguments | {"num_segments": 2, "scale": 3.0}, [ids, ids % 2], (2, 3, 6), tmp_path)
-
-
-def test_prediction_head_keeps_the_layer_contract(tmp_path):
-    arguments = {"activation": "tanh", "layer_norm_epsilon": 1e-6, "initializer_range": 0.5}
-    check_layer(
-        PredictionHead, {**arguments, "use_bias": True, "norm_bias": True}, [vectors(2, 5, 6)], (2, 5, 6), tmp_path
-    )
-
-
-def test_layer_mixture_keeps_the_layer_contract(tmp_path):
-    check_layer(LayerMixture, {}, [vectors(2, 5, 3, 6)], (2, 5, 6), tmp_path)
-
-
 def test_layer_mixture_is_the_mean_of_layers_until_it_learns_others():
     layer, hidden = LayerMixture(), vectors(2, 5, 3, 6)
     np.testing.assert_allclose(layer(hidden), hidden.mean(axis=2), atol=1e-6)
     layer.scores.assign([0.0, np.log(2.0), -np.inf])
     np.testing.assert_allclose(layer(hidden), hidden[:, :, 0] / 3 + hidden[:, :, 1] * 2 / 3, atol=1e-6)
-
-
-def test_pooler_keeps_the_layer_contract(tmp_path):
-    check_layer(Pooler, {"initializer_range": 0.5}, [vectors(2, 6)], (2, 6), tmp_path)
-
-
-def test_pooler_of_packed_rows_keeps_the_layer_contract(tmp_path):
-    check_layer(Pooler, {"initializer_range": 0.5}, [vectors(2, 3, 6)], (2, 3, 6), tmp_path)
-
-
-def test_layer_norm_keeps_the_layer_contract(tmp_path):
-    check_layer(LayerNorm, {"epsilon": 1e-6, "use_bias": False}, [vectors(2, 5, 6)], (2, 5, 6), tmp_path)
-
-
-def test_masked_language_model_head_keeps_the_layer_contract(tmp_path):
-    # Not relu: it can make a whole vector 0, and then LayerNorm would amplify the rounding errors of 16 bits.
-    arguments = {"vocab_size": 2, "activation": "tanh", "layer_norm_epsilon": 1e-6, "initializer_range": 0.5}
-    # The table has as many rows as there are examples, so that it can be passed like a batched input.
-    inputs = [vectors(2, 3, 6), vectors(2, 6)]
-    check_layer(MaskedLanguageModelHead, arguments, inputs, (2, 3, 2), tmp_path, output_dtype="float32")
 
 
 @pytest.mark.parametrize(("name", "function"), [("gelu", gelu_tanh), ("gelu_erf", gelu_erf)])
@@ -166,14 +112,11 @@ def test_each_name_of_gelu_selects_its_formula(name, function):
     assert np.abs(gelu_tanh(x) - gelu_erf(x)).max() > 1e-4  # the two can be told apart
 
 
-def test_unknown_activation_is_refused_by_name():
-    with pytest.raises(InputError, match="one of gelu, gelu_erf, relu, silu, tanh, linear. Received: 'swish'"):
-        hidden_activation("swish")
-
-
-def test_heads_that_do_not_divide_the_width_are_refused():
+def test_an_unknown_activation_and_heads_that_do_not_divide_the_width_are_refused():
     with pytest.raises(ValueError, match="divisible by num_heads=4. Received: 6"):
         SelfAttention(num_heads=4).build((None, None, 6))
+    with pytest.raises(InputError, match="one of gelu, gelu_erf, relu, silu, tanh, linear. Received: 'swish'"):
+        hidden_activation("swish")
 
 
 def test_layer_norm_matches_a_hand_calculation():

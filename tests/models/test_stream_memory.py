@@ -1,6 +1,7 @@
 """The memory between the batches of XLNet's pre-training: rows of a stream compute what one long row computes.
 
-`tests/models/test_distributed_model.py` compares two devices with one.
+`tests/models/test_distributed_model.py` compares two devices with one, and `tests/training/test_language_modeling.py`
+resumes a run with its memory.
 """
 
 import dataclasses
@@ -17,7 +18,6 @@ from training.test_pretraining import assert_same_weights, train_until_killed
 from keras_bert import BertPretrainer, InputError
 from keras_bert.optimization import AdamW
 from keras_bert.training.pretraining_options import PretrainingRunOptions
-from keras_bert.training.run_folder import RunFolder
 
 REUSE, LAYERS, WIDTH = OPTIONS.reuse_len, 2, 8
 CONFIG = config_of(
@@ -141,28 +141,6 @@ RUN = {
     "seed": 7,
     "mem_len": 24,
 }
-
-
-def trained(path, batches):
-    """Trains on batches, from the checkpoint of a folder on, and writes the next checkpoint."""
-    pretrainer = model()
-    pretrainer.compile(AdamW(1e-2), mem_len=24, num_streams=3)
-    folder = RunFolder(path)
-    step = folder.restore_checkpoint(pretrainer)
-    for batch in batches:
-        pretrainer.train_on_batch(batch)
-    folder.save_checkpoint(pretrainer, step + len(batches))
-    return np.load(path / "checkpoints" / f"step-{step + len(batches):08d}" / "state.npz")
-
-
-def test_a_checkpoint_has_the_memory(tmp_path, eagerly):
-    whole = trained(tmp_path / "whole", steps(2))
-    assert whole["memory/00000"].shape == (3, LAYERS, 24, WIDTH)
-    assert whole["memory/00001"].all()
-    trained(tmp_path / "stopped", steps(1))
-    resumed = trained(tmp_path / "stopped", steps(2)[1:])
-    for name in whole.files:
-        np.testing.assert_array_equal(whole[name], resumed[name], err_msg=name)
 
 
 @pytest.mark.slow

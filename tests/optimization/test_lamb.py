@@ -1,17 +1,14 @@
-"""LAMB equals the algorithm of the paper in NumPy, also when it runs on several devices."""
+"""LAMB equals the algorithm of the paper in NumPy.
 
-import json
-import os
-import subprocess
-import sys
+`tests/models/test_distributed_model.py` compares several devices with one.
+"""
 
 import keras
 import numpy as np
 import pytest
-from optimization.test_optimization import IS_DECAYED, NAMES, keras_steps, random_problem, to_numpy
-from places import PROJECT
+from optimization.test_optimization import IS_DECAYED, NAMES, keras_steps, random_problem
 
-from keras_bert.optimization import LAMB, WarmupPolynomialDecay
+from keras_bert.optimization import LAMB
 
 
 def paper_steps(weights, gradients, rates, *, decay, clip=1.0, b1=0.9, b2=0.999, epsilon=1e-6, excluded=None):
@@ -74,101 +71,3 @@ def test_variables_that_a_user_excludes_have_neither_decay_nor_ratio():
     expected = paper_steps(weights, gradients, [0.1] * 4, decay=0.3, excluded=[True, True, True])
     for left, right in zip(found, expected, strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("clip", [1.0, None])
-def test_slices_of_an_embedding_are_a_gradient_like_any_other(clip, jit_compile):
-    import tensorflow as tf
-
-    start = np.random.default_rng(5).normal(size=(5, 2))
-    rows = np.array([2, 1, 1, 4, 2])
-    values = [np.random.default_rng(number).normal(size=(5, 2)) for number in range(3)]
-    table = keras.Variable(start, dtype="float64", name="embeddings")
-    optimizer = LAMB(0.1, global_clipnorm=clip)
-    optimizer.build([table])
-
-    @tf.function(jit_compile=jit_compile)
-    def step(values):
-        optimizer.apply([tf.IndexedSlices(values, tf.constant(rows), tf.constant([5, 2]))], [table])
-
-    gradients = []
-    for step_values in values:
-        step(tf.constant(step_values))
-        gradients.append([np.zeros((5, 2))])
-        np.add.at(gradients[-1][0], rows, step_values)
-    (expected,) = paper_steps([start], gradients, [0.1] * 3, decay=0.01, clip=clip, excluded=[False])
-    np.testing.assert_allclose(to_numpy(table), expected, rtol=1e-6)
-
-
-def test_a_gradient_that_is_not_finite_makes_the_weights_nan():
-    variable = keras.Variable([1.0, 2.0], name="kernel")
-    LAMB(0.1).apply([keras.ops.convert_to_tensor([1.0, float("inf")])], [variable])
-    assert np.isnan(to_numpy(variable)).all()
-
-
-def test_lamb_survives_serialisation():
-    optimizer = LAMB(WarmupPolynomialDecay(1e-2, 20, 5, power=0.5), weight_decay=0.02, epsilon=1e-5, beta_2=0.98)
-    copy = keras.saving.deserialize_keras_object(json.loads(json.dumps(keras.saving.serialize_keras_object(optimizer))))
-    assert type(copy) is LAMB
-    assert copy.get_config() == optimizer.get_config()
-    weights, gradients = random_problem(num_steps=4)
-    for left, right in zip(
-        keras_steps(optimizer, weights, gradients), keras_steps(copy, weights, gradients), strict=True
-    ):
-        np.testing.assert_array_equal(left, right)
-
-
-# Both replicas apply gradients that are already summed, as a distributed step does after its reduction.
-ON_TWO_REPLICAS = """
-import json, sys
-import tensorflow as tf
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
-import keras
-from keras_bert.optimization import LAMB
-
-problem = json.load(sys.stdin)
-strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
-with strategy.scope():
-    variables = [keras.Variable(w, dtype="float64", name=n) for w, n in zip(problem["weights"], problem["names"])]
-    optimizer = LAMB(0.05, weight_decay=0.3, global_clipnorm=None)
-    optimizer.build(variables)
-
-@tf.function
-def step(gradients):
-    for variable, gradient in zip(variables, gradients):
-        strategy.extended.update(
-            variable.value, lambda local, g: optimizer.update_step(g, local, 0.05), args=(gradient,), group=False
-        )
-    optimizer.iterations.assign_add(1)
-
-for gradients in problem["gradients"]:
-    step([tf.constant(gradient, "float64") for gradient in gradients])
-copies = [[c.numpy().tolist() for c in strategy.experimental_local_results(v.value)] for v in variables]
-json.dump(copies, sys.stdout)
-"""
-
-
-@pytest.mark.slow
-def test_update_step_is_right_on_every_replica_of_a_strategy():
-    weights, gradients = random_problem(num_steps=3)
-    problem = {
-        "names": NAMES,
-        "weights": [weight.tolist() for weight in weights],
-        "gradients": [[gradient.tolist() for gradient in step] for step in gradients],
-    }
-    answer = subprocess.run(
-        [sys.executable, "-c", ON_TWO_REPLICAS],
-        input=json.dumps(problem),
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(PROJECT), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
-    )
-    assert answer.returncode == 0, answer.stderr[-3000:]
-    expected = paper_steps(weights, gradients, [0.05] * 3, decay=0.3, clip=None)
-    for copies, right in zip(json.loads(answer.stdout), expected, strict=True):
-        assert len(copies) == 2
-        for copy in copies:
-            np.testing.assert_allclose(copy, right, rtol=1e-6, atol=1e-8)

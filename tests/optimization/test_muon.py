@@ -1,12 +1,11 @@
 """Muon is the published algorithm for the matrices of an encoder's layers, and AdamW for all other variables."""
 
 import contextlib
-import json
 
 import keras
 import numpy as np
 import pytest
-from optimization.test_optimization import keras_steps, random_problem, to_numpy
+from optimization.test_optimization import copy_of, keras_steps, random_problem, to_numpy
 
 from keras_bert.checkpoints.optimizer_slots import adam_slots_of
 from keras_bert.optimization import AdamW, Muon, WarmupLinearDecay
@@ -96,7 +95,7 @@ def test_layer_decay_and_averages_apply_to_matrices():
 
 def test_muon_survives_serialisation():
     optimizer = Muon(WarmupLinearDecay(1e-2, 20, 5), weight_decay=0.02, momentum=0.9, beta_2=0.98, layer_decay=0.9)
-    copy = keras.saving.deserialize_keras_object(json.loads(json.dumps(keras.saving.serialize_keras_object(optimizer))))
+    copy = copy_of(optimizer)
     assert type(copy) is Muon
     assert copy.get_config() == optimizer.get_config()
     one, other = train(optimizer, 2), train(copy, 2)

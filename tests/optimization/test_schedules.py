@@ -1,10 +1,9 @@
 """Learning rates at every step of a run equal their formulas in plain Python."""
 
-import json
 import math
 
-import keras
 import pytest
+from optimization.test_optimization import copy_of
 
 from keras_bert.optimization import (
     PhasedSchedule,
@@ -23,10 +22,7 @@ def in_warmup_or(after, peak, warmup):
 
 # (schedule, the same as a function of the step)
 SCHEDULES = {
-    "linear": (
-        WarmupLinearDecay(2e-4, 50, 8),
-        in_warmup_or(lambda step: 2e-4 * (1 - min(step, 50) / 50), 2e-4, 8),
-    ),
+    "linear": (WarmupLinearDecay(2e-4, 50, 8), in_warmup_or(lambda step: 2e-4 * (1 - min(step, 50) / 50), 2e-4, 8)),
     "polynomial": (
         WarmupPolynomialDecay(6e-3, 50, 8, power=0.5),
         in_warmup_or(lambda step: 6e-3 * math.sqrt(1 - min(step, 50) / 50), 6e-3, 8),
@@ -39,10 +35,7 @@ SCHEDULES = {
         WarmupCosineDecay(1e-3, 50, 10),
         in_warmup_or(lambda step: 1e-3 * (1 + math.cos(math.pi * (min(step, 50) - 10) / 40)) / 2, 1e-3, 10),
     ),
-    "cosine without a fall": (
-        WarmupCosineDecay(1e-3, 10, 10),
-        in_warmup_or(lambda step: 0.0, 1e-3, 10),
-    ),
+    "cosine without a fall": (WarmupCosineDecay(1e-3, 10, 10), in_warmup_or(lambda step: 0.0, 1e-3, 10)),
     "trapezoid": (
         WarmupTrapezoid(1e-3, 50, 10, num_decay_steps=20),
         in_warmup_or(lambda step: 1e-3 if step < 30 else 1e-3 * (50 - min(step, 50)) / 20, 1e-3, 10),
@@ -70,7 +63,7 @@ def test_every_step_has_the_rate_of_the_formula(name):
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_schedule_survives_serialisation(name):
     schedule, _ = SCHEDULES[name]
-    copy = keras.saving.deserialize_keras_object(json.loads(json.dumps(keras.saving.serialize_keras_object(schedule))))
+    copy = copy_of(schedule)
     assert type(copy) is type(schedule)
     assert [float(copy(step)) for step in range(60)] == [float(schedule(step)) for step in range(60)]
 

@@ -1,11 +1,6 @@
-"""StableAdamW equals the algorithm of the paper in NumPy, and an independent implementation."""
-
-import json
-import os
-import subprocess
+"""StableAdamW equals the algorithm of the paper in NumPy."""
 
 import numpy as np
-import pytest
 from optimization.test_optimization import IS_DECAYED, NAMES, keras_steps, random_problem
 
 from keras_bert.optimization import AdamW, StableAdamW
@@ -47,31 +42,3 @@ def test_a_jump_of_the_gradient_makes_a_smaller_step_than_that_of_adamw():
     options = {"weight_decay": 0.0, "global_clipnorm": None}
     before, after = (keras_steps(AdamW(0.1, **options), weights, gradients[:n]) for n in (12, 13))
     assert stable < 0.5 * np.abs(after[0] - before[0]).mean()
-
-
-THEIR_STEPS = """
-import json, sys, torch, optimi
-problem = json.load(sys.stdin)
-weights = [torch.nn.Parameter(torch.tensor(w, dtype=torch.float64)) for w in problem["weights"]]
-groups = [{"params": weights[:1], "weight_decay": 0.3}, {"params": weights[1:], "weight_decay": 0.0}]
-optimizer = optimi.StableAdamW(groups, lr=0.05, betas=(0.9, 0.999), eps=1e-6, foreach=False, triton=False)
-for gradients in problem["gradients"]:
-    for weight, gradient in zip(weights, gradients):
-        weight.grad = torch.tensor(gradient, dtype=torch.float64)
-    optimizer.step()
-json.dump([w.tolist() for w in weights], sys.stdout)
-"""
-
-
-def test_it_is_the_stable_adamw_of_torch_optimi():
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python or subprocess.run([python, "-c", "import optimi"], capture_output=True).returncode:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python that has torch-optimi")
-    weights, gradients = jumping_problem()
-    listed = {"weights": [w.tolist() for w in weights], "gradients": [[g.tolist() for g in step] for step in gradients]}
-    answer = subprocess.run(
-        [python, "-c", THEIR_STEPS], input=json.dumps(listed), capture_output=True, text=True, check=True
-    )
-    found = keras_steps(StableAdamW(0.05, weight_decay=0.3), weights, gradients)
-    for left, right in zip(found, json.loads(answer.stdout), strict=True):
-        np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8)

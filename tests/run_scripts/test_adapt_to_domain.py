@@ -3,6 +3,7 @@
 import shutil
 import signal
 import time
+from unittest.mock import Mock
 
 import keras
 import loaded_commands
@@ -102,7 +103,7 @@ def test_the_command_adapts_and_continues(text, model, tmp_path, run_here, monke
     flags += [f"--{name}={value}" for name, value in SHORT.items()]
     flags += ["--num_train_steps=20"]
     with monkeypatch.context() as patch:  # the process ends before the training
-        patch.setattr("keras_bert.training.pretraining.train_pretrainer", stopped)
+        patch.setattr("keras_bert.training.pretraining.train_pretrainer", Mock(side_effect=KeyboardInterrupt))
         code, printed = run_here(command, *flags, "--learning_rate=2e-2")
         assert code == 130
         assert "3 new tokens: fullerene, nanotube, xy" in printed.out
@@ -118,10 +119,6 @@ def test_the_command_adapts_and_continues(text, model, tmp_path, run_here, monke
     code, printed = run_here(command, *flags, "--learning_rate=1e-2")
     assert code == 1
     assert "holds a run with other settings: learning_rate was 0.02 and is now 0.01" in printed.err
-
-
-def stopped(*arguments):
-    raise KeyboardInterrupt
 
 
 @pytest.mark.slow
@@ -155,14 +152,8 @@ def test_a_family_without_wordpiece_keeps_its_tokens(tmp_path):
     with pytest.raises(InputError, match="has no WordPiece vocabulary.* Give --num_new_tokens=0"):
         adapt(tmp_path / "text.txt", tmp_path / "old", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    adapted = adapt(
-        tmp_path / "text.txt",
-        tmp_path / "old",
-        tmp_path / "out",
-        num_new_tokens=0,
-        num_train_steps=2,
-        max_seq_length=16,
-    )
+    options = {"num_new_tokens": 0, "num_train_steps": 2, "max_seq_length": 16}
+    adapted = adapt(tmp_path / "text.txt", tmp_path / "old", tmp_path / "out", **options)
     assert MaskedLM.from_pretrained(adapted).vocabulary.sha256 == tokenizer.sha256
 
 

@@ -101,9 +101,5 @@ def test_the_files_read_back_as_they_were(installed, tmp_path):
     assert list(read_documents(str(tmp_path / "out/corpus.txt"))) == documentation.corpus
     lines = (tmp_path / "out/test.tsv").read_text("utf-8").splitlines()
     assert [tuple(line.split("\t")) for line in lines[1:]] == documentation.splits["test"]
-
-
-def test_an_output_folder_that_is_not_empty_is_refused(tmp_path):
-    (tmp_path / "file").write_text("text")
     with pytest.raises(InputError, match="is not empty"):
-        write_documentation_corpus(tmp_path)
+        write_documentation_corpus(tmp_path / "out", **SIZES)

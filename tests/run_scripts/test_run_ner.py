@@ -29,10 +29,9 @@ def run(*flags):
 def folder(tmp_path):
     """A data folder, and a config and a vocabulary to train from scratch."""
     (tmp_path / "train.conll").write_text(DOCUMENT * 8)
-    (tmp_path / "dev.jsonl").write_text(
-        '{"tokens": ["Ada", "wrote"], "tags": ["S-PER", "O"]}\n'
-        '{"tokens": ["New", "York", "wrote"], "tags": ["B-LOC", "E-LOC", "O"]}\n'
-    )
+    rows = [["Ada", "wrote"], ["S-PER", "O"]], [["New", "York", "wrote"], ["B-LOC", "E-LOC", "O"]]
+    lines = [json.dumps({"tokens": words, "tags": tags}) + "\n" for words, tags in rows]
+    (tmp_path / "dev.jsonl").write_text("".join(lines))
     (tmp_path / "test.conll").write_text(DOCUMENT * 2)
     return tmp_path
 
@@ -62,42 +61,14 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
     reports = ["entities.png", "entities.tsv", "errors.tsv", "reliability.png", "reliability.txt", "report.txt"]
     assert sorted(os.listdir(output / "eval_report")) == reports
     lines = (output / "test_predictions.conll").read_text().splitlines()
-    assert lines[:8] == [
-        "-DOCSTART- O O",
-        "",
-        "Ada I-PER B-PER",
-        "wrote O O",
-        "from O O",
-        "London I-LOC B-LOC",
-        "",
-        "New I-LOC B-LOC",
-    ]
+    first = ["Ada I-PER B-PER", "wrote O O", "from O O", "London I-LOC B-LOC"]
+    assert lines[:8] == ["-DOCSTART- O O", "", *first, "", "New I-LOC B-LOC"]
     again = read_tagged_sentences(output / "test_predictions.conll")
     assert list(again.documents) == [0, 0, 1, 1]
     model = TokenClassifier.from_pretrained(output / "model")
     assert model.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     (answer,) = model.predict(["Ada wrote from New York"])
     assert [entity.text for entity in answer.entities] == ["Ada", "New York"]
-
-
-@pytest.mark.slow  # tests/tasks/tagging/test_annotated_spans.py tests the same parts one by one
-def test_spans_are_trained_on_and_predicted_so_that_they_can_be_trained_on(folder):
-    lines = [{"text": "Ada wrote from London", "label": [[0, 3, "PER"], [15, 20, "LOC"]]}]
-    lines += [{"text": "New York wrote", "label": [[0, 8, "LOC"]]}, {"text": "wrote from", "label": []}]
-    (folder / "spans.jsonl").write_text("\n".join(map(json.dumps, lines * 8)))
-    (folder / "texts.jsonl").write_text("\n".join(json.dumps({"text": line["text"]}) for line in lines))
-    result = run(
-        *[f"--train_file={folder}/spans.jsonl", f"--test_file={folder}/texts.jsonl", f"--output_dir={folder}/out"],
-        *tiny.flags_from_scratch(folder, VOCABULARY, CONFIG),
-        *["--max_seq_length=16", "--do_train", "--do_predict", "--train_batch_size=4", "--num_train_epochs=15"],
-        "--learning_rate=0.01",
-    )
-    assert result.returncode == 0, result.stderr
-    assert "spans.jsonl: 8 of 24 spans do not begin and end with words: 8 were set to the words" in result.stdout
-    assert "[15, 20, 'LOC'] 'Londo' -> 'London' (line 1)" in result.stdout
-    found = read_tagged_sentences(folder / "out" / "test_predictions.jsonl")
-    given = read_tagged_sentences(folder / "spans.jsonl")
-    assert (found.words, found.tags, found.notes) == (given.words[:3], given.tags[:3], [])
 
 
 def test_predictions_keep_sentences_and_documents():
@@ -112,19 +83,19 @@ def test_predictions_keep_sentences_and_documents():
 
 
 @pytest.mark.parametrize(
-    ("make_flags", "message"),
+    ("flags", "message"),
     [
-        (lambda folder: [], "Nothing to do. Give --do_train, --do_eval, --do_predict"),
-        (lambda folder: ["--do_train"], "There is nothing to train on. Give --train_file or --data_dir."),
-        (lambda folder: ["--do_train", f"--train_file={folder}/none.conll"], "There is no file"),
+        ("", "Nothing to do. Give --do_train, --do_eval, --do_predict"),
+        ("--do_train", "There is nothing to train on. Give --train_file or --data_dir."),
+        ("--do_train --train_file={folder}/none.conll", "There is no file"),
         (
-            lambda folder: ["--do_eval", "--do_train", f"--data_dir={folder}", "--labels=O,B-PER,I-PER"],
-            "train.conll: the tag 'B-LOC' in the sentence at line 3 does not occur in training",
+            "--do_eval --do_train --data_dir={folder} --labels=O,B-PER,I-PER",
+            "the tag 'B-LOC' in the sentence at line",
         ),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_exit_code_1(folder, make_flags, message, run_here):
-    code, printed = run_here(run_ner, f"--output_dir={folder}/out", *make_flags(folder))
+def test_what_cannot_be_done_is_one_line_and_exit_code_1(folder, flags, message, run_here):
+    code, printed = run_here(run_ner, f"--output_dir={folder}/out", *flags.format(folder=folder).split())
     assert code == 1
     last_line = printed.err.strip().splitlines()[-1]
     assert last_line.startswith("error: ")

@@ -19,11 +19,3 @@ def test_an_array_comes_back_with_its_type(tmp_path, name):
     for name, array in arrays.items():
         assert found[name].dtype == dtype
         np.testing.assert_array_equal(found[name].astype("float64"), array.astype("float64"))
-
-
-def test_of_types_that_numpy_names_the_file_is_what_it_was_before(tmp_path):
-    arrays = {"model/0": np.arange(6.0), "optimizer/0": np.array(3)}
-    write_arrays(tmp_path / "state.npz", arrays)
-    with np.load(tmp_path / "state.npz") as saved:
-        assert saved.files == list(arrays)
-        np.testing.assert_array_equal(saved["model/0"], arrays["model/0"])

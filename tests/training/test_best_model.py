@@ -1,5 +1,6 @@
 """The best weights are kept, also after ties and NaN. Patience ends training. A kill loses neither."""
 
+import functools
 import math
 
 import keras
@@ -24,17 +25,9 @@ def run(folder, scores, *, start_step=0, num_steps=None, every=1, **options):
     """Trains `len(scores)` updates whose evaluations give these scores."""
     model = Weights()
     num_steps = num_steps or start_step + len(scores)
-    scores = iter(scores)
-    best = BestModel(
-        folder,
-        start_step,
-        num_steps,
-        model,
-        lambda: {"f1": next(scores), "loss": 0.5},
-        "f1",
-        evaluate_steps=every,
-        **options,
-    )
+    found = ({"f1": score, "loss": 0.5} for score in scores)
+    evaluate = functools.partial(next, found)
+    best = BestModel(folder, start_step, num_steps, model, evaluate, "f1", evaluate_steps=every, **options)
     best.set_model(model)
     for batch in range(num_steps - start_step):
         model.weights[0].assign(start_step + batch + 1)
@@ -58,19 +51,20 @@ def test_an_extended_run_counts_no_evaluation_before_its_extension(folder):
 
 
 @pytest.mark.parametrize(
-    ("scores", "step"),
-    [([0.1, 0.3, 0.2], 2), ([0.3, 0.3], 1), ([math.nan, -0.5, math.nan], 2), ([math.nan, math.nan], 1)],
+    ("scores", "less_is_better", "step"),
+    [
+        ([0.1, 0.3, 0.2], False, 2),
+        ([0.3, 0.3], False, 1),
+        ([math.nan, -0.5, math.nan], False, 2),
+        ([math.nan, math.nan], False, 1),
+        ([0.5, math.nan, 0.3, 0.4, 0.3], True, 3),
+    ],
 )
-def test_the_first_of_the_best_is_kept(folder, scores, step):
-    best, model = run(folder, scores)
+def test_the_first_of_the_best_is_kept(folder, scores, less_is_better, step):
+    best, model = run(folder, scores, less_is_better=less_is_better)
     assert best.restore() == step
     assert float(model.weights[0].value) == step
     assert best_step(folder) == step
-
-
-def test_for_a_loss_the_first_of_the_lowest_is_kept(folder):
-    best, _ = run(folder, [0.5, math.nan, 0.3, 0.4, 0.3], less_is_better=True)
-    assert best.restore() == 3
 
 
 def test_evaluations_run_at_intervals_and_after_the_last_update(folder):

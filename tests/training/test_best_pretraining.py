@@ -3,34 +3,23 @@
 import json
 
 import pytest
-from pretraining_runs import pretrain
-from tiny_pretraining import CONFIG, VOCABULARY, write_records
-from training.test_resumable_fit import At, Killed, assert_same_run, kill, state_of
+from pretraining_runs import RUN, At, Killed, callbacks_in_runs, kill, pretrain, state_of
+from tiny_pretraining import write_records
+from training.test_resumable_fit import assert_same_run
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.pretraining import evaluate_pretrainer
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
-from keras_bert.training.resumable_fit import resumable_fit
 
 STEPS = 12
-RUN = {
-    "config": CONFIG,
-    "vocabulary": VOCABULARY,
-    "train_batch_size": 16,
-    "learning_rate": 0.3,  # so high that the loss rises
-    "num_train_steps": STEPS,
-    "num_warmup_steps": 12,
-    "save_checkpoints_steps": 4,
-    "seed": 7,
-}
+RUN = {**RUN, "learning_rate": 0.3, "num_warmup_steps": 12}  # so high that the loss rises
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("records")
-    return [write_records(folder / f"{name}.tfrecord", seed=seed) for seed, name in enumerate(("train", "eval"))]
+def records(records, tmp_path_factory):
+    return records, write_records(tmp_path_factory.mktemp("records") / "eval.tfrecord", seed=1)
 
 
 def train(path, records, **changes):
@@ -69,13 +58,8 @@ def test_evaluating_changes_nothing_in_the_training(whole, records, tmp_path):
 @pytest.mark.slow
 def test_a_run_that_is_killed_keeps_the_same_model(whole, records, tmp_path, monkeypatch):
     path = tmp_path / "run"
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "keras_bert.training.pretraining.resumable_fit",
-            lambda *arguments, **named: resumable_fit(*arguments, **named, extra_callbacks=[At(7, kill)]),
-        )
-        with pytest.raises(Killed):
-            train(path, records)
+    with callbacks_in_runs(monkeypatch, At(7, kill)), pytest.raises(Killed):
+        train(path, records)
     assert [line["step"] for line in evaluations(path)] == [3, 6]  # the second is after the newest checkpoint
     train(path, records)
     assert evaluations(path) == evaluations(whole)
@@ -90,10 +74,9 @@ def test_a_run_that_is_killed_keeps_the_same_model(whole, records, tmp_path, mon
 
 
 def test_other_records_to_evaluate_on_are_another_run(whole, records):
+    others = PretrainingEvaluation(records[0], eval_batch_size=24)
     with pytest.raises(InputError, match="keep_best was"):
-        pretrain(
-            whole, records[0], **RUN, keep_best=PretrainingEvaluation(records[0], eval_batch_size=24), eval_steps=3
-        )
+        pretrain(whole, records[0], **RUN, keep_best=others, eval_steps=3)
 
 
 def test_evaluating_without_keeping_the_best_changes_nothing_and_tensorboard_gets_the_scores(records, tmp_path):

@@ -46,37 +46,22 @@ def folder(tmp_path_factory):
             words = draw.permutation([label, *draw.choice(["film", "the", "very"], size=draw.integers(1, 9))])
             rows.append(f"{' '.join(words)}\t{label}")
         (folder / name).write_text("\n".join(rows) + "\n")
-    CONFIG.save(folder / "bert_config.json")
-    VOCABULARY.save(folder / "vocab.txt")
     return folder
 
 
 def run(folder, output, layout, *flags, code=0):
-    own = {
-        "data_dir": folder,
-        "output_dir": output,
-        "bert_config_file": folder / "bert_config.json",
-        "vocab_file": folder / "vocab.txt",
-        "max_seq_length": 16,
-        "train_batch_size": 8,
-        "learning_rate": 3e-3,
-        "num_train_epochs": 3,
-    }
-    parts = ["--do_train", "--do_eval", "--do_predict", *(f"--{name}={value}" for name, value in own.items())]
+    flags = [f"--data_dir={folder}", f"--output_dir={output}", "--do_train", "--do_eval", "--do_predict", *flags]
+    flags += [*tiny.flags_from_scratch(folder, VOCABULARY, CONFIG), "--max_seq_length=16", "--train_batch_size=8"]
+    flags += ["--learning_rate=3e-3", "--num_train_epochs=3"]
     if layout == "one":
-        done = loaded_commands.run("run_scripts.run_classifier", *parts, *flags)
-        assert done.returncode == code, done.stderr[-3000:]
-        return done.stdout + done.stderr
-    program, of_layout = LAYOUTS[layout]
-    done = subprocess.run(
-        [sys.executable, *program, *parts, *of_layout, *flags],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == code, done.stdout[-3000:]
-    return done.stdout
+        done = loaded_commands.run("run_scripts.run_classifier", *flags)
+    else:
+        program, of_layout = LAYOUTS[layout]
+        command = [sys.executable, *program, *flags, *of_layout]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    output = done.stdout + done.stderr
+    assert done.returncode == code, output[-3000:]
+    return output
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +107,6 @@ def test_only_the_first_worker_prints_its_findings(runs):
 
 @pytest.mark.slow
 def test_an_error_in_the_first_worker_ends_all(folder, runs):
-
     (folder / "workers" / "eval_results.txt").unlink(missing_ok=True)
     (folder / "workers" / "eval_results.txt").mkdir()
     output = run(folder, folder / "workers", "workers", "--keep_best", code=1)

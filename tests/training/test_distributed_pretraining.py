@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 import tiny_pretraining
+from pretraining_runs import assert_same_states, state_of
 
 from keras_bert.training.run_folder import RunFolder
 
@@ -29,28 +30,15 @@ def files(tmp_path_factory):
 
 
 def command(files, output, *flags, num_workers=2, **changed):
-    options = {
-        "do_train": True,
-        "input_file": files / "*.tfrecord",
-        "bert_config_file": files / "bert_config.json",
-        "output_dir": output,
-        "train_batch_size": 8,
-        "num_train_steps": NUM_STEPS,
-        "num_warmup_steps": 3,
-        "learning_rate": 1e-3,
-        "save_checkpoints_steps": 3,
-        **changed,
-    }
-    run = [
-        sys.executable,
-        "-m",
-        "run_scripts.run_pretraining",
-        *(f"--{name}={value}" for name, value in options.items()),
-    ]
+    options = {"input_file": files / "*.tfrecord", "bert_config_file": files / "bert_config.json", "output_dir": output}
+    options |= {"train_batch_size": 8, "num_train_steps": NUM_STEPS, "num_warmup_steps": 3, "learning_rate": 1e-3}
+    options |= {"save_checkpoints_steps": 3, **changed}
+    flags = ["--do_train", *(f"--{name}={value}" for name, value in options.items()), *flags]
+    run = [sys.executable, "-m", "run_scripts.run_pretraining", *flags]
     if num_workers == 1:
-        return [*run, *flags]
+        return run
     launcher = [sys.executable, "-m", "run_scripts.launch_workers", f"--num_workers={num_workers}"]
-    return [*launcher, "--seconds_to_stop=20", "--", *run, "--distribution_strategy=multi_worker_mirrored", *flags]
+    return [*launcher, "--seconds_to_stop=20", "--", *run, "--distribution_strategy=multi_worker_mirrored"]
 
 
 def start(files, output, *flags, **options):
@@ -68,12 +56,6 @@ def finish(process, code=0):
     output = process.log.read_text()
     assert process.returncode == code, output[-3000:]
     return output
-
-
-def last_arrays(folder):
-    step = RunFolder(folder).latest_step()
-    with np.load(folder / "checkpoints" / f"step-{step:08d}" / "state.npz") as saved:
-        return step, {name: saved[name] for name in saved.files}
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +83,7 @@ def test_two_workers_train_what_one_process_trains(files, tmp_path):
     two = start(files, tmp_path / "two", **changed)
     finish(start(files, tmp_path / "one", num_workers=1, **changed))
     output = finish(two)
-    step, one = last_arrays(tmp_path / "one")
-    assert step == NUM_STEPS
-    step, two = last_arrays(tmp_path / "two")
-    assert step == NUM_STEPS
+    one, two = (state_of(tmp_path / name, NUM_STEPS) for name in ("one", "two"))
     weights = [name for name in one if name.startswith("model/") and one[name].dtype == np.float32]
     assert len(weights) > 20
     assert max(np.abs(one[name] - two[name]).max() for name in weights) <= 1e-6
@@ -125,12 +104,7 @@ def test_killed_workers_go_on_to_the_same_weights(files, uninterrupted, tmp_path
             os.kill(int(workers[number % 2]), signal.SIGKILL)
         process.wait(timeout=300)
     finish(start(files, tmp_path / "run"))
-    step, expected = last_arrays(uninterrupted)
-    found_step, found = last_arrays(tmp_path / "run")
-    assert found_step == step == NUM_STEPS
-    assert found.keys() == expected.keys()
-    different = [name for name in expected if not np.array_equal(expected[name], found[name])]
-    assert not different
+    assert_same_states(uninterrupted, tmp_path / "run", NUM_STEPS)
 
 
 @pytest.mark.slow

@@ -7,34 +7,16 @@ import shutil
 import keras
 import numpy as np
 import pytest
-from pretraining_runs import pretrain
-from tiny_pretraining import CONFIG, VOCABULARY, write_records
-from training.test_pretraining import assert_same_weights, train_until_killed
+from pretraining_runs import RUN, assert_same_weights, callbacks_in_runs, pretrain, train_until_killed
 
 from keras_bert.optimization import WarmupLinearDecay
 from keras_bert.program.errors import InputError
-from keras_bert.training import pretraining
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.extension import ends_of_run, extended_schedule
 from keras_bert.training.optimizer_choice import OptimizerChoice
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
-from keras_bert.training.resumable_fit import resumable_fit
 
-RUN = {
-    "config": CONFIG,
-    "vocabulary": VOCABULARY,
-    "train_batch_size": 16,
-    "learning_rate": 1e-2,
-    "num_train_steps": 4,
-    "num_warmup_steps": 1,
-    "save_checkpoints_steps": 2,
-    "seed": 7,
-}
-
-
-@pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    return write_records(tmp_path_factory.mktemp("records") / "train.tfrecord")
+RUN = {**RUN, "num_train_steps": 4, "num_warmup_steps": 1, "save_checkpoints_steps": 2}
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +58,7 @@ def test_an_extended_run_keeps_the_moments_and_ends_with_the_same_weights_when_k
             optimizer = self.model.optimizer
             seen[int(optimizer.iterations)] = max(float(v.value.numpy().max()) for _, _, v in optimizer.slots())
 
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            pretraining, "resumable_fit", lambda *args, **named: resumable_fit(*args, **named, extra_callbacks=[See()])
-        )
+    with callbacks_in_runs(monkeypatch, See()):
         pretrain(whole, records, **RUN, extend_to=10)
     assert seen.keys() == {4}
     assert seen[4] > 0
@@ -114,9 +93,7 @@ def test_what_cannot_be_extended_is_refused(records, finished, tmp_path):
             pretrain(finished, records, **RUN, extend_to=end)
     with pytest.raises(InputError, match="--extend_to goes on with a finished run, and .*new holds none"):
         pretrain(tmp_path / "new", records, **RUN, extend_to=10)
-    with pytest.raises(
-        InputError, match="num_train_steps was 4 and is now 6.*A finished run is made longer by --exten"
-    ):
+    with pytest.raises(InputError, match="num_train_steps was 4 and is now 6.*is made longer by --exten"):
         pretrain(finished, records, **{**RUN, "num_train_steps": 6}, extend_to=6)
     begun = shutil.copytree(finished, tmp_path / "begun")
     shutil.rmtree(begun / "checkpoints" / "step-00000004")

@@ -7,8 +7,8 @@ import classifier_runs
 import keras
 import numpy as np
 import pytest
+from pretraining_runs import At, Killed, callbacks_in_runs, kill
 from training.test_fine_tuning import CONFIG, RUN, VOCABULARY, reviews
-from training.test_resumable_fit import At, Killed, kill
 
 from keras_bert.models.distiller import Distiller
 from keras_bert.program.errors import InputError
@@ -19,7 +19,6 @@ from keras_bert.training import fine_tuning
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.distillation import Distillation
 from keras_bert.training.fine_tuning import FineTuningOptions
-from keras_bert.training.resumable_fit import resumable_fit
 from keras_bert.training.starting_point import StartingPoint
 
 TRAIN, DEV = reviews(), reviews(24, seed=1)
@@ -35,22 +34,9 @@ def weights(model):
     return [weight.value.numpy() for weight in model.weights]
 
 
-@pytest.fixture
-def eagerly(monkeypatch):
-    """Trains without graphs, because making a graph takes longer than a few updates."""
-
-    def compile_eagerly(model, optimizer, **_):
-        model.compile(optimizer=optimizer, run_eagerly=True)
-
-    monkeypatch.setattr(fine_tuning, "compile_for_training", compile_eagerly)
-
-
-def kill_at(monkeypatch, step):
-    monkeypatch.setattr(
-        fine_tuning,
-        "resumable_fit",
-        lambda *arguments, **keywords: resumable_fit(*arguments, **keywords, extra_callbacks=[At(step, kill)]),
-    )
+def train_until_killed(monkeypatch, step, *arguments, **changes):
+    with callbacks_in_runs(monkeypatch, At(step, kill), module="fine_tuning"), pytest.raises(Killed):
+        train(*arguments, **changes)
 
 
 @pytest.mark.slow
@@ -63,10 +49,7 @@ def test_the_best_model_is_kept_and_a_kill_changes_nothing(eagerly, tmp_path, mo
     assert json.loads((tmp_path / "whole" / "best.json").read_text())["step"] == best["step"]
     assert not (tmp_path / "whole" / "best_weights.npz").exists()
 
-    with monkeypatch.context() as patch:
-        kill_at(patch, 8)
-        with pytest.raises(Killed):
-            train(tmp_path / "killed", DEV, **keep_best)
+    train_until_killed(monkeypatch, 8, tmp_path / "killed", DEV, **keep_best)
     again = train(tmp_path / "killed", DEV, **keep_best)
     assert "going on from step 6 of 18" in capsys.readouterr().out
     assert read_history(tmp_path / "killed" / "evaluations.jsonl") == evaluations
@@ -139,10 +122,7 @@ def test_a_student_learns_from_its_teacher_and_asks_it_once(teacher, tmp_path, m
     start = StartingPoint(init_checkpoint=teacher, keep_layers=[1])
     distillation = Distillation(teacher, ["soft_targets:0.9", "labels:0.1"])
     options = {"distillation": distillation, "num_train_epochs": 10.0}
-    with monkeypatch.context() as patch:
-        kill_at(patch, 7)
-        with pytest.raises(Killed):
-            train(tmp_path / "student", start=start, **options)
+    train_until_killed(monkeypatch, 7, tmp_path / "student", start=start, **options)
     student = train(tmp_path / "student", start=start, **options)
     assert len(asked) == 1
     assert student.config.num_hidden_layers == 1

@@ -1,14 +1,10 @@
 """Pre-training with a batch that grows: stages with one batch size each, and a learning rate that counts tokens."""
 
-import json
 import os
 
-import keras
-import numpy as np
 import pytest
-from pretraining_runs import pretrain
-from tiny_pretraining import write_records
-from training.test_pretraining import RUN, assert_same_weights, train_until_killed
+from optimization.test_optimization import copy_of
+from pretraining_runs import RUN, assert_same_states, assert_same_weights, pretrain, train_until_killed
 
 from keras_bert.optimization import GrowingBatchSchedule, WarmupLinearDecay
 from keras_bert.program.errors import InputError
@@ -19,11 +15,6 @@ from keras_bert.training.pretraining_phase import PretrainingPhase, stages_of
 
 # 2 updates of 4 sequences, 2 of 8 and 5 of 16: as many sequences as 6 updates of 16, and a few more.
 RUN = {**RUN, "num_train_steps": 6, "num_warmup_steps": 2, "batch_growth": (4, 8), "batch_growth_steps": 2}
-
-
-@pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    return write_records(tmp_path_factory.mktemp("records") / "train.tfrecord")
 
 
 def phase(**changes):
@@ -54,8 +45,7 @@ def test_the_learning_rate_counts_sequences():
     schedule = GrowingBatchSchedule(plain, [4, 8, 16], 20)
     for step, sequences in [(0, 0), (3, 12), (20, 80), (25, 120), (40, 240), (41, 256), (90, 1040), (125, 1600)]:
         assert float(schedule(step)) == pytest.approx(float(plain(sequences / 16)), abs=1e-6), step
-    copy = keras.saving.deserialize_keras_object(json.loads(json.dumps(keras.saving.serialize_keras_object(schedule))))
-    assert float(copy(25)) == float(schedule(25))
+    assert float(copy_of(schedule)(25)) == float(schedule(25))
 
 
 @pytest.mark.parametrize(
@@ -97,8 +87,7 @@ def test_killed_in_any_stage_a_growing_run_ends_with_the_same_weights(records, t
         train_until_killed(monkeypatch, num_updates, tmp_path / "killed", records, **run)
     pretrain(tmp_path / "killed", records, **run)
     assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
-    arrays = [np.load(tmp_path / name / "checkpoints" / "step-00000009" / "state.npz") for name in ("whole", "killed")]
-    assert all(np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0].files)
+    assert_same_states(tmp_path / "whole", tmp_path / "killed", 9)
 
     with pytest.raises(InputError, match="batch_growth_steps was 2 and is now 1"):
         pretrain(tmp_path / "whole", records, **{**run, "batch_growth_steps": 1})

@@ -60,19 +60,13 @@ def outputs(tmp_path_factory):
     data = f"--data_dir={place}/{{}}"
     flags = {
         "run_ner": [data, "--do_eval", "--do_predict", "--max_seq_length=16", *trained],
-        "run_squad": [
-            *(f"--train_file={place}/squad.json", f"--predict_file={place}/squad.json", "--do_predict"),
-            *("--max_seq_length=32", *trained),
-        ],
+        "run_squad": [f"--train_file={place}/squad.json", f"--predict_file={place}/squad.json", "--max_seq_length=32"],
         "run_multiple_choice": [data, "--task_name=SWAG", "--do_eval", "--max_seq_length=16", *trained],
-        "run_text_to_text": [
-            *(data, "--source_column=en", "--target_column=de", "--max_new_tokens=5", "--do_eval", "--do_predict"),
-            *trained,
-        ],
-        "adapt_to_domain": [
-            *(f"--text={place}/text.txt", "--num_new_tokens=2", "--num_train_steps=4"),
-        ],
+        "run_text_to_text": [data, "--source_column=en", "--target_column=de", "--max_new_tokens=5", "--do_eval"],
+        "adapt_to_domain": [f"--text={place}/text.txt", "--num_new_tokens=2", "--num_train_steps=4"],
     }
+    flags["run_squad"] += ["--do_predict", *trained]
+    flags["run_text_to_text"] += ["--do_predict", *trained]
 
     def run(backend):
         folder = place / backend

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tiny
 from on_jax import command_on, needs_jax
 from places import TESTS
+from pretraining_runs import assert_same_states, state_of
 from tiny_pretraining import VOCABULARY, write_records
 
 from keras_bert.accelerate import backend
@@ -25,7 +26,7 @@ from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tokenization.user_inputs import listed_texts
 from keras_bert.training import strategies
 from keras_bert.training.host_batches import HostProbe
-from keras_bert.training.run_folder import RunFolder, read_arrays
+from keras_bert.training.run_folder import RunFolder
 
 NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "1"))
 AVERAGED = {"optimizer": {"ema_momentum": 0.9}}
@@ -142,20 +143,12 @@ def carry_out(place, backend, runs):
     return output
 
 
-def state_of(place, name):
-    folder = RunFolder(place / name)
-    return read_arrays(f"{folder.path}/checkpoints/step-{folder.latest_step():08d}/state.npz")
-
-
-def assert_same_state(place, left, right):
-    one, other = state_of(place, left), state_of(place, right)
-    assert list(one) == list(other)
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+def newest_state(run):
+    return state_of(run, RunFolder(run).latest_step())
 
 
 def assert_close_weights(place, left, right, atol):
-    one, other = state_of(place, left), state_of(place, right)
+    one, other = newest_state(place / left), newest_state(place / right)
     assert list(one) == list(other)
     for name in one:
         if name.startswith("model/"):
@@ -211,7 +204,7 @@ def printed(place):
     + [("phases", "phases_stopped")],
 )
 def test_a_run_that_is_stopped_evaluated_or_called_less_often_ends_bit_equal(place, printed, whole, other):
-    assert_same_state(place, whole, other)
+    assert_same_states(place / whole, place / other, RunFolder(place / whole).latest_step())
 
 
 @needs_jax
@@ -265,7 +258,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_weights_of_an_undist
         victim.wait()
     carry_out(place, "jax", [run(place, "killed", **long)])
     assert process.wait(timeout=300) == 0
-    assert_same_state(place, "long", "killed")
+    assert_same_states(place / "long", place / "killed", 600)
 
 
 def _latest(folder) -> int:

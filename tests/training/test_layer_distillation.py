@@ -9,11 +9,10 @@ import keras
 import numpy as np
 import pytest
 from numpy_bert import scatter_weights
-from pretraining_runs import pretrain
+from pretraining_runs import RUN, assert_same_weights, pretrain, train_until_killed
 from tiny_families import LABELS, TEXTS, VOCABULARIES
 from tiny_families import config as config_of_family
-from tiny_pretraining import CONFIG, VOCABULARY, write_records
-from training.test_pretraining import RUN, assert_same_weights, train_until_killed
+from tiny_pretraining import CONFIG, VOCABULARY
 
 from keras_bert import BertPretrainer, InputError, MaskedLM, SequenceClassifier
 from keras_bert.models.distiller import TERMS, Distiller, checked_layer_map
@@ -115,19 +114,6 @@ def test_every_term_is_the_formula_of_its_paper():
     assert min(expected.values()) > 1e-3
 
 
-def test_without_padding_the_terms_of_layers_are_those_of_tinybert():
-    """TinyBERT's `MSELoss` averages all numbers of a layer, padding included."""
-    student, teacher = pair_of(CONFIG, CONFIG.replace(num_hidden_layers=3))
-    model = Distiller(student, teacher, ["attention_scores", "hidden_states"])
-    batch = {name: values for name, values in batch_of(rows=1).items() if name != "example_weights"}
-    found = {term.name: float(term.value) for term in model.loss_terms(batch, None, model(batch), None)}
-    (ours, our_scores), (theirs, their_scores) = (layers_of(one, batch) for one in (student, teacher))
-    assert model.layer_map == (2,)
-    assert model.projection is None
-    assert found["hidden_states_loss"] == pytest.approx(((ours[1] - theirs[3]) ** 2).mean(), rel=1e-5)
-    assert found["attention_scores_loss"] == pytest.approx(((our_scores[0] - their_scores[2]) ** 2).mean(), rel=1e-5)
-
-
 def test_the_default_layer_map_is_uniform():
     assert checked_layer_map(None, 6, 12) == (1, 3, 5, 7, 9, 11)
     assert checked_layer_map(None, 3, 4) == (0, 1, 3)
@@ -145,6 +131,7 @@ def test_every_family_can_be_student_and_teacher(family):
     terms = [name for name in TERMS if name != "attention_scores" or family not in ("longformer", "big_bird")]
     student, teacher = pair_of(config, config)
     model = Distiller(student, teacher, terms)
+    assert model.projection is None
     batch = batch_of()
     for term in model.loss_terms(batch, None, model(batch), None):
         is_taught = term.name not in (*student.loss_names, "predictions_loss")
@@ -192,11 +179,6 @@ def test_distillation_trains_with(arguments):
     expected = taught(steps=8)[1]
     assert losses[-1] < losses[0]
     np.testing.assert_allclose(losses, expected, rtol=0.03 if "dtype" in arguments else 1e-4)
-
-
-@pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    return write_records(tmp_path_factory.mktemp("records") / "train.tfrecord")
 
 
 @pytest.fixture(scope="module")
@@ -260,14 +242,11 @@ def test_a_teacher_that_does_not_fit_is_refused(student, teacher, arguments, mes
         Distiller(*models, ["attention_scores"], **arguments)
 
 
-def test_other_tokens_of_the_same_number_are_another_vocabulary():
+def test_another_vocabulary_of_the_same_size_and_a_family_without_scores_for_all_pairs_are_refused():
     student, teacher = pair_of(CONFIG, CONFIG)
     student.vocabulary, teacher.vocabulary = VOCABULARY, Vocabulary([*VOCABULARY.tokens[:-1], "z"])
     with pytest.raises(InputError, match="The teacher has another vocabulary than the student"):
         Distiller(student, teacher, ["soft_targets"])
-
-
-def test_a_family_without_scores_for_all_pairs_has_no_such_term():
     config = config_of_family("longformer")
     with pytest.raises(InputError, match="The student is a LongEncoder, which has no score for each pair of tokens"):
         Distiller(*pair_of(config, config), ["attention_scores"])

@@ -9,9 +9,8 @@ import loaded_commands
 import numpy as np
 import pytest
 import tiny
-from pretraining_runs import pretrain
+from pretraining_runs import RUN, Killed, assert_same_weights, callbacks_in_runs, pretrain, train_until_killed
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
-from training.test_pretraining import RUN, Killed, assert_same_weights, train_until_killed
 
 from keras_bert.program.errors import InputError
 from keras_bert.training import pretraining
@@ -27,11 +26,6 @@ RUN = {**RUN, "num_train_steps": 6, "num_warmup_steps": 2}
 
 
 @pytest.fixture(scope="module")
-def short(tmp_path_factory):
-    return write_records(tmp_path_factory.mktemp("records") / "short.tfrecord")
-
-
-@pytest.fixture(scope="module")
 def long(tmp_path_factory):
     return write_records(tmp_path_factory.mktemp("records") / "long.tfrecord", seed=3, length=LONG)
 
@@ -42,7 +36,7 @@ def second(long):
 
 
 @pytest.fixture(scope="module")
-def whole(short, second, tmp_path_factory):
+def whole(records, second, tmp_path_factory):
     """The folder of a finished run, and after each update the number of updates, the weights and Adam's `v`."""
     path, seen = tmp_path_factory.mktemp("whole") / "run", []
 
@@ -53,11 +47,8 @@ def whole(short, second, tmp_path_factory):
             arrays = ([variable.value.numpy() for variable in variables] for variables in (weights, velocities))
             seen.append((int(optimizer.iterations), *arrays))
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            pretraining, "resumable_fit", lambda *args, **named: resumable_fit(*args, **named, extra_callbacks=[See()])
-        )
-        pretrain(path, short, **RUN, second_phase=second, optimizer=OptimizerChoice(ema_momentum=0.8))
+    with pytest.MonkeyPatch.context() as patch, callbacks_in_runs(patch, See()):
+        pretrain(path, records, **RUN, second_phase=second, optimizer=OptimizerChoice(ema_momentum=0.8))
     return path, seen
 
 
@@ -66,7 +57,7 @@ def rates_of(path):
 
 
 @pytest.mark.slow
-def test_the_second_phase_has_its_own_rates_rows_and_batches(whole, short, second):
+def test_the_second_phase_has_its_own_rates_rows_and_batches(whole, records, second):
     path, seen = whole
     assert len(seen) == 10
     # The rate of the next update, as the log has it: the second phase begins with a warm-up of its own.
@@ -94,11 +85,11 @@ def test_the_second_phase_goes_on_with_weights_and_moments(whole):
 
 @pytest.mark.slow
 def test_killed_in_either_phase_or_between_them_the_run_ends_with_the_same_weights(
-    whole, short, second, tmp_path, monkeypatch, capsys
+    whole, records, second, tmp_path, monkeypatch, capsys
 ):
     run = {**RUN, "second_phase": second, "optimizer": OptimizerChoice(ema_momentum=0.8)}
     path = tmp_path / "killed"
-    train_until_killed(monkeypatch, 5, path, short, **run)
+    train_until_killed(monkeypatch, 5, path, records, **run)
     assert os.listdir(path / "checkpoints") == ["step-00000004"]
 
     # Continues in phase 1 and is killed between the phases.
@@ -110,14 +101,14 @@ def test_killed_in_either_phase_or_between_them_the_run_ends_with_the_same_weigh
     with monkeypatch.context() as patch:
         patch.setattr(pretraining, "resumable_fit", between)
         with pytest.raises(Killed):
-            pretrain(path, short, **run)
+            pretrain(path, records, **run)
     assert sorted(os.listdir(path / "checkpoints")) == ["step-00000004", "step-00000006"]
 
-    train_until_killed(monkeypatch, 3, path, short, **run)
+    train_until_killed(monkeypatch, 3, path, records, **run)
     assert sorted(os.listdir(path / "checkpoints")) == ["step-00000006", "step-00000008"]
     assert not (path / "model").exists()
     capsys.readouterr()
-    pretrain(path, short, **run)
+    pretrain(path, records, **run)
     out = capsys.readouterr().out
     assert "phase 2: steps 6 to 10" in out
     assert "going on from step 8 of 10" in out
@@ -149,37 +140,26 @@ def test_the_share_of_masks_falls_over_both_phases():
         ({"train_files": "none.tfrecord"}, "No file matches none.tfrecord"),
     ],
 )
-def test_an_impossible_second_phase_is_refused_before_the_first(short, second, tmp_path, changes, message):
+def test_an_impossible_second_phase_is_refused_before_the_first(records, second, tmp_path, changes, message):
     values = {**vars(second), **changes}
     with pytest.raises(InputError, match=message):
-        pretrain(tmp_path / "run", short, **RUN, second_phase=PretrainingPhase(**values))
+        pretrain(tmp_path / "run", records, **RUN, second_phase=PretrainingPhase(**values))
     assert not (tmp_path / "run").exists()
 
 
-def test_another_second_phase_is_refused_in_the_folder_of_a_run(whole, short, second):
+def test_another_second_phase_is_refused_in_the_folder_of_a_run(whole, records, second):
     choice = OptimizerChoice(ema_momentum=0.8)
     with pytest.raises(InputError, match="num_train_steps_phase2 was 4 and is now None"):
-        pretrain(whole[0], short, **RUN, optimizer=choice)
+        pretrain(whole[0], records, **RUN, optimizer=choice)
 
 
 @pytest.mark.slow
-def test_the_command_trains_in_two_phases_with_lamb_in_float16(short, long, tmp_path):
-    flags = [
-        f"--input_file={short}",
-        f"--output_dir={tmp_path / 'run'}",
-        *tiny.flags_from_scratch(tmp_path, VOCABULARY, CONFIG),
-        "--do_train",
-        "--do_eval",
-        "--max_seq_length=10",
-        "--num_train_steps=4",
-        "--num_warmup_steps=1",
-        "--optimizer=lamb",
-        "--learning_rate_schedule=polynomial",
-        "--decay_power=0.5",
-        "--precision=float16",
-        f"--input_file_phase2={long}",
-        "--max_seq_length_phase2=14",
-    ]
+def test_the_command_trains_in_two_phases_with_lamb_in_float16(records, long, tmp_path):
+    flags = [f"--input_file={records}", f"--output_dir={tmp_path / 'run'}", "--do_train", "--do_eval"]
+    flags += [*tiny.flags_from_scratch(tmp_path, VOCABULARY, CONFIG), "--optimizer=lamb", "--precision=float16"]
+    flags += ["--max_seq_length=10", "--num_train_steps=4", "--num_warmup_steps=1"]
+    flags += ["--learning_rate_schedule=polynomial", "--decay_power=0.5"]
+    flags += [f"--input_file_phase2={long}", "--max_seq_length_phase2=14"]
     second = ["--num_train_steps_phase2=2", "--train_batch_size_phase2=8"]
     done = loaded_commands.run("run_scripts.run_pretraining", *flags, *second)
     assert done.returncode == 0, done.stderr

@@ -13,37 +13,31 @@ import numpy as np
 import pytest
 import tiny
 from full_disk import file_size_limit
-from pretraining_runs import pretrain
-from tiny_pretraining import CONFIG, VOCABULARY, write_records
-from training.test_pretraining import assert_same_weights
+from pretraining_runs import (
+    RUN,
+    At,
+    Killed,
+    assert_same_states,
+    assert_same_weights,
+    callbacks_in_runs,
+    kill,
+    pretrain,
+    state_of,
+)
+from tiny_pretraining import CONFIG, VOCABULARY
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.training.callbacks import TIMED, read_history
-from keras_bert.training.resumable_fit import resumable_fit
-from keras_bert.training.run_folder import read_arrays
 
-RUN = {
-    "config": CONFIG,
-    "vocabulary": VOCABULARY,
-    "train_batch_size": 16,
-    "learning_rate": 1e-2,
-    "num_train_steps": 12,
-    "num_warmup_steps": 2,
-    "save_checkpoints_steps": 2,
-    "seed": 7,
-}
+RUN = {**RUN, "save_checkpoints_steps": 2}
+
 # Few kills, since each needs the start of a process. `make kill-proofs` runs more.
 NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "3"))
 # The run of the command: below 200 steps, since from there on XLA would compile for longer than all steps take.
 WHOLE = {"num_train_steps": 180, "num_warmup_steps": 20, "save_checkpoints_steps": 3}
 FLAGS = ["--do_train", "--train_batch_size=16", "--learning_rate=1e-2", "--random_seed=7"]
 FLAGS += [f"--{name}={value}" for name, value in WHOLE.items()]
-
-
-@pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    return write_records(tmp_path_factory.mktemp("records") / "train.tfrecord")
 
 
 @pytest.fixture(scope="module")
@@ -54,51 +48,19 @@ def finished(records, tmp_path_factory):
     return path
 
 
-def state_of(run, step):
-    with np.load(run / "checkpoints" / f"step-{step:08d}" / "state.npz") as state:
-        return dict(state)
-
-
 def history_of(run):
     return [{k: v for k, v in line.items() if k not in TIMED} for line in read_history(run / "history.jsonl")]
 
 
 def assert_same_run(left, right, last_step):
-    """Checks that weights, optimiser, random states, metrics and logs are equal, array by array."""
-    one, other = state_of(left, last_step), state_of(right, last_step)
-    assert list(one) == list(other)
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    """Checks that weights, optimiser, random states, metrics and logs are equal."""
+    assert_same_states(left, right, last_step)
     assert history_of(left) == history_of(right)
-
-
-class At(keras.callbacks.Callback):
-    """Calls a function after this number of updates of a `fit`."""
-
-    def __init__(self, step, call):
-        super().__init__()
-        self._step, self._call = step, call
-
-    def on_train_batch_end(self, batch, logs=None):
-        if batch + 1 == self._step:
-            self._call()
-
-
-class Killed(Exception):
-    pass
-
-
-def kill():
-    raise Killed
 
 
 def train(monkeypatch, path, records, first_callbacks=(), **changes):
     """Trains with callbacks that are called before a checkpoint is saved."""
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "keras_bert.training.pretraining.resumable_fit",
-            lambda *arguments, **keywords: resumable_fit(*arguments, **keywords | {"first_callbacks": first_callbacks}),
-        )
+    with callbacks_in_runs(monkeypatch, *first_callbacks, when="first_callbacks"):
         pretrain(path, records, **{**RUN, **changes})
 
 
@@ -249,12 +211,10 @@ def test_a_run_in_16_bits_goes_on_and_ends_as_one_that_was_not_stopped(records, 
     with pytest.raises(Killed):
         train(monkeypatch, tmp_path / "killed", records, [At(5, kill)], **short)
     train(monkeypatch, tmp_path / "killed", records, **short)
-    state = read_arrays(tmp_path / "whole" / "checkpoints" / "step-00000006" / "state.npz")
+    assert_same_states(tmp_path / "whole", tmp_path / "killed", 6)
+    state = state_of(tmp_path / "whole", 6)
     assert ("bfloat16" in {array.dtype.name for array in state.values()}) == (precision == "bfloat16")
-    other = read_arrays(tmp_path / "killed" / "checkpoints" / "step-00000006" / "state.npz")
-    for name, array in state.items():
-        np.testing.assert_array_equal(array, other[name], err_msg=name)
-        assert np.isfinite(array.astype("float64")).all()
+    assert all(np.isfinite(array.astype("float64")).all() for array in state.values())
     model = BertPretrainer.from_pretrained(tmp_path / "whole" / "model", dtype="float32")
     weights = [array for name, array in state.items() if name.startswith("model/") and array.dtype.kind in "fV"]
     for variable, array in zip(model.trainable_variables, weights, strict=True):

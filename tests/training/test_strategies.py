@@ -25,30 +25,21 @@ def test_names_of_strategies():
     mirrored = make_strategy("mirrored")
     assert isinstance(mirrored, tf.distribute.MirroredStrategy)
     assert mirrored.num_replicas_in_sync == len(tf.config.list_logical_devices("CPU"))
-    with pytest.raises(InputError, match="must be one of off, one_device, mirrored, multi_worker_mirrored, tpu"):
-        make_strategy("horovod")
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("text", "message"),
     [
-        (None, "needs the environment variable TF_CONFIG"),
+        ("", "needs the environment variable TF_CONFIG"),
         ("{", "must list the workers and the index"),
-        ({"cluster": WORKERS}, "must list the workers and the index"),
-        ({"cluster": WORKERS, "task": {"type": "worker", "index": 2}}, "must list the workers and the index"),
-        ({"cluster": WORKERS, "task": {"type": "ps", "index": 0}}, "must list the workers and the index"),
-        (
-            {"cluster": {"worker": ["host1", "host2"]}, "task": {"type": "worker", "index": 0}},
-            "must list the workers and the index",
-        ),
+        (json.dumps({"cluster": WORKERS}), "must list the workers and the index"),
+        (json.dumps({"cluster": WORKERS, "task": {"type": "worker", "index": 2}}), "must list the workers"),
+        (json.dumps({"cluster": WORKERS, "task": {"type": "ps", "index": 0}}), "must list the workers"),
+        (json.dumps({"cluster": {"worker": ["a", "b"]}, "task": {"type": "worker", "index": 0}}), "must list the w"),
     ],
 )
-def test_a_wrong_tf_config_is_refused(config, message, monkeypatch):
-    text = json.dumps(config) if isinstance(config, dict) else config
-    if text is None:
-        monkeypatch.delenv("TF_CONFIG", raising=False)
-    else:
-        monkeypatch.setenv("TF_CONFIG", text)
+def test_a_wrong_tf_config_is_refused(text, message, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(InputError, match=message):
         make_strategy("multi_worker_mirrored")
 
@@ -87,18 +78,12 @@ def test_one_process_writes_the_files(cluster, task, expected, monkeypatch):
 
 def test_a_batch_that_cannot_be_divided_is_refused():
     check_batch_size(8, num_parts=4)
-    with pytest.raises(
-        InputError,
-        match=r"batch of 8 cannot be divided evenly among 1 device\(s\), 3 part\(s\) each. Use a multiple of 3",
-    ):
+    with pytest.raises(InputError, match="batch of 8 .* 1 device.*, 3 part.* each. Use a multiple of 3"):
         check_batch_size(8, num_parts=3)
 
 
-def test_one_process_agrees_with_itself():
-    check_workers_agree({"train_batch_size": 8})
-
-
 def test_a_single_process_is_its_own_chief():
+    check_workers_agree({"train_batch_size": 8})
     assert call_in_chief(lambda: [1, None]) == [1, None]
     with pytest.raises(InputError, match="not so"):
         run_in_chief(tf.distribute.get_strategy(), refuse)
@@ -108,18 +93,12 @@ def refuse():
     raise InputError("not so")
 
 
-class FakeTpu:
-    """Behaves as `TPUClusterResolver` does at an address without a TPU."""
-
-    def __init__(self, tpu):
-        raise ValueError(f"Could not lookup TPU metadata from name '{tpu}'.\nPlease doublecheck")
-
-
 def test_a_tpu_that_does_not_answer_is_named(monkeypatch):
-    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", FakeTpu)
-    with pytest.raises(
-        InputError, match="No TPU answers at node-1 .Could not lookup TPU metadata from name 'node-1'.*--tpu_name"
-    ):
+    def resolver(tpu):
+        raise ValueError("Could not lookup TPU metadata\nPlease doublecheck")
+
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", resolver)
+    with pytest.raises(InputError, match="No TPU answers at node-1 .Could not lookup TPU.*--tpu_name"):
         make_strategy("tpu", "node-1")
 
 

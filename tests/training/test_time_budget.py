@@ -9,9 +9,7 @@ import types
 import keras
 import numpy as np
 import pytest
-from pretraining_runs import pretrain
-from tiny_pretraining import write_records
-from training.test_pretraining import RUN, Killed, train_until_killed
+from pretraining_runs import RUN, Killed, kill, pretrain, train_until_killed
 
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.program.errors import InputError
@@ -91,8 +89,7 @@ def test_an_impossible_budget_is_refused(changes, message):
 
 
 @pytest.mark.slow
-def test_a_resumed_run_goes_on_with_the_hours_that_are_left(tmp_path, monkeypatch, capsys):
-    records = write_records(tmp_path / "train.tfrecord")
+def test_a_resumed_run_goes_on_with_the_hours_that_are_left(records, tmp_path, monkeypatch, capsys):
     run = {**RUN, "optimizer": OptimizerChoice("stable_adamw"), "batch_growth": (8,), "batch_growth_steps": 3}
     run["keep_best"] = PretrainingEvaluation(records, max_eval_steps=1)
     path = tmp_path / "run"
@@ -104,12 +101,9 @@ def test_a_resumed_run_goes_on_with_the_hours_that_are_left(tmp_path, monkeypatc
     train_until_killed(monkeypatch, 2, path, records, **run)
     assert os.listdir(path / "checkpoints") == ["step-00000002"]
 
-    def killed(*arguments):
-        raise Killed
-
     with_clock()
     with monkeypatch.context() as patch:
-        patch.setattr(pretraining, "save_trained", killed)
+        patch.setattr(pretraining, "save_trained", lambda *arguments: kill())
         with pytest.raises(Killed):
             pretrain(path, records, **run)
     assert "1 hours are used up: training ends at step 10." in capsys.readouterr().err

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from places import TESTS
-from pretraining_runs import pretrain
+from pretraining_runs import RUN, pretrain
 from slow_parameters import slow_except
 from tiny_pretraining import CONFIG, LENGTH, VOCABULARY, write_records
 
@@ -28,19 +28,7 @@ from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.throughput import measured_peak
 
 STILL = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-RUN = {
-    "config": STILL,
-    "vocabulary": VOCABULARY,
-    "train_batch_size": 16,
-    "num_train_steps": 6,
-    "num_warmup_steps": 0,
-    "seed": 7,
-}
-
-
-@pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    return write_records(tmp_path_factory.mktemp("records") / "train.tfrecord")
+RUN = {**RUN, "config": STILL, "learning_rate": 5e-5, "num_train_steps": 6, "num_warmup_steps": 0}
 
 
 @pytest.fixture(scope="module")
