@@ -1,10 +1,6 @@
-"""Losses of embeddings and cross-encoders, and their gradients, equal those of sentence-transformers in float64.
-
-KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity/test_losses_parity.py
-"""
+"""Losses of embeddings and cross-encoders, and their gradients, equal those of sentence-transformers in float64."""
 
 import json
-import os
 import pathlib
 import subprocess
 
@@ -104,14 +100,12 @@ RANKING = [
 
 
 @pytest.fixture(scope="module")
-def theirs():
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python or subprocess.run([python, "-c", "import sentence_transformers"], capture_output=True).returncode:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python with sentence-transformers")
+def theirs(sentence_transformers_python):
     given = {name: values.tolist() for name, values in GIVEN.items()}
     given["embedding"] = [[f"e{n}", case[1], case[2], case[3:]] for n, case in enumerate(EMBEDDING)]
     given["ranking"] = [[f"r{n}", case[1], case[2], case[3]] for n, case in enumerate(RANKING)]
-    done = subprocess.run([python, str(SCRIPT)], input=json.dumps(given), capture_output=True, text=True)
+    command = [sentence_transformers_python, str(SCRIPT)]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
