@@ -68,11 +68,7 @@ def test_a_config_without_model_type_is_a_bert(tmp_path, kind):
         ("roberta", {"position_offset": 0}, r"family roberta: position_offset=0 \(fixed there: 1\)"),
         ("electra", {"num_hidden_groups": 2}, r"num_hidden_groups=2 \(fixed there: 4\)"),
         ("albert", {"pooler_act": "relu"}, r"pooler_act=relu \(fixed there: tanh\)"),
-        (
-            "albert with two groups of two blocks",
-            {"embedding_projection": False},
-            r"embedding_projection=False \(fixed there: True\)",
-        ),
+        ("albert with two groups of two blocks", {"embedding_projection": False}, "embedding_projection=False"),
         ("electra", {"type_vocab_size": 0}, r"type_vocab_size=0 \(fixed there: 1\)"),
         ("modernbert", {"norm": "rms_norm"}, r"norm=rms_norm \(fixed there: layer_norm\)"),
         ("neobert", {"hidden_act": "gelu_erf"}, r"hidden_act=gelu_erf \(fixed there: silu\)"),

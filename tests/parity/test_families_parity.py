@@ -209,7 +209,9 @@ RECORDED += [("MobileBert", 0, "ForMaskedLM"), ("DistilBert", 0, "ForMaskedLM"),
 RECORDED += [("Albert", 1, "ForPreTraining"), ("Electra", 0, "ForPreTraining")]
 RECORDED += [(*case, "ForSequenceClassification") for case in (("Albert", 2), ("Electra", 1), ("XLNet", 1))]
 RECORDED += [("Bert", 1, "ForPreTraining"), ("Roberta", 1, "ForMaskedLM"), ("Roberta", 0, "ForMultipleChoice")]
-RECORDED += [("Electra", 0, "ForMaskedLM")]
+RECORDED += [("Electra", 0, "ForMaskedLM"), ("ModernBert", 0, "ForMaskedLM"), ("ModernBert", 0, "ForMultipleChoice")]
+RECORDED += [("ModernBert", 1, "ForSequenceClassification"), ("ModernBert", 1, "ForQuestionAnswering")]
+RECORDED += [("ModernBert", 2, "ForTokenClassification")]
 ARCHIVE = pathlib.Path(__file__).parent.parent / "family_golden" / "transformers.zip"
 
 
