@@ -2,7 +2,9 @@
 
 import itertools
 import re
+import unicodedata
 
+import tokenizer_comparison
 from generated_texts import generated_texts
 
 from keras_bert.tokenization.sentence_piece_model import SentencePieceModel
@@ -15,12 +17,6 @@ def texts_of(seed, count):
     return list(itertools.islice(texts, count))
 
 
-def in_bytes(text, places):
-    lengths = [len(character.encode("utf-8", "surrogateescape")) for character in text]
-    sums = [0, *itertools.accumulate(lengths)]
-    return [sums[place] for place in places]
-
-
 def is_tie(tokenizer, ids, others):
     """Whether two ways to divide a text are equally probable: "000" into "0" "00", and into "00" "0"."""
     scores = [piece.score for piece in SentencePieceModel.from_bytes(tokenizer.effective_model).pieces]
@@ -30,15 +26,27 @@ def is_tie(tokenizer, ids, others):
 
 def graph_differences(tokenizer, texts):
     """The texts for which the graph gives other ids or offsets than Python, without exact ties."""
-    encoded = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape") for text in texts]
-    rows = zip(*(part.to_list() for part in tokenizer.graph().tokenize_with_offsets(encoded)), strict=True)
-    only_ids = tokenizer.graph().tokenize(encoded).to_list()
-    different = []
-    for data, row, ids_of_graph in zip(encoded, rows, only_ids, strict=True):
-        ids, starts, ends = tokenizer.tokenize_with_offsets(data)
-        text = data.decode("utf-8", "surrogateescape")
-        assert ids == tokenizer.encode(data)
-        assert ids_of_graph == row[0]
-        if row != (ids, in_bytes(text, starts), in_bytes(text, ends)) and not is_tie(tokenizer, ids, row[0]):
-            different.append(text)
-    return different
+    return tokenizer_comparison.graph_differences(tokenizer, texts, may_differ=is_tie)
+
+
+def published_text(text, lower_case):
+    """Reimplements `preprocess_text` of google-research/albert and zihangdai/xlnet, which keeps case."""
+    text = " ".join(text.strip().split())
+    text = text.replace("``", '"').replace("''", '"')
+    marks_apart = unicodedata.normalize("NFKD", text)
+    text = "".join(letter for letter in marks_apart if not unicodedata.combining(letter))
+    return text.lower() if lower_case else text
+
+
+def published_pieces(processor, text, lower_case=True):
+    """The pieces of both: those of the library, but numbers and following commas are separated."""
+    pieces = []
+    for piece in processor.encode(published_text(text, lower_case), out_type=str):
+        if len(piece) > 1 and piece.endswith(",") and piece[-2].isdigit():
+            inner = processor.encode(piece[:-1].replace("▁", ""), out_type=str)
+            if not piece.startswith("▁") and inner[0].startswith("▁"):
+                inner = inner[1:] if inner[0] == "▁" else [inner[0][1:], *inner[1:]]
+            pieces += [*inner, ","]
+        else:
+            pieces.append(piece)
+    return pieces

@@ -1,5 +1,6 @@
 """Compares the graph's ids and byte offsets with those of the Python tokenizer."""
 
+import itertools
 from collections.abc import Sequence
 
 
@@ -33,3 +34,25 @@ def _byte_places(text: bytes) -> list[int]:
             places.append(position)
         position += 1 if is_invalid else len(character.encode())
     return [*places, len(text)]
+
+
+def graph_differences(tokenizer, texts, core_operations=False, may_differ=lambda tokenizer, ids, others: False):
+    """Returns the texts for which the graph of any tokenizer gives other ids or offsets than Python.
+
+    For WordPiece they must be valid UTF-8: the others count an invalid byte as a character.
+    """
+    data = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape") for text in texts]
+    graph = tokenizer.graph(core_operations=core_operations)
+    only_ids = graph.tokenize(data).to_list()
+    different = []
+    rows = (part.to_list() for part in graph.tokenize_with_offsets(data))
+    for text, alone, *row in zip(data, only_ids, *rows, strict=True):
+        ids, starts, ends = tokenizer.tokenize_with_offsets(text)
+        assert ids == tokenizer.encode(text)
+        assert alone == row[0]
+        lengths = [len(one.encode("utf-8", "surrogateescape")) for one in text.decode("utf-8", "surrogateescape")]
+        sums = [0, *itertools.accumulate(lengths)]
+        expected = [ids, [sums[place] for place in starts], [sums[place] for place in ends]]
+        if row != expected and not may_differ(tokenizer, ids, row[0]):
+            different.append(text.decode("utf-8", "surrogateescape"))
+    return different

@@ -155,22 +155,14 @@ CHECKS = {
     "the core on JAX": checked_elsewhere,
 }
 WITHOUT[("xlnet", "ONNX export")] = "no: its attention is not written"
+PACKED = ("roberta", "distilbert", "electra", "modernbert", "gemma3_text", "mobilebert", "longformer", "big_bird")
+PACKED += ("xlnet", "mpnet", "deberta-v2")
 # The short run tests nearly every capability with ALBERT, whose layers are shared, and one with each other family.
 # Its other tests compare two devices (test_distributed_model.py), compile with XLA (test_shared_trace.py), export 8-bit
 # weights (test_served_signatures.py), and train every family (test_families.py).
 SHORT = {
     *(("albert", name) for name in CHECKS if name not in ("two devices = one", "XLA", "8-bit export")),
-    ("roberta", "packed rows, no padding"),
-    ("distilbert", "packed rows, no padding"),
-    ("electra", "packed rows, no padding"),
-    ("modernbert", "packed rows, no padding"),
-    ("gemma3_text", "packed rows, no padding"),
-    ("mobilebert", "packed rows, no padding"),
-    ("longformer", "packed rows, no padding"),
-    ("big_bird", "packed rows, no padding"),
-    ("xlnet", "packed rows, no padding"),
-    ("mpnet", "packed rows, no padding"),
-    ("deberta-v2", "packed rows, no padding"),
+    *((name, "packed rows, no padding") for name in PACKED),
 }
 
 

@@ -1,7 +1,6 @@
 """Transformer-XL computes what the official code and transformers computed, and segments with a memory are one text.
 
-The micro checkpoints are those of CyberZHG/keras-transformer-xl. `family_golden/transformer_xl.npz` has weights under
-the names of transformers 4.57.6, inputs and outputs.
+`family_golden/transformer_xl.npz` has weights under the names of transformers 4.57.6, inputs and outputs.
 """
 
 import json
@@ -10,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 from numpy_bert import scatter_weights
-from places import REAL_DATA, TESTS
+from places import TESTS
 
 from keras_bert import BertConfig, InputError, SequenceClassifier, enable_lora
 from keras_bert.checkpoints.checkpoint import StoredTensor
@@ -25,9 +24,6 @@ from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
 
 GOLDEN = np.load((TESTS / "family_golden") / "transformer_xl.npz")
-DATA = REAL_DATA / "family"
-MICRO = ("div_1", "div_2", "div_2_cutoffs_3")
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="KERAS_BERT_DATA does not name the folder of real data")
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
 SIZES |= {"vocab_size": 40, "mem_len": 6, "cutoffs": (10, 22), "div_val": 2}
 
@@ -44,21 +40,6 @@ def small_model(**changes):
 
 def ids_of(shape, seed=0):
     return np.random.default_rng(seed).integers(0, 40, shape).astype("int32")
-
-
-@needs_data
-@pytest.mark.parametrize("name", MICRO)
-def test_micro_checkpoints_compute_the_recorded_probabilities_and_memories(name):
-    folder = DATA / "golden" / "micro_checkpoints" / f"test_checkpoint_{name}"
-    model = TransformerXL.from_pretrained(folder, mem_len=20)
-    layers = range(model.config.num_hidden_layers)
-    memory = np.stack([np.load(folder / f"memory_{layer}.npy") for layer in layers], axis=1).astype("float32")
-    outputs = model({"input_ids": np.load(folder / "tokens.npy").astype("int32"), "memory": memory})
-    probabilities = np.exp(outputs["log_probabilities"])
-    np.testing.assert_allclose(probabilities, np.load(folder / "softmax.npy"), rtol=0, atol=1e-6)
-    for layer in layers:
-        expected = np.load(folder / f"new_memory_{layer}.npy")
-        np.testing.assert_allclose(outputs["memory"][:, layer], expected, rtol=0, atol=1e-6)
 
 
 def write_golden(folder, name, **changes):
@@ -188,19 +169,6 @@ def test_a_config_says_which_clusters_share_a_projection(tmp_path, changes, tied
     else:
         read = transformer_xl_files.read_hugging_face(str(tmp_path / "theirs"))
     assert [*read.config.tie_projs] == tied
-
-
-@needs_data
-@pytest.mark.parametrize("name", MICRO)
-def test_a_checkpoint_of_the_official_code_comes_back_unchanged(tmp_path, name):
-    folder = DATA / "golden" / "micro_checkpoints" / f"test_checkpoint_{name}"
-    convert_checkpoint(folder, tmp_path / "back", "google")
-    before = read_tensorflow_checkpoint(str(folder / "model.ckpt"))
-    after = read_tensorflow_checkpoint(str(tmp_path / "back" / "model.ckpt"))
-    assert set(before) == set(after)
-    for key, tensor in before.items():
-        found = after[key].read()
-        np.testing.assert_array_equal(np.broadcast_to(tensor.read(), found.shape), found, err_msg=key)
 
 
 @pytest.mark.parametrize(

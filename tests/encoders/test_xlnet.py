@@ -1,18 +1,17 @@
 """XLNet computes what the official code computed, and its predictions know earlier tokens only.
 
 `family_golden/xlnet.npz` has weights under the names of TensorFlow 1, inputs and outputs, recorded from
-zihangdai/xlnet: with a memory, segments, padding on the left and hidden tokens. The micro checkpoints are those of
-CyberZHG/keras-xlnet.
+zihangdai/xlnet: with a memory, segments, padding on the left and hidden tokens.
 """
 
 import json
-import unicodedata
 
-import keras
 import numpy as np
 import pytest
 from numpy_bert import scatter_weights
 from places import REAL_DATA, TESTS
+from sentence_piece_checks import published_pieces
+from sentencepiece import SentencePieceProcessor
 from tiny_families import config_of
 
 from keras_bert import Encoder, InputError, MaskedLM, load_vocabulary
@@ -67,41 +66,6 @@ def test_both_streams_and_the_memory_are_those_of_the_official_code(tmp_path):
         # It was recorded with reuse_len 6.
         new = np.concatenate([old, np.asarray(state)[:, :6]], axis=1)[:, -old.shape[1] :]
         np.testing.assert_allclose(new, expected, rtol=0, atol=1e-6)
-
-
-@needs_data
-@pytest.mark.parametrize("name", ["tune", "empty", "pre"])
-def test_micro_checkpoints_compute_the_recorded_vectors(name):
-    folder = DATA / "golden" / "micro_checkpoints" / f"test_checkpoint_{name}"
-
-    def read(file):
-        return np.load(folder / f"{file}.npy")
-
-    def bias(known):
-        known = known if name == "empty" else np.concatenate([np.ones((5, 5)), known], axis=1)
-        return np.tile((1 - known) * MASKED, (2, 1, 1, 1)).astype("float32")
-
-    memory = None if name == "empty" else [read(f"mems_{layer}").astype("float32") for layer in range(2)]
-    rows = (read("input_ids").astype("int32"), read("seg_ids").astype("int32"), bias(np.tril(np.ones((5, 5)))))
-    if name == "pre":
-        model = MaskedLM.from_pretrained(folder)
-        is_query, tokens = read("input_query")[:, :, None], np.asarray(model.encoder.embeddings(rows[0]))
-        streams = model.encoder.streams(
-            *rows,
-            memory=memory,
-            queries=np.where(is_query, np.asarray(model.masked_lm_head.mask_embedding), tokens).astype("float32"),
-            query_columns=np.tile(np.arange(5, dtype="int32"), (2, 1)),
-            query_bias=bias(np.tril(np.ones((5, 5)), -1)),
-        )
-        logits = model.masked_lm_head(streams.queries, model.encoder.embeddings.token_embeddings)
-        np.testing.assert_allclose(keras.ops.softmax(logits), read("pre_output"), rtol=0, atol=1e-6)
-    else:
-        streams = Encoder.from_pretrained(folder).streams(*rows, memory=memory)
-        output = read("empty_output" if name == "empty" else "tune_output")
-        np.testing.assert_allclose(streams.states[-1], output, rtol=0, atol=1e-6)
-    for layer in range(0 if memory is None else 2):
-        expected = read(f"{name}_new_mems_{layer}")
-        np.testing.assert_allclose(streams.states[layer], expected, rtol=0, atol=1e-6)
 
 
 def test_a_checkpoint_of_the_official_code_comes_back_unchanged(tmp_path):
@@ -227,35 +191,12 @@ def test_left_padding_does_not_change_answers():
     np.testing.assert_allclose(moved["sequence_output"][:, 3:], alone["sequence_output"], rtol=0, atol=1e-5)
 
 
-def official_text(text):
-    """zihangdai/xlnet `prepro_utils.preprocess_text` with its defaults: capitals stay, accents do not."""
-    text = " ".join(text.strip().split()).replace("``", '"').replace("''", '"')
-    return "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-
-
-def official_pieces(text, processor):
-    """`prepro_utils.encode_pieces`: a comma after a digit is a token of its own."""
-    pieces = []
-    for piece in processor.encode(official_text(text), out_type=str):
-        if len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
-            pieces.append(piece)
-            continue
-        parts = processor.encode(piece[:-1].replace("▁", ""), out_type=str)
-        if not piece.startswith("▁") and parts[0].startswith("▁"):
-            parts = parts[1:] if len(parts[0]) == 1 else [parts[0][1:], *parts[1:]]
-        pieces += [*parts, ","]
-    return pieces
-
-
 @needs_data
 def test_texts_get_the_tokens_of_the_official_code():
-    from sentencepiece import SentencePieceProcessor
-
     file = DATA / "vocab" / "xlnet-spiece.model"
     tokenizer, processor = load_vocabulary(file), SentencePieceProcessor(model_file=str(file))
     assert (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id, tokenizer.mask_id) == (3, 4, 5, 6)
     texts = ["Émile saw  ``Zürich''.", "Was it ÅNGSTRÖM's? No!", "naïve cafés (1984) - ﬁn", "The fox's 12,5 % tail"]
     for text in texts:
-        pieces = official_pieces(text, processor)
-        assert tokenizer.tokenize(text) == pieces
+        assert tokenizer.tokenize(text) == published_pieces(processor, text, lower_case=False)
         assert tokenizer.graph().tokenize([text]).to_list() == [tokenizer.encode(text)]

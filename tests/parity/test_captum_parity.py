@@ -1,10 +1,6 @@
-"""Explanations equal those of captum, on the same weights of transformers.
-
-It runs when KERAS_BERT_PARITY_PYTHON names a Python that has torch, transformers and captum.
-"""
+"""Explanations equal those of captum, on the same weights of transformers."""
 
 import json
-import os
 import pathlib
 import subprocess
 
@@ -51,10 +47,7 @@ def segments_of(row):
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory):
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON does not name a Python with torch, transformers and captum")
+def theirs(transformers_python, tmp_path_factory):
     folder, jobs = tmp_path_factory.mktemp("captum"), []
     for family, config in FAMILIES.items():
         for head, (rows, _, outputs, _) in CASES.items():
@@ -68,7 +61,7 @@ def theirs(tmp_path_factory):
             config = {**config, "num_labels": 2 if head == "ForQuestionAnswering" else 3}
             jobs.append((f"{family}{head}", config, str(folder / f"{family}{head}"), options))
     (folder / "jobs.json").write_text(json.dumps(jobs))
-    command = [python, str(SCRIPT), str(folder / "jobs.json")]
+    command = [transformers_python, str(SCRIPT), str(folder / "jobs.json")]
     result = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stderr[-3000:]
     return folder

@@ -1,9 +1,5 @@
-"""The losses of `ElectraPretrainer` are those of transformers' generator and discriminator for the same tokens.
+"""The losses of `ElectraPretrainer` are those of transformers' generator and discriminator for the same tokens."""
 
-It runs when KERAS_BERT_PARITY_PYTHON names a Python that has torch and transformers, see `test_families_parity.py`.
-"""
-
-import os
 import pathlib
 import subprocess
 
@@ -33,10 +29,7 @@ def records(batch_size=6, length=12, predictions=4):
 
 # Embeddings as wide as the discriminator, as the generator, and narrower than both.
 @pytest.mark.parametrize("embedding_size", [32, 16, 8])
-def test_losses_are_those_of_transformers(embedding_size, tmp_path):
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON does not name a Python with torch and transformers")
+def test_losses_are_those_of_transformers(transformers_python, embedding_size, tmp_path):
     keras.utils.set_random_seed(0)
     shape = {"vocab_size": 61, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     shape |= {"intermediate_size": 48, "max_position_embeddings": 20, "embedding_size": embedding_size}
@@ -53,7 +46,8 @@ def test_losses_are_those_of_transformers(embedding_size, tmp_path):
     model.discriminator.save_pretrained(tmp_path / "discriminator", format="huggingface")
     model.generator.save_pretrained(tmp_path / "generator", format="huggingface")
     np.savez(tmp_path / "records.npz", **x, replaced_ids=replaced, is_replaced=labels)
-    result = subprocess.run([python, str(SCRIPT), str(tmp_path)], capture_output=True, text=True, timeout=300)
+    command = [transformers_python, str(SCRIPT), str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr[-3000:]
     with np.load(tmp_path / "losses.npz") as theirs:
         ours = model.evaluate(x, batch_size=len(labels), verbose=0, return_dict=True)

@@ -1,10 +1,7 @@
 """The families of transformers (torch), read from their folders, compute the same.
 
-All cases run when KERAS_BERT_PARITY_PYTHON names a Python with torch and transformers, which needs no TensorFlow:
-
-    KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity
-
-Otherwise a few cases run with models that transformers 5.23 on torch 2.13 wrote. This records them again:
+All cases run with KERAS_BERT_PARITY_PYTHON, see conftest.py. Otherwise some run with models that transformers 5.23
+on torch 2.13 wrote. This records them again:
 
     KERAS_BERT_PARITY_PYTHON=/path/to/python python tests/parity/test_families_parity.py
 """
@@ -51,6 +48,11 @@ CONFIGS = {
         XLNET,
         {**XLNET, "ff_activation": "gelu_new", "n_head": 4},
         {**XLNET, "ff_activation": "relu", "clamp_len": 3, "d_model": 24},
+    ],
+    "Bert": [
+        {**SHAPE, "tie_word_embeddings": False},
+        {**SHAPE, "num_attention_heads": 4, "hidden_act": "gelu_new"},
+        {**SHAPE, "layer_norm_eps": 1e-5, "hidden_act": "relu", "type_vocab_size": 1},
     ],
     # The masked-LM heads of RoBERTa and ELECTRA use the exact GELU for every hidden_act.
     "Roberta": [
@@ -159,8 +161,7 @@ OPTIONS = {
         {"num_global": 7},
         {"num_global": None, "lengths": [9, 6, 5]},
     ],
-    "XLMRoberta": [{}, {"left": True}, {"left": True}],
-    "Camembert": [{}, {"left": True}, {"left": True}],
+    **dict.fromkeys(("Bert", "XLMRoberta", "Camembert"), [{}, {"left": True}, {"left": True}]),
     "MPNet": [{}, {"left": True}, {"left": True, "lengths": [132, 60, 3]}],
     **dict.fromkeys(("NomicBert", "Gte", "JinaEmbeddingsV3", "EuroBert", "Gemma3Text"), [{}, {"left": True}, {}]),
     "DebertaV2": [{"lengths": [19, 6, 4]}, {"left": True}, {"left": True, "lengths": [19, 6, 4]}],
@@ -192,6 +193,7 @@ WITHOUT_SELECTION = ("Model", "ForMaskedLM", "ForTokenClassification")
 CASES = [case for case in CASES if case[:2] != ("Longformer", 3) or case[2] not in WITHOUT_SELECTION]
 # Both heads of pre-training: masked tokens and the order of sentences or the next sentence.
 BOTH_HEADS = [(family, number, "ForPreTraining") for family in ("Albert", "MobileBert") for number in range(4)]
+BOTH_HEADS += [("Bert", number, "ForPreTraining") for number in range(3)]
 CASES += BOTH_HEADS
 # The discriminator of ELECTRA.
 CASES += [("Electra", number, "ForPreTraining") for number in range(len(CONFIGS["Electra"]))]
@@ -206,6 +208,10 @@ RECORDED += [("Longformer", 1, "ForSequenceClassification"), ("BigBird", 1, "For
 RECORDED += [("MobileBert", 0, "ForMaskedLM"), ("DistilBert", 0, "ForMaskedLM"), ("XLNet", 0, "ForMaskedLM")]
 RECORDED += [("Albert", 1, "ForPreTraining"), ("Electra", 0, "ForPreTraining")]
 RECORDED += [(*case, "ForSequenceClassification") for case in (("Albert", 2), ("Electra", 1), ("XLNet", 1))]
+RECORDED += [("Bert", 1, "ForPreTraining"), ("Roberta", 1, "ForMaskedLM"), ("Roberta", 0, "ForMultipleChoice")]
+RECORDED += [("Electra", 0, "ForMaskedLM"), ("ModernBert", 0, "ForMaskedLM"), ("ModernBert", 0, "ForMultipleChoice")]
+RECORDED += [("ModernBert", 1, "ForSequenceClassification"), ("ModernBert", 1, "ForQuestionAnswering")]
+RECORDED += [("ModernBert", 2, "ForTokenClassification")]
 ARCHIVE = pathlib.Path(__file__).parent.parent / "family_golden" / "transformers.zip"
 
 
@@ -283,15 +289,17 @@ def test_folders_of_transformers_compute_the_same_and_come_back_unchanged(their_
 
     if (family, head) == ("BigBird", "ForQuestionAnswering"):
         return  # its head has more layers than ours
-    convert_checkpoint(folder, tmp_path / "ours", do_lower_case=True)
+    from_pretrained(Encoder if head == "Model" else None, folder).save_pretrained(tmp_path / "ours")
     convert_checkpoint(tmp_path / "ours", tmp_path / "back", "huggingface")
+    configs = [json.loads((path / "config.json").read_text()) for path in (folder, tmp_path / "back")]
+    assert configs[0]["architectures"] == configs[1]["architectures"]
     before, after = (read_safetensors(str(path / "model.safetensors")) for path in (folder, tmp_path / "back"))
     # The classifier of a BigBird has a pooler that it does not use.
     unused = {"bert.pooler.weight", "bert.pooler.bias"} if "classifier.dense.weight" in before else set()
     # That of XLNet is in all of their models, but belongs to the head that predicts tokens.
     unused |= {name for name in before if name.endswith("mask_emb") and "lm_loss.bias" not in before}
     assert set(before) - unused == set(after)
-    if (family, number) == ("MobileBert", 3):
+    if (family, number) in (("MobileBert", 3), ("Bert", 0)):
         unused.add("cls.predictions.bias")  # the decoder that is not tied has its own
     for name, tensor in before.items():
         assert name in unused or tensor.read().tobytes() == after[name].read().tobytes(), name

@@ -1,10 +1,6 @@
-"""Losses of embeddings and cross-encoders, and their gradients, equal those of sentence-transformers in float64.
-
-KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity/test_losses_parity.py
-"""
+"""Losses of embeddings and cross-encoders, and their gradients, equal those of sentence-transformers in float64."""
 
 import json
-import os
 import pathlib
 import subprocess
 
@@ -41,45 +37,27 @@ GIVEN = {
     "margins_4": generator.normal(size=(8, 4)),
     "margin": generator.normal(size=8),
 }
-# Ours, theirs, its arguments, the number of texts, and its labels.
+# Ours, theirs, the arguments of both, the number of texts, and its labels.
 EMBEDDING = [
-    (InBatchNegatives(), "MultipleNegativesRankingLoss", {}, 4, None),
-    (CoSENT(), "CoSENTLoss", {}, 2, "score"),
-    (AnglE(), "AnglELoss", {}, 2, "score"),
-    (CosineRegression(), "CosineSimilarityLoss", {}, 2, "score"),
-    (Contrastive(), "ContrastiveLoss", {}, 2, "binary"),
-    (Contrastive(margin=0.9), "ContrastiveLoss", {"margin": 0.9}, 2, "binary"),
-    (OnlineContrastive(), "OnlineContrastiveLoss", {}, 2, "binary"),
-    (OnlineContrastive(margin=0.9), "OnlineContrastiveLoss", {"margin": 0.9}, 2, "ones"),
-    (Triplet(), "TripletLoss", {}, 3, None),
-    (LabelTriplets(), "BatchAllTripletLoss", {}, 1, "labels"),
-    (BatchHardTriplet(), "BatchHardTripletLoss", {}, 1, "labels"),
-    (BatchHardTriplet(margin=0.5), "BatchHardTripletLoss", {"margin": 0.5}, 1, "ones"),
-    (MarginMSE(), "MarginMSELoss", {}, 4, "teacher_3"),
-    (MarginMSE(), "MarginMSELoss", {}, 3, "margin"),
-    (DistillKLDiv(), "DistillKLDivLoss", {}, 4, "teacher_3"),
-    (
-        DistillKLDiv(student_temperature=0.5, teacher_temperature=3.0),
-        "DistillKLDivLoss",
-        {"student_temperature": 0.5, "teacher_temperature": 3.0},
-        4,
-        "teacher_3",
-    ),
-    (GISTEmbed(), "GISTEmbedLoss", {}, 3, None),
-    (
-        GISTEmbed(temperature=0.1, contrast_anchors=False),
-        "GISTEmbedLoss",
-        {"temperature": 0.1, "contrast_anchors": False},
-        2,
-        None,
-    ),
-    (
-        GISTEmbed(margin_strategy="relative", margin=0.3),
-        "GISTEmbedLoss",
-        {"margin_strategy": "relative", "margin": 0.3},
-        3,
-        None,
-    ),
+    (InBatchNegatives, "MultipleNegativesRankingLoss", {}, 4, None),
+    (CoSENT, "CoSENTLoss", {}, 2, "score"),
+    (AnglE, "AnglELoss", {}, 2, "score"),
+    (CosineRegression, "CosineSimilarityLoss", {}, 2, "score"),
+    (Contrastive, "ContrastiveLoss", {}, 2, "binary"),
+    (Contrastive, "ContrastiveLoss", {"margin": 0.9}, 2, "binary"),
+    (OnlineContrastive, "OnlineContrastiveLoss", {}, 2, "binary"),
+    (OnlineContrastive, "OnlineContrastiveLoss", {"margin": 0.9}, 2, "ones"),
+    (Triplet, "TripletLoss", {}, 3, None),
+    (LabelTriplets, "BatchAllTripletLoss", {}, 1, "labels"),
+    (BatchHardTriplet, "BatchHardTripletLoss", {}, 1, "labels"),
+    (BatchHardTriplet, "BatchHardTripletLoss", {"margin": 0.5}, 1, "ones"),
+    (MarginMSE, "MarginMSELoss", {}, 4, "teacher_3"),
+    (MarginMSE, "MarginMSELoss", {}, 3, "margin"),
+    (DistillKLDiv, "DistillKLDivLoss", {}, 4, "teacher_3"),
+    (DistillKLDiv, "DistillKLDivLoss", {"student_temperature": 0.5, "teacher_temperature": 3.0}, 4, "teacher_3"),
+    (GISTEmbed, "GISTEmbedLoss", {}, 3, None),
+    (GISTEmbed, "GISTEmbedLoss", {"temperature": 0.1, "contrast_anchors": False}, 2, None),
+    (GISTEmbed, "GISTEmbedLoss", {"margin_strategy": "relative", "margin": 0.3}, 3, None),
 ]
 SCHEMES = {
     "none": "NoWeightingScheme",
@@ -104,14 +82,12 @@ RANKING = [
 
 
 @pytest.fixture(scope="module")
-def theirs():
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python or subprocess.run([python, "-c", "import sentence_transformers"], capture_output=True).returncode:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python with sentence-transformers")
+def theirs(sentence_transformers_python):
     given = {name: values.tolist() for name, values in GIVEN.items()}
     given["embedding"] = [[f"e{n}", case[1], case[2], case[3:]] for n, case in enumerate(EMBEDDING)]
     given["ranking"] = [[f"r{n}", case[1], case[2], case[3]] for n, case in enumerate(RANKING)]
-    done = subprocess.run([python, str(SCRIPT)], input=json.dumps(given), capture_output=True, text=True)
+    command = [sentence_transformers_python, str(SCRIPT)]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -127,7 +103,8 @@ def assert_equal(value_of, values, expected):
 
 @pytest.mark.parametrize("number", range(len(EMBEDDING)))
 def test_a_loss_of_embeddings_equals_theirs(number, theirs):
-    loss, name, _, num_texts, key = EMBEDDING[number]
+    loss_class, name, arguments, num_texts, key = EMBEDDING[number]
+    loss = loss_class(**arguments)
     labels = GIVEN["guide"][:, :num_texts] if name == "GISTEmbedLoss" else GIVEN.get(key)
     labels = labels[:, None] if key == "margin" else labels
     assert_equal(lambda vectors: loss(vectors[:, :num_texts], labels), GIVEN["vectors"], theirs[f"e{number}"])

@@ -1,18 +1,11 @@
-"""`MultiVectorEncoder` gives the vectors, scores and losses that sentence-transformers computes from the same folders.
-
-It runs when KERAS_BERT_PARITY_PYTHON names a Python that has sentence-transformers 6:
-
-    KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity/test_multi_vector_parity.py
-"""
+"""`MultiVectorEncoder` gives the vectors, scores and losses of sentence-transformers 6 for the same folders."""
 
 import json
-import os
 import pathlib
 import subprocess
 
 import keras
 import numpy as np
-import pytest
 import tiny
 from recorded_folders import recorded_folder
 from tiny_checkpoints import random_checkpoint, write_stanford_colbert
@@ -41,15 +34,6 @@ SETTINGS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def parity_python():
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    has_it = "from sentence_transformers import MultiVectorEncoder"
-    if not python or subprocess.run([python, "-c", has_it], capture_output=True).returncode:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python with sentence-transformers 6")
-    return python
-
-
 def losses_of(model):
     """The losses of one batch, by their names in sentence-transformers."""
     x, found = (TEXTS["queries"], TEXTS["documents"], TEXTS["others"]), {}
@@ -63,7 +47,7 @@ def losses_of(model):
     return found
 
 
-def test_vectors_scores_and_losses_of_folders_are_theirs(parity_python, tmp_path):
+def test_vectors_scores_and_losses_of_folders_are_theirs(sentence_transformers_python, tmp_path):
     keras.utils.set_random_seed(1)
     write_checkpoint(random_checkpoint(config=CONFIG, vocabulary=VOCABULARY), tmp_path / "plain", "huggingface")
     folders = [str(FOLDER)]
@@ -75,7 +59,13 @@ def test_vectors_scores_and_losses_of_folders_are_theirs(parity_python, tmp_path
     folders.append(str(tmp_path / "stanford"))
     write_stanford_colbert(tmp_path / "plain", tmp_path / "stanford", query_maxlen=12, doc_maxlen=15)
     (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
-    command = [parity_python, str(SCRIPT), str(tmp_path / "texts.json"), str(tmp_path / "found.npz"), *folders]
+    command = [
+        sentence_transformers_python,
+        str(SCRIPT),
+        str(tmp_path / "texts.json"),
+        str(tmp_path / "found.npz"),
+        *folders,
+    ]
     subprocess.run(command, check=True, capture_output=True)
     with np.load(tmp_path / "found.npz") as theirs:
         for folder in folders:

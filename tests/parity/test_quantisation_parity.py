@@ -1,24 +1,16 @@
-"""Quantised vectors equal those of sentence-transformers' `quantize_embeddings`, and so do the scores of int8.
+"""Quantised vectors equal those of sentence-transformers' `quantize_embeddings`, and so do the scores of int8."""
 
-It runs when KERAS_BERT_PARITY_PYTHON names a Python that has sentence-transformers.
-"""
-
-import os
 import pathlib
 import subprocess
 
 import numpy as np
-import pytest
 
 from keras_bert.embeddings.quantised_vectors import StoredVectors, int8_ranges, quantise
 
 SCRIPT = pathlib.Path(__file__).with_name("sentence_transformers_quantisation.py")
 
 
-def test_codes_are_theirs_and_so_are_the_scores_of_int8(tmp_path):
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python or subprocess.run([python, "-c", "import sentence_transformers"], capture_output=True).returncode:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python with sentence-transformers")
+def test_codes_are_theirs_and_so_are_the_scores_of_int8(sentence_transformers_python, tmp_path):
     draw = np.random.default_rng(0)
     vectors, queries = draw.normal(size=(500, 44)).astype("float32"), draw.normal(size=(7, 44)).astype("float32")
     vectors[:, 3], vectors[::7, 5], vectors[1::2, 9] = 0.25, 0, -0.0  # one value only; neither sign
@@ -26,7 +18,8 @@ def test_codes_are_theirs_and_so_are_the_scores_of_int8(tmp_path):
     vectors[400:] = vectors[:100]
     ranges = np.stack([np.full(44, -2), np.full(44, 2)]).astype("float32")
     np.savez(tmp_path / "given.npz", vectors=vectors, queries=queries, ranges=ranges)
-    subprocess.run([python, SCRIPT, tmp_path / "given.npz", tmp_path / "found.npz"], check=True, capture_output=True)
+    files = [tmp_path / "given.npz", tmp_path / "found.npz"]
+    subprocess.run([sentence_transformers_python, SCRIPT, *files], check=True, capture_output=True)
     with np.load(tmp_path / "found.npz") as found:
         stored = StoredVectors.of(vectors, "binary")
         for ours, theirs in [

@@ -1,10 +1,6 @@
-"""Transformers reads the SentencePiece tokenizers that this package writes, and gives the same ids.
-
-It runs when KERAS_BERT_PARITY_PYTHON names a Python that has transformers.
-"""
+"""Transformers reads the SentencePiece tokenizers that this package writes, and gives the same ids."""
 
 import json
-import os
 import subprocess
 
 import pytest
@@ -25,17 +21,13 @@ TEXTS = ["In 2010, it's 10,5.", "Москва 日本語", "a<e1>b zed zed", "Caf
 
 
 @pytest.mark.parametrize("name", ["xlm-roberta", "xlm-roberta-v5", "camembert", "camembert-v5", "deberta-v2"])
-def test_transformers_reads_what_is_written(tmp_path, name):
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON does not name a Python with transformers")
+def test_transformers_reads_what_is_written(transformers_python, tmp_path, name):
     read = load_vocabulary(recorded_folder("tokenizers", name))
     added = (AddedToken("<e1>", normalized=False, special=True), AddedToken("zed zed", normalized=False))
     ours = SentencePieceTokenizer(read.model, read.special_tokens, False, added_tokens=added, form=read.form)
     ours.save(tmp_path)
-    result = subprocess.run(
-        [python, "-c", PROGRAM, str(tmp_path)], input=json.dumps(TEXTS), capture_output=True, text=True, check=True
-    )
+    command = [transformers_python, "-c", PROGRAM, str(tmp_path)]
+    result = subprocess.run(command, input=json.dumps(TEXTS), capture_output=True, text=True, check=True)
     rows, pair, mask, size = json.loads(result.stdout.splitlines()[-1])
     assert rows == [ours.encode(text) for text in TEXTS]
     between = [ours.sep_id] * ours.special_tokens.num_between

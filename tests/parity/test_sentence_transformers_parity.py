@@ -1,9 +1,6 @@
 """`SentenceEncoder` gives the vectors that sentence-transformers computes from the same folders.
 
-It runs when KERAS_BERT_PARITY_PYTHON names a Python that has sentence-transformers; KERAS_BERT_SENTENCE_MODEL may name
-a folder with real weights, such as all-MiniLM-L6-v2:
-
-    KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity/test_sentence_transformers_parity.py
+KERAS_BERT_SENTENCE_MODEL may name a folder with real weights, such as all-MiniLM-L6-v2.
 """
 
 import json
@@ -13,7 +10,6 @@ import subprocess
 
 import keras
 import numpy as np
-import pytest
 from tiny_checkpoints import VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
@@ -37,15 +33,7 @@ SETTINGS += [
 STATIC_SETTINGS = [{"normalize": False}, {"prompts": {"query": "the fox "}}, {"dense": [{"units": 4}]}]
 
 
-@pytest.fixture(scope="module")
-def parity_python():
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python or subprocess.run([python, "-c", "import sentence_transformers"], capture_output=True).returncode:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python with sentence-transformers")
-    return python
-
-
-def test_vectors_of_written_folders_and_of_a_real_model_are_theirs(parity_python, tmp_path):
+def test_vectors_of_written_folders_and_of_a_real_model_are_theirs(sentence_transformers_python, tmp_path):
     keras.utils.set_random_seed(1)
     write_checkpoint(random_checkpoint(), tmp_path / "plain", "huggingface")
     folders = []
@@ -61,8 +49,8 @@ def test_vectors_of_written_folders_and_of_a_real_model_are_theirs(parity_python
         model.save_pretrained(folders[-1], format="huggingface")
     folders += filter(None, [os.environ.get("KERAS_BERT_SENTENCE_MODEL")])
     (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
-    command = [parity_python, str(SCRIPT), str(tmp_path / "texts.json"), str(tmp_path / "found.npz"), *folders]
-    subprocess.run(command, check=True, capture_output=True)
+    files = [tmp_path / "texts.json", tmp_path / "found.npz"]
+    subprocess.run([sentence_transformers_python, SCRIPT, *files, *folders], check=True, capture_output=True)
     with np.load(tmp_path / "found.npz") as theirs:
         assert f"{folders[8]} query" in theirs.files
         for name in theirs.files:

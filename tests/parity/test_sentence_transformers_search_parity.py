@@ -1,10 +1,6 @@
-"""`evaluate_search` gives the scores of sentence-transformers' InformationRetrievalEvaluator, with ties.
-
-It runs when KERAS_BERT_PARITY_PYTHON names a Python that has sentence-transformers.
-"""
+"""`evaluate_search` gives the scores of sentence-transformers' InformationRetrievalEvaluator, with ties."""
 
 import json
-import os
 import pathlib
 import runpy
 import subprocess
@@ -18,10 +14,7 @@ from keras_bert.embeddings.search_scores import SCORES, evaluate_search
 SCRIPT = pathlib.Path(__file__).with_name("sentence_transformers_search.py")
 
 
-def test_scores_are_theirs_where_most_cosines_are_tied(monkeypatch):
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python or subprocess.run([python, "-c", "import sentence_transformers"], capture_output=True).returncode:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python with sentence-transformers")
+def test_scores_are_theirs_where_most_cosines_are_tied(sentence_transformers_python, monkeypatch):
     functions = runpy.run_path(str(SCRIPT))
     queries, corpus, relevant = functions["tied_vectors"]()
     vectors = queries | corpus
@@ -33,6 +26,6 @@ def test_scores_are_theirs_where_most_cosines_are_tied(monkeypatch):
     monkeypatch.setattr(vector_index, "model_fingerprint", lambda model: "")
     texts = [{name: name for name in names} for names in (corpus, queries)]
     found = evaluate_search(object(), *texts, relevant, ks=functions["KS"])["search"]
-    theirs = json.loads(subprocess.run([python, SCRIPT], check=True, capture_output=True).stdout)
+    theirs = json.loads(subprocess.check_output([sentence_transformers_python, SCRIPT]))
     assert found == pytest.approx({name: theirs[name] for name in theirs if name.startswith(SCORES)}, abs=1e-12)
     assert 0.05 < found["ndcg@10"] < 0.95, "would not tell a mistake"

@@ -1,12 +1,6 @@
-"""`SparseEncoder` gives the vectors and losses of sentence-transformers, whichever side wrote the folder.
-
-It runs when KERAS_BERT_PARITY_PYTHON names a Python that has sentence-transformers:
-
-    KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity/test_sentence_transformers_sparse_parity.py
-"""
+"""`SparseEncoder` gives the vectors and losses of sentence-transformers, whichever side wrote the folder."""
 
 import json
-import os
 import pathlib
 import subprocess
 
@@ -37,15 +31,7 @@ SETTINGS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def parity_python():
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python or subprocess.run([python, "-c", "import sentence_transformers"], capture_output=True).returncode:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python with sentence-transformers")
-    return python
-
-
-def test_vectors_and_losses_are_theirs(parity_python, tmp_path):
+def test_vectors_and_losses_are_theirs(sentence_transformers_python, tmp_path):
     folders = [str(recorded_folder("heads", name)) for name in ("splade", "inference_free")]
     for number, (family, arguments) in enumerate(SETTINGS):
         model = new(SparseEncoder, family, **arguments)
@@ -54,8 +40,8 @@ def test_vectors_and_losses_are_theirs(parity_python, tmp_path):
         folders.append(str(tmp_path / f"model{number}"))
         model.save_pretrained(folders[-1], format="huggingface")
     (tmp_path / "given.json").write_text(json.dumps({**GOLDEN, "texts": TEXTS}))
-    command = [parity_python, str(SCRIPT), str(tmp_path / "given.json"), str(tmp_path / "found.json"), *folders]
-    subprocess.run(command, check=True, capture_output=True)
+    files = [tmp_path / "given.json", tmp_path / "found.json"]
+    subprocess.run([sentence_transformers_python, SCRIPT, *files, *folders], check=True, capture_output=True)
     found = json.loads((tmp_path / "found.json").read_text())
     for name, expected in found["losses"].items():
         assert GOLDEN["losses"][name]["loss"] == pytest.approx(expected["loss"], rel=1e-9)

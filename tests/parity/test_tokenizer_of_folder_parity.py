@@ -1,11 +1,9 @@
 """Folders with a tokenizer of another family give, from text to logits, what transformers computes.
 
-It runs when KERAS_BERT_PARITY_PYTHON names a Python that has torch and transformers. transformers also writes the
-folders again in its own form, and these are read here.
+transformers also writes the folders again in its own form, and these are read here.
 """
 
 import json
-import os
 import pathlib
 import subprocess
 
@@ -18,7 +16,6 @@ from keras_bert import CrossEncoder, SequenceClassifier, Vocabulary
 from keras_bert.records import features
 from keras_bert.tasks.fitting import text_task
 
-PYTHON = os.environ.get("KERAS_BERT_PARITY_PYTHON")
 PROGRAM = pathlib.Path(__file__).with_name("transformers_texts.py")
 TEXTS, OTHERS = ["the fox", "a dog, the dog", "who? the"], ["a dog", "fox", "the fox the fox"]
 KLUE = Vocabulary(["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", "the", "a", "fox", "dog", ",", "who", "?"])
@@ -47,12 +44,11 @@ def write(folder, family, vocabulary, model_class, changes):
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-@pytest.mark.skipif(not PYTHON, reason="needs KERAS_BERT_PARITY_PYTHON with transformers")
 @pytest.mark.parametrize("name", FOLDERS)
-def test_texts_and_pairs_have_the_ids_and_logits_of_transformers(name, tmp_path):
+def test_texts_and_pairs_have_the_ids_and_logits_of_transformers(transformers_python, name, tmp_path):
     family, vocabulary, model_class, changes = FOLDERS[name]
     write(tmp_path / "ours", family, vocabulary, model_class, changes)
-    command = [PYTHON, PROGRAM, tmp_path / "ours", tmp_path / "theirs"]
+    command = [transformers_python, PROGRAM, tmp_path / "ours", tmp_path / "theirs"]
     result = subprocess.run(command, input=json.dumps([TEXTS, OTHERS]), capture_output=True, text=True, check=True)
     of_texts, of_pairs = json.loads(result.stdout.splitlines()[-1])
     for folder in ("ours", "theirs"):

@@ -5,7 +5,6 @@ docs/tokenizer.md has the differences on the whole corpus and on generated texts
 
 import itertools
 import json
-import os
 import subprocess
 
 import pytest
@@ -18,7 +17,6 @@ from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 from keras_bert.tokenization.wordpiece_files import read_word_piece
 
-PYTHON = os.environ.get("KERAS_BERT_PARITY_PYTHON")
 SIGMA = "\N{GREEK CAPITAL LETTER SIGMA}"
 CASINGS = {"uncased": True, "cased": False, "multilingual-cased": False, "chinese": True}
 
@@ -67,13 +65,12 @@ print(json.dumps([tokenizer(texts, add_special_tokens=False)["input_ids"], token
 """
 
 
-@pytest.mark.skipif(not PYTHON, reason="needs KERAS_BERT_PARITY_PYTHON with transformers")
-def test_transformers_reads_mpnets_tokenizer_from_our_folder(shared_data, tmp_path):
+def test_transformers_reads_mpnets_tokenizer_from_our_folder(transformers_python, shared_data, tmp_path):
     vocabulary, _ = read_word_piece(recorded_folder("tokenizers", "mpnet"))
     write_tokenizer(tmp_path, vocabulary, BertConfig(vocab_size=len(vocabulary)))
     with open(shared_data("corpus", "wikipedia_articles.txt"), encoding="utf-8") as file:
         texts = [text for text in itertools.islice(file, 0, None, 400) if SIGMA not in text]
-    command = [PYTHON, "-c", THEIR_IDS, str(tmp_path)]
+    command = [transformers_python, "-c", THEIR_IDS, str(tmp_path)]
     result = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True)
     ids, pair = json.loads(result.stdout.splitlines()[-1])
     tokenizer = WordPieceTokenizer(vocabulary)

@@ -1,18 +1,11 @@
-"""`zero_shot` gives the scores of transformers' pipeline, for models of several families.
-
-It runs when KERAS_BERT_PARITY_PYTHON names a Python that has torch and transformers:
-
-    KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity/test_zero_shot_parity.py
-"""
+"""`zero_shot` gives the scores of transformers' pipeline, for models of several families."""
 
 import json
-import os
 import pathlib
 import subprocess
 
 import keras
 import numpy as np
-import pytest
 from recorded_folders import recorded_folder
 from tiny_families import new
 
@@ -26,15 +19,7 @@ LABELS = ["fox", "dog", "the dog who"]
 FAMILIES = ["roberta", "xlm-roberta", "electra", "modernbert", "deberta-v2", "mpnet"]
 
 
-@pytest.fixture(scope="module")
-def parity_python():
-    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
-    if not python or subprocess.run([python, "-c", "import transformers, torch"], capture_output=True).returncode:
-        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python with torch and transformers")
-    return python
-
-
-def test_scores_are_those_of_the_pipeline(parity_python, tmp_path):
+def test_scores_are_those_of_the_pipeline(transformers_python, tmp_path):
     folders = [str(recorded_folder("heads", f"nli_entail_{place}")) for place in ("first", "last")]
     for family in FAMILIES:
         folders.append(str(tmp_path / family))
@@ -43,7 +28,7 @@ def test_scores_are_those_of_the_pipeline(parity_python, tmp_path):
     asked = [{"candidate_labels": labels, "multi_label": each} for labels in (LABELS, LABELS[:1]) for each in (0, 1)]
     asked = [{"sequences": TEXTS, "hypothesis_template": "a {} ?", **arguments} for arguments in asked]
     (tmp_path / "asked.json").write_text(json.dumps(asked))
-    command = [parity_python, str(SCRIPT), str(tmp_path / "found.json"), str(tmp_path / "asked.json"), *folders]
+    command = [transformers_python, str(SCRIPT), str(tmp_path / "found.json"), str(tmp_path / "asked.json"), *folders]
     subprocess.run(command, check=True, capture_output=True)
     for folder, of_calls in zip(folders, json.loads((tmp_path / "found.json").read_text()), strict=True):
         keras.utils.clear_session()

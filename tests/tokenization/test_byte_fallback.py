@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 from places import TESTS
 from recorded_folders import recorded_folder
-from tokenization.test_byte_pair import graph_differences, texts_of
+from tokenization.test_byte_pair import texts_of
+from tokenizer_comparison import graph_differences
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from keras_bert import BertConfig, Encoder, InputError, SequenceClassifier, load_vocabulary
-from keras_bert.encoders.rotary.encoder import ModernBertEncoder
+from keras_bert import BertConfig, InputError, SequenceClassifier, load_vocabulary
 from keras_bert.serving import load
 from keras_bert.tokenization.byte_fallback import ByteFallbackTokenizer
 from keras_bert.tokenization.byte_pair_merges import as_arrays, ranks_before_earlier
@@ -186,16 +186,6 @@ def test_texts_contain_characters_bytes_and_added_tokens_but_no_roles(ours):
     tokens = {ours.tokens[number] for number in ours.text_ids()}
     assert {"a", "<0x00>", "<unused0>", "▁the"} - tokens <= {"▁the"}
     assert tokens.isdisjoint(ROLES)
-
-
-def test_a_model_folder_keeps_the_tokenizer(ours, tmp_path):
-    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    encoder = ModernBertEncoder(BertConfig.from_size("modernbert-base", vocab_size=len(ours), **shape))
-    encoder.vocabulary = ours
-    for format in ("keras_bert", "huggingface"):
-        encoder.save_pretrained(tmp_path / format, format=format)
-        again = Encoder.from_pretrained(tmp_path / format)
-        assert (again.vocabulary.sha256, again.vocabulary.special_tokens) == (ours.sha256, ours.special_tokens)
 
 
 def change(theirs, folder, change_values):

@@ -9,6 +9,7 @@ import re
 import pytest
 import tensorflow as tf
 from generated_texts import generated_texts
+from tokenizer_comparison import graph_differences
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from keras_bert.program.errors import InputError
@@ -45,25 +46,6 @@ def roberta(shared_data):
     return BytePairTokenizer.from_files(
         shared_data("family", "vocab", "roberta-vocab.json"), shared_data("family", "vocab", "roberta-merges.txt")
     )
-
-
-def in_bytes(text, places):
-    lengths = [len(character.encode("utf-8", "surrogateescape")) for character in text]
-    sums = [0, *itertools.accumulate(lengths)]
-    return [sums[place] for place in places]
-
-
-def graph_differences(tokenizer, texts):
-    """The texts for which the graph gives other ids or offsets than Python."""
-    graph = tokenizer.graph()
-    rows = zip(*(part.to_list() for part in graph.tokenize_with_offsets(texts)), strict=True)
-    different = []
-    for text, row, only_ids in zip(texts, rows, graph.tokenize(texts).to_list(), strict=True):
-        assert only_ids == row[0], text
-        ids, starts, ends = tokenizer.tokenize_with_offsets(text)
-        if row != (ids, in_bytes(text, starts), in_bytes(text, ends)):
-            different.append(text)
-    return different
 
 
 def texts_of(seed, count, tokens=("the", "##est")):
@@ -201,11 +183,7 @@ GOOD_IDS = json.dumps(tokens_with("aa"))
         (GOOD_IDS, "#version: 0.2\na a\na bc\n", "Merge 2, 'a' 'bc', contains or creates the token 'bc'"),
         (GOOD_IDS, "a b\n", "Merge 1, 'a' 'b', contains or creates the token 'ab'"),
         (GOOD_IDS, "a a a\n", r"merges.txt: line 1 is not a merge. Expected: two tokens .* Received: 'a a a'"),
-        (
-            GOOD_IDS.replace('"aa": 261', '"aa": 300'),
-            "",
-            "must be 0 to 261, each once. Token 'aa' has id 300, but 261",
-        ),
+        (GOOD_IDS.replace('"aa": 261', '"aa": 300'), "", "0 to 261, each once. Token 'aa' has id 300, but 261"),
         (GOOD_IDS.replace('"aa": 261', '"aa": 260'), "", "A token is missing, or two tokens have the same id"),
         ("[PAD]\n[UNK]\n", "", r"vocab.json is not JSON: .* a vocab.txt belongs to WordPiece"),
         ('["a"]', "", "is not a vocabulary. Expected: {token: id, ...} with whole numbers"),

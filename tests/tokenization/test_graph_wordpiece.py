@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from generated_texts import SIGMA, every_code_point, generated_texts
 from slow_parameters import slow_except
+from tiny_families import sentence_pieces
 from tokenizer_comparison import differences, expected_in_bytes
 
 from keras_bert.program.errors import InputError
@@ -28,9 +29,10 @@ def tokenizers(shared_data):
     """Function of the name of a published vocabulary -> its graph and Python tokenizer."""
 
     @functools.cache
-    def pair(name):
+    def pair(name, core_operations=False):
         vocabulary = Vocabulary.from_file(shared_data("vocab", f"bert-base-{name}-vocab.txt"))
-        return GraphTokenizer(vocabulary, CASINGS[name]), WordPieceTokenizer(vocabulary, CASINGS[name])
+        python = WordPieceTokenizer(vocabulary, CASINGS[name])
+        return python.graph(core_operations=core_operations), python
 
     return pair
 
@@ -164,26 +166,74 @@ def test_a_vocabulary_alone_can_be_cased(any_pair_of):
     )
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_generated_texts_are_tokenized_as_in_python(tokenizers, name):
-    graph, python = tokenizers(name)
+@pytest.mark.parametrize(
+    ("name", "core_operations", "count"),
+    [
+        ("uncased", False, 3000),
+        ("multilingual-cased", False, 3000),
+        ("uncased", True, 1000),
+        *(pytest.param(name, False, 3000, marks=pytest.mark.slow) for name in ("cased", "chinese")),
+        *(pytest.param(name, True, 10_000, marks=pytest.mark.slow) for name in CASINGS),
+    ],
+)
+def test_generated_texts_are_tokenized_as_in_python(tokenizers, name, core_operations, count):
+    graph, python = tokenizers(name, core_operations)
     generated = generated_texts(seed=7, tokens=python.vocabulary.tokens)
-    assert differences(graph, python, [text for _, text in itertools.islice(generated, 3000)]) == []
+    assert differences(graph, python, [text for _, text in itertools.islice(generated, count)]) == []
 
 
-@pytest.mark.parametrize("name", PUBLISHED[:2])
-def test_code_points_in_context_are_tokenized_as_in_python(tokenizers, name):
+@pytest.mark.parametrize(
+    ("name", "core_operations"),
+    [
+        ("uncased", False),
+        ("multilingual-cased", False),
+        *(pytest.param(name, True, marks=pytest.mark.slow) for name in CASINGS),
+    ],
+)
+def test_code_points_in_context_are_tokenized_as_in_python(tokenizers, name, core_operations):
     # One of seven code points; commit 17b5d13 compared all of them.
     texts = itertools.chain(every_code_point(0, 0x600), itertools.islice(every_code_point(0x600, 0x20000), 0, None, 7))
-    assert differences(*tokenizers(name), list(texts)) == []
+    assert differences(*tokenizers(name, core_operations), list(texts)) == []
 
 
+@pytest.mark.parametrize("core_operations", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_wikipedia_is_tokenized_as_in_python(tokenizers, shared_data, name):
-    # Every twentieth paragraph.
+def test_wikipedia_is_tokenized_as_in_python(tokenizers, shared_data, name, core_operations):
     with open(shared_data("corpus", "wikipedia_articles.txt"), "rb") as file:
-        paragraphs = file.read().split(b"\n")[::20]
-    assert differences(*tokenizers(name), paragraphs) == []
+        paragraphs = file.read().split(b"\n")[:: 10 if core_operations else 20]
+    for start in range(0, len(paragraphs), 256):
+        assert differences(*tokenizers(name, core_operations), paragraphs[start : start + 256]) == []
+
+
+def core_pair_of(*more):
+    return _pair_of((*TOKENS, "##ab", "##abcd", "##c", *more), True, True)
+
+
+def test_core_operations_take_the_longest_piece_even_if_the_rest_is_then_unknown():
+    words = "aab aaab aabab aac aacb aabcc aabcdc quickes quickestx aaaaaaaaaab b abab"
+    texts = [text for word in words.split() for text in (word, f"the {word},{word} the")]
+    assert differences(*core_pair_of(), [text.encode() for text in texts]) == []
+
+
+def test_core_operations_keep_the_places_of_a_part_that_occurs_often():
+    texts = [b"the fox the The The, aab the", b"The, aab  fox", "字a the".encode(), b"\xffThe, \xc3 aab"]
+    assert differences(*core_pair_of(), texts) == []
+
+
+def test_core_operations_accept_any_token_whatever_its_length():
+    pair = core_pair_of("字x" * 75, "\u0378", "##\U00100000")
+    assert differences(*pair, [("字x" * 75).encode(), "\u0378\U00100000 \u0379".encode()]) == []
+
+
+def test_core_operations_read_long_words_with_many_beginnings_of_tokens():
+    graph, python = core_pair_of(*("ab" * length for length in range(1, 90)))
+    text = b" ".join(b"ab" * 99 + str(number).encode() for number in range(300))
+    assert graph.tokenize([text]).to_list() == [python.encode(text)]
+
+
+def test_sentence_piece_has_no_core_operations_and_names_its_own():
+    with pytest.raises(InputError, match="SentencePiece has no form.*needs the operation SentencepieceTokenizeWith"):
+        sentence_pieces().graph(core_operations=True)
 
 
 def test_the_same_tokenizer_works_in_tf_data(any_pair_of):

@@ -22,27 +22,8 @@ from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from keras_bert.tokenization.tokenizer import GEMMA_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS, text_bytes
 
 RECORDED = pathlib.Path(__file__).with_name("recorded_byte_pair.json")
-WORDS = [
-    *(
-        "the",
-        "then",
-        "there",
-        "fox",
-        "foxes",
-        "don't",
-        "'ve",
-        "12",
-        "123",
-        "2024",
-        "naïve",
-        "é",
-        "☃",
-        "字字",
-        "각",
-        "...",
-    ),
-    *("!!", "\n\n", "\t", "", "", "aaaa", "abab"),
-]
+WORDS = ["the", "then", "there", "fox", "foxes", "don't", "'ve", "12", "123", "2024", "naïve", "é", "☃", "字字"]
+WORDS += ["각", "...", "!!", "\n\n", "\t", "", "", "aaaa", "abab"]
 ADDED = [AddedToken("  "), AddedToken("[E1]", normalized=False, special=True), AddedToken("ét", single_word=True)]
 ADDED += [AddedToken("<x>", lstrip=True), AddedToken("   ", normalized=False)]
 NAMES = [token.content for token in ADDED]
@@ -80,30 +61,14 @@ TOKENIZERS = {
     "Gemma": byte_fallback(),
     "Gemma with added tokens": byte_fallback(added_tokens=[*ADDED[1:2], *ADDED[3:]]),
 }
-TEXTS = [
-    *("", " ", "  ", "the", " the", "  the   then ", "don't DON'T 'VE they've", "a\t\n b", "\n\n\n", "   ", " \u00a0 "),
-    *(
-        "naïve nai\u0308ve",
-        "e\u0301te\u0301",
-        "a\u0323\u0301b",
-        "\u1100\u1161\u11a8 각",
-        "\u0301",
-        " \u0301a",
-        "字字字 ☃",
-    ),
-    *("12345 1½²", "x [E1] the<x> ét", "[E1]  [E1]", "étét ét", "the\u0000then\u0001\u007f", "a\u2028b\u3000c\u1680"),
-    *("\udcff", "the\udcffn", "\udce2\udc98 ☃", " \udc80 \udc80the", "é\udcc3", "'\udcffs", "12\udcff3", "\udcff" * 5),
-    *(
-        "aaaaaaaaaaaaaaa",
-        "abababababab",
-        "▁the ▁",
-        ". the",
-        "x the",
-        "<0x41> <s> <unk> [CLS] <bos>",
-        "\ufffd\ufffe\ufeff",
-    ),
-    *("zz zz", "thefox thefox", "😀👩‍👩‍👧", "Ġthe", "\r\n\r\n  the", "(the) ...the!\n\n", "'ſ 'S", "ａｂ ﬁ ß Å \u212b"),
-]
+TEXTS = ["", " ", "  ", "the", " the", "  the   then ", "don't DON'T 'VE they've", "a\t\n b", "\n\n\n", "   "]
+TEXTS += [" \u00a0 ", "naïve nai\u0308ve", "e\u0301te\u0301", "a\u0323\u0301b", "\u1100\u1161\u11a8 각"]
+TEXTS += ["\u0301", " \u0301a", "字字字 ☃", "12345 1½²", "x [E1] the<x> ét", "[E1]  [E1]", "étét ét"]
+TEXTS += ["the\u0000then\u0001\u007f", "a\u2028b\u3000c\u1680", "\udcff", "the\udcffn", "\udce2\udc98 ☃"]
+TEXTS += [" \udc80 \udc80the", "é\udcc3", "'\udcffs", "12\udcff3", "\udcff" * 5, "aaaaaaaaaaaaaaa"]
+TEXTS += ["abababababab", "▁the ▁", ". the", "x the", "<0x41> <s> <unk> [CLS] <bos>", "\ufffd\ufffe\ufeff"]
+TEXTS += ["zz zz", "thefox thefox", "😀👩‍👩‍👧", "Ġthe", "\r\n\r\n  the", "(the) ...the!\n\n", "'ſ 'S"]
+TEXTS += ["ａｂ ﬁ ß Å \u212b"]
 
 
 def random_texts(seed: int, count: int) -> list[str]:

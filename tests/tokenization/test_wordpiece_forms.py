@@ -10,6 +10,7 @@ import tiny
 import tokenizers
 from places import TESTS
 from recorded_folders import recorded_folder
+from tokenizer_comparison import graph_differences
 
 from keras_bert import InputError, Vocabulary, WordPieceTokenizer, load_vocabulary
 from keras_bert.checkpoints.hugging_face_tokenizer import write_tokenizer
@@ -29,14 +30,6 @@ KLUE = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", *PIECES)
 
 def mpnet(*more, **settings) -> Vocabulary:
     return Vocabulary([*TOKENS, *more], special_tokens=MPNET_SPECIAL_TOKENS, max_characters_per_word=100, **settings)
-
-
-def check_graph(tokenizer: WordPieceTokenizer, texts: list[str], core_operations: bool) -> None:
-    ids, starts, ends = tokenizer.graph(core_operations).tokenize_with_offsets(texts)
-    for number, text in enumerate(texts):
-        expected, *spans = tokenizer.tokenize_with_offsets(text)
-        spans = [[len(text[:place].encode()) for place in places] for places in spans]
-        assert [part[number].numpy().tolist() for part in (ids, starts, ends)] == [expected, *spans], repr(text)
 
 
 def test_the_special_tokens_of_a_vocabulary_have_the_roles():
@@ -62,7 +55,7 @@ def test_a_word_of_more_characters_than_the_vocabulary_allows_is_unknown(core_op
     assert [len(tokenizer.encode(text)) for text in texts] == [100, 1, 2, 1, 4, 110]
     bert = WordPieceTokenizer(Vocabulary([*tiny.SPECIAL_TOKENS, *PIECES]))
     assert [len(bert.encode(text)) for text in texts] == [100, 101, 151, 1, 104, 110]
-    check_graph(tokenizer, texts, core_operations)
+    assert graph_differences(tokenizer, texts, core_operations) == []
 
 
 def test_a_pair_has_two_separators_and_one_segment():
@@ -175,23 +168,9 @@ def test_random_texts_have_the_ids_of_tokenizers():
     theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     vocabulary, lower_case = read_word_piece(folder)
     tokenizer, rng = WordPieceTokenizer(vocabulary, lower_case), random.Random(5)
-    parts = [
-        "the ",
-        "inform",
-        "ation",
-        " ",
-        "\u00e9",
-        "E\u0301",
-        "\u5b57",
-        "a" * 60,
-        ",",
-        "MASK",
-        "[",
-        "1",
-        "\t",
-    ]
+    parts = ["the ", "inform", "ation", " ", "\u00e9", "E\u0301", "\u5b57", "a" * 60, ",", "MASK", "[", "1", "\t"]
     texts = ["".join(rng.choices(parts, k=rng.randrange(20))) for _ in range(2000)]
     for text, encoding in zip(texts, theirs.encode_batch(texts, add_special_tokens=False), strict=True):
         assert tokenizer.encode(text) == encoding.ids, text
-    check_graph(tokenizer, texts[:300], False)
-    check_graph(tokenizer, texts[300:400], True)
+    assert graph_differences(tokenizer, texts[:300]) == []
+    assert graph_differences(tokenizer, texts[300:400], core_operations=True) == []
