@@ -15,6 +15,10 @@ def offsets(lengths):
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
+def generator(seed=0):
+    return np.random.Generator(np.random.PCG64(seed))
+
+
 def corpus_of(documents):
     """A corpus of documents that are lists of sentence lengths; token i of the corpus is the number i."""
     lengths = [length for document in documents for length in document]

@@ -226,16 +226,15 @@ def test_braces_and_quotes_are_words_too(write, content):
     assert len(read_tagged_sentences(write(content, "a.train"), has_tags=False).words[0]) == content.count("\n")
 
 
+EMPTY_WORDS = '{"tokens": ["a", null], "tags": ["O", "O"]}\n{"tokens": [""], "tags": ["O"]}\n'
+EMPTY_WORDS += '{"tokens": ["c"], "tags": ["B-X"]}'
+
+
 @pytest.mark.parametrize(
     ("name", "content", "first"),
     [
         ("a.tsv", "a\tO\nb\t\n\n\tO\n\nc\tB-X\n", "number 0, counted from 0, at line 2: the tag in column -1 is empty"),
-        (
-            "a.jsonl",
-            '{"tokens": ["a", null], "tags": ["O", "O"]}\n{"tokens": [""], "tags": ["O"]}\n'
-            '{"tokens": ["c"], "tags": ["B-X"]}',
-            r"number 0, counted from 0, at line 1: the words in 'tokens' are \['a', None\]",
-        ),
+        ("a.jsonl", EMPTY_WORDS, r"number 0, counted from 0, at line 1: the words in 'tokens' are \['a', None\]"),
     ],
 )
 def test_sentences_without_a_word_or_tag_are_counted_or_left_out(write, caplog, name, content, first):

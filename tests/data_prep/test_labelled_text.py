@@ -47,12 +47,10 @@ def test_packed_files_are_read(write):
 
 def test_columns_can_be_numbers_in_files_without_a_header(write):
     path = write("a.tsv", "x\t1\tYes\tOh yes\nx\t0\tNo\tOh no\n")
-    expected = LabelledText(["Yes", "No"], ["Oh yes", "Oh no"], ["1", "0"])
-    assert read_labelled_text(path, text_column=2, second_text_column=3, label_column=1, has_header=False) == expected
-    assert (
-        read_labelled_text(path, text_column="2", second_text_column="3", label_column="1", has_header=False)
-        == expected
-    )
+    for columns in ((2, 3, 1), ("2", "3", "1")):
+        names = dict(zip(("text_column", "second_text_column", "label_column"), columns, strict=True))
+        found = read_labelled_text(path, has_header=False, **names)
+        assert found == LabelledText(["Yes", "No"], ["Oh yes", "Oh no"], ["1", "0"])
 
 
 def test_columns_can_be_numbers_in_files_with_a_header_but_names_go_first(write):
@@ -96,6 +94,8 @@ BAD_FILES = {
     "list.jsonl": ("[1]\n", "line 1 must be a JSON object. Received: list"),
     "quote.csv": ('text,label\n"Yes,good\nNo,bad\n', "line 2 is not CSV"),
     "header_only.tsv": ("text\tlabel\n", "header_only.tsv has no rows below the header"),
+    # Without an even number of columns, the first line decides.
+    "header_only.csv": ("text;label\n", "header_only.csv has no rows below the header"),
     "empty.tsv": ("", "empty.tsv has no rows"),
     "binary.tsv": (b"text\tlabel\na\0\tb\n", "is binary, not text: line 2"),
     "latin1.tsv": ("text\tlabel\ncafé\tb\n".encode("latin-1"), "is not UTF-8: byte 0xe9 in line 2"),
@@ -200,11 +200,8 @@ def test_bad_rows_can_be_left_out(write):
     path = write("a.tsv", "text\tlabel\nYes\tgood\nNo\n \tbad\nSo\tgood\tx\nNo\tbad\n")
     left_out = []
     assert read_labelled_text(path, left_out=left_out).texts == ["Yes", "No"]
-    assert [message.partition(": ")[2][:20] for message in left_out] == [
-        "line 3 has 1 columns",
-        "line 4: the text in ",
-        "line 5 has 3 columns",
-    ]
+    reasons = [message.partition(": ")[2][:20] for message in left_out]
+    assert reasons == ["line 3 has 1 columns", "line 4: the text in ", "line 5 has 3 columns"]
     with pytest.raises(InputError, match="there is no column 'stars'"):
         read_labelled_text(path, label_column="stars", left_out=left_out)
 
@@ -218,11 +215,9 @@ def test_half_a_surrogate_pair_is_replaced(write):
     assert read_labelled_text(write("a.jsonl", r'{"text": "cut \ud83d", "label": 1}')).texts == ["cut \ufffd"]
 
 
-def test_choices_may_share_their_beginning(tmp_path):
-    path = tmp_path / "swag.csv"
-    path.write_text(
-        "sent1,sent2,ending0,ending1,label\nIt rains.,He,sings,runs,1\nOn stage,,a man sings,a cat runs,0\n"
-    )
+def test_choices_may_share_their_beginning(write):
+    rows = "It rains.,He,sings,runs,1\nOn stage,,a man sings,a cat runs,0\n"
+    path = write("swag.csv", f"sent1,sent2,ending0,ending1,label\n{rows}")
     found = read_choices(path, text_column="sent1", choice_columns=["ending0", "ending1"], choice_prefix_column="sent2")
     assert found == (["It rains.", "On stage"], [["He sings", "He runs"], ["a man sings", "a cat runs"]], ["1", "0"])
 
@@ -235,17 +230,10 @@ def test_choices_may_share_their_beginning(tmp_path):
         ("\ufefftext;label\nEin Film;3\n", [("Ein Film", 3.0)]),
         ("text,label\none; two,0.5\nthree; four,1\n", [("one; two", 0.5), ("three; four", 1.0)]),
         ('text,label\n"a; b, c",2\n', [("a; b, c", 2.0)]),
-        # Without an even number of columns, the first line decides.
-        ("text;label\n", []),
     ],
 )
 def test_commas_and_semicolons_are_told_apart(write, content, rows):
-    path = write("scores.csv", content)
-    if not rows:
-        with pytest.raises(InputError, match="has no rows below the header"):
-            read_scored_text(path)
-        return
-    found = read_scored_text(path)
+    found = read_scored_text(write("scores.csv", content))
     assert list(zip(found.texts, found.labels, strict=True)) == rows
 
 
@@ -307,9 +295,7 @@ def test_a_row_is_refused_before_it_fills_the_memory(write, name):
     path = write(name, LARGE[name])
     tracemalloc.start()
     try:
-        with pytest.raises(
-            InputError, match=r"a line of more than 16,000,000 bytes|row that begins in line 2|50 times"
-        ):
+        with pytest.raises(InputError, match="more than 16,000,000 bytes|row that begins in line 2|50 times"):
             read_labelled_text(path)
         assert tracemalloc.get_traced_memory()[1] < 100_000_000
     finally:
@@ -328,9 +314,7 @@ MISSING = {
 def test_rows_without_a_value_are_counted_or_left_out(write, caplog, name, read):
     path = write(name, MISSING[name])
     where = 2 if name == "a.jsonl" else 3
-    with pytest.raises(
-        InputError, match=f"{name}: 2 of 4 rows .* number 1, counted from 0, at line {where}: the text in"
-    ):
+    with pytest.raises(InputError, match=f"{name}: 2 of 4 rows .* number 1, .* at line {where}: the text in"):
         read(path)
     found = read(path, skip_missing=True)
     assert (found.texts, list(map(float, found.labels))) == (["a", "c"], [1.0, 3.0])

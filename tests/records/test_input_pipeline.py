@@ -70,17 +70,6 @@ def test_evaluation_gives_every_record_once_in_order_with_a_small_last_batch(tmp
     assert numbers_of(dataset) == [[0, 1, 2, 3], [4, 5, 6]]
 
 
-def test_training_gives_full_batches_for_ever_and_each_record_once_an_epoch(tmp_path):
-    write(tmp_path / "a.tfrecord", range(6))
-    write(tmp_path / "b.tfrecord", range(6, 10))
-    dataset = pretraining_dataset(str(tmp_path), 5)
-    assert dataset.element_spec["input_ids"].shape == (5, 8)
-    batches = numbers_of(dataset, 6)
-    epochs = [batches[0] + batches[1], batches[2] + batches[3], batches[4] + batches[5]]
-    assert [sorted(epoch) for epoch in epochs] == [list(range(10))] * 3
-    assert len({tuple(epoch) for epoch in epochs}) == 3
-
-
 def test_the_same_seed_gives_the_same_batches_and_another_does_not(tmp_path):
     for name in "abc":
         write(tmp_path / f"{name}.tfrecord", range(ord(name), ord(name) + 20))
