@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tiny
+from small_corpora import generator
 
 from keras_bert.program.errors import InputError
 from keras_bert.records.masked_positions import (
@@ -15,10 +16,6 @@ from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 MASK_ID = 4
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def within_five_sigma(count, num_trials, probability):
