@@ -52,7 +52,7 @@ def test_the_names_of_tf_model_garden_are_noticed(tmp_path):
 
 def test_files_of_different_kinds_are_not_mixed(tmp_path):
     kinds = {name: KINDS[name] for name in KINDS if name != "no_task_packed"}
-    kinds["garden"] = {"aliases": {"input_ids": "input_word_ids"}}
+    kinds["v2_names"] = {"aliases": {"input_ids": "input_word_ids"}}
     paths = [write(tmp_path / f"{name}.tfrecord", **kinds[name]) for name in sorted(kinds)]
     for first, second in itertools.combinations(paths, 2):
         with pytest.raises(InputError, match=f"{second} holds .* but .*{first} holds"):
