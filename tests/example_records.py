@@ -1,5 +1,6 @@
 """Writes records as other tools write them."""
 
+import numpy as np
 import tensorflow as tf
 import tiny
 import zstandard
@@ -75,3 +76,12 @@ def write_records(path, records, compression=""):
     if compression == "ZSTD":
         path.write_bytes(zstandard.ZstdCompressor().compress(path.read_bytes()))
     return str(path)
+
+
+def assert_same_batches(left, right):
+    """Checks that two lists of batches, which map the name of a feature to its numbers, are equal."""
+    assert len(left) == len(right)
+    for one, other in zip(left, right, strict=True):
+        assert list(one) == list(other)
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name], err_msg=name)

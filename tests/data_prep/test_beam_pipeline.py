@@ -7,12 +7,12 @@ there.
 import gzip
 import json
 import os
-import pathlib
 import random
 
 import numpy as np
 import pytest
 import tiny
+from small_corpora import contents
 
 from data_prep.beam_pretraining_data import beam_pretraining_data
 from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
@@ -65,10 +65,6 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 1500)
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
-
-
 def run_both(tmp_path, text, vocab_file, **arguments):
     """Returns the files of the local run and those of the pipeline: name -> bytes."""
     create_pretraining_data(text, vocab_file, output_dir=tmp_path / "local", **arguments)
@@ -76,29 +72,22 @@ def run_both(tmp_path, text, vocab_file, **arguments):
     return contents(tmp_path / "local"), contents(tmp_path / "beam")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"num_shards": 5, "options": PretrainingOptions(dupe_factor=3, max_seq_length=32)},
-        {"options": PretrainingOptions(dupe_factor=1)},
-        {"num_shards": 3, "options": PretrainingOptions(random_seed=7, max_sequences_per_row=3), "compression": "gzip"},
-        {"num_shards": 2, "options": PretrainingOptions(sentence_task="none", dynamic_masking=True)},
-        {"num_shards": 2, "use_v2_feature_names": True, "settings": TextSettings(split_sentences=True)},
-        # More files than documents, so parts of documents are assigned.
-        {"num_shards": 200, "options": PretrainingOptions(dupe_factor=1)},
-        {"num_shards": 150, "options": PretrainingOptions(dupe_factor=1, sentence_task="none")},
-    ],
-    ids=[
-        "pairs",
-        "default_shards",
-        "packed_gzip",
-        "full_sentences",
-        "garden_names",
-        "parts",
-        "full_sentences_in_parts",
-    ],
-)
-def test_the_pipeline_writes_the_bytes_of_the_local_run(tmp_path, text, vocab_file, small_chunks, arguments):
+PACKED = PretrainingOptions(random_seed=7, max_sequences_per_row=3)
+ARGUMENTS = {
+    "pairs": {"num_shards": 5, "options": PretrainingOptions(dupe_factor=3, max_seq_length=32)},
+    "default_shards": {"options": PretrainingOptions(dupe_factor=1)},
+    "packed_gzip": {"num_shards": 3, "options": PACKED, "compression": "gzip"},
+    "full_sentences": {"num_shards": 2, "options": PretrainingOptions(sentence_task="none", dynamic_masking=True)},
+    "garden_names": {"num_shards": 2, "use_v2_feature_names": True, "settings": TextSettings(split_sentences=True)},
+    # More files than documents, so parts of documents are assigned.
+    "parts": {"num_shards": 200, "options": PretrainingOptions(dupe_factor=1)},
+    "sentences_in_parts": {"num_shards": 150, "options": PretrainingOptions(dupe_factor=1, sentence_task="none")},
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_the_pipeline_writes_the_bytes_of_the_local_run(tmp_path, text, vocab_file, small_chunks, name):
+    arguments = ARGUMENTS[name]
     local, beam = run_both(tmp_path, text, vocab_file, **arguments)
     assert local == beam
     assert sum(name.endswith(".tfrecord") for name in beam) == arguments.get("num_shards", 1)

@@ -13,6 +13,7 @@ import sys
 import pytest
 import tiny
 from places import PROJECT
+from small_corpora import contents
 
 from data_prep.beam_pretraining_data import beam_pretraining_data
 from data_prep.create_pretraining_data import create_pretraining_data
@@ -33,10 +34,6 @@ def text(tmp_path):
     documents = ["\n".join("the quick brown fox " * (1 + i % 5) for i in range(n, n + 6)) for n in range(40)]
     (tmp_path / "text.txt").write_text("\n\n".join(documents))
     return str(tmp_path / "text.txt")
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
 
 
 def test_without_beam_the_command_says_what_to_install(vocab_file, text):

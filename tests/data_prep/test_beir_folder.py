@@ -87,10 +87,8 @@ def test_judgements_may_be_those_of_trec_and_written_as_fractions(qrels, names, 
 
 
 def test_flagembedding_has_lists_of_documents_that_are_right_or_wrong(tmp_path):
-    rows = [
-        {"query": "fox", "pos": ["a fox", "an ox"], "neg": ["a dog", "a cat"]},
-        {"query": "bank", "pos": ["a bank"], "neg": ["a cow"]},
-    ]
+    rows = [{"query": "fox", "pos": ["a fox", "an ox"], "neg": ["a dog", "a cat"]}]
+    rows.append({"query": "bank", "pos": ["a bank"], "neg": ["a cow"]})
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = read_search_pairs(path)

@@ -39,16 +39,19 @@ def made(tmp_path):
 
 
 def unmasked(batch):
-    """Returns the ids with the predicted tokens put back."""
+    """Returns the ids with the predicted tokens put back, and bool, whether each is predicted."""
     ids = batch["input_ids"].copy()
     rows, places = np.nonzero(batch["masked_lm_weights"])
-    ids[rows, batch["masked_lm_positions"][rows, places]] = batch["masked_lm_ids"][rows, places]
-    return ids
+    columns = batch["masked_lm_positions"][rows, places]
+    ids[rows, columns] = batch["masked_lm_ids"][rows, places]
+    is_predicted = np.zeros(ids.shape, bool)
+    is_predicted[rows, columns] = True
+    return ids, is_predicted
 
 
 def test_full_sentences_begin_and_end_as_roberta_has_them(made):
     batch = made(sentence_task="none", masked_lm_prob=0.2)
-    ids, lengths = unmasked(batch), batch["input_mask"].sum(axis=1)
+    ids, lengths = unmasked(batch)[0], batch["input_mask"].sum(axis=1)
     assert (ids[:, 0] == TOKENIZER.cls_id).all()
     assert (ids[np.arange(len(ids)), lengths - 1] == TOKENIZER.sep_id).all()
     assert (ids[np.arange(24) >= lengths[:, None]] == TOKENIZER.pad_id).all()
@@ -61,8 +64,7 @@ def test_full_sentences_begin_and_end_as_roberta_has_them(made):
 
 
 def test_pairs_have_two_separators_between_them(made):
-    batch = made()
-    ids = unmasked(batch)
+    ids, _ = unmasked(made())
     num_separators = (ids == TOKENIZER.sep_id).sum(axis=1)
     assert (num_separators == 3).all()
     for row in ids:
@@ -72,11 +74,8 @@ def test_pairs_have_two_separators_between_them(made):
 
 def test_whole_words_are_masked_from_space_to_space(made):
     batch = made(sentence_task="none", do_whole_word_mask=True, masked_lm_prob=0.3)
-    ids, tokens = unmasked(batch), np.array(TOKENIZER.tokens)
-    predicted = np.zeros(ids.shape, bool)
-    rows, places = np.nonzero(batch["masked_lm_weights"])
-    predicted[rows, batch["masked_lm_positions"][rows, places]] = True
-    for row, is_predicted in zip(ids, predicted, strict=True):
+    tokens = np.array(TOKENIZER.tokens)
+    for row, is_predicted in zip(*unmasked(batch), strict=True):
         names = tokens[row]
         for column in range(2, len(row)):
             goes_on = not names[column].startswith("Ġ") and "<" not in names[column] + names[column - 1]
@@ -87,20 +86,17 @@ def test_whole_words_are_masked_from_space_to_space(made):
 def test_whole_words_of_a_sentence_piece_model_are_masked_and_segments_are_swapped(made):
     tokenizer = sentence_pieces()
     batch = made(tokenizer, sentence_task="sentence_order", do_whole_word_mask=True, masked_lm_prob=0.3)
-    ids = unmasked(batch)
+    ids, is_predicted = unmasked(batch)
     texts = {tokenizer.decode(row[row > tokenizer.mask_id].tolist()).strip() for row in ids}
     assert any(text.startswith("the dog") for text in texts)
     assert 0.2 < batch["next_sentence_labels"].mean() < 0.8
     num_words = 0
-    for row, mask, positions, weights in zip(
-        ids, batch["input_mask"], batch["masked_lm_positions"], batch["masked_lm_weights"], strict=True
-    ):
-        predicted = set(positions[weights > 0].tolist())
+    for row, mask, predicted in zip(ids, batch["input_mask"], is_predicted, strict=True):
         for place in range(1, mask.sum() - 1):
             inside = row[place] > tokenizer.mask_id and row[place - 1] > tokenizer.mask_id
             if inside and tokenizer.continues_word(tokenizer.tokens[row[place]]):
-                num_words += place in predicted
-                assert (place in predicted) == (place - 1 in predicted)
+                num_words += predicted[place]
+                assert predicted[place] == predicted[place - 1]
     assert num_words > 20
 
 
@@ -145,16 +141,11 @@ def test_a_modernbert_is_pre_trained_from_text_by_the_command(eagerly, tmp_path,
 
     tokenizer = modern_byte_pairs()
     made(tokenizer, sentence_task="none", dynamic_masking=True)
-    masked = pretraining_dataset(
-        f"{tmp_path}/records/*.tfrecord",
-        batch_size=200,
-        repeat=False,
-        vocabulary=tokenizer,
-        masking={"masked_lm_prob": 0.3},
-    )
+    options = {"batch_size": 200, "repeat": False, "masking": {"masked_lm_prob": 0.3}}
+    masked = pretraining_dataset(f"{tmp_path}/records/*.tfrecord", vocabulary=tokenizer, **options)
     batch = next(masked.as_numpy_iterator())
     assert batch["input_mask"].mean() > 0.8  # rows are filled with sentences
-    special = np.isin(unmasked(batch), [tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id])
+    special = np.isin(unmasked(batch)[0], [tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id])
     assert 0.25 < batch["masked_lm_weights"].sum() / (~special).sum() < 0.4
     (tmp_path / "bert_config.json").write_text(json.dumps(config("modernbert").to_dict()))
     code, printed = run_here(
@@ -180,13 +171,8 @@ def test_lower_casing_is_refused_where_the_tokenizer_has_none(tmp_path, run_here
     from data_prep import create_pretraining_data as command
 
     TOKENIZER.save(tmp_path)
-    code, printed = run_here(
-        command,
-        f"--input_file={tmp_path}/none.txt",
-        f"--vocab_file={tmp_path}",
-        f"--output_dir={tmp_path}/out",
-        "--do_lower_case",
-    )
+    files = (f"--input_file={tmp_path}/none.txt", f"--vocab_file={tmp_path}", f"--output_dir={tmp_path}/out")
+    code, printed = run_here(command, *files, "--do_lower_case")
     assert code == 1
     assert "--do_lower_case has no effect on a tokenizer that is not WordPiece" in printed.err
 
@@ -194,8 +180,4 @@ def test_lower_casing_is_refused_where_the_tokenizer_has_none(tmp_path, run_here
 def test_records_of_another_tokenizer_are_refused(made, tmp_path):
     made(sentence_task="none")
     with pytest.raises(InputError, match="another vocabulary"):
-        pretraining_dataset(
-            str(tmp_path / "records" / "*.tfrecord"),
-            batch_size=8,
-            vocabulary=byte_pairs(add_prefix_space=True),
-        )
+        pretraining_dataset(str(tmp_path / "records"), batch_size=8, vocabulary=byte_pairs(add_prefix_space=True))

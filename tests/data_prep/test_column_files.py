@@ -107,10 +107,7 @@ def test_words_with_tags_and_questions_are_read(tmp_path):
 
 def test_a_missing_value_is_named_by_its_row(tmp_path):
     path = write(tmp_path / "a.parquet", {"text": ["a", None], "label": ["x", "y"]})
-    with pytest.raises(
-        InputError,
-        match=r"a.parquet: 1 of 2 rows .* number 1, counted from 0, at row 2: the text in column 'text' is None",
-    ):
+    with pytest.raises(InputError, match="a.parquet: 1 of 2 rows .* number 1, .* at row 2: the text .*'text' is None"):
         read_labelled_text(path)
     with pytest.raises(InputError, match=r"a.parquet: row 2: the column 'text' must be a string. Received: None"):
         list(read_documents(str(path)))
@@ -136,11 +133,8 @@ def test_a_folder_as_hugging_face_stores_it_is_found(tmp_path):
     for part in ("train", "validation", "test"):
         write(tmp_path / f"{part}-00000-of-00001.parquet", {"text": ["a"], "label": ["x"]})
     found = find_parts(tmp_path, TABLE_ENDINGS)
-    assert {part: os.path.basename(path) for part, path in found.items()} == {
-        "train": "train-00000-of-00001.parquet",
-        "eval": "validation-00000-of-00001.parquet",
-        "predict": "test-00000-of-00001.parquet",
-    }
+    names = {"train": "train", "eval": "validation", "predict": "test"}
+    assert found == {part: f"{tmp_path}/{name}-00000-of-00001.parquet" for part, name in names.items()}
 
 
 def test_a_reader_that_is_left_early_ends(tmp_path):
@@ -153,9 +147,8 @@ def test_a_reader_that_is_left_early_ends(tmp_path):
 def long_text(path, length, times):
     """A file in which one text is stored once and repeated."""
     column = pa.DictionaryArray.from_arrays(pa.array([0] * times, pa.int32()), ["x" * length])
-    return write(
-        path, {"text": column}, compression="zstd", **({"store_schema": False} if path.suffix == ".parquet" else {})
-    )
+    options = {"store_schema": False} if path.suffix == ".parquet" else {}
+    return write(path, {"text": column}, compression="zstd", **options)
 
 
 def cut_off(path):
@@ -168,25 +161,25 @@ def with_bytes(path, data):
     return path
 
 
+def file_of(name, data):
+    return lambda folder: with_bytes(folder / name, data)
+
+
+def two_columns_text(folder):
+    return write(folder / "a.arrow", pa.Table.from_arrays([pa.array(["a"])] * 2, ["text", "text"]))
+
+
+DAMAGED = "it is damaged or of another kind"
 BAD = {
     "missing": (lambda folder: folder / "a.parquet", "There is no file .*a.parquet"),
-    "empty": (lambda folder: with_bytes(folder / "a.parquet", b""), "it is damaged or of another kind"),
-    "text": (lambda folder: with_bytes(folder / "a.arrow", b"text,label\n"), "it is damaged or of another kind"),
-    "cut": (lambda folder: cut_off(folder / "a.parquet"), "it is damaged or of another kind"),
-    "cut feather": (lambda folder: cut_off(folder / "a.feather"), "it is damaged or of another kind"),
-    "cut stream": (lambda folder: cut_off(folder / "a.arrow"), "it is damaged or of another kind"),
-    "first feather": (
-        lambda folder: with_bytes(folder / "a.feather", b"FEA1" + b"\0" * 99),
-        "it is a file of the first version of Feather",
-    ),
-    "same names": (
-        lambda folder: write(folder / "a.arrow", pa.Table.from_arrays([pa.array(["a"])] * 2, ["text", "text"])),
-        "it has several columns named 'text'",
-    ),
-    "expansion": (
-        lambda folder: long_text(folder / "a.parquet", 300_000, 4000),
-        "its [0-9,]+ bytes stand for more than 1,073,741,824 bytes",
-    ),
+    "empty": (file_of("a.parquet", b""), DAMAGED),
+    "text": (file_of("a.arrow", b"text,label\n"), DAMAGED),
+    "cut": (lambda folder: cut_off(folder / "a.parquet"), DAMAGED),
+    "cut feather": (lambda folder: cut_off(folder / "a.feather"), DAMAGED),
+    "cut stream": (lambda folder: cut_off(folder / "a.arrow"), DAMAGED),
+    "first feather": (file_of("a.feather", b"FEA1" + b"\0" * 99), "it is a file of the first version of Feather"),
+    "same names": (two_columns_text, "it has several columns named 'text'"),
+    "expansion": (lambda folder: long_text(folder / "a.parquet", 300_000, 4000), "stand for more than 1,073,741,824"),
 }
 
 

@@ -73,37 +73,31 @@ def test_the_files_of_wnut_are_read_whole(shared_data):
     assert [len(read_tagged_sentences(shared_data("wnut17", name))) for name in names] == [3394, 1009, 1287]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "a.conll has no words"),
-        ("\n# x\n", "a.conll has no words"),
-        ("a\tO\nb\n", "line 2 has 1 columns, but 2 are expected, as in the first line with a word"),
-        ("a O\nb x O\n", "line 2 has 3 columns, but 2 are expected.*separated by blanks here"),
-        ("a\n", "line 1 has no column -1 for the tag"),
-        ("a\tO\n\tO\n", "line 2: the word in column 0 is empty"),
-        ("a\tO\nb\t\n", "line 2: the tag in column -1 is empty"),
-        (b"caf\xe9\tO\n", "is not UTF-8: byte 0xe9 in line 1"),
-        (b"a\0\tO\n", "is binary, not text: line 1"),
-    ],
-)
-def test_a_bad_file_is_refused_with_its_line(write, content, message):
+JSON_COLUMNS = '{{"tokens": {}, "tags": {}}}'
+REFUSED = [
+    ("a.conll", "", {}, "a.conll has no words"),
+    ("a.conll", "\n# x\n", {}, "a.conll has no words"),
+    ("a.conll", "a\tO\nb\n", {}, "line 2 has 1 columns, but 2 are expected, as in the first line with a word"),
+    ("a.conll", "a O\nb x O\n", {}, "line 2 has 3 columns, but 2 are expected.*separated by blanks here"),
+    ("a.conll", "a\n", {}, "line 1 has no column -1 for the tag"),
+    ("a.conll", "a\tO\n\tO\n", {}, "line 2: the word in column 0 is empty"),
+    ("a.conll", "a\tO\nb\t\n", {}, "line 2: the tag in column -1 is empty"),
+    ("a.conll", b"caf\xe9\tO\n", {}, "is not UTF-8: byte 0xe9 in line 1"),
+    ("a.conll", b"a\0\tO\n", {}, "is binary, not text: line 1"),
+    ("a.conll", "a O\n", {"text_column": "word"}, "columns of CoNLL files are numbered.*Received: 'word'"),
+    ("a.conll", "a O\n", {"text_column": 5}, "line 1 has no column 5 for the word. It has 2"),
+    ("a.jsonl", JSON_COLUMNS.format('"a b"', '["O"]'), {}, "line 1: .* must be a list of strings. Received: 'a b'"),
+    ("a.jsonl", JSON_COLUMNS.format('["a"]', '["O", "O"]'), {}, "line 1 has 1 words but 2 tags"),
+    ("a.json", '{"tokens": ["a"]}', {}, "a.json must be a list of objects"),
+    ("a.csv", "text,label\nAda,X\n", {}, "not read from CSV. Export JSON Lines"),
+    ("a.spacy", b"\x78\x9c", {}, "a.spacy is a DocBin of spaCy. Write JSON Lines from it: .*doc.to_json"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "columns", "message"), REFUSED)
+def test_a_bad_file_is_refused_with_its_line(write, name, content, columns, message):
     with pytest.raises(InputError, match=message):
-        read_tagged_sentences(write(content))
-
-
-def test_columns_that_are_no_numbers_are_refused(write):
-    with pytest.raises(InputError, match="The columns of CoNLL files are numbered.*Received: 'word'"):
-        read_tagged_sentences(write("a O\n"), text_column="word")
-    with pytest.raises(InputError, match="line 1 has no column 5 for the word. It has 2"):
-        read_tagged_sentences(write("a O\n"), text_column=5)
-
-
-def test_json_lines_without_lists_are_refused(write):
-    with pytest.raises(InputError, match="line 1: the words in 'tokens' must be a list of strings. Received: 'a b'"):
-        read_tagged_sentences(write('{"tokens": "a b", "tags": ["O"]}', "a.jsonl"))
-    with pytest.raises(InputError, match="line 1 has 1 words but 2 tags"):
-        read_tagged_sentences(write('{"tokens": ["a"], "tags": ["O", "O"]}', "a.jsonl"))
+        read_tagged_sentences(write(content, name), **columns)
 
 
 def test_lists_of_hugging_face_have_their_own_names_and_numbers(tmp_path):
@@ -113,9 +107,7 @@ def test_lists_of_hugging_face_have_their_own_names_and_numbers(tmp_path):
     assert (found.words, found.tags) == ([["Ada", "wrote"]], [["B-PER", "O"]])
     with pytest.raises(InputError, match="line 1: the tags in 'ner_tags' are numbers. Give their names in the order"):
         read_tagged_sentences(path)
-    with pytest.raises(
-        InputError, match="line 1: a tag in 'ner_tags' must be a name or a number from 0 to 0. Received: 1"
-    ):
+    with pytest.raises(InputError, match="line 1: a tag .* must be a name or a number from 0 to 0. Received: 1"):
         read_tagged_sentences(path, labels=["O"])
     path.write_text('{"words": ["Ada"], "tags": ["B-PER"]}\n')
     assert read_tagged_sentences(path).tags == [["B-PER"]]
@@ -194,15 +186,11 @@ def test_only_blanks_and_tabs_separate(write, sign):
 
 
 def test_comments_of_germeval_and_ontonotes_are_no_words(write):
-    found = read_tagged_sentences(
-        write("#\thttp://a [2009]\n1\tAda\tB-X\tO\n\n#\tb [2009]\n2\t#\tO\tO\n#\t#\tO\tO\n"),
-        text_column=1,
-        label_column=2,
-    )
+    germeval = "#\thttp://a [2009]\n1\tAda\tB-X\tO\n\n#\tb [2009]\n2\t#\tO\tO\n#\t#\tO\tO\n"
+    found = read_tagged_sentences(write(germeval), text_column=1, label_column=2)
     assert (found.words, found.tags) == ([["Ada"], ["#", "#"]], [["B-X"], ["O", "O"]])
-    found = read_tagged_sentences(
-        write("#begin document (a); part 000\na 0 O\n#end document\n#begin document (b)\nb 0 O")
-    )
+    ontonotes = "#begin document (a); part 000\na 0 O\n#end document\n#begin document (b)\nb 0 O"
+    found = read_tagged_sentences(write(ontonotes))
     assert (found.words, found.documents) == ([["a"], ["b"]], [0, 1])
     found = read_tagged_sentences(write("#id=1\na O\n\n#sent_id = 2\n#\nb O\n\n#a=b O\n#tag O\n"))
     assert found.words == [["a"], ["b"], ["#a=b", "#tag"]]
@@ -212,12 +200,9 @@ def test_comments_of_germeval_and_ontonotes_are_no_words(write):
 
 
 def test_a_json_file_has_a_list_of_rows(write):
-    found = read_tagged_sentences(
-        write('[{"tokens": ["a"], "tags": ["O"]}, {"tokens": ["b"], "tags": ["B-X"]}]', "a.json")
-    )
+    rows = '[{"tokens": ["a"], "tags": ["O"]}, {"tokens": ["b"], "tags": ["B-X"]}]'
+    found = read_tagged_sentences(write(rows, "a.json"))
     assert (found.words, found.locations) == ([["a"], ["b"]], ["item 1", "item 2"])
-    with pytest.raises(InputError, match="a.json must be a list of objects"):
-        read_tagged_sentences(write('{"tokens": ["a"]}', "a.json"))
 
 
 ROWS = ['{"text": "Ada wrote", "label": [[0, 3, "PER"]]}', '{"text":"It rained","label":[]}']
@@ -241,28 +226,15 @@ def test_braces_and_quotes_are_words_too(write, content):
     assert len(read_tagged_sentences(write(content, "a.train"), has_tags=False).words[0]) == content.count("\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.csv", 'text,label\nAda,"[[0, 3, ""PER""]]"\n', "words with tags are not read from CSV. Export JSON Lines"),
-        ("a.spacy", b"\x78\x9c", "a.spacy is a DocBin of spaCy. Write JSON Lines from it: .*doc.to_json"),
-    ],
-)
-def test_files_of_other_kinds_are_refused(write, name, content, message):
-    with pytest.raises(InputError, match=message):
-        read_tagged_sentences(write(content, name))
+EMPTY_WORDS = '{"tokens": ["a", null], "tags": ["O", "O"]}\n{"tokens": [""], "tags": ["O"]}\n'
+EMPTY_WORDS += '{"tokens": ["c"], "tags": ["B-X"]}'
 
 
 @pytest.mark.parametrize(
     ("name", "content", "first"),
     [
         ("a.tsv", "a\tO\nb\t\n\n\tO\n\nc\tB-X\n", "number 0, counted from 0, at line 2: the tag in column -1 is empty"),
-        (
-            "a.jsonl",
-            '{"tokens": ["a", null], "tags": ["O", "O"]}\n{"tokens": [""], "tags": ["O"]}\n'
-            '{"tokens": ["c"], "tags": ["B-X"]}',
-            r"number 0, counted from 0, at line 1: the words in 'tokens' are \['a', None\]",
-        ),
+        ("a.jsonl", EMPTY_WORDS, r"number 0, counted from 0, at line 1: the words in 'tokens' are \['a', None\]"),
     ],
 )
 def test_sentences_without_a_word_or_tag_are_counted_or_left_out(write, caplog, name, content, first):

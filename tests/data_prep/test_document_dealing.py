@@ -1,14 +1,10 @@
 import numpy as np
 import pytest
-from small_corpora import as_lists, corpus_of
+from small_corpora import as_lists, corpus_of, offsets
 
 from data_prep.pretraining import document_dealing
 from data_prep.pretraining.document_block import DocumentBlock, shard_blocks
 from data_prep.pretraining.document_dealing import Dealing, cut_into_parts, part_sentences
-
-
-def offsets(lengths):
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def sentences_of_shards(corpus, dealing):

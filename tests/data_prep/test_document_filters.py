@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tiny
 from python_encoder import write_corpus
+from small_corpora import contents, texts_of
 
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions
@@ -39,20 +40,9 @@ TABLE = ["x y z xyz zyx x"]
 DOCUMENTS = [FIRST, SECOND, TABLE, changed(FIRST, "beta"), THIRD, SECOND, ["alpha"], changed(TABLE, "y"), ["alpha"]]
 
 
-def words_of(corpus):
-    sentences = np.split(corpus.tokens, corpus.sentence_offsets[1:-1])
-    texts = [" ".join(VOCABULARY.tokens[number] for number in sentence) for sentence in sentences]
-    bounds = corpus.document_offsets
-    return [texts[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
 def test_both_filters_leave_out_their_documents_and_the_manifest_counts_them(tmp_path):
     corpus = write_corpus(tmp_path / "corpus", DOCUMENTS, VOCABULARY, settings=BOTH)
-    assert words_of(corpus) == [FIRST, SECOND, THIRD, ["alpha"]]
+    assert texts_of(corpus) == [FIRST, SECOND, THIRD, ["alpha"]]
     counted = {"num_incompressible_documents": 2, "num_repeated_documents": 3, "num_documents": 4}
     assert {name: corpus.manifest[name] for name in counted} == counted
     corpus.verify()
@@ -161,8 +151,6 @@ def test_records_are_made_of_what_is_left_and_other_filters_are_another_run(tmp_
 
 def test_a_text_of_which_nothing_is_left_is_refused(tmp_path):
     settings = TextSettings(max_tokens_per_character=0.1)
-    with pytest.raises(
-        InputError, match="All 9 documents of the text are left out. Give other text or a higher max_to"
-    ):
+    with pytest.raises(InputError, match="All 9 documents of the text are left out. .* a higher max_to"):
         write_corpus(tmp_path / "corpus", DOCUMENTS, VOCABULARY, settings=settings)
     assert not (tmp_path / "corpus").exists()

@@ -1,14 +1,12 @@
 import numpy as np
 import pytest
+from small_corpora import offsets
 
 from data_prep.pretraining.full_sentences import draw_full_sentences
 
 
 def draw(documents, max_seq_length, seed=0):
     """Sequences, each a list of its ranges (start, length), from documents that are lists of sentence lengths."""
-
-    def offsets(lengths):
-        return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
     sequences = draw_full_sentences(
         offsets([length for document in documents for length in document]),
@@ -74,16 +72,6 @@ def test_sequences_are_those_of_the_written_algorithm(max_seq_length):
     # The draw begins with the order of documents.
     order = np.argsort(np.random.Generator(np.random.PCG64(5)).random(200), kind="stable")
     assert draw(documents, max_seq_length, seed=5) == full_sentences_by_the_book(places, max_seq_length, order)
-
-
-def test_every_token_is_used_once_in_every_pass():
-    rng = np.random.Generator(np.random.PCG64(2))
-    documents = [rng.integers(1, 40, size=rng.integers(1, 30)).tolist() for _ in range(50)]
-    used = np.zeros(sum(map(sum, documents)), int)
-    for ranges in draw(documents, 32):
-        for start, length in ranges:
-            used[start : start + length] += 1
-    assert (used == 1).all()
 
 
 def test_documents_come_in_another_order_in_another_pass():

@@ -9,24 +9,20 @@ from data_prep.finetuning.labelled_text import read_labelled_text, read_scored_t
 from keras_bert.program.errors import InputError
 
 # The first line of each official file: the header, or a row if there is no header.
+STS_B = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2"
+MNLI = "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\t"
+MNLI += "sentence2_parse\tsentence1\tsentence2"
+PAIRS = "index\tsentence1\tsentence2"
 HEADERS = {
     "SST-2": ("sentence\tlabel", "index\tsentence"),
     "MRPC": ("\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", "index\t#1 ID\t#2 ID\t#1 String\t#2 String"),
     "QQP": ("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "id\tquestion1\tquestion2"),
-    "STS-B": (
-        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore",
-        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2",
-    ),
-    "MNLI": (
-        "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\t"
-        "sentence2_parse\tsentence1\tsentence2\tlabel1\tgold_label",
-        "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\t"
-        "sentence2_parse\tsentence1\tsentence2",
-    ),
+    "STS-B": (f"{STS_B}\tscore", STS_B),
+    "MNLI": (f"{MNLI}\tlabel1\tgold_label", MNLI),
     "QNLI": ("index\tquestion\tsentence\tlabel", "index\tquestion\tsentence"),
-    "RTE": ("index\tsentence1\tsentence2\tlabel", "index\tsentence1\tsentence2"),
-    "WNLI": ("index\tsentence1\tsentence2\tlabel", "index\tsentence1\tsentence2"),
-    "AX": (None, "index\tsentence1\tsentence2"),
+    "RTE": (f"{PAIRS}\tlabel", PAIRS),
+    "WNLI": (f"{PAIRS}\tlabel", PAIRS),
+    "AX": (None, PAIRS),
 }
 FIRST = {"sentence", "#1 String", "question1", "sentence1"}
 
@@ -98,12 +94,8 @@ def test_a_folder_without_the_files_is_refused(tmp_path):
 
 
 def test_labels_of_hugging_face_become_the_official_ones():
-    assert GLUE_TASKS["MNLI"].official_labels(["0", "1", "2", "neutral"]) == [
-        "entailment",
-        "neutral",
-        "contradiction",
-        "neutral",
-    ]
+    labels = ["entailment", "neutral", "contradiction", "neutral"]
+    assert GLUE_TASKS["MNLI"].official_labels(["0", "1", "2", "neutral"]) == labels
     assert GLUE_TASKS["WNLI"].official_labels(["entailment", "0"]) == ["1", "0"]
     assert GLUE_TASKS["CoLA"].official_labels(["unacceptable", "1", "odd"]) == ["0", "1", "odd"]
 

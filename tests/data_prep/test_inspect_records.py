@@ -41,13 +41,9 @@ def records(tmp_path_factory):
     documents = ["\n".join(sentences[number % 4 :] + sentences[: number % 3 + 1]) for number in range(40)]
     (folder / "text.txt").write_text("\n\n".join(documents))
     VOCABULARY.save(folder / "vocab.txt")
-    create_pretraining_data(
-        str(folder / "text.txt"),
-        folder / "vocab.txt",
-        output_dir=folder / "records",
-        num_shards=2,
-        options=PretrainingOptions(max_seq_length=24, max_predictions_per_seq=6, masked_lm_prob=0.2, dupe_factor=8),
-    )
+    options = PretrainingOptions(max_seq_length=24, max_predictions_per_seq=6, masked_lm_prob=0.2, dupe_factor=8)
+    files = {"output_dir": folder / "records", "num_shards": 2}
+    create_pretraining_data(str(folder / "text.txt"), folder / "vocab.txt", options=options, **files)
     return folder / "records"
 
 

@@ -47,12 +47,10 @@ def test_packed_files_are_read(write):
 
 def test_columns_can_be_numbers_in_files_without_a_header(write):
     path = write("a.tsv", "x\t1\tYes\tOh yes\nx\t0\tNo\tOh no\n")
-    expected = LabelledText(["Yes", "No"], ["Oh yes", "Oh no"], ["1", "0"])
-    assert read_labelled_text(path, text_column=2, second_text_column=3, label_column=1, has_header=False) == expected
-    assert (
-        read_labelled_text(path, text_column="2", second_text_column="3", label_column="1", has_header=False)
-        == expected
-    )
+    for columns in ((2, 3, 1), ("2", "3", "1")):
+        names = dict(zip(("text_column", "second_text_column", "label_column"), columns, strict=True))
+        found = read_labelled_text(path, has_header=False, **names)
+        assert found == LabelledText(["Yes", "No"], ["Oh yes", "Oh no"], ["1", "0"])
 
 
 def test_columns_can_be_numbers_in_files_with_a_header_but_names_go_first(write):
@@ -78,44 +76,32 @@ def test_labels_can_be_left_out(write):
     assert read_labelled_text(write("a.tsv", "id\ttext\n1\tYes\n"), label_column=None) == LabelledText(["Yes"])
 
 
-def test_the_files_of_glue_are_read_whole(shared_data):
-    cola = read_labelled_text(shared_data("glue/CoLA/train.tsv"), text_column=3, label_column=1, has_header=False)
-    assert (len(cola.texts), set(cola.labels)) == (8551, {"0", "1"})
-    assert cola.texts[0] == "Our friends won't buy this analysis, let alone the next one we propose."
-    columns = {"text_column": "#1 String", "second_text_column": "#2 String", "label_column": "Quality"}
-    mrpc = read_labelled_text(shared_data("glue/MRPC/train.tsv"), **columns)
-    assert (len(mrpc.texts), len(mrpc.second_texts), set(mrpc.labels)) == (3668, 3668, {"0", "1"})
-    sst = read_labelled_text(shared_data("glue/SST-2/dev.tsv"), text_column="sentence")
-    assert (len(sst.texts), set(sst.labels)) == (872, {"0", "1"})
-
-
 BAD_FILES = {
-    "short.tsv": ("text\tlabel\nYes\tgood\n\nNo\n", r"line 4 has 1 columns, but 2 are expected, as in the first line"),
-    "long.csv": ("text,label\nYes, he said,good\n", r"line 2 has 3 columns, but 2 are expected"),
-    "names.tsv": (
-        "sentence\tquality\nYes\tgood\n",
-        r"no column 'text' for the text. The columns are: 'sentence', 'qual",
-    ),
-    "semicolons.csv": ("text;label\nYes;good;1\n", r"line 2 has 3 columns, but 2 are expected, as in the first line."),
-    "tabs.csv": ("text\tlabel\nYes\tgood\n", r"The first line has tabs between its values. .* Name the file .tsv"),
-    "commas.tsv": ("text,label\nYes,good\n", r"The first line has commas between its values. .* Name the file .csv"),
-    "no_header.tsv": ("Yes\tgood\nNo\tbad\n", r"use --nohas_header \(has_header=False\) and give the columns as num"),
-    "label.tsv": ("text\tquality\nYes\tgood\n", r"line 1, the header: there is no column 'label' for the label"),
-    "keys.jsonl": ('{"body": "Yes", "label": 1}', r"no column 'text' for the text. The columns are: 'body', 'label'"),
-    "empty_text.tsv": ("text\tlabel\n \tgood\n", r"line 2: the text in column 'text' is empty"),
-    "empty_label.tsv": ("text\tlabel\nYes\t\n", r"line 2: the label in column 'label' is empty"),
-    "null.jsonl": ('{"text": null, "label": "a"}', r"line 1: the text in column 'text' is None"),
-    "fraction.jsonl": ('{"text": "a", "label": 0.5}', r"the label in column 'label' must be a string. Received: 0.5"),
-    "bad.jsonl": ('{"text": "a"\n', r"line 1 is not JSON"),
-    "list.jsonl": ("[1]\n", r"line 1 must be a JSON object. Received: list"),
-    "quote.csv": ('text,label\n"Yes,good\nNo,bad\n', r"line 2 is not CSV: unexpected end of data"),
-    "header_only.tsv": ("text\tlabel\n", r"header_only.tsv has no rows below the header"),
-    "empty.tsv": ("", r"empty.tsv has no rows"),
-    "binary.tsv": (b"text\tlabel\na\0\tb\n", r"is binary, not text: line 2"),
-    "latin1.tsv": ("text\tlabel\ncafé\tb\n".encode("latin-1"), r"is not UTF-8: byte 0xe9 in line 2"),
-    "windows.tsv": ("text\tlabel\n“café”\tb\n".encode("cp1252"), r"convert it: iconv -f WINDOWS-1252 -t UTF-8"),
-    "other.tsv": (b"text\tlabel\n\xac\x90\tb\n", r"Find out its encoding, .*iconv -f ENCODING"),
-    "table.xlsx": (b"PK", r"labelled text is read from .tsv, .csv, .jsonl, .parquet, .arrow and .feather files"),
+    "short.tsv": ("text\tlabel\nYes\tgood\n\nNo\n", "line 4 has 1 columns, but 2 are expected, as in the first line"),
+    "long.csv": ("text,label\nYes, he said,good\n", "line 2 has 3 columns, but 2 are expected"),
+    "names.tsv": ("sentence\tquality\nYes\tgood\n", "no column 'text' for the text. .* 'sentence', 'quality'"),
+    "semicolons.csv": ("text;label\nYes;good;1\n", "line 2 has 3 columns, but 2 are expected"),
+    "tabs.csv": ("text\tlabel\nYes\tgood\n", "has tabs between its values. .* Name the file .tsv"),
+    "commas.tsv": ("text,label\nYes,good\n", "has commas between its values. .* Name the file .csv"),
+    "no_header.tsv": ("Yes\tgood\nNo\tbad\n", "use --nohas_header"),
+    "label.tsv": ("text\tquality\nYes\tgood\n", "line 1, the header: there is no column 'label' for the label"),
+    "keys.jsonl": ('{"body": "Yes", "label": 1}', "no column 'text' for the text. .* 'body', 'label'"),
+    "empty_text.tsv": ("text\tlabel\n \tgood\n", "line 2: the text in column 'text' is empty"),
+    "empty_label.tsv": ("text\tlabel\nYes\t\n", "line 2: the label in column 'label' is empty"),
+    "null.jsonl": ('{"text": null, "label": "a"}', "line 1: the text in column 'text' is None"),
+    "fraction.jsonl": ('{"text": "a", "label": 0.5}', "the label in column 'label' must be a string. Received: 0.5"),
+    "bad.jsonl": ('{"text": "a"\n', "line 1 is not JSON"),
+    "list.jsonl": ("[1]\n", "line 1 must be a JSON object. Received: list"),
+    "quote.csv": ('text,label\n"Yes,good\nNo,bad\n', "line 2 is not CSV"),
+    "header_only.tsv": ("text\tlabel\n", "header_only.tsv has no rows below the header"),
+    # Without an even number of columns, the first line decides.
+    "header_only.csv": ("text;label\n", "header_only.csv has no rows below the header"),
+    "empty.tsv": ("", "empty.tsv has no rows"),
+    "binary.tsv": (b"text\tlabel\na\0\tb\n", "is binary, not text: line 2"),
+    "latin1.tsv": ("text\tlabel\ncafé\tb\n".encode("latin-1"), "is not UTF-8: byte 0xe9 in line 2"),
+    "windows.tsv": ("text\tlabel\n“café”\tb\n".encode("cp1252"), "iconv -f WINDOWS-1252 -t UTF-8"),
+    "other.tsv": (b"text\tlabel\n\xac\x90\tb\n", "Find out its encoding, .*iconv -f ENCODING"),
+    "table.xlsx": (b"PK", "labelled text is read from .tsv, .csv, .jsonl"),
 }
 
 
@@ -140,21 +126,51 @@ def test_a_missing_file_is_refused(tmp_path):
         read_labelled_text(tmp_path / "no.tsv")
 
 
-def test_a_number_beyond_the_columns_is_refused_with_the_numbers(write):
-    path = write("a.tsv", "Yes\tgood\n")
-    with pytest.raises(InputError, match="no column 5 for the label. The columns are: the numbers 0 to 1"):
-        read_labelled_text(path, text_column=0, label_column=5, has_header=False)
+TABLE, LINES = "a.csv", "a.jsonl"
+MARKS = [("[1, 0]", "[0, 1]"), ("[1 0 0]", "[0 0 1]"), ("[True, False]", "[False, False]")]
+CHOICES = '{"text": "a", "c": ["b", "c"], "label": 0}\n{"text": "a", "c": ["b"], "label": 0}'
+NUMBERS = {"text_column": 0, "label_column": 5, "has_header": False}
+REFUSED = [
+    (read_labelled_text, TABLE, "Yes,good\n", NUMBERS, "no column 5 .* the numbers 0 to 1"),
+    (read_labelled_text, TABLE, "text,label\n ,a\nb,\n", {"skip_missing": True}, "2 of 2 rows have no value"),
+    *(
+        (read_scored_text, TABLE, f"text,label\nYes,{score}\n", {}, f"line 2: the score .* Received: '{score}'")
+        for score in ("good", "nan", "inf", "true")
+    ),
+    # More than 32 bits can hold.
+    *(
+        (read_scored_text, LINES, f'{{"text": "a", "label": {score}}}', {}, "line 1: the score .* Received: .{,200}$")
+        for score in ("1e300", "-1e39", "9" * 400, '"1e300"')
+    ),
+    # A decimal comma is for semicolons only.
+    (read_scored_text, TABLE, 'text,label\nEin Film,"0,5"\n', {}, "the score .* must be a number. Received: '0,5'"),
+    (read_choices, LINES, CHOICES, {"choice_columns": ["c"]}, "line 2 has 1 choices, but 2"),
+    (read_choices, LINES, '{"text": "a", "b": ""}', {"choice_columns": ["b"]}, "line 1: the choice .*'b' is empty"),
+    (read_multi_label_text, LINES, '{"text": "a", "label": [[0, 4, "X"]]}', {}, r"line 1: a label .* Received: \[0, 4"),
+    (
+        read_multi_label_text,
+        TABLE,
+        "text,label\nYes,\"['a'; 'b']\"\n",
+        {},
+        "line 2: .* no list. Received: ..'a'; 'b'..",
+    ),
+    *(
+        (read_multi_label_text, TABLE, f'text,label\nYes,"{first}"\nYes,"{second}"\n', {}, "names are not there")
+        for first, second in MARKS
+    ),
+    (read_multi_label_text, LINES, '{"text": "a", "label": [1, 0.0]}\n' * 2, {}, "--label_column=praise,joy"),
+]
+
+
+@pytest.mark.parametrize(("read", "name", "content", "options", "message"), REFUSED)
+def test_values_that_cannot_be_used_are_refused_with_their_place(write, read, name, content, options, message):
+    with pytest.raises(InputError, match=message):
+        read(write(name, content), **options)
 
 
 def test_scores_are_numbers(write):
     assert read_scored_text(write("a.tsv", "text\tlabel\nYes\t 2.5 \nNo\t-1e-1\n")).labels == [2.5, -0.1]
     assert read_scored_text(write("a.jsonl", '{"text": "Yes", "label": 3}')).labels == [3.0]
-
-
-@pytest.mark.parametrize("score", ["good", "nan", "inf", "true"])
-def test_a_score_that_is_no_number_is_refused(write, score):
-    with pytest.raises(InputError, match=f"line 2: the score in column 'label' must be a number. Received: '{score}'"):
-        read_scored_text(write("a.tsv", f"text\tlabel\nYes\t{score}\n"))
 
 
 def test_several_labels_stand_in_one_column(write):
@@ -180,23 +196,12 @@ def test_choices_stand_in_columns_or_in_a_list(write):
     assert read_choices(path, choice_columns=["endings"], label_column=None)[2] is None
 
 
-def test_rows_with_another_number_of_choices_are_refused(write):
-    path = write("a.jsonl", '{"text": "a", "c": ["b", "c"], "label": 0}\n{"text": "a", "c": ["b"], "label": 0}')
-    with pytest.raises(InputError, match="line 2 has 1 choices, but 2 are expected, as in the first row"):
-        read_choices(path, choice_columns=["c"])
-    with pytest.raises(InputError, match="line 1: the choice in column 'text' is empty"):
-        read_choices(write("a.jsonl", '{"a": "who", "text": ""}'), text_column="a", choice_columns=["text"])
-
-
 def test_bad_rows_can_be_left_out(write):
     path = write("a.tsv", "text\tlabel\nYes\tgood\nNo\n \tbad\nSo\tgood\tx\nNo\tbad\n")
     left_out = []
     assert read_labelled_text(path, left_out=left_out).texts == ["Yes", "No"]
-    assert [message.partition(": ")[2][:20] for message in left_out] == [
-        "line 3 has 1 columns",
-        "line 4: the text in ",
-        "line 5 has 3 columns",
-    ]
+    reasons = [message.partition(": ")[2][:20] for message in left_out]
+    assert reasons == ["line 3 has 1 columns", "line 4: the text in ", "line 5 has 3 columns"]
     with pytest.raises(InputError, match="there is no column 'stars'"):
         read_labelled_text(path, label_column="stars", left_out=left_out)
 
@@ -210,11 +215,9 @@ def test_half_a_surrogate_pair_is_replaced(write):
     assert read_labelled_text(write("a.jsonl", r'{"text": "cut \ud83d", "label": 1}')).texts == ["cut \ufffd"]
 
 
-def test_choices_may_share_their_beginning(tmp_path):
-    path = tmp_path / "swag.csv"
-    path.write_text(
-        "sent1,sent2,ending0,ending1,label\nIt rains.,He,sings,runs,1\nOn stage,,a man sings,a cat runs,0\n"
-    )
+def test_choices_may_share_their_beginning(write):
+    rows = "It rains.,He,sings,runs,1\nOn stage,,a man sings,a cat runs,0\n"
+    path = write("swag.csv", f"sent1,sent2,ending0,ending1,label\n{rows}")
     found = read_choices(path, text_column="sent1", choice_columns=["ending0", "ending1"], choice_prefix_column="sent2")
     assert found == (["It rains.", "On stage"], [["He sings", "He runs"], ["a man sings", "a cat runs"]], ["1", "0"])
 
@@ -227,17 +230,10 @@ def test_choices_may_share_their_beginning(tmp_path):
         ("\ufefftext;label\nEin Film;3\n", [("Ein Film", 3.0)]),
         ("text,label\none; two,0.5\nthree; four,1\n", [("one; two", 0.5), ("three; four", 1.0)]),
         ('text,label\n"a; b, c",2\n', [("a; b, c", 2.0)]),
-        # Without an even number of columns, the first line decides.
-        ("text;label\n", []),
     ],
 )
 def test_commas_and_semicolons_are_told_apart(write, content, rows):
-    path = write("scores.csv", content)
-    if not rows:
-        with pytest.raises(InputError, match="has no rows below the header"):
-            read_scored_text(path)
-        return
-    found = read_scored_text(path)
+    found = read_scored_text(write("scores.csv", content))
     assert list(zip(found.texts, found.labels, strict=True)) == rows
 
 
@@ -245,11 +241,6 @@ def test_semicolons_are_found_without_a_header(write):
     path = write("a.csv", "Ein Film, gut;1\nDumm;0\nSo, so, la, la;1\n")
     found = read_labelled_text(path, text_column=0, label_column=1, has_header=False)
     assert (found.texts, found.labels) == (["Ein Film, gut", "Dumm", "So, so, la, la"], ["1", "0", "1"])
-
-
-def test_a_decimal_comma_is_for_semicolons_only(write):
-    with pytest.raises(InputError, match="the score in column 'label' must be a number. Received: '0,5'"):
-        read_scored_text(write("a.csv", 'text,label\nEin Film,"0,5"\n'))
 
 
 @pytest.mark.parametrize(
@@ -272,24 +263,9 @@ def test_a_list_that_python_wrote_into_a_cell_is_a_list(write, cell, labels):
     assert read_multi_label_text(write("a.csv", f"text,label\nYes,{quoted}\nNo,x\n")).labels == [labels, ["x"]]
 
 
-@pytest.mark.parametrize("cells", [("[1, 0]", "[0, 1]"), ("[1 0 0]", "[0 0 1]"), ("[True, False]", "[False, False]")])
-def test_marks_without_the_names_of_their_labels_are_refused(write, cells):
-    path = write("a.csv", "text,label\n" + "".join(f'Yes,"{cell}"\n' for cell in cells))
-    with pytest.raises(InputError, match="are 0 or 1 for each of . labels, such as .*their names are not there"):
-        read_multi_label_text(path)
-    rows = "".join(json.dumps({"text": "Yes", "label": marks}) + "\n" for marks in ([1, 0.0], [0, 1.0]))
-    with pytest.raises(InputError, match="name these columns: --label_column=praise,joy"):
-        read_multi_label_text(write("a.jsonl", rows))
-
-
 def test_numbers_of_labels_are_names_as_before(write):
     rows = "".join(json.dumps({"text": "Yes", "label": labels}) + "\n" for labels in ([1, 0], [0], [27, 1]))
     assert read_multi_label_text(write("a.jsonl", rows)).labels == [["1", "0"], ["0"], ["27", "1"]]
-
-
-def test_a_list_that_cannot_be_read_is_named(write):
-    with pytest.raises(InputError, match="line 2: the labels in column 'label' are no list. Received: ..'a'; 'b'.."):
-        read_multi_label_text(write("a.csv", "text,label\nYes,\"['a'; 'b']\"\n"))
 
 
 def test_line_ends_of_old_macintosh_programs_are_read(write):
@@ -319,9 +295,7 @@ def test_a_row_is_refused_before_it_fills_the_memory(write, name):
     path = write(name, LARGE[name])
     tracemalloc.start()
     try:
-        with pytest.raises(
-            InputError, match=r"a line of more than 16,000,000 bytes|row that begins in line 2|50 times"
-        ):
+        with pytest.raises(InputError, match="more than 16,000,000 bytes|row that begins in line 2|50 times"):
             read_labelled_text(path)
         assert tracemalloc.get_traced_memory()[1] < 100_000_000
     finally:
@@ -340,9 +314,7 @@ MISSING = {
 def test_rows_without_a_value_are_counted_or_left_out(write, caplog, name, read):
     path = write(name, MISSING[name])
     where = 2 if name == "a.jsonl" else 3
-    with pytest.raises(
-        InputError, match=f"{name}: 2 of 4 rows .* number 1, counted from 0, at line {where}: the text in"
-    ):
+    with pytest.raises(InputError, match=f"{name}: 2 of 4 rows .* number 1, .* at line {where}: the text in"):
         read(path)
     found = read(path, skip_missing=True)
     assert (found.texts, list(map(float, found.labels))) == (["a", "c"], [1.0, 3.0])
@@ -360,16 +332,6 @@ def test_the_first_row_does_not_decide_which_columns_there_are(write, caplog):
     assert read_sources_and_targets(path, needs_targets=False, skip_missing=True) == (["b"], ["c"])
 
 
-def test_labels_in_lists_are_no_lists(write):
-    with pytest.raises(InputError, match=r"line 1: a label in column 'label' must be a string. Received: \[0, 4"):
-        read_multi_label_text(write("a.jsonl", '{"text": "Mira", "label": [[0, 4, "PER"]]}'))
-
-
-def test_nothing_but_missing_values_is_an_error(write):
-    with pytest.raises(InputError, match="2 of 2 rows have no value"):
-        read_labelled_text(write("a.tsv", "text\tlabel\n \ta\nb\t\n"), skip_missing=True)
-
-
 def test_choices_targets_and_sets_of_labels_may_be_missing_too(write):
     path = write("a.jsonl", '{"text":"a","c":["x",null],"label":0}\n{"text":"b","c":["x","y"],"label":1}')
     with pytest.raises(InputError, match="1 of 2 rows .* line 1: the choice in column 'c' is None"):
@@ -379,12 +341,6 @@ def test_choices_targets_and_sets_of_labels_may_be_missing_too(write):
     assert read_sources_and_targets(path, skip_missing=True) == (["b"], ["c"])
     path = write("c.jsonl", '{"text":"a","label":[null]}\n{"text":"b","label":null}\n{"text":"c","label":[]}')
     assert read_multi_label_text(path, skip_missing=True).labels == [[]]
-
-
-@pytest.mark.parametrize("score", ["1e300", "-1e39", "9" * 400, '"1e300"'])
-def test_a_score_that_32_bits_cannot_hold_is_refused(write, score):
-    with pytest.raises(InputError, match="line 1: the score in column 'label' must be a number. Received: .{,200}$"):
-        read_scored_text(write("a.jsonl", f'{{"text": "a", "label": {score}}}'))
 
 
 def test_endless_numbers_as_labels_and_column_names_are_texts(write):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tiny
+from small_corpora import offsets
 
 from data_prep.pretraining import document_block
 from data_prep.pretraining.document_block import DocumentBlock
@@ -10,10 +11,6 @@ from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
 
 VOCABULARY = tiny.vocabulary(*(f"w{n}" for n in range(20)), "##a", "##b")
-
-
-def offsets(lengths):
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def make_block(num_documents=60, seed=0):
@@ -133,10 +130,8 @@ def test_packed_records_number_their_sequences_and_say_where_each_begins():
 )
 def test_records_without_masks_are_those_with_masks_before_masking(changes):
     masked = records(**changes)
-    unmasked = records(
-        dynamic_masking=True,
-        **{name: value for name, value in changes.items() if "mask" not in name and "ngram" not in name},
-    )
+    others = {name: value for name, value in changes.items() if "mask" not in name and "ngram" not in name}
+    unmasked = records(dynamic_masking=True, **others)
     row, place = np.nonzero(masked["masked_lm_weights"])
     masked["input_ids"][row, masked["masked_lm_positions"][row, place]] = masked["masked_lm_ids"][row, place]
     for name, values in unmasked.items():
@@ -174,23 +169,17 @@ def test_shares_of_a_block_add_up(monkeypatch):
 def test_a_shard_is_made_block_by_block_and_its_shares_add_up(monkeypatch):
     monkeypatch.setattr(document_block, "BLOCK_TOKENS", 1000)
     block = make_block()
-    corpus = TokenizedCorpus(
-        **{name: getattr(block, name) for name in ("tokens", "sentence_offsets", "document_offsets")},
-        vocabulary=VOCABULARY,
-        manifest={},
-        path="",
-    )
+    arrays = {name: getattr(block, name) for name in ("tokens", "sentence_offsets", "document_offsets")}
+    corpus = TokenizedCorpus(**arrays, vocabulary=VOCABULARY, manifest={}, path="")
     options = PretrainingOptions(max_seq_length=32, dupe_factor=2)
     dealing = Dealing(2, options.random_seed)
     made = list(shard_batches(corpus, options, dealing, 1))
     blocks = [DocumentBlock.gather_ranges(block, part) for part in document_block.shard_blocks(corpus, dealing, 1)]
     assert len(blocks) == 2
-    expected = merge(
-        batch
-        for number, block in enumerate(blocks)
-        for batch, _ in block_batches(block, options, VOCABULARY, 1, number)
-    )
-    assert are_equal(merge(batch for batch, _ in made), expected)
+    expected = [
+        batch for number in range(2) for batch, _ in block_batches(blocks[number], options, VOCABULARY, 1, number)
+    ]
+    assert are_equal(merge(batch for batch, _ in made), merge(expected))
     assert sum(share for _, share in made) == pytest.approx(1.0)
 
 

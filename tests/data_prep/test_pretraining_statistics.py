@@ -10,6 +10,7 @@ import random
 import numpy as np
 import pytest
 import scipy.stats
+from small_corpora import generator
 
 from data_prep.pretraining.document_block import DocumentBlock
 from data_prep.pretraining.pretraining_records import PretrainingOptions, block_batches
@@ -27,12 +28,8 @@ SPECIAL_IDS = [0, 101, 102]  # [PAD], [CLS], [SEP] of the uncased vocabulary
 def wikipedia(tmp_path_factory, shared_data):
     """The Wikipedia articles as a block of documents, and the vocabulary."""
     vocabulary = Vocabulary.from_file(shared_data("vocab", "bert-base-uncased-vocab.txt"))
-    corpus = tokenize_text(
-        str(shared_data("corpus", "wikipedia_articles.txt")),
-        tmp_path_factory.mktemp("statistics") / "corpus",
-        vocabulary,
-        TextSettings(split_sentences=True),
-    )
+    text, folder = str(shared_data("corpus", "wikipedia_articles.txt")), tmp_path_factory.mktemp("statistics")
+    corpus = tokenize_text(text, folder / "corpus", vocabulary, TextSettings(split_sentences=True))
     assert [vocabulary.tokens[number] for number in SPECIAL_IDS] == ["[PAD]", "[CLS]", "[SEP]"]
     return DocumentBlock.gather(corpus, np.arange(corpus.num_documents)), vocabulary
 
@@ -57,10 +54,6 @@ def unmasked(made):
     is_predicted = np.zeros(input_ids.shape, bool)
     is_predicted[row, position] = True
     return input_ids, is_predicted
-
-
-def generator(seed):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def assert_follows(counts, expected, factor=1.0):
@@ -91,14 +84,8 @@ def assert_same_law(first, second):
 
 def draw_pairs(block, seed, max_seq_length=128, short_seq_prob=0.1, in_order=False):
     """Pairs of ranges: starts (N, 2), lengths (N, 2), labels (N,)."""
-    drawn = draw_sentence_pairs(
-        block.sentence_offsets,
-        block.document_offsets,
-        max_seq_length=max_seq_length,
-        short_seq_prob=short_seq_prob,
-        rng=generator(seed),
-        in_order=in_order,
-    )
+    options = {"max_seq_length": max_seq_length, "short_seq_prob": short_seq_prob, "in_order": in_order}
+    drawn = draw_sentence_pairs(block.sentence_offsets, block.document_offsets, rng=generator(seed), **options)
     return drawn.range_starts.reshape(-1, 2), drawn.range_lengths.reshape(-1, 2), drawn.labels
 
 
@@ -340,19 +327,25 @@ def facts_of(words, predicted):
     return len(predicted), len(chosen), num_several, len(runs), max(runs, default=0), first // 4, at_front
 
 
-@pytest.mark.parametrize(("max_ngram_size", "p"), [(10, 0.2), (5, 0.5), (3, 1e-9)])
-def test_span_lengths_are_geometric_cut_off_and_scaled(max_ngram_size, p):
-    # A single segment of one-token words; the first span of a row can only be cut off at the segment's end.
-    rows, columns = 40_000, 100
-    is_text = np.ones((rows, columns), bool)
-    options = MaskingOptions(max_ngram_size=max_ngram_size, ngram_geometric_p=p)
-    numbers, budgets = np.ones((rows, columns), int), np.full((rows, 1), max_ngram_size)
+def first_spans(rows, columns, **options):
+    """Draws spans in rows of a single segment of one-token words. The first span of a row is cut at its end only.
+
+    Returns what `choose_words` does, and the start and the length of the first span of each row.
+    """
+    is_text, options = np.ones((rows, columns), bool), MaskingOptions(**options)
+    numbers, budgets = np.ones((rows, columns), int), np.full((rows, 1), options.max_ngram_size)
     chosen, spans = choose_words(is_text, np.zeros_like(is_text), numbers, budgets, options, generator(0))
     # Spans are numbered in the order in which they are drawn: in the first round, by their rows.
     is_first = spans < rows
-    lengths = np.bincount(spans[is_first], minlength=rows)
     starts = np.full(rows, columns)
     np.minimum.at(starts, spans[is_first], chosen[is_first] % columns)
+    return chosen, starts, np.bincount(spans[is_first], minlength=rows)
+
+
+@pytest.mark.parametrize(("max_ngram_size", "p"), [(10, 0.2), (5, 0.5), (3, 1e-9)])
+def test_span_lengths_are_geometric_cut_off_and_scaled(max_ngram_size, p):
+    columns = 100
+    chosen, starts, lengths = first_spans(40_000, columns, max_ngram_size=max_ngram_size, ngram_geometric_p=p)
     # Starts are distributed uniformly over all words.
     assert_follows(np.bincount(starts, minlength=columns), np.ones(columns))
     is_free = starts <= columns - max_ngram_size
@@ -368,16 +361,8 @@ def test_span_lengths_are_geometric_cut_off_and_scaled(max_ngram_size, p):
 
 
 def test_span_lengths_of_albert_have_a_chance_as_one_to_their_words():
-    rows, columns = 40_000, 100
-    is_text = np.ones((rows, columns), bool)
-    options = MaskingOptions(max_ngram_size=3, ngram_distribution="inverse")
-    numbers, budgets = np.ones((rows, columns), int), np.full((rows, 1), 3)
-    chosen, spans = choose_words(is_text, np.zeros_like(is_text), numbers, budgets, options, generator(0))
-    is_first = spans < rows
-    lengths = np.bincount(spans[is_first], minlength=rows)
-    starts = np.full(rows, columns)
-    np.minimum.at(starts, spans[is_first], chosen[is_first] % columns)
-    assert_follows(np.bincount(lengths[starts <= columns - 3], minlength=4), [0, 6, 3, 2])
+    _, starts, lengths = first_spans(40_000, 100, max_ngram_size=3, ngram_distribution="inverse")
+    assert_follows(np.bincount(lengths[starts <= 100 - 3], minlength=4), [0, 6, 3, 2])
 
 
 @pytest.mark.parametrize("max_ngram_size", [0, 4])

@@ -109,11 +109,8 @@ def test_verify_finds_what_is_wrong_and_names_every_file(tmp_path, records):
         verify_records(manifest)
     message = str(caught.value)
     assert message.startswith("3 file(s) differ from what was written")
-    for problem in (
-        "a.tfrecord has other bytes than",
-        f"b.tfrecord has {len(data) - 1} bytes instead of",
-        "c.tfrecord is",
-    ):
+    problems = ("a.tfrecord has other bytes than", f"b.tfrecord has {len(data) - 1} bytes instead", "c.tfrecord is")
+    for problem in problems:
         assert problem in message
     (tmp_path / "b.tfrecord").unlink()
     with pytest.raises(InputError, match="b.tfrecord is missing"):

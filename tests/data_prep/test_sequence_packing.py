@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
+from small_corpora import generator
 
 from data_prep.pretraining.sequence_packing import pack_sequences
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def pack(lengths, max_seq_length, max_sequences_per_row, seed=0):

@@ -3,6 +3,7 @@
 import itertools
 import json
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -108,12 +109,9 @@ def test_answers_of_prodigy_and_skipped_tasks_are_respected(write, caplog):
     skipped["annotations"][0]["was_cancelled"] = True
     with caplog.at_level(logging.WARNING):
         assert read_tagged_sentences(write(*rows, rows[1], skipped)).words == [["Ada", "accept"]]
-    reasons = [
-        '2 rows were left out: each has the answer "reject".',
-        '1 rows were left out: each has the answer "ignore".',
-    ]
-    reasons.append("1 rows were left out: each was skipped by the annotator.")
-    assert [record.message.partition("a.jsonl: ")[2] for record in caplog.records] == reasons
+    messages = [record.message for record in caplog.records]
+    for message, reason in zip(messages, ['2 .*"reject"', '1 .*"ignore"', "1 .*skipped by the annotator"], strict=True):
+        assert re.search(f"a.jsonl: {reason}", message)
 
 
 def test_tasks_without_annotations_are_texts_to_predict_and_missing_labels(write):
@@ -172,10 +170,8 @@ def test_the_units_of_many_spans_of_a_text_are_counted_once(monkeypatch):
 
 
 def test_a_text_of_a_span_may_differ_in_white_space_only(write):
-    found = read_tagged_sentences(
-        write(label_studio("Ada\nLee", labels([0, 7, "PER"], text="Ada\\nLee")), name="a.json")
-    )
-    assert found.tags == [["B-PER", "I-PER"]]
+    task = label_studio("Ada\nLee", labels([0, 7, "PER"], text="Ada\\nLee"))
+    assert read_tagged_sentences(write(task, name="a.json")).tags == [["B-PER", "I-PER"]]
     with pytest.raises(InputError, match="span 1: the characters 0:3 are 'Ada', but the annotation says 'Lee'"):
         read_tagged_sentences(write(label_studio("Ada\nLee", labels([0, 3, "PER"], text="Lee")), name="a.json"))
 
@@ -192,56 +188,49 @@ def test_conllu_has_named_columns(write):
         assert (found.words, found.tags[0]) == ([["Ada"], ["writes", "no"]], [tag])
     assert read_tagged_sentences(path, text_column="LEMMA").words[0] == ["l"]
     assert read_tagged_sentences(path, has_tags=None).tags is not None
-    with pytest.raises(
-        InputError, match="no word has 'ner' in MISC; the keys there are: NER, SpaceAfter. Name the column"
-    ):
+    with pytest.raises(InputError, match="no word has 'ner' in MISC; the keys there are: NER, SpaceAfter"):
         read_tagged_sentences(path, label_column="ner")
     assert read_tagged_sentences(write(universal("a"), name="a.conllu"), has_tags=None).tags is None
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (
-            label_studio("Ada", [*labels([0, 3, "X"]), ("choices", {"choices": 1})]),
-            "choices must be a list. Received: 1",
-        ),
-        ({"text": "Ada", "label": [[0, 9, "X"]]}, r"line 1: span 1: \[0, 9, 'X'\] is empty, reversed or not inside"),
-        ({"text": "Ada", "label": [[2, 1, "X"]]}, "empty, reversed or not inside the text, which has 3 characters"),
-        ({"text": "Ada", "label": [[-1, 1, "X"]]}, "empty, reversed or not inside"),
-        ({"text": "Ada", "label": [[1, 1, "X"]]}, "empty, reversed or not inside"),
-        ({"text": "Ada", "label": [[0, 1.0, "X"]]}, "start and end must be whole numbers. Received: .0, 1.0, 'X'"),
-        ({"text": "Ada", "label": [[False, True, "X"]]}, "start and end must be whole numbers"),
-        ({"text": "Ada", "label": [[0, "3", "X"]]}, "start and end must be whole numbers"),
-        ({"text": "Ada", "spans": [{"start": 0, "label": "X"}]}, "start and end must be whole numbers"),
-        ({"text": "Ada", "label": [[0, 3]]}, r"span 1 must be \[start, end, type\] or"),
-        ({"text": "Ada", "label": [[0, 3, " "]]}, "span 1 must have one type, a name"),
-        ({"text": "Ada", "label": [[0, 3, None]]}, "span 1 must have one type, a name"),
-        ({"text": "Ada", "spans": [{"start": 0, "end": 3, "labels": ["X", "Y"]}]}, "span 1 must have one type"),
-        (
-            {"text": "Ada Lee", "label": [[0, 7, "X"], [4, 7, "Y"]]},
-            r"line 1: the spans \[0, 7, 'X'\] 'Ada Lee' and \[4, 7, 'Y'\] 'Lee' overlap",
-        ),
-        (
-            {"text": "Ada", "entities": [[0, 3, "X"]], "spans": OBJECTS},
-            "several lists of spans: spans, entities. Name one",
-        ),
-        (
-            {"body": "Ada", "mark": 1},
-            "line 1 has no text with spans. Its keys are 'body', 'mark'. These forms are read: Doc",
-        ),
-        ({"text": "Ada", "label": ["a class"]}, "line 1 has no text with spans. Its keys are 'text', 'label'"),
-        ({"text": "Ada", "answer": "accept", "_view_id": "ner", "spans": []}, r"is a yes to one span \(ner.teach\)"),
-        (label_studio("Ada", [("hypertextlabels", {})]), "results of type 'hypertextlabels', which are of HTML"),
-        (label_studio("Ada", [("choices", {"choices": ["good"]})]), "has classes of whole texts and no spans"),
-        (label_studio("Ada", [("textarea", {"text": ["a"]})]), "line 1 has results of type textarea only. Spans"),
-        (label_studio("Ada", [("labels", None)]), "line 1: value must be an object. Received: None"),
-        (label_studio("Ada", annotations=[{}]), "line 1: result must be a list"),
-        (label_studio("Ada", annotations=[{"result": IN_TWO_TEXTS}]), "spans in several texts: body, title. Label one"),
-        ({"text": "\x01", "label": []}, "line 1 is empty: it has no words"),
-        ({"text": " ", "label": []}, "1 of 1 rows have no value where one is needed"),
-    ],
-)
+def ada(*label):
+    return {"text": "Ada Lee", "label": list(label)}
+
+
+SEVERAL_LABELS = {"text": "Ada", "spans": [{"start": 0, "end": 3, "labels": ["X", "Y"]}]}
+YES_TO_ONE = {"text": "Ada", "answer": "accept", "_view_id": "ner", "spans": []}
+MIXED = [*labels([0, 3, "X"]), ("choices", {"choices": 1})]
+REFUSED = [
+    (label_studio("Ada", MIXED), "choices must be a list. Received: 1"),
+    (ada([0, 9, "X"]), r"line 1: span 1: \[0, 9, 'X'\] is empty, reversed or not inside the text, which has 7 char"),
+    (ada([2, 1, "X"]), "empty, reversed or not inside"),
+    (ada([-1, 1, "X"]), "empty, reversed or not inside"),
+    (ada([1, 1, "X"]), "empty, reversed or not inside"),
+    (ada([0, 1.0, "X"]), "start and end must be whole numbers. Received: .0, 1.0, 'X'"),
+    (ada([False, True, "X"]), "start and end must be whole numbers"),
+    (ada([0, "3", "X"]), "start and end must be whole numbers"),
+    ({"text": "Ada", "spans": [{"start": 0, "label": "X"}]}, "start and end must be whole numbers"),
+    (ada([0, 3]), r"span 1 must be \[start, end, type\] or"),
+    (ada([0, 3, " "]), "span 1 must have one type, a name"),
+    (ada([0, 3, None]), "span 1 must have one type, a name"),
+    (SEVERAL_LABELS, "span 1 must have one type"),
+    (ada([0, 7, "X"], [4, 7, "Y"]), r"line 1: the spans \[0, 7, 'X'\] 'Ada Lee' and \[4, 7, 'Y'\] 'Lee' overlap"),
+    ({"text": "Ada", "entities": [[0, 3, "X"]], "spans": OBJECTS}, "several lists of spans: spans, entities. Name one"),
+    ({"body": "Ada", "mark": 1}, "line 1 has no text with spans. Its keys are 'body', 'mark'. These forms are read"),
+    ({"text": "Ada", "label": ["a class"]}, "line 1 has no text with spans. Its keys are 'text', 'label'"),
+    (YES_TO_ONE, r"is a yes to one span \(ner.teach\)"),
+    (label_studio("Ada", [("hypertextlabels", {})]), "results of type 'hypertextlabels', which are of HTML"),
+    (label_studio("Ada", [("choices", {"choices": ["good"]})]), "has classes of whole texts and no spans"),
+    (label_studio("Ada", [("textarea", {"text": ["a"]})]), "line 1 has results of type textarea only. Spans"),
+    (label_studio("Ada", [("labels", None)]), "line 1: value must be an object. Received: None"),
+    (label_studio("Ada", annotations=[{}]), "line 1: result must be a list"),
+    (label_studio("Ada", annotations=[{"result": IN_TWO_TEXTS}]), "spans in several texts: body, title. Label one"),
+    ({"text": "\x01", "label": []}, "line 1 is empty: it has no words"),
+    ({"text": " ", "label": []}, "1 of 1 rows have no value where one is needed"),
+]
+
+
+@pytest.mark.parametrize(("row", "message"), REFUSED)
 def test_bad_annotations_are_refused_with_their_place(write, row, message):
     with pytest.raises(InputError, match=message):
         read_tagged_sentences(write(row))
@@ -267,26 +256,17 @@ def test_classes_of_the_tools_are_labels(write):
 
 
 def two_controls(text, **choices):
-    return label_studio(text) | {
-        "annotations": [
-            {
-                "result": [
-                    {"type": "choices", "from_name": name, "to_name": "t", "value": {"choices": chosen}}
-                    for name, several in choices.items()
-                    for chosen in several
-                ]
-            }
-        ]
-    }
+    results = [
+        {"type": "choices", "from_name": name, "to_name": "t", "value": {"choices": chosen}}
+        for name, several in choices.items()
+        for chosen in several
+    ]
+    return label_studio(text) | {"annotations": [{"result": results}]}
 
 
 def test_choices_that_are_empty_absent_or_made_twice_are_the_same_in_every_row(write):
-    first, twice, none = (
-        two_controls("a", topic=[["x"]]),
-        two_controls("b", topic=[["y"], ["x", "y"]]),
-        two_controls("c"),
-    )
-    path = write(none, first, twice, label_studio("d"), name="a.json")
+    first, none = two_controls("a", topic=[["x"]]), two_controls("c")
+    path = write(none, first, two_controls("b", topic=[["y"], ["x", "y"]]), label_studio("d"), name="a.json")
     for column in ("topic", "label"):
         with pytest.raises(InputError, match="1 of 4 rows .* item 4: the label in column .* is None"):
             read_multi_label_text(path, label_column=column)
@@ -338,19 +318,15 @@ def wnut_rows(sentences, form):
     for words, tags in zip(sentences.words, sentences.tags, strict=True):
         ends = np.cumsum([len(word) + 1 for word in words]).tolist()
         places = [(end - len(word) - 1, end - 1) for word, end in zip(words, ends, strict=True)]
-        text = " ".join(words)
         spans = [[places[one.start][0], places[one.end - 1][1], one.type] for one in read_entities(tags)]
-        objects = [{"start": start, "end": end, "label": kind} for start, end, kind in spans]
-        tokens = [{"start": start, "end": end} for start, end in places]
-        yield {
-            "doccano": {"text": text, "label": spans},
-            "spacy": {"text": text, "spans": objects},
-            "prodigy": {"text": text, "spans": objects, "tokens": tokens, "answer": "accept"},
-            "label studio": label_studio(text, [("labels", {**one, "labels": [one["label"]]}) for one in objects]),
-        }[form]
+        row = {"text": " ".join(words), "label": spans}
+        if form == "prodigy":
+            row["spans"] = [{"start": start, "end": end, "label": kind} for start, end, kind in row.pop("label")]
+            row |= {"tokens": [{"start": start, "end": end} for start, end in places], "answer": "accept"}
+        yield row
 
 
-@pytest.mark.parametrize("form", ["doccano", "spacy", "prodigy", "label studio"])
+@pytest.mark.parametrize("form", ["doccano", "prodigy"])
 def test_wnut_has_the_same_tags_after_each_form_of_spans(shared_data, write, form):
     sentences, _, _ = in_one_scheme(read_tagged_sentences(shared_data("wnut17/emerging.dev.conll")))
     found = read_tagged_sentences(write(*wnut_rows(sentences, form), name="a.json"))

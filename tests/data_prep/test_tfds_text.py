@@ -75,20 +75,18 @@ def test_a_name_of_another_form_is_refused_before_reading_starts():
         read_documents("tfds:two words")
 
 
-def test_an_unknown_data_set_is_refused(tmp_path):
-    with pytest.raises(InputError, match="tfds:no_such_data_set: tensorflow_datasets does not know it"):
-        list(read_documents("tfds:no_such_data_set", tfds_data_dir=str(tmp_path)))
-
-
-def test_an_unknown_split_is_refused_with_those_that_exist(data_dir):
-    with pytest.raises(InputError, match="has no split 'validation'. It has: test, train"):
-        list(read_documents("tfds:tiny_articles@validation", tfds_data_dir=data_dir))
-
-
-@pytest.mark.parametrize("field", ["body", "number"])
-def test_an_unknown_field_is_refused_with_the_text_fields(data_dir, field):
-    with pytest.raises(InputError, match=f"has no text field '{field}'. Its text fields are: text, title"):
-        list(read_documents("tfds:tiny_articles", text_field=field, tfds_data_dir=data_dir))
+@pytest.mark.parametrize(
+    ("name", "field", "message"),
+    [
+        ("no_such_data_set", "text", "tfds:no_such_data_set: tensorflow_datasets does not know it"),
+        ("tiny_articles@validation", "text", "has no split 'validation'. It has: test, train"),
+        ("tiny_articles", "body", "has no text field 'body'. Its text fields are: text, title"),
+        ("tiny_articles", "number", "has no text field 'number'. Its text fields are: text, title"),
+    ],
+)
+def test_an_unknown_data_set_split_or_field_is_refused_with_those_that_exist(data_dir, name, field, message):
+    with pytest.raises(InputError, match=message):
+        list(read_documents(f"tfds:{name}", text_field=field, tfds_data_dir=data_dir))
 
 
 @pytest.fixture(scope="module")
@@ -112,14 +110,10 @@ def nested_data_dir(tmp_path_factory):
             return {"train": self._generate_examples()}
 
         def _generate_examples(self):
-            yield (
-                0,
-                {
-                    "body": {"title": "A title", "lines": ["One.", "Two."], "number": 1},
-                    "parts": [{"heading": "H", "lines": ["a", "b"]}, {"heading": "I", "lines": []}],
-                    "both": {"de": "Köln", "en": "Cologne"},
-                },
-            )
+            article = {"body": {"title": "A title", "lines": ["One.", "Two."], "number": 1}}
+            article["parts"] = [{"heading": "H", "lines": ["a", "b"]}, {"heading": "I", "lines": []}]
+            article["both"] = {"de": "Köln", "en": "Cologne"}
+            yield 0, article
 
     NestedArticles(data_dir=folder).download_and_prepare()
     return str(folder)
@@ -146,6 +140,9 @@ def test_a_field_that_is_no_text_is_refused_with_the_paths_of_those_that_are(nes
         list(read_documents("tfds:nested_articles", text_field=field, tfds_data_dir=nested_data_dir))
 
 
+EXAMPLE = {"text": "K\u00f6ln", "tags": ["O", "B-X"], "words": ["in", "K\u00f6ln"], "score": 0.5}
+
+
 def test_examples_come_as_json_would_have_them(tmp_path, monkeypatch):
     class TinyQuestions(tfds.core.GeneratorBasedBuilder):
         VERSION = tfds.core.Version("1.0.0")
@@ -166,28 +163,12 @@ def test_examples_come_as_json_would_have_them(tmp_path, monkeypatch):
             return {"train": self._generate_examples("yes"), "test": self._generate_examples(-1)}
 
         def _generate_examples(self, label):
-            yield (
-                0,
-                {
-                    "text": "K\u00f6ln",
-                    "label": label,
-                    "tags": ["O", "B-X"],
-                    "words": ["in", "K\u00f6ln"],
-                    "answers": [{"text": "K", "answer_start": 0}, {"text": "n", "answer_start": 3}],
-                    "score": 0.5,
-                },
-            )
+            answers = [{"text": "K", "answer_start": 0}, {"text": "n", "answer_start": 3}]
+            yield 0, {**EXAMPLE, "label": label, "answers": answers}
 
     TinyQuestions(data_dir=tmp_path).download_and_prepare()
     (example,) = read_examples("tfds:tiny_questions", str(tmp_path))
-    assert example == {
-        "text": "K\u00f6ln",
-        "label": "yes",
-        "tags": ["O", "B-X"],
-        "words": ["in", "K\u00f6ln"],
-        "answers": {"text": ["K", "n"], "answer_start": [0, 3]},
-        "score": 0.5,
-    }
+    assert example == {**EXAMPLE, "label": "yes", "answers": {"text": ["K", "n"], "answer_start": [0, 3]}}
     assert next(read_examples("tfds:tiny_questions@test", str(tmp_path)))["label"] is None
 
     # Every reader takes the name in place of a file.

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tiny
 from python_encoder import write_corpus
+from small_corpora import contents, texts_of
 
 from data_prep.text import text_chunks
 from data_prep.text.ordered_map import WorkerPool
@@ -27,22 +28,10 @@ def write(path, documents=None, **options):
     return write_corpus(path, documents or DOCUMENTS, VOCABULARY, **options)
 
 
-def documents_of(corpus):
-    """The corpus as text again."""
-    sentences = np.split(corpus.tokens, corpus.sentence_offsets[1:-1])
-    sentences = [" ".join(VOCABULARY.tokens[number] for number in sentence) for sentence in sentences]
-    bounds = corpus.document_offsets
-    return [sentences[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
 def test_a_corpus_gives_the_text_back(tmp_path):
     write(tmp_path / "corpus")
     corpus = TokenizedCorpus.open(tmp_path / "corpus")
-    assert documents_of(corpus) == [["the quick fox", "brown"], ["fox the"], ["quick", "the the", "[UNK]"]]
+    assert texts_of(corpus) == [["the quick fox", "brown"], ["fox the"], ["quick", "the the", "[UNK]"]]
     assert corpus.tokens.tolist() == [5, 6, 8, 7, 8, 5, 6, 5, 5, 1]
     assert corpus.sentence_offsets.tolist() == [0, 3, 4, 6, 7, 9, 10]
     assert corpus.document_offsets.tolist() == [0, 2, 3, 6]
@@ -58,7 +47,7 @@ def test_batches_and_chunks_of_any_size_give_the_same_corpus(tmp_path, monkeypat
     monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 10)
     in_parts = write(tmp_path / "corpus", documents)
     assert in_parts.tokens.tolist() == tokens
-    assert documents_of(whole) == documents_of(in_parts)
+    assert texts_of(whole) == texts_of(in_parts)
     assert {**whole.manifest, "parts": None} == {**in_parts.manifest, "parts": None}
     assert len(in_parts.manifest["parts"]) > 1
     in_parts.verify()
@@ -86,7 +75,7 @@ def test_the_manifest_counts_and_says_what_was_left_out(tmp_path):
         "parts": None,
     }
     assert (corpus.num_documents, corpus.num_sentences, corpus.num_tokens) == (2, 3, 4)
-    assert documents_of(corpus) == [["the", "quick"], ["[UNK] [UNK]"]]
+    assert texts_of(corpus) == [["the", "quick"], ["[UNK] [UNK]"]]
     assert corpus.sentence_offsets.tolist() == [0, 1, 2, 4]
 
 
@@ -223,9 +212,8 @@ def test_text_is_appended_behind_what_is_there(tmp_path):
     corpus = tokenize_text.tokenize_text(str(tmp_path / "second.txt"), first, VOCABULARY, append=True)
     corpus.verify()
     write(both, [*MANY, ["brown fox"], ["fox"]])
-    assert {name: (first / name).read_bytes() for name in ARRAYS} == {
-        name: (both / name).read_bytes() for name in ARRAYS
-    }
+    for name in ARRAYS:
+        assert (first / name).read_bytes() == (both / name).read_bytes()
     assert corpus.manifest["input_file"] == [str(tmp_path / "first.txt"), str(tmp_path / "second.txt")]
     with pytest.raises(InputError, match="already has the text of .*second.txt. Leave it out"):
         tokenize_text.tokenize_text(str(tmp_path / "second.txt"), first, VOCABULARY, append=True)
@@ -260,32 +248,18 @@ def test_two_writers_do_not_meet(tmp_path):
 
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("name", ARRAYS)
-def test_verify_finds_one_changed_byte_and_names_the_part(tmp_path, name):
+def test_a_changed_byte_a_cut_and_bytes_that_do_not_count_are_told_apart(tmp_path, name):
     corpus = write(tmp_path / "corpus", MANY)
-    path = tmp_path / "corpus" / name
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
-    num_parts = len(corpus.manifest["parts"])
-    with pytest.raises(InputError, match=rf"{name} is damaged: part {num_parts} of {num_parts} \(bytes"):
+    path, last = tmp_path / "corpus" / name, len(corpus.manifest["parts"])
+    texts, data = texts_of(corpus), path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(InputError, match=rf"{name} is damaged: part {last} of {last} \(bytes"):
         TokenizedCorpus.open(tmp_path / "corpus").verify()
-
-
-def test_what_lies_behind_the_counts_of_the_manifest_does_not_count(tmp_path):
-    corpus = write(tmp_path / "corpus")
-    for name in ARRAYS:
-        with open(tmp_path / "corpus" / name, "ab") as file:
-            file.write(b"\1" * 24)
-    assert documents_of(TokenizedCorpus.open(tmp_path / "corpus")) == documents_of(corpus)
-
-
-@pytest.mark.parametrize("name", ARRAYS)
-def test_a_file_that_is_cut_off_is_refused(tmp_path, name):
-    write(tmp_path / "corpus")
-    path = tmp_path / "corpus" / name
-    path.write_bytes(path.read_bytes()[:-1])
+    path.write_bytes(data[:-1])
     with pytest.raises(InputError, match=rf"{name} is cut off: \d+ bytes instead of \d+\. Make the corpus again"):
         TokenizedCorpus.open(tmp_path / "corpus")
+    path.write_bytes(data + b"\1" * 24)  # behind the counts of the manifest
+    assert texts_of(TokenizedCorpus.open(tmp_path / "corpus")) == texts
 
 
 @pytest.mark.parametrize(
@@ -319,16 +293,16 @@ def test_another_folder_a_damaged_manifest_and_another_vocabulary_are_refused(tm
     write(tmp_path / "corpus")
     manifest = tmp_path / "corpus" / "manifest.json"
     good = manifest.read_text()
-    manifest.write_text(good[:40])
-    with pytest.raises(InputError, match="manifest.json is damaged: it is not JSON"):
-        TokenizedCorpus.open(tmp_path / "corpus")
-    manifest.write_text(json.dumps({"format": "something else"}))
-    with pytest.raises(InputError, match="expected 'keras_bert tokenised corpus 3', found 'something else'"):
-        TokenizedCorpus.open(tmp_path / "corpus")
-    manifest.write_text(good)
-    Vocabulary([*VOCABULARY.tokens, "dog"]).save(tmp_path / "corpus" / "vocab.txt")
-    with pytest.raises(InputError, match="its vocabulary was changed after this corpus was tokenised"):
-        TokenizedCorpus.open(tmp_path / "corpus")
+    other = (tmp_path / "corpus" / "vocab.txt").read_text() + "dog\n"
+    for file, content, message in [
+        ("manifest.json", good[:40], "manifest.json is damaged: it is not JSON"),
+        ("manifest.json", '{"format": "another"}', "expected 'keras_bert tokenised corpus 3', found 'another'"),
+        ("vocab.txt", other, "its vocabulary was changed after this corpus was tokenised"),
+    ]:
+        manifest.write_text(good)
+        (tmp_path / "corpus" / file).write_text(content)
+        with pytest.raises(InputError, match=message):
+            TokenizedCorpus.open(tmp_path / "corpus")
 
 
 def test_text_without_a_token_is_refused_and_leaves_nothing(tmp_path):

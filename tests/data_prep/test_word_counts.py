@@ -36,10 +36,8 @@ def small_pieces(monkeypatch):
 def random_documents():
     generator = random.Random(0)
     words = [f"word{int(generator.paretovariate(0.5)) % 5000}" for _ in range(20_000)]
-    return [
-        [" ".join(words[start : start + 10]) for start in range(first, first + 100, 10)]
-        for first in range(0, 20_000, 100)
-    ]
+    lines = [" ".join(words[start : start + 10]) for start in range(0, 20_000, 10)]
+    return [lines[first : first + 10] for first in range(0, 2_000, 10)]
 
 
 def test_pieces_and_processes_do_not_change_the_counts(small_pieces):

@@ -1,9 +1,7 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 from example_bytes import serialize
 
-from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 RECORD = features.pretraining_features(max_seq_length=4, max_predictions_per_seq=2)
@@ -42,19 +40,6 @@ def test_model_garden_names_are_read():
     features.check_record(serialized, RECORD, "garden.tfrecord")
     parsed = features.parse(tf.constant([serialized]), RECORD, features.aliases_in_record(serialized))
     np.testing.assert_array_equal(parsed["input_ids"], [VALUES["input_ids"]])
-
-
-def test_records_of_another_length_are_refused_by_name():
-    serialized = serialize(VALUES, RECORD)
-    with pytest.raises(InputError, match="data.tfrecord: input_ids has 4 numbers in its records, but 8 are expected"):
-        features.check_record(serialized, features.pretraining_features(8, 2), "data.tfrecord")
-    with pytest.raises(InputError, match="its records have no label_ids. They have: input_ids, input_mask"):
-        features.check_record(serialized, features.classification_features(4), "data.tfrecord")
-
-
-def test_bytes_that_are_not_an_example_are_refused():
-    with pytest.raises(InputError, match=r"not tf.train.Example messages"):
-        features.lengths_in_record(b"\xff\xff not an example")
 
 
 def test_the_rows_of_choices_are_separated():

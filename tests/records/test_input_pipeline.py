@@ -1,10 +1,10 @@
 import gzip
 
 import example_bytes
-import example_records
 import numpy as np
 import pytest
 import tensorflow as tf
+from example_records import renamed, write_records
 
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
@@ -35,25 +35,7 @@ def serialize(values):
 
 
 def write(path, numbers, **lengths):
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for number in numbers:
-            writer.write(serialize(example(number, **lengths)))
-    return str(path)
-
-
-def write_garden(path, numbers):
-    """Records under the names that TF Model Garden's script gives with --use_v2_feature_names."""
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for number in numbers:
-            record = tf.train.Example()
-            for name, values in example(number).items():
-                name = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}.get(name, name)
-                if name == "masked_lm_weights":
-                    record.features.feature[name].float_list.value.extend(values.tolist())
-                else:
-                    record.features.feature[name].int64_list.value.extend(values.tolist())
-            writer.write(record.SerializeToString())
-    return str(path)
+    return write_records(path, [serialize(example(number, **lengths)) for number in numbers])
 
 
 def numbers_of(dataset, num_batches=None):
@@ -88,17 +70,6 @@ def test_evaluation_gives_every_record_once_in_order_with_a_small_last_batch(tmp
     assert numbers_of(dataset) == [[0, 1, 2, 3], [4, 5, 6]]
 
 
-def test_training_gives_full_batches_for_ever_and_each_record_once_an_epoch(tmp_path):
-    write(tmp_path / "a.tfrecord", range(6))
-    write(tmp_path / "b.tfrecord", range(6, 10))
-    dataset = pretraining_dataset(str(tmp_path), 5)
-    assert dataset.element_spec["input_ids"].shape == (5, 8)
-    batches = numbers_of(dataset, 6)
-    epochs = [batches[0] + batches[1], batches[2] + batches[3], batches[4] + batches[5]]
-    assert [sorted(epoch) for epoch in epochs] == [list(range(10))] * 3
-    assert len({tuple(epoch) for epoch in epochs}) == 3
-
-
 def test_the_same_seed_gives_the_same_batches_and_another_does_not(tmp_path):
     for name in "abc":
         write(tmp_path / f"{name}.tfrecord", range(ord(name), ord(name) + 20))
@@ -113,17 +84,12 @@ def test_fewer_records_than_a_batch_still_train(tmp_path):
 
 
 def test_records_of_tf_model_garden_are_read(tmp_path):
-    path = write_garden(tmp_path / "garden.tfrecord", range(3))
-    batch = next(iter(evaluation(path)))
+    lists = [{name: values.tolist() for name, values in example(number).items()} for number in range(3)]
+    garden = [renamed(record, input_ids="input_word_ids", segment_ids="input_type_ids") for record in lists]
+    batch = next(iter(evaluation(write_records(tmp_path / "garden.tfrecord", garden))))
     assert sorted(batch) == sorted(example(0))
     assert batch["input_ids"][:, 0].numpy().tolist() == [0, 1, 2]
     assert batch["segment_ids"][0].numpy().tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
-
-
-def test_names_of_both_kinds_are_not_mixed(tmp_path):
-    paths = [write(tmp_path / "a.tfrecord", [1]), write_garden(tmp_path / "b.tfrecord", [2])]
-    with pytest.raises(InputError, match=r"b\.tfrecord holds .* TF Model Garden's names, but .*a\.tfrecord holds"):
-        pretraining_dataset(paths, 1)
 
 
 def test_gzip_is_recognised_by_content_and_may_be_mixed_with_plain_files(tmp_path):
@@ -144,10 +110,10 @@ def test_zstd_files_give_the_batches_of_uncompressed_files(tmp_path):
     for folder in ("plain", "zstd", "mixed"):
         (tmp_path / folder).mkdir()
     for number, name in enumerate("abc"):
+        plain = tmp_path / "plain" / f"{name}.tfrecord"
         # More records than Python passes to TensorFlow in one call.
-        data = (
-            tmp_path / write(tmp_path / "plain" / f"{name}.tfrecord", range(300 * number, 300 * number + 300))
-        ).read_bytes()
+        write(plain, range(300 * number, 300 * number + 300))
+        data = plain.read_bytes()
         (tmp_path / "zstd" / f"{name}.tfrecord").write_bytes(compress(data, "zstd"))
         (tmp_path / "mixed" / f"{name}.tfrecord").write_bytes(compress(data, ["zstd", "gzip", ""][number]))
     for read in (evaluation, lambda *arguments: pretraining_dataset(*arguments, seed=5).take(60)):
@@ -160,10 +126,9 @@ def test_zstd_files_give_the_batches_of_uncompressed_files(tmp_path):
 @pytest.mark.parametrize("damage", ["a wrong byte", "the end is missing"])
 def test_damage_in_the_middle_is_named_when_it_is_met(tmp_path, compression, damage, capsys):
     draw = np.random.default_rng(0)
-    for name in ("a", "b"):
-        with tf.io.TFRecordWriter(str(tmp_path / f"{name}.tfrecord")) as writer:
-            for number in range(300):  # with random numbers, which cannot be compressed much
-                writer.write(serialize(example(number) | {"input_ids": draw.integers(0, 1 << 40, SEQ)}))
+    for name in ("a", "b"):  # with random numbers, which cannot be compressed much
+        records = [example(number) | {"input_ids": draw.integers(0, 1 << 40, SEQ)} for number in range(300)]
+        write_records(tmp_path / f"{name}.tfrecord", map(serialize, records))
     path = tmp_path / "b.tfrecord"
     data = bytearray(compress(path.read_bytes(), compression))
     if damage == "a wrong byte":
@@ -183,42 +148,33 @@ def test_damage_in_the_middle_is_named_when_it_is_met(tmp_path, compression, dam
 
 
 def test_records_that_change_on_the_way_are_named(tmp_path):
-    path = tmp_path / "a.tfrecord"
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for values in (example(1), example(2), example(3, seq=9)):
-            writer.write(serialize(values))
-    with (
-        pytest.raises(InputError, match=r"a\.tfrecord: record 3: .*input_ids has 9 numbers"),
-        naming_damaged_records(str(path)),
-    ):
-        list(evaluation(str(path)))
+    path = write_records(tmp_path / "a.tfrecord", map(serialize, (example(1), example(2), example(3, seq=9))))
+    with pytest.raises(InputError, match="record 3: .*input_ids has 9 numbers"), naming_damaged_records(path):
+        list(evaluation(path))
 
 
-WRONG_NUMBERS = {
-    "input_ids holds -5, but ids are 0 or more": {"input_ids": [1, -5, *range(6)]},
-    "input_mask holds 9, but it numbers the sequences of a row, 8 at most": {"input_mask": [9] + [1] * 7},
-    "segment_ids holds -1, but 0 is the least": {"segment_ids": [-1] * 8},
-    "masked_lm_positions holds 1000000000000000000, but the columns of a row go from 0 to 7": {
-        "masked_lm_positions": [0, 10**18]
-    },
-    "masked_lm_ids holds -1, but ids are 0 or more": {"masked_lm_ids": [3, -1]},
-    "masked_lm_weights holds inf, but weights are finite and not negative": {"masked_lm_weights": [1.0, np.inf]},
-    "masked_lm_weights holds nan, but weights are finite and not negative": {"masked_lm_weights": [1.0, np.nan]},
-    "masked_lm_weights holds -1.0, but weights are finite and not negative": {"masked_lm_weights": [1.0, -1.0]},
-    "next_sentence_labels holds 7, but these labels are 0 and 1": {"next_sentence_labels": [7]},
-}
+WRONG_NUMBERS = [
+    ("input_ids", [1, -5, *range(6)], "-5, but ids are 0 or more"),
+    ("input_mask", [9] + [1] * 7, "9, but it numbers the sequences of a row, 8 at most"),
+    ("segment_ids", [-1] * 8, "-1, but 0 is the least"),
+    ("masked_lm_positions", [0, 10**18], "1000000000000000000, but the columns of a row go from 0 to 7"),
+    ("masked_lm_ids", [3, -1], "-1, but ids are 0 or more"),
+    ("masked_lm_weights", [1.0, np.inf], "inf, but weights are finite and not negative"),
+    ("masked_lm_weights", [1.0, np.nan], "nan, but weights are finite and not negative"),
+    ("masked_lm_weights", [1.0, -1.0], "-1.0, but weights are finite and not negative"),
+    ("next_sentence_labels", [7], "7, but these labels are 0 and 1"),
+]
 
 
 def write_changed(path, numbers, changes):
     """Records, the last of which has other numbers."""
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for number in numbers:
-            writer.write(serialize(example(number) | (changes if number == numbers[-1] else {})))
-    return str(path)
+    *others, last = map(example, numbers)
+    return write_records(path, map(serialize, [*others, last | changes]))
 
 
-@pytest.mark.parametrize(("message", "changes"), WRONG_NUMBERS.items())
-def test_an_impossible_number_is_named_with_its_file_and_record(tmp_path, capsys, message, changes):
+@pytest.mark.parametrize(("name", "values", "message"), WRONG_NUMBERS)
+def test_an_impossible_number_is_named_with_its_file_and_record(tmp_path, capsys, name, values, message):
+    message, changes = f"{name} holds {message}", {name: values}
     write(tmp_path / "a.tfrecord", range(20))
     path = write_changed(tmp_path / "b.tfrecord", range(4), changes)
     assert len(numbers_of(evaluation(str(tmp_path / "a.tfrecord")))) == 5
@@ -262,11 +218,11 @@ def test_numbers_outside_the_config_are_named(tmp_path, capsys):
 )
 def test_numbers_of_another_type_are_named(tmp_path, capsys, name, values, message):
     lists = {key: list_.tolist() for key, list_ in example(1).items()}
-    good, bad = (example_records.example(**record) for record in (lists, lists | {name: values}))
-    path = example_records.write_records(tmp_path / "a.tfrecord", [good, bad])
+    good, bad = lists, lists | {name: values}
+    path = write_records(tmp_path / "a.tfrecord", [good, bad])
     with pytest.raises(InputError, match=rf"a\.tfrecord: record 2: {message}"), naming_damaged_records(path):
         list(evaluation(path))
-    path = example_records.write_records(tmp_path / "b.tfrecord", [bad, good])
+    path = write_records(tmp_path / "b.tfrecord", [bad, good])
     with pytest.raises(InputError, match=rf"b\.tfrecord: {message}"):
         pretraining_dataset(path, 1)
     capsys.readouterr()
@@ -321,18 +277,13 @@ def test_empty_files_are_passed_over(tmp_path):
     assert numbers_of(evaluation(str(tmp_path))) == [[1]]
 
 
-def test_only_empty_files_are_refused(tmp_path):
-    (tmp_path / "a.tfrecord").write_bytes(b"")
-    with pytest.raises(InputError, match="The files that match .* have no records"):
-        pretraining_dataset(str(tmp_path), 1)
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("nothing-*.tfrecord", r"No file matches .*nothing-\*"),
         ("missing.tfrecord", r"No file matches .*missing\.tfrecord"),
         ("folder", r"The folder .*folder has no file named \*\.tfrecord\*"),
+        ("empty.tfrecord", "The files that match .* have no records"),
         ("text.tfrecord", r"text\.tfrecord is not a TFRecord file"),
         ("beginning.tfrecord", r"beginning\.tfrecord: record 1 \(at byte 0\) is cut off"),
         ("cut.tfrecord", r"cut\.tfrecord is cut off in the middle of a record"),
@@ -341,19 +292,15 @@ def test_only_empty_files_are_refused(tmp_path):
     ],
 )
 def test_files_without_records_are_refused_by_name(tmp_path, name, message):
-    whole = (tmp_path / "whole").with_suffix(".bin")
-    write(whole, range(50))
-    data = whole.read_bytes()
+    write(tmp_path / "whole.bin", range(50))
+    data = (tmp_path / "whole.bin").read_bytes()
     (tmp_path / "folder").mkdir()
+    (tmp_path / "empty.tfrecord").write_bytes(b"")
     (tmp_path / "text.tfrecord").write_text("One sentence a line.\n" * 100)
     (tmp_path / "beginning.tfrecord").write_bytes(data[:40])
     (tmp_path / "cut.tfrecord").write_bytes(data[:-7])
-    with tf.io.TFRecordWriter(str(tmp_path / "other.tfrecord")) as writer:
-        record = tf.train.Example()
-        record.features.feature["text"].bytes_list.value.append(b"hello")
-        writer.write(record.SerializeToString())
-    with tf.io.TFRecordWriter(str(tmp_path / "noise.tfrecord")) as writer:
-        writer.write(b"\xff\xff\xff\xff noise")
+    write_records(tmp_path / "other.tfrecord", [{"text": [b"hello"]}])
+    write_records(tmp_path / "noise.tfrecord", [b"\xff\xff\xff\xff noise"])
     with pytest.raises(InputError, match=message):
         pretraining_dataset(str(tmp_path / name), 1)
 
@@ -431,11 +378,9 @@ def test_training_can_begin_at_any_batch():
     assert [batch["label_ids"].numpy().tolist() for batch in other] != labels[:3]
 
 
-def test_no_rows_and_no_batch_size_are_refused():
+def test_no_rows_are_refused():
     with pytest.raises(InputError, match="There is no example"):
         rows_dataset(TokenRows({"input_ids": np.zeros(0, np.int32)}, np.zeros(1, np.int64)), 1)
-    with pytest.raises(InputError, match="batch_size must be a whole number of at least 1. Received: 0"):
-        rows_dataset(rows_of_lengths([1]), 0)
 
 
 def test_no_thread_tunes_the_input_while_it_is_read(tmp_path):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tiny
+from small_corpora import generator
 
 from keras_bert.program.errors import InputError
 from keras_bert.records.masked_positions import (
@@ -15,10 +16,6 @@ from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 MASK_ID = 4
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def within_five_sigma(count, num_trials, probability):
@@ -72,24 +69,18 @@ def test_every_candidate_is_chosen_equally_often():
     assert all(within_five_sigma(count, 20_000, 2 / 5) for count in counts[[1, 2, 3, 5, 6]])
 
 
-def test_whole_words_are_chosen_whole():
+# With three to choose, either the long word alone, or the two short ones, after which the long one does not fit; with
+# two, the long word is skipped.
+@pytest.mark.parametrize(("number", "expected"), [(3, {(1, 2, 3), (4, 5)}), (2, {(4, 5)})])
+def test_whole_words_are_chosen_whole_and_one_that_is_too_long_is_skipped(number, expected):
     # [CLS] em ##bed ##ding is fun [SEP]
     candidates = np.array([[False, True, True, True, True, True, False]])
     word_starts = np.array([[True, True, False, False, True, True, True]])
-    outcomes = {
-        tuple(np.flatnonzero(chosen_words(candidates, word_starts, np.array([3]), generator(seed))[0]).tolist())
-        for seed in range(100)
-    }
-    # Either the long word alone, or the two short ones, after which the long one does not fit.
-    assert outcomes == {(1, 2, 3), (4, 5)}
-
-
-def test_a_word_that_is_too_long_is_skipped():
-    candidates = np.array([[False, True, True, True, True, True, False]])
-    word_starts = np.array([[True, True, False, False, True, True, True]])
-    for seed in range(20):
-        chosen = chosen_words(candidates, word_starts, np.array([2]), generator(seed))
-        assert np.flatnonzero(chosen[0]).tolist() == [4, 5]
+    outcomes = set()
+    for seed in range(100):
+        chosen = chosen_words(candidates, word_starts, np.array([number]), generator(seed))
+        outcomes.add(tuple(np.flatnonzero(chosen[0]).tolist()))
+    assert outcomes == expected
 
 
 def choose_words_by_the_book(words, num_to_predict, order):
@@ -127,14 +118,9 @@ def vocabulary(replacement_ids):
 def test_masked_rows_have_ascending_positions_and_padding_of_weight_zero():
     input_ids = np.array([[2, 10, 11, 12, 3, 0], [2, 20, 21, 22, 23, 3]])
     is_text = input_ids >= 10
-    rows = mask_batch(
-        input_ids,
-        is_text,
-        (input_ids > 0).astype(int),
-        MaskingOptions(masked_lm_prob=0.4, max_predictions_per_seq=3),
-        vocabulary([50, 51]),
-        generator(),
-    )
+    options = MaskingOptions(masked_lm_prob=0.4, max_predictions_per_seq=3)
+    numbers = (input_ids > 0).astype(int)
+    rows = mask_batch(input_ids, is_text, numbers, options, vocabulary([50, 51]), generator())
     positions, weights = rows["masked_lm_positions"], rows["masked_lm_weights"]
     assert weights.tolist() == [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]
     assert weights.dtype == np.float32
@@ -175,21 +161,12 @@ def test_special_and_unused_tokens_never_replace():
 
 
 @pytest.mark.parametrize(
-    ("tokens", "replacement_tokens", "message"),
-    [
-        ([], "text", "only special tokens"),
-        (["the"], "all", "replacement_tokens must be one of text, vocabulary. Received: 'all'"),
-    ],
+    ("tokens", "replacements", "message"),
+    [([], "text", "only special tokens"), (["the"], "all", "must be one of text, vocabulary. Received: 'all'")],
 )
-def test_a_vocabulary_that_cannot_mask_is_refused(tokens, replacement_tokens, message):
-    vocabulary = tiny.vocabulary(*tokens)
+def test_a_vocabulary_that_cannot_mask_is_refused(tokens, replacements, message):
     with pytest.raises(InputError, match=message):
-        MaskingVocabulary.of(vocabulary, replacement_tokens)
-
-
-def test_actions_of_words_need_masks_of_words():
-    with pytest.raises(InputError, match="whole_word_actions decides word by word, but single tokens are masked"):
-        MaskingOptions(whole_word_actions=True)
+        MaskingVocabulary.of(tiny.vocabulary(*tokens), replacements)
 
 
 @pytest.mark.parametrize("num_to_predict", [0, 1])

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import os
 import zipfile
 
@@ -10,6 +11,7 @@ import pytest
 import tensorflow as tf
 import tiny
 from example_bytes import serialize
+from example_records import assert_same_batches
 from slow_parameters import slow_except
 
 from keras_bert.program.errors import InputError
@@ -67,14 +69,6 @@ def numbers(found):
     return [np.median(batch["input_ids"][:, 1:11], axis=1).astype(int).tolist() for batch in found]
 
 
-def assert_same(left, right):
-    assert len(left) == len(right)
-    for one, other in zip(left, right, strict=True):
-        assert list(one) == list(other)
-        for name in one:
-            np.testing.assert_array_equal(one[name], other[name], err_msg=name)
-
-
 FORMS = {
     "plain": {},
     "gzip": {"compression": "gzip"},
@@ -90,7 +84,7 @@ def test_training_begins_at_any_step(tmp_path, form):
     folder = write_files(tmp_path / "records", **FORMS[form])
     whole = batches(folder, 80, seed=3)  # two epochs and a half
     for step in (1, 33, 70):  # within the first window, at the first batch that two epochs share, in the third epoch
-        assert_same(batches(folder, 80 - step, seed=3, start_step=step), whole[step:])
+        assert_same_batches(batches(folder, 80 - step, seed=3, start_step=step), whole[step:])
 
 
 def test_every_record_comes_once_an_epoch_and_every_epoch_has_an_order_of_its_own(tmp_path):
@@ -106,16 +100,8 @@ def test_one_epoch_is_complete_and_can_start_in_the_middle(tmp_path):
     folder = write_files(tmp_path / "records")
     whole = batches(folder, -1, repeat=False)
     assert [len(batch) for batch in numbers(whole)] == [6] * 32 + [4]
-    assert_same(batches(folder, -1, repeat=False, start_step=30), whole[30:])
-    assert_same(batches(folder, 33), whole[:32] + batches(folder, 1, start_step=32))
-
-
-def test_the_order_does_not_depend_on_compression(tmp_path):
-    plain, packed, zstd = (
-        batches(write_files(tmp_path / f"records-{name}", compression=name), 50) for name in ("", "gzip", "zstd")
-    )
-    assert_same(plain, packed)
-    assert_same(plain, zstd)
+    assert_same_batches(batches(folder, -1, repeat=False, start_step=30), whole[30:])
+    assert_same_batches(batches(folder, 33), whole[:32] + batches(folder, 1, start_step=32))
 
 
 def test_a_window_mixes_the_files_of_its_group(tmp_path):
@@ -142,30 +128,20 @@ def test_the_files_come_in_another_order_in_every_epoch(tmp_path):
     assert len({tuple(sorted(epoch[:20])) for epoch in files}) > 1
 
 
-@pytest.mark.parametrize(
-    ("masked", "options"),
-    [
-        (True, {}),
-        (False, {"shuffle": False, "repeat": False}),
-        *(
-            pytest.param(masked, options, marks=pytest.mark.slow)
-            for masked, others in [
-                (True, [{"shuffle": False}, {"shuffle": False, "repeat": False}, {"repeat": False}]),
-                (False, [{}, {"shuffle": False}, {"repeat": False}]),
-            ]
-            for options in others
-        ),
-    ],
-)
-def test_the_shards_of_a_batch_are_the_batch(tmp_path, options, masked):
+# Whether the records have masks, and the values of `shuffle` and `repeat`.
+SHARDED = list(itertools.product([True, False], repeat=3))
+
+
+@pytest.mark.parametrize("case", slow_except([(True, True, True), (False, False, False)], SHARDED), ids=str)
+def test_the_shards_of_a_batch_are_the_batch(tmp_path, case):
+    masked, shuffle, repeat = case
+    options = {"shuffle": shuffle, "repeat": repeat}
     folder = write_files(tmp_path / "records", masked=masked)
     whole = batches(folder, 60, 7, start_step=5, **options)
     shards = [batches(folder, 60, 7, start_step=5, shard_index=index, num_shards=3, **options) for index in range(3)]
     assert [len(shard[0]["input_ids"]) for shard in shards] == [2, 2, 3]
-    together = zip(*shards, strict=True)
-    assert_same(
-        [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]} for parts in together], whole
-    )
+    for batch, *parts in zip(whole, *shards, strict=True):
+        assert_same_batches([{name: np.concatenate([part[name] for part in parts]) for name in batch}], [batch])
 
 
 @pytest.mark.parametrize(("index", "shards"), [(2, 2), (-1, 2), (0, 0), (0, 7)])

@@ -68,29 +68,6 @@ def test_an_epoch_has_every_example_once_and_little_padding():
     assert sorted(map(len, order))[:2] == [4, 8]
 
 
-def test_the_order_is_that_of_seed_and_epoch():
-    rows = many_rows(50)
-    first, again = (RowBatches(rows, 8, seed=3).order(1) for _ in range(2))
-    assert all(np.array_equal(one, other) for one, other in zip(first, again, strict=True))
-    for seed, epoch in ((3, 2), (4, 1)):
-        other = RowBatches(rows, 8, seed=seed).order(epoch)
-        assert not all(np.array_equal(one, two) for one, two in zip(first, other, strict=True))
-
-
-def test_training_begins_at_any_step_and_goes_on_with_the_orders_of_the_epochs():
-    batches = RowBatches(many_rows(50).with_labels(number=np.arange(50)), 8, seed=3)
-    expected = [examples.tolist() for epoch in range(3) for examples in batches.order(epoch)]
-    for step in (0, 3, 7, 16):
-        found = [batch["number"].tolist() for batch in batches.from_step(step, 3)]
-        assert found == expected[step:]
-
-
-def test_without_a_seed_the_longest_come_first():
-    rows = many_rows(50)
-    lengths = rows.lengths[np.concatenate(RowBatches(rows, 8).order())]
-    assert (np.diff(lengths) <= 0).all()
-
-
 def test_a_batch_has_at_least_one_example():
     with pytest.raises(InputError, match="batch_size must be a whole number of at least 1. Received: 0"):
         RowBatches(many_rows(2), 0)
