@@ -37,6 +37,7 @@ embedding_data.py         the data sets of run_embeddings, and the loss of each
 data_file_flags.py        flags for data files, shared by the fine-tuning commands
 asked_models.py           opens the model of a command: a checkpoint, or an exported folder
 rerankers.py              the model that ranks again what a search found
+readable_answers.py       outputs of any exported model as text
 questions.py              flags and input lines of the commands that ask a model
 documentation_corpus.py   quickstart: writes a text from the documentation of installed packages
 documentation_text.py     quickstart: extracts prose from Python source files

@@ -62,7 +62,7 @@ class AskedModel:
             )
 
     def ask(self, *columns) -> list[str]:
-        from keras_bert.tf_serving.readable_answers import readable_answers
+        from run_scripts.readable_answers import readable_answers
 
         asked = {name: list(values) for name, values in zip(self.columns, columns, strict=True)}
         outputs = self._ask(**{name: _filled(values) for name, values in asked.items()})

@@ -21,7 +21,7 @@ from absl import flags
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.option_flags import define_flag, define_option_flags, options_of_flags
-from keras_bert.tf_serving.server.server_options import ServerOptions
+from keras_bert.tf_serving.server.request_limits import ServerOptions
 from run_scripts.asked_models import define_runtime_flags
 
 

@@ -40,8 +40,8 @@ from keras_bert.models.encoders import make_encoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.client import RestClient
+from keras_bert.tf_serving.server.request_limits import ServerOptions
 from keras_bert.tf_serving.server.run_server import background_server
-from keras_bert.tf_serving.server.server_options import ServerOptions
 
 TESTS = pathlib.Path(__file__).resolve().parent
 PAGE = (TESTS.parent / "docs" / "extending.md").read_text("utf-8")

@@ -4,7 +4,6 @@
 
 versions.py              version folders: path/1, path/2, ...
 loading.py               loads a SavedModel, with the operations of TensorFlow Text
-readable_answers.py      outputs of any exported model as text
 saved_model_check/       finds operations that servers lack, and inputs that must not be padded
 kit/                     makes a folder that TensorFlow Serving starts from
 server/                  development server for exports, with TensorFlow Serving's REST API

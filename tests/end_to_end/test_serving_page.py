@@ -14,8 +14,8 @@ from web_driver import Browser
 
 from keras_bert.tf_serving.client.model_info import Tensor
 from keras_bert.tf_serving.server import page
+from keras_bert.tf_serving.server.request_limits import ServerOptions
 from keras_bert.tf_serving.server.run_server import background_server
-from keras_bert.tf_serving.server.server_options import ServerOptions
 
 DRIVER = shutil.which("chromedriver")
 if not os.environ.get("KERAS_BERT_PAGE_TEST"):

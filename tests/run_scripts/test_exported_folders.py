@@ -15,9 +15,9 @@ from keras_bert import InputError
 from keras_bert.serving import load
 from keras_bert.serving.portable.folder import write_portable
 from keras_bert.tasks.tagging.loaded import LoadedTokenClassifier
-from keras_bert.tf_serving.readable_answers import readable_answers
 from keras_bert.tf_serving.server.json_tensors import response_body
 from run_scripts import embed_sentences, extract_features, fill_mask, run_classifier, search_sentences, serve
+from run_scripts.readable_answers import readable_answers
 
 TEXTS = ["the fox", "Größe, 中文", "", "fox " * 60, "of and the"]
 FULL_TEXTS = list(filter(None, TEXTS))

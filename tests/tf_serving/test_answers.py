@@ -13,7 +13,7 @@ from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer
 from keras_bert.tasks.question_answering.answers import Candidate, FoundAnswer
 from keras_bert.tasks.tagging.answers import EntityAnswer, TagsAnswer
 from keras_bert.tasks.text_to_text.answers import WrittenText
-from keras_bert.tf_serving.readable_answers import readable_answers
+from run_scripts.readable_answers import readable_answers
 
 LABELS = np.array([[b"no", b"yes"]])
 MASKS = {"probabilities": [[[0.5, 0.125], [1, 0], [0, 0]]], "positions": [[3, 4, -1]]}

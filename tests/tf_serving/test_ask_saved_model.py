@@ -11,8 +11,8 @@ from places import PROJECT
 from keras_bert.program.errors import InputError
 from keras_bert.serving import load
 from keras_bert.tf_serving.loading import load_saved_model
-from keras_bert.tf_serving.readable_answers import readable_answers
 from run_scripts import ask_saved_model
+from run_scripts.readable_answers import readable_answers
 
 
 @pytest.fixture(scope="module")

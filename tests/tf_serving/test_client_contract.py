@@ -30,7 +30,7 @@ from keras_bert.tf_serving.client import (
     Unavailable,
 )
 from keras_bert.tf_serving.client.model_info import Tensor
-from keras_bert.tf_serving.readable_answers import readable_answers
+from run_scripts.readable_answers import readable_answers
 
 MODEL_SERVER = os.environ.get("KERAS_BERT_MODEL_SERVER")
 TEXTS = ["a", "", "a long text", "the fox", "caf\u00e9", "NUL \0", "\u2028\U0001f600", b"\xff"]
@@ -57,8 +57,8 @@ def exported(tmp_path_factory):
 @contextlib.contextmanager
 def development_server(exported):
     from keras_bert import serving
+    from keras_bert.tf_serving.server.request_limits import ServerOptions
     from keras_bert.tf_serving.server.run_server import background_server
-    from keras_bert.tf_serving.server.server_options import ServerOptions
 
     options = ServerOptions(port=0)
     with (

@@ -15,8 +15,8 @@ from served_models import KINDS, MODEL, NUMBERS, HttpClient, Model, Signature, h
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import framed_record
 from keras_bert.tf_serving.server.page import about_model
+from keras_bert.tf_serving.server.request_limits import ServerOptions
 from keras_bert.tf_serving.server.run_server import background_server
-from keras_bert.tf_serving.server.server_options import ServerOptions
 from run_scripts import serve
 
 
@@ -252,7 +252,7 @@ import sys
 sys.path.insert(0, {str(TESTS)!r})
 from served_models import MODEL, half_plus_two
 from keras_bert.tf_serving.server.run_server import run_server
-from keras_bert.tf_serving.server.server_options import ServerOptions
+from keras_bert.tf_serving.server.request_limits import ServerOptions
 run_server({{MODEL: half_plus_two()}}, ServerOptions(port=0), on_start=lambda address: print(address.port, flush=True))
 """
 

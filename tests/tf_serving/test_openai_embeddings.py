@@ -13,8 +13,8 @@ from tiny_models import TEXTS
 
 from keras_bert import serving
 from keras_bert.tf_serving.client.model_info import Tensor
+from keras_bert.tf_serving.server.request_limits import ServerOptions
 from keras_bert.tf_serving.server.run_server import background_server
-from keras_bert.tf_serving.server.server_options import ServerOptions
 
 # "abc" -> [3, 4, 12]: the number of bytes, then 4 and 12.
 VECTORS = {"abc": [3, 4, 12], "": [0, 4, 12], "é": [2, 4, 12]}

@@ -11,9 +11,9 @@ import pytest
 from places import PROJECT
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.readable_answers import printable, readable_answers
 from run_scripts import query_server
 from run_scripts.questions import print_answers, read_rows
+from run_scripts.readable_answers import printable, readable_answers
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import time
 import pytest
 from served_models import MODEL, HttpClient, half_plus_two
 
+from keras_bert.tf_serving.server.request_limits import ServerOptions
 from keras_bert.tf_serving.server.run_server import background_server
-from keras_bert.tf_serving.server.server_options import ServerOptions
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,7 @@ _TEXT_SINCE = {
 }
 TEXT_SINCE = {operation: minor for minor, names in _TEXT_SINCE.items() for operation in names.split()}
 
-# Operations of TensorFlow 2.20 that 2.12 does not have, except for those for TPUs. In which version between the two
-# each was added is not known here.
+# Operations of TensorFlow 2.20 that 2.12 lacks, except for those for TPUs. Each came with a version between the two.
 _NEWER_THAN_2_12 = """
     CalibrationStatisticsSaver CheckPinned CollectiveAllToAllV2 Conv DatasetFingerprint DebugIdentityV3 DecodeWebP
     DumpTensor FFTND GlobalIterId GlobalShuffleDataset IFFTND IndexFlatMapDataset IRFFTND IteratorGetModelProto

@@ -1,7 +1,6 @@
 """A development server for loaded exports, with TensorFlow Serving's REST API and a page to try them.
 
 run_server.py          starts and stops the server
-server_options.py      the options of a server
 rest_app.py            the routes
 model_requests.py      predict, metadata and status of a model
 json_tensors.py        JSON <-> arrays

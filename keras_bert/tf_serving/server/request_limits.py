@@ -3,14 +3,30 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 
+from keras_bert.program.options import Options, documented, option
 from keras_bert.tf_serving.server.http_protocol import RequestError
-from keras_bert.tf_serving.server.server_options import ServerOptions
 
-# After refusing a body that is too large, up to so many times the limit is read and dropped, so that clients get the
-# answer.
+# A refused body is read and dropped up to this multiple of the limit, so that clients get the answer.
 _DROPPED_BODIES = 8
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class ServerOptions(Options):
+    """The options of a server. `timeout_seconds` is the time limit of an answer."""
+
+    host: str = option("127.0.0.1", "The address to listen on. 0.0.0.0 admits other machines.")
+    port: int = option(8501, "The port of REST and the page. 0 selects a free port.", at_least=0, at_most=65535)
+    num_threads: int = option(2, "Requests computed at once.", at_least=1)
+    max_requests: int = option(1000, "Requests in progress at once; more are refused.", at_least=1)
+    max_rows: int = option(10_000, "The largest number of rows in a request.", at_least=1)
+    max_body_bytes: int = option(64 << 20, "The largest request in bytes.", at_least=1)
+    body_seconds: float = option(60, "The time limit for the arrival of a request.", at_least=0.001)
+    timeout_seconds: float = option(30, above=0)
+    shutdown_seconds: float = option(30, "The time limit for requests in progress at the end.", at_least=0)
 
 
 class RequestLimits:

@@ -12,8 +12,7 @@ from keras_bert.tf_serving.server.http_protocol import HttpAnswer, RequestError,
 from keras_bert.tf_serving.server.model_requests import metadata_body, predict_body, status_body
 from keras_bert.tf_serving.server.openai_embeddings import EMBEDDINGS_PATH, embeddings_body, openai_error_body
 from keras_bert.tf_serving.server.page import PAGE_HEADERS, about_model, page_html
-from keras_bert.tf_serving.server.request_limits import RequestLimits
-from keras_bert.tf_serving.server.server_options import ServerOptions
+from keras_bert.tf_serving.server.request_limits import RequestLimits, ServerOptions
 
 logger = logging.getLogger(__name__)
 

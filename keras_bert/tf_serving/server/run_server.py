@@ -15,8 +15,8 @@ import uvicorn
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.server.http_protocol import ImpatientProtocol, LoopbackHosts, RestServer, is_loopback
+from keras_bert.tf_serving.server.request_limits import ServerOptions
 from keras_bert.tf_serving.server.rest_app import RestApp
-from keras_bert.tf_serving.server.server_options import ServerOptions
 
 logger = logging.getLogger(__name__)
 
