@@ -161,7 +161,7 @@ REFUSED = [
     ({"min_frequency": 0}, "min_frequency must be a whole number of at least 1"),
     ({"num_unused_tokens": -1}, "num_unused_tokens must be a whole number of at least 0"),
     ({"num_processes": 0}, "num_processes must be a whole number of at least 1"),
-    ({"character_coverage": 1.5}, "character_coverage must be above 0 and at most 1. Received: 1.5"),
+    ({"character_coverage": 1.5}, "character_coverage must be a number above 0 and at most 1. Received: 1.5"),
     ({"input_file": "blank.txt"}, "The text has no words"),
     # The output is checked before anything is read.
     ({"input_file": "tfds:never_opened_here", "output_file": "fox.txt/out"}, "a part of the path is a file"),

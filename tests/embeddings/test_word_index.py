@@ -108,7 +108,7 @@ def test_a_folder_without_an_index_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("search", "message"),
     [
-        (lambda index: index.search("a", top_k=0), "top_k must be 1 or more. Received: 0"),
+        (lambda index: index.search("a", top_k=0), "top_k must be a whole number of at least 1. Received: 0"),
         (lambda index: index.search([""]), "Query 1 is empty"),
         (lambda index: index.postings.nearest(csr_array(np.eye(1, 3)), 1), r"\[number, 9\].* the shape \[1, 3\]"),
     ],
