@@ -180,8 +180,8 @@ def test_a_batch_size_of_none_is_32_as_in_keras():
     [
         ({"validation_split": 1.0}, "validation_split must be a number above 0 and below 1. Received: 1.0"),
         ({"validation_split": 0.99}, "validation_split=0.99 of 32 examples leaves none for training"),
-        ({"steps_per_epoch": 0}, "steps_per_epoch must be a whole number from 1. Received: 0"),
-        ({"steps_per_epoch": 1.5}, "steps_per_epoch must be a whole number from 1. Received: 1.5"),
+        ({"steps_per_epoch": 0}, "steps_per_epoch must be a whole number.* Received: 0"),
+        ({"steps_per_epoch": 1.5}, "steps_per_epoch must be a whole number.* Received: 1.5"),
         ({"class_weight": "balanced", "sample_weight": [1.0] * 32}, "sample_weight or class_weight, not both"),
     ],
 )

@@ -225,13 +225,13 @@ def test_every_loss_of_the_table_has_its_name_and_that_of_sentence_transformers(
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: InBatchNegatives(temperature=0), "temperature must be above 0. Received: 0"),
-        (lambda: Triplet(margin=-1), "margin must be above 0"),
+        (lambda: InBatchNegatives(temperature=0), "temperature must be a number above 0. Received: 0"),
+        (lambda: Triplet(margin=-1), "margin must be a number above 0"),
         (lambda: Matryoshka(CoSENT(), []), "one or more whole numbers"),
         (lambda: Matryoshka(CoSENT(), [4, 0]), "one or more whole numbers"),
-        (lambda: Contrastive(margin=0), "margin must be above 0"),
-        (lambda: DistillKLDiv(teacher_temperature=-1), "teacher_temperature must be above 0. Received: -1"),
-        (lambda: GISTEmbed(margin_strategy="none"), "must be absolute or relative. Received: 'none'"),
+        (lambda: Contrastive(margin=0), "margin must be a number above 0"),
+        (lambda: DistillKLDiv(teacher_temperature=-1), "teacher_temperature must be a number above 0. Received: -1"),
+        (lambda: GISTEmbed(margin_strategy="none"), "one of absolute, relative. Received: 'none'"),
         (lambda: as_loss("GISTLoss"), "an EmbeddingLoss or one of: in_batch_negatives, .*'GISTLoss'"),
     ],
 )

@@ -134,7 +134,7 @@ def test_predict_fills_what_texts_mask():
         (lambda model: model.fit(["the fox"], ["label"]), "trained on texts alone: give neither labels nor weights"),
         (lambda model: model.fit(["", " "]), "must have a token to mask. Received: 2 texts"),
         (lambda model: model.fit([]), "must have a token to mask. Received: 0 texts"),
-        (lambda model: model.fit(["the"], masking={"masked_lm_prob": 2.0}), "masked_lm_prob must be above 0"),
+        (lambda model: model.fit(["the"], masking={"masked_lm_prob": 2.0}), "masked_lm_prob must be a number above 0"),
         (lambda model: model.fit(["the"], masking={"prob": 0.2}), "keys among masked_lm_prob, .* Received: prob"),
         (lambda model: MaskedLM(CONFIG).fit(["the"]), "Texts need the vocabulary of the model"),
         (lambda model: model.evaluate(["the"], max_seq_length=99), "more than this model's 12 positions"),

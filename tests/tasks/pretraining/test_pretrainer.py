@@ -93,7 +93,7 @@ def test_gradients_equal_finite_differences():
 
 
 def test_the_token_table_exists_once_and_learns_from_both_its_uses():
-    model, x = compiled(optimizer=keras.optimizers.Adam()), records()
+    model, x = compiled(optimizer=keras.optimizers.Adam()), records(batch_size=3)
     tables = [weight for weight in model.trainable_variables if tuple(weight.shape) == (23, 8)]
     assert len(tables) == 1
     model.optimizer.build(model.trainable_variables)
