@@ -103,7 +103,7 @@ PAIRS, LISTS = SentenceExamples([TEXTS, OTHERS]), [TEXTS, OTHERS, WRONG]
     ("use", "message"),
     [
         (lambda model: DataSets([]), "one or more SentenceExamples"),
-        (lambda model: DataSets([PAIRS], "in_turns"), "proportional or round_robin. Received"),
+        (lambda model: DataSets([PAIRS], "in_turns"), "one of proportional, round_robin. Received"),
         (lambda model: model.evaluate(DataSets([PAIRS])), "Evaluate and predict them one by"),
         (lambda model: model.fit(DataSets([SentenceExamples([TEXTS])])), "nothing to learn from single texts"),
         (lambda model: model.fit(DataSets([SentenceExamples(LISTS, [1, 2, 3, 4], source="b")])), "b: there is no loss"),

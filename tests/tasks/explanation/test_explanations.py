@@ -200,7 +200,7 @@ def test_rollout_multiplies_the_layers_from_the_last_to_the_first():
     ("targets", "options", "message"),
     [
         (None, {"method": "x"}, "one of integrated_gradients, attention_rollout. Received: 'x'"),
-        (None, {"steps": 1}, "steps must be a whole number from 2 to 10000. Received: 1"),
+        (None, {"steps": 1}, "steps must be .* at least 2 and at most 10,000. Received: 1"),
         ("d", {}, "must be a label of the model: a, b, c. Received: 'd'"),
         (["a", "b"], {}, "1 examples need as many targets. Received: 2 targets"),
         (None, {"baseline": "zero"}, "baseline must be one of pad, mask. Received: 'zero'"),

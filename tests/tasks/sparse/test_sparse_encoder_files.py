@@ -204,15 +204,15 @@ def test_static_queries_are_not_regularised():
     [
         (
             {"document_regularizer_weight": -1e-5},
-            "document_regularizer_weight must be a number of at least 0. Received: -1e-0",
+            "document_regularizer_weight must be .* at least 0. Received: -1e-0",
         ),
         ({"query_regularizer_weight": -1}, "query_regularizer_weight must be a number of at least 0. Received: -1"),
-        ({"query_regularizer_weight": "big"}, "query_regularizer_weight must be a number of at least 0. Received: 'big'"),
+        ({"query_regularizer_weight": "big"}, "query_regularizer_weight must be .* at least 0. Received: 'big'"),
         ({"document_regularizer_threshold": -1}, "document_regularizer_threshold must be a whole number of at least 0"),
         ({"ranking": "cosent"}, "ranking must be one of in_batch_negatives, margin_mse. Received: 'cosent'"),
         ({"scale": 0}, "scale must be a number above 0. Received: 0"),
         ({"ranking": "in_batch_negatives", "teacher": "folder"}, "A teacher is for margin_mse"),
-        ({"warmup_ratio": 1.5}, "warmup_ratio must be a number of at least 0 and at most 1. Received: 1.5"),
+        ({"warmup_ratio": 1.5}, "warmup_ratio must be .* at most 1. Received: 1.5"),
     ],
 )
 def test_an_argument_out_of_range_is_refused(arguments, message):
