@@ -225,7 +225,7 @@ def test_commands_distil_train_and_export(bert, tmp_path, run_here):
     [
         (["--texts_file=a.txt"], "--texts_file has no effect without --static_size"),
         (["--static_size=4", "--verify"], "--verify has no effect with --static_size"),
-        (["--static_size=9"], "size must be from 1 to 8, the size of the vectors. Received: 9"),
+        (["--static_size=9"], "size must be a whole number of at least 1 and at most 8. Received: 9"),
         (["--static_size=4", "--texts_file=nowhere.txt"], "There is no file nowhere.txt"),
         (["--static_size=4", "--format=google"], "The google format cannot hold a static model"),
     ],

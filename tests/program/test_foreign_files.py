@@ -6,6 +6,7 @@ import shutil
 import tracemalloc
 
 import pytest
+from checkpoints.test_checkpoints_of_other_keras import write_preset
 from tiny_checkpoints import random_checkpoint
 
 from keras_bert import InputError
@@ -24,8 +25,10 @@ SENTENCE = {"pooling": ["mean"], "dense": [], "normalize": True, "prompts": {}, 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written")
-    for format in ("huggingface", "google", "keras_bert", "keras_hub"):
-        write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=("no", "yes")), folder / format, format)
+    checkpoint = random_checkpoint(form.CLASSIFIER, labels=("no", "yes"))
+    for format in ("huggingface", "google", "keras_bert"):
+        write_checkpoint(checkpoint, folder / format, format)
+    write_preset(folder / "keras_hub", checkpoint, "BertTextClassifier")
     sentence = random_checkpoint().replace(sentence={**SENTENCE, "max_seq_length": None})
     write_checkpoint(sentence, folder / "sentence", "huggingface")
     return folder

@@ -53,7 +53,7 @@ def test_the_learning_rate_counts_sequences():
     [
         ({"batch_growth": (8, 4)}, "batch_growth must be growing .* below train_batch_size=16. Received: 8, 4"),
         ({"batch_growth": (4, 16)}, "below train_batch_size=16. Received: 4, 16"),
-        ({"batch_growth": (0, 4)}, "Received: 0, 4"),
+        ({"batch_growth": (0, 4)}, r"at least 1. Received: \(0, 4\)"),
         ({"batch_growth_steps": 0}, r"need each other. Received: \[4, 8\] and 0"),
         ({"batch_growth": ()}, r"need each other. Received: \[\] and 20"),
         ({"batch_growth_steps": 134}, "grows for 1608 sequences, .* = 1600. Use fewer batch_growth_steps"),
