@@ -127,6 +127,6 @@ def test_every_flag_that_the_page_names_exists(run_here):
     _, printed = run_here(run_classifier, "--help")
     flags = set(re.findall(r"^  --(\w+)", printed.out, re.M))
     modules = "".join(path.read_text() for path in (PROJECT / "run_scripts").glob("*_flags.py"))
-    flags |= set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', modules))
+    flags |= set(re.findall(r'(?:DEFINE_\w+|define_flag)\(\s*"(\w+)"', modules))
     for name in re.findall(r"--(\w+)", PAGE):
         assert name.removeprefix("no") in flags or name in flags, name

@@ -31,7 +31,7 @@ OF_SLURM = {"nodes", "ntasks", "requeue", "signal", "kill"}
 
 def flags_of(*names):
     code = "".join((PROJECT / "run_scripts" / f"{name}.py").read_text("utf-8") for name in names)
-    return set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', code))
+    return set(re.findall(r'(?:DEFINE_\w+|define_flag)\(\s*"(\w+)"', code))
 
 
 def script_with(word):

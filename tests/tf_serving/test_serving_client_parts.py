@@ -124,7 +124,7 @@ def test_inputs_that_cannot_be_sent_are_one_clear_error(inputs, message):
         (lambda: RestClient("http://h", "m", headers={"a": "b\r\nc: d"}), "The header 'a': 'b.*' cannot be sent"),
         (
             lambda: RestClient("http://h", "m", batch_size=0).predict(text=["a"]),
-            "batch_size must be a whole number of at least 1. Received: 0",
+            "batch_size must be a whole number",
         ),
         (lambda: RestClient("http://h", "m").predict(x=np.zeros(1, np.complex64)), "JSON has no values"),
         (lambda: GrpcClient("http://h:1", "m"), "is not the address of a gRPC server. Write host:port"),
