@@ -42,7 +42,7 @@ def test_a_file_is_the_same_each_time_and_is_read_by_others(tmp_path, compressio
 
 
 def test_an_unknown_compression_is_refused():
-    with pytest.raises(InputError, match="compression must be one of none, gzip, zstd. Received: bz2"):
+    with pytest.raises(InputError, match="compression must be one of none, gzip, zstd. Received: 'bz2'"):
         check_compression("bz2")
 
 
