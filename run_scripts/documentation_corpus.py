@@ -59,7 +59,7 @@ _CODE_NAME = re.compile(r"\w\((?!e?s\))|_|[A-Za-z]\.[A-Za-z]\w|[a-z][A-Z]")
 _WORD_IN_PUNCTUATION = re.compile(r"([^\w@]*)(.*?)([^\w@]*)$")
 _REPEATED_MASKS = re.compile(r"@(?:[\s,.'/]*@)+")
 _MIN_LABELLED_WORDS = 20
-# One of so many modules of the labelled libraries is held out for test.tsv.
+# One module in this many of the labelled libraries is held out for test.tsv.
 _HELD_OUT_ONE_IN = 5
 # A paragraph of whose groups of four words more than this share was seen before is a near-duplicate.
 _MAX_KNOWN_SHARE = 0.5

@@ -1,6 +1,6 @@
 """TF Serving's gRPC API: a format and a channel, with the messages and services of tensorflow-serving-api.
 
-Importing this file imports TensorFlow, of which these messages are made.
+Importing this file imports TensorFlow, which these messages need.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The page at /, one HTML file without external resources, and what it shows of a model before anybody asks it."""
+"""The page at /: one HTML file without external resources, with the labels and examples of each model."""
 
 import contextlib
 import functools
