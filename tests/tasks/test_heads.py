@@ -8,6 +8,7 @@ from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_na
 from tiny_checkpoints import CONFIG, FEATURES
 
 from keras_bert import InputError, MultipleChoice, SequenceClassifier, SpanClassifier, TokenClassifier
+from keras_bert.layers.heads import MaskedLanguageModelHead
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -194,3 +195,18 @@ def test_logits_and_losses_are_float32_in_mixed_precision_and_padding_is_never_c
 def test_what_a_head_cannot_use_is_refused(name, ask, message):
     with pytest.raises(InputError, match=message):
         ask(compiled(name))
+
+
+@pytest.mark.parametrize("extra_size", [0, 3])
+@pytest.mark.parametrize("tied", [True, False])
+def test_masked_logits_are_products_of_the_vectors_with_the_table(tied, extra_size):
+    draw = np.random.default_rng(1)
+    head = MaskedLanguageModelHead(vocab_size=7, tied=tied, extra_size=extra_size)
+    hidden, tokens = draw.normal(size=(2, 4, 6)).astype("float32"), draw.normal(size=(7, 5)).astype("float32")
+    head.build(hidden.shape, tokens.shape)
+    scatter_weights(head)
+    logits = np.asarray(head(hidden, tokens))
+    vectors, table = np.asarray(head.vectors(hidden)), np.asarray(head.table(tokens))
+    assert table.shape == (7, 5 + extra_size)
+    expected = vectors @ table.T + np.asarray(head.output_bias)
+    np.testing.assert_allclose(logits.reshape(8, 7), expected, rtol=1e-5, atol=1e-5)
