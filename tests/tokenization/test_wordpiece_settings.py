@@ -207,6 +207,13 @@ def test_files_with_different_tokens_are_refused(tmp_path):
         load_vocabulary(folder_with(tmp_path, None, {"model": values["model"]}))
 
 
+def test_ids_between_the_vocabulary_and_an_added_token_have_no_token(tmp_path):
+    count, folder = len(TOKENS), folder_with(tmp_path, {})
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"co-vid": count + 2}), "utf-8")
+    vocabulary = load_vocabulary(folder)
+    assert vocabulary.tokens[count:] == (f"[unused_row_{count}]", f"[unused_row_{count + 1}]", "co-vid")
+
+
 def test_added_tokens_are_found_in_every_file_that_may_have_them(tmp_path):
     count = len(TOKENS)
     folder = folder_with(
