@@ -22,7 +22,7 @@ SMOKE_RUNS = {
     "forward": (["--sides=ours,keras_hub"], r"\| smoke \| 2 \| 8 \| [\d.]+ \|"),
     "texts": ([], r"\| ours_unpadded \| [\d.]+ \| [^|]+ \|"),
     "training": ([], r"\| smoke \| 128 x 16 \| ours \| [\d.]+ \| - \|.*"),
-    "memory": (["--steps=1"], r"\| smoke \| 2 x 16 \| ours, recomputed \| \d{3}.*"),
+    "memory": (["--steps=1"], r"\| smoke \| 2 x 16 \| ours, recomputed \| [\d,]+ \|.*"),
     "formats": (["--sides=onnx,onnx int8"], r"\| MB( \| \d\.[1-9]){2} \|"),
     "engines": (["--sides=onnxruntime,openvino", "--seconds=0"], r"\| openvino \|(?: [\d.]+ \|){4}"),
 }
