@@ -29,15 +29,6 @@ def test_a_dead_process_fails_one_test_and_the_others_run(tmp_path, dies, num_wo
     assert f"crashed while running '{dies}::test_dies'" in result.stdout
 
 
-def test_tests_that_would_start_too_late_are_skipped_and_counted(tmp_path):
-    (tmp_path / "test_a.py").write_text(PASSES)
-    command = [*COMMAND, f"--rootdir={tmp_path}", tmp_path]
-    options = {"env": {**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_ADDOPTS": ""}, "capture_output": True}
-    found = [subprocess.run([*command, f"--minutes={minutes}"], text=True, **options).stdout for minutes in (9, 0)]
-    assert "2 passed" in found[0]
-    assert "2 skipped" in found[1]
-
-
 @pytest.mark.parametrize("name", LONG)
 def test_a_file_that_starts_first_exists(name):
     assert list(TESTS.rglob(name))

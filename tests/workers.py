@@ -1,11 +1,6 @@
-"""Gives the files of tests to the processes that run them, as `--dist loadfile` does, but outlives a dead process.
-
-With `--minutes=30`, tests that have not started 30 minutes after the first one are skipped, and the summary counts
-them, so that a slow machine comes to an end too.
-"""
+"""Gives the files of tests to the processes that run them, as `--dist loadfile` does, but outlives a dead process."""
 
 import collections
-import time
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
@@ -48,21 +43,6 @@ class FileScheduling(LoadFileScheduling):
             return
         if not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
             self._reschedule(node)
-
-
-def pytest_addoption(parser):
-    parser.addoption("--minutes", type=float, help="skip tests that have not started after this many minutes")
-
-
-def pytest_sessionstart(session):
-    session.config.started = time.monotonic()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    minutes = item.config.getoption("minutes")
-    if minutes is not None and time.monotonic() - item.config.started > 60 * minutes:
-        pytest.skip(f"no time was left of --minutes={minutes:g}")
 
 
 @pytest.hookimpl(optionalhook=True)
