@@ -130,9 +130,9 @@ def test_hidden_tokens_are_those_of_the_official_rule_in_1000_draws():
         np.testing.assert_array_equal(of_tokens, hidden & ~np.eye(length, dtype=bool))
 
 
-def small_model():
+def small_model(**changes):
     sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
-    model = MaskedLM(config_of("xlnet", vocab_size=40, max_position_embeddings=16, **sizes))
+    model = MaskedLM(config_of("xlnet", vocab_size=40, max_position_embeddings=16, **{**sizes, **changes}))
     scatter_weights(model)
     return model
 
@@ -178,6 +178,23 @@ def test_memory_gets_no_gradient():
         states = encoder.streams(ids, 0 * ids, np.zeros((1, 1, 1, 7), "float32"), memory=memory).states
         loss = tf.reduce_sum(tf.square(states[-1]))
     assert tape.gradient(loss, memory) == [None] * 3
+
+
+def test_distances_beyond_clamp_len_count_as_one():
+    """One layer with clamp_len 3: a token cannot tell the order of memory at distances 3 and more."""
+    encoder = small_model(clamp_len=3, num_hidden_layers=1).encoder
+    memory = np.random.default_rng(1).normal(size=(1, 6, 16)).astype("float32")  # at the distances 6, 5, ..., 1
+    ids, bias = np.array([[9]], "int32"), np.zeros((1, 1, 1, 7), "float32")
+
+    def swapped(first, second):
+        order = np.arange(6)
+        order[[6 - first, 6 - second]] = 6 - second, 6 - first
+        return np.asarray(encoder.streams(ids, 0 * ids, bias, memory=[memory[:, order]]).states[-1])
+
+    before = swapped(1, 1)
+    np.testing.assert_allclose(swapped(3, 4), before, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(swapped(4, 6), before, rtol=0, atol=1e-6)
+    assert np.abs(swapped(2, 3) - before).max() > 1e-3
 
 
 def test_left_padding_does_not_change_answers():

@@ -54,6 +54,15 @@ def test_the_outputs_of_packed_rows_are_those_of_single_ones(name, tmp_path):
     assert_packed_equals_single(make_model(name), tmp_path)
 
 
+def test_the_axes_of_packed_rows_have_names_of_their_own(tmp_path):
+    """ONNX Runtime takes axes of one name for equally long."""
+    write_onnx_folder(make_model("classifier"), tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / PACKED_FILE, providers=["CPUExecutionProvider"])
+    axes = {value.name: value.shape for value in [*session.get_inputs(), *session.get_outputs()]}
+    of_tokens = dict.fromkeys(("input_ids", "input_mask", "segment_ids", "position_ids"), ["batch", "length"])
+    assert axes == {**of_tokens, "cls_positions": ["batch", "sequences"], "output": ["texts", 3]}
+
+
 @pytest.mark.slow
 def test_packed_rows_of_a_modern_bert_that_pools_the_mean_are_right(tmp_path):
     changes = {"classifier_pooling": "mean", "local_attention": 2, "num_hidden_layers": 3}

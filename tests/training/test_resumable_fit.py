@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import signal
+import threading
 import time
 
 import keras
@@ -29,6 +30,7 @@ from tiny_pretraining import CONFIG, VOCABULARY
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.training.callbacks import TIMED, read_history
+from keras_bert.training.checkpointing import SigtermListener
 
 RUN = {**RUN, "save_checkpoints_steps": 2}
 
@@ -175,6 +177,21 @@ def test_sigterm_ends_a_run_after_the_step_and_the_same_call_goes_on(records, fi
     train(monkeypatch, tmp_path / "run", records)
     assert signal.getsignal(signal.SIGTERM) is handler
     assert_same_run(finished, tmp_path / "run", 12)
+
+
+def test_a_second_thread_is_told_about_sigterm_again_and_again_and_about_no_other_signal():
+    told = threading.Semaphore(0)
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    try:
+        with SigtermListener(told.release) as listener:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert not told.acquire(timeout=0.6)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert told.acquire(timeout=60)
+            assert told.acquire(timeout=60)
+        assert listener.is_received
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_while_a_run_trains_its_folder_is_refused_to_others(eagerly, records, tmp_path, monkeypatch):
