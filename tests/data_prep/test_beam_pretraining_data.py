@@ -43,6 +43,24 @@ def test_without_beam_the_command_says_what_to_install(vocab_file, text):
         beam_pretraining_data(text, vocab_file, output_dir="records")
 
 
+def test_the_command_passes_on_all_its_flags(vocab_file, text):
+    flags = [f"--input_file={text}", f"--vocab_file={vocab_file}", "--output_dir=records", "--num_shards=2"]
+    flags += ["--dupe_factor=3", "--max_seq_length=64", "--masked_lm_prob=0.2", "--random_seed=7", "--", "--runner=R"]
+    code = f"""
+import sys
+from data_prep import beam_pretraining_data as command
+command.beam_pretraining_data = lambda **arguments: arguments
+sys.argv[1:] = {flags!r}
+command.command()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for given in ("'output_dir': 'records'", "'num_shards': 2", "'beam_options': ['--runner=R']"):
+        assert given in done.stdout
+    for given in ("dupe_factor=3", "max_seq_length=64", "masked_lm_prob=0.2", "random_seed=7"):
+        assert given in done.stdout
+
+
 def beam_python():
     """The Python to start the command with."""
     if HAS_BEAM:
