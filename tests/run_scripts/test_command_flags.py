@@ -1,0 +1,50 @@
+"""Each command has the flags, with the defaults, of `command_flags.txt`.
+
+Write it anew after an intended change: python FILE_OF_THIS_TEST > tests/run_scripts/command_flags.txt
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+from run_scripts.command_names import COMMANDS
+
+FILE = pathlib.Path(__file__).with_name("command_flags.txt")
+PROGRAM = """
+import importlib, json, sys
+from absl import flags
+
+found = {}
+for name in json.loads(sys.argv[1]):
+    module, before = importlib.import_module(name), set(flags.FLAGS)
+    if hasattr(module, "define_flags"):
+        module.define_flags()
+    names = sorted(set(flags.FLAGS) - before)
+    found[name] = {flag: flags.FLAGS[flag].default for flag in names}
+    for flag in names:
+        delattr(flags.FLAGS, flag)
+print(json.dumps(found, default=str))
+"""
+
+
+def lines_of_commands() -> list[str]:
+    """Returns a line for each command: its name, and each of its flags with its default."""
+    names = [module for modules in COMMANDS.values() for module in modules]
+    command = [sys.executable, "-c", PROGRAM, json.dumps(names)]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return [
+        f"{name}: " + ", ".join(f"{flag}={json.dumps(default)}" for flag, default in flags.items())
+        for name, flags in found.items()
+    ]
+
+
+def test_commands_have_the_flags_and_defaults_of_the_list():
+    lines = FILE.read_text("utf-8").replace("\n    ", " ").splitlines()
+    assert lines_of_commands() == lines
+
+
+if __name__ == "__main__":
+    for line in lines_of_commands():
+        print(textwrap.fill(line, 120, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
