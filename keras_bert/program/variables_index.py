@@ -75,6 +75,8 @@ def read_index(path: str | os.PathLike) -> tuple[int, list[IndexEntry]]:
             if min(*shape, *location) < 0 or entry.shape.unknown_rank or is_too_large:
                 raise ValueError("a shape, size or offset is impossible or unknown")
             tensors.append(IndexEntry(key.decode(), entry.dtype, shape, *location, entry.crc32c, bool(entry.slices)))
+        if not shards:
+            raise ValueError("it has no header")
     except (IndexError, ValueError, DecodeError) as error:
         raise InputError(
             f"{os.fspath(path)} is damaged or not a TensorFlow checkpoint ({error}). Copy it again."

@@ -96,16 +96,17 @@ def write_torch_zip(path, shapes, data):
         (lambda entry: [(b"a" * 4000 + b"%06d" % n, entry, 4000 if n else 0) for n in range(2000)], "it would grow"),
         (lambda entry: [(b"%06d" % n, entry, 0) for n in range(100_001)], "it would grow"),
         (lambda entry: [(b"a", entry * 40_000, 0)], "it would grow"),
+        (None, "it has no header"),
     ],
 )
-def test_an_index_that_grows_when_it_is_read_is_refused(files, message, tmp_path):
+def test_an_index_that_grows_when_it_is_read_or_has_no_header_is_refused(files, message, tmp_path):
     """A name of 4,000 bytes takes few bytes in the file, because it is stored as its difference from the one before."""
     from tensorflow.core.protobuf import tensor_bundle_pb2
 
     header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(), 0)
     entry = tensor_bundle_pb2.BundleEntryProto(dtype=1).SerializeToString()
     path = tmp_path / "model.ckpt.index"
-    path.write_bytes(index_table([header, *files(entry)]))
+    path.write_bytes(index_table([header, *files(entry)] if files else [(b"a", entry, 0)]))
     with pytest.raises(InputError, match=f"model.ckpt.index is damaged .*{message}"):
         read_index(path)
 

@@ -354,6 +354,22 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path):
         SequenceClassifier.from_pretrained(tmp_path / "model", labels=["a", "b"])
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"proj_same_dim": True},
+        {"embedding_size": 8},
+        {"embedding_size": 8, "tie_projs": (False, True, False)},
+        {"div_val": 1, "cutoffs": ()},
+    ],
+)
+def test_a_model_folder_of_every_form_comes_back(changes, tmp_path):
+    model, inputs = small_model(**changes), {"input_ids": ids_of((1, 4))}
+    model.save_pretrained(tmp_path / "model")
+    loaded = TransformerXL.from_pretrained(tmp_path / "model")
+    np.testing.assert_array_equal(loaded(inputs)["log_probabilities"], model(inputs)["log_probabilities"])
+
+
 def test_low_rank_matrices_are_trained_and_merged_and_the_card_says_how_to_use_the_model(tmp_path):
     model, ids = small_model(), ids_of((1, 4))
     enable_lora(model, 2)
