@@ -1,6 +1,6 @@
 """Our tokenizer equals Hugging Face tokenizers on real text; each known difference has an example.
 
-docs/tokenizer.md has the differences on the whole corpus and on generated texts.
+docs/tokenizer.md lists the differences.
 """
 
 import itertools
