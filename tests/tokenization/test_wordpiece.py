@@ -129,7 +129,7 @@ def test_generated_texts_have_the_tokens_of_a_direct_implementation(shared_data,
 @has_unicode_14
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_code_points_in_context_have_the_words_of_a_direct_implementation(do_lower_case):
-    # The scripts and marks, and the edges of the ideographs. Commit 17b5d13 compared every code point.
+    # The scripts and marks, and the edges of the ideographs.
     ranges = [(0, 0x3500), (0x4DB0, 0x4E10), (0xA490, 0xAC10), (0xD790, 0xE010), (0xF8F0, 0x10200), (0x11000, 0x11500)]
     ranges += [(0x1D100, 0x1D200), (0x1E800, 0x1E960), (0x2A6D0, 0x2A710), (0x2B730, 0x2B830), (0xE0000, 0xE0200)]
     for text in itertools.chain.from_iterable(every_code_point(first, last) for first, last in ranges):
