@@ -20,12 +20,8 @@ hugging_face_config.py      transformers: settings and labels in config.json
 hugging_face_keys.py        transformers: the keys that all families' config.json have, and those that change nothing
 encoder_decoder_folder.py   transformers: EncoderDecoderModel, an encoder and a decoder
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
-sentence_transformers.py    modules.json: the pooling of sentence-transformers
+sentence_transformers.py    modules of sentence-transformers, for the readers and writers in tasks/
 sentence_settings.py        its prompts and maximum length
-cross_encoder_files.py      the activation and the prompts of sentence-transformers' CrossEncoder
-sparse_encoder_files.py     the pooling and the static queries of sentence-transformers' SparseEncoder
-router_files.py             its Router: other modules for queries than for documents
-multi_vector_files.py       folders of MultiVectorEncoder: of sentence-transformers and of Stanford's ColBERT
 static_embedding.py         a vector per token, as sentence-transformers stores it
 keras_hub.py                KerasHub presets: names, settings, reading
 keras_hub_task.py           KerasHub presets: what task.json says

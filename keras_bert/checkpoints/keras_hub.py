@@ -152,7 +152,7 @@ def read_keras_hub(path: str) -> BertCheckpoint:
         tensors=tensors,
         labels=labels,
         problem_type=task.problem_type(labels, os.path.join(path, TASK_FILE)),
-        sentence=task.sentence,
+        arguments={"SentenceEncoder": task.sentence} if task.sentence else {},
         ignored=tuple(ignored),
         remarks=tuple(remarks),
         says_casing=lower_case is not None,

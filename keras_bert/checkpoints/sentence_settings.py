@@ -22,16 +22,35 @@ _LENGTH_FILES = (
 _TOKENIZER_FILE = "tokenizer_config.json"
 _LOADING_KEYS = ("torch_dtype", "dtype", "attn_implementation", "low_cpu_mem_usage", "add_pooling_layer", "device_map")
 _LOADING = ("model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs")
-LENGTH_KEYS = KnownKeys(
-    used=("max_seq_length", "do_lower_case", *_LOADING),
-    harmless=("unpad_inputs", "tokenizer_name_or_path"),
-    fixed={
-        "transformer_task": ("feature-extraction",),
-        "modality_config": ({"text": {"method": "forward", "method_output_name": "last_hidden_state"}},),
-        "module_output_name": ("token_embeddings",),
-        "processing_kwargs": ({},),
-    },
-)
+
+
+def transformer_keys(
+    task: str = "feature-extraction",
+    output: str = "last_hidden_state",
+    output_name: str = "token_embeddings",
+    used: tuple[str, ...] = (),
+) -> KnownKeys:
+    """Returns the keys of the settings of a Transformer.
+
+    Args:
+        task: what the Transformer computes.
+        output: its output in transformers.
+        output_name: the name of this output in sentence-transformers.
+        used: keys that are used besides those of every Transformer.
+    """
+    return KnownKeys(
+        used=("max_seq_length", "do_lower_case", *_LOADING, *used),
+        harmless=("unpad_inputs", "tokenizer_name_or_path"),
+        fixed={
+            "transformer_task": (task,),
+            "modality_config": ({"text": {"method": "forward", "method_output_name": output}},),
+            "module_output_name": (output_name,),
+            "processing_kwargs": ({},),
+        },
+    )
+
+
+_OF_VECTORS = transformer_keys()
 SETTINGS_KEYS = KnownKeys(
     used=("prompts", "default_prompt_name", "model_type", "similarity_fn_name", "activation_fn"),
     harmless=("__version__", "requirements", "keep_in_fp32_modules"),
@@ -76,7 +95,7 @@ def named_activation(values: Mapping, name: str, known: Mapping[str, str], file:
     return of_class[kind]
 
 
-def longest_text(folder: str, config: BertConfig, keys: KnownKeys | None = LENGTH_KEYS) -> int | None:
+def longest_text(folder: str, config: BertConfig, keys: KnownKeys | None = _OF_VECTORS) -> int | None:
     """Returns the maximum length of the Transformer in a folder.
 
     Args:
