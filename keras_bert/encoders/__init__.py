@@ -16,4 +16,5 @@ rotary/           ModernBERT, NomicBERT, GTE, jina-embeddings-v3, EuroBERT, Gemm
 xlnet/            XLNet
 transformer_xl/   Transformer-XL
 static/           static models: a table of token vectors
+stream_memory.py  the memory that a batch leaves to the next one, of XLNet and Transformer-XL
 """
