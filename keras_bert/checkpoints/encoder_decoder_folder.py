@@ -12,8 +12,15 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.hugging_face import SAFETENSORS_FILE, named_as_ours, read_weights
-from keras_bert.checkpoints.hugging_face_config import CONFIG_FILE, config_from, config_values
-from keras_bert.checkpoints.hugging_face_keys import GENERATION, HARMLESS, REFUSED, fixed_values
+from keras_bert.checkpoints.hugging_face_config import (
+    CONFIG_FILE,
+    GENERATION,
+    HARMLESS,
+    REFUSED,
+    config_from,
+    config_values,
+    fixed_values,
+)
 from keras_bert.checkpoints.name_table import NameTable, to_theirs
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.same_family import check_same_family

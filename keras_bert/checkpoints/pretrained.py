@@ -17,8 +17,7 @@ from keras_bert.checkpoints.checkpoint import (
 )
 from keras_bert.checkpoints.model_classes import class_for, class_name, heads_of, labelled_head
 from keras_bert.checkpoints.model_folder import constructor_arguments
-from keras_bert.checkpoints.model_weights import model_weights, start_as, tensors_of, variables_made_last
-from keras_bert.checkpoints.optimizer_slots import adam_slots_of
+from keras_bert.checkpoints.model_weights import adam_slots_of, model_weights, start_as, tensors_of, variables_made_last
 from keras_bert.checkpoints.resizing import resized
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.encoders import encoder_class

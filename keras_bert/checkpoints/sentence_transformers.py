@@ -14,33 +14,22 @@ from typing import Any
 from keras_bert import registry
 from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint, StoredTensor, check_stored_file
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
-from keras_bert.checkpoints.sentence_settings import model_settings, named_activation
 from keras_bert.checkpoints.torch_file import read_torch_file
+from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links, inside
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member, read_json, read_json_object, write_json
 
-MODULES_FILE, MODULE_CONFIG_FILE = "modules.json", "config.json"
-MODULE_WEIGHTS_FILE, _TORCH_FILE = "model.safetensors", "pytorch_model.bin"
+MODULES_FILE, MODULE_CONFIG_FILE, MODULE_WEIGHTS_FILE = "modules.json", "config.json", "model.safetensors"
+PROMPTS_FILE = "config_sentence_transformers.json"
+LENGTH_FILE = "sentence_bert_config.json"  # all versions read it; some have written another one
+_ROUTER_FILE = "router_config.json"
 STATIC_EMBEDDING = "StaticEmbedding"
 CROSS_ENCODER, SPARSE_ENCODER = "CrossEncoder", "SparseEncoder"  # types of models in their files
 TRANSFORMER, MLM_TRANSFORMER = "Transformer", "MLMTransformer"  # the second one is that of versions before 5.4
 ROUTER, QUERY, DOCUMENT = "Router", "query", "document"
-_ROUTER_FILE = "router_config.json"
-_PACKAGE = "sentence_transformers."
-_MOST_MODULES = 100  # of a folder; each is a folder whose files are looked at
-_ACTIVATIONS = {
-    "torch.nn.modules.activation.Tanh": "tanh",
-    "torch.nn.modules.activation.ReLU": "relu",
-    "torch.nn.modules.activation.GELU": "gelu_erf",
-    "torch.nn.modules.linear.Identity": "linear",
-}
-_MODULE_KEYS = KnownKeys(used=("path", "type"), harmless=("idx", "name"), fixed={"kwargs": ([],)})
-_ROUTER_KEYS = KnownKeys(used=("types", "structure", "parameters"))
-_ROUTER_PARAMETERS = KnownKeys(used=("default_route",), harmless=("allow_empty_key",), fixed={"route_mappings": ({},)})
-_DENSE_KEYS = ("in_features", "out_features", "bias", "activation_function", "use_residual")
 Modules = list[tuple[str, str]]  # kind and folder of each
 
 
@@ -117,7 +106,8 @@ def modules_of(path: str) -> Modules:
         name = checked(module.get("type"), str, "type", file)
         kind = _kind_of(name)
         if kind != name:  # else it is of another package, or code of the folder
-            _MODULE_KEYS.check(module, f"{file}: {kind}")
+            known = KnownKeys(used=("path", "type"), harmless=("idx", "name"), fixed={"kwargs": ([],)})
+            known.check(module, f"{file}: {kind}")
         names.append(member(module, "path", str, file, ""))
         found.append((kind, inside(path, names[-1], file)))
     check_links(path, *names)
@@ -134,10 +124,11 @@ def read_router(folder: str) -> tuple[dict[str, Modules], str]:
     if not os.path.isfile(file):
         return {}, DOCUMENT
     values = read_json_object(file)
-    _ROUTER_KEYS.check(values, file)
+    KnownKeys(used=("types", "structure", "parameters")).check(values, file)
     types, structure = (member(values, name, dict, file, {}) for name in ("types", "structure"))
     parameters = member(values, "parameters", dict, file, {})
-    _ROUTER_PARAMETERS.check(parameters, f"{file}: parameters")
+    known = KnownKeys(used=("default_route",), harmless=("allow_empty_key",), fixed={"route_mappings": ({},)})
+    known.check(parameters, f"{file}: parameters")
     routes: dict[str, Modules] = {}
     lists = {route: checked(names, list, f"route {route!r:.100}", file) for route, names in structure.items()}
     _check_number_of_modules(sum(max(1, len(names)) for names in lists.values()), file)
@@ -155,13 +146,13 @@ def read_router(folder: str) -> tuple[dict[str, Modules], str]:
 
 def _kind_of(name: str) -> str:
     """Returns the kind of a module from the name of its class; classes of other packages keep the whole name."""
-    return name.rpartition(".")[2] if name.startswith(_PACKAGE) else name
+    return name.rpartition(".")[2] if name.startswith("sentence_transformers.") else name
 
 
 def _check_number_of_modules(number: int, file: str) -> None:
-    """Raises `InputError` if a file has too many modules."""
-    if number > _MOST_MODULES:
-        raise InputError(f"{file}: at most {_MOST_MODULES} modules are expected. Received: {number:,}")
+    """Raises `InputError` if a file has too many modules: each is a folder whose files are looked at."""
+    if number > 100:
+        raise InputError(f"{file}: at most 100 modules are expected. Received: {number:,}")
 
 
 def write_modules(folder: str, classes: Sequence[str]) -> list[str]:
@@ -213,6 +204,14 @@ def config_of(folder: str) -> dict[str, Any]:
     return read_json_object(file) if os.path.isfile(file) else {}
 
 
+_ACTIVATIONS = {
+    "torch.nn.modules.activation.Tanh": "tanh",
+    "torch.nn.modules.activation.ReLU": "relu",
+    "torch.nn.modules.activation.GELU": "gelu_erf",
+    "torch.nn.modules.linear.Identity": "linear",
+}
+
+
 def read_layers(modules: Modules, width: int, trust_pickle: bool, changed: str) -> tuple[list, dict[str, StoredTensor]]:
     """Returns the settings and weights of the dense layers; checks the files of Normalize and Dropout.
 
@@ -223,11 +222,12 @@ def read_layers(modules: Modules, width: int, trust_pickle: bool, changed: str) 
         changed: their name of the vectors that the layers change.
     """
     names = {"module_input_name": (changed,), "module_output_name": (changed,)}
+    of_dense = ("in_features", "out_features", "bias", "activation_function", "use_residual")
     others = {"Normalize": KnownKeys(fixed=names), "Dropout": KnownKeys(harmless=("dropout",))}
     dense, tensors = [], {}
     for kind, folder in modules:
         if kind == "Dense":
-            settings, of_layer = _read_dense(folder, width, trust_pickle, KnownKeys(_DENSE_KEYS, fixed=names))
+            settings, of_layer = _read_dense(folder, width, trust_pickle, KnownKeys(of_dense, fixed=names))
             tensors |= {f"{SENTENCE_HEAD}/dense_{len(dense)}/{name}": tensor for name, tensor in of_layer.items()}
             dense.append(settings)
             width = settings["units"]
@@ -268,7 +268,7 @@ def read_module_weights(folder: str, trust_pickle: bool) -> tuple[str, dict[str,
     file = os.path.join(folder, MODULE_WEIGHTS_FILE)
     if os.path.isfile(file):
         return file, read_safetensors(file)
-    file = os.path.join(folder, _TORCH_FILE)
+    file = os.path.join(folder, "pytorch_model.bin")
     check_stored_file(file)
     return file, read_torch_file(file, trust_pickle)
 
@@ -301,3 +301,123 @@ def write_dense(
     with atomic_file(os.path.join(folder, MODULE_WEIGHTS_FILE)) as file:
         write_safetensors(file, tensors, {"format": "pt"})
     return settings["units"]
+
+
+# What a Transformer is loaded with there -> the keys that change nothing here.
+_LOADING = ("model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs")
+_LOADING_KEYS = ("torch_dtype", "dtype", "attn_implementation", "low_cpu_mem_usage", "add_pooling_layer", "device_map")
+
+
+def transformer_keys(
+    task: str = "feature-extraction",
+    output: str = "last_hidden_state",
+    output_name: str = "token_embeddings",
+    used: tuple[str, ...] = (),
+) -> KnownKeys:
+    """Returns the keys of the settings of a Transformer.
+
+    Args:
+        task: what the Transformer computes.
+        output: its output in transformers.
+        output_name: the name of this output in sentence-transformers.
+        used: keys that are used besides those of every Transformer.
+    """
+    return KnownKeys(
+        used=("max_seq_length", "do_lower_case", *_LOADING, *used),
+        harmless=("unpad_inputs", "tokenizer_name_or_path"),
+        fixed={
+            "transformer_task": (task,),
+            "modality_config": ({"text": {"method": "forward", "method_output_name": output}},),
+            "module_output_name": (output_name,),
+            "processing_kwargs": ({},),
+        },
+    )
+
+
+SETTINGS_KEYS = KnownKeys(
+    used=("prompts", "default_prompt_name", "model_type", "similarity_fn_name", "activation_fn"),
+    harmless=("__version__", "requirements", "keep_in_fp32_modules"),
+    refused={
+        "truncate_dim": "vectors are cut there. Remove it from a copy of the file, and give dimensions=n to encode."
+    },
+)
+
+
+def model_settings(path: str) -> dict[str, Any]:
+    """Returns the content of `config_sentence_transformers.json`, or an empty dictionary."""
+    file = os.path.join(path, PROMPTS_FILE)
+    return read_json_object(file) if os.path.isfile(file) else {}
+
+
+def prompts_of(settings: Mapping, file: str) -> tuple[dict[str, str], str | None]:
+    """Returns the prompts and the name of the default prompt. An empty text is a prompt too."""
+    prompts = dict(member(settings, "prompts", dict, file, {}))
+    for name, text in prompts.items():
+        checked(text, str, f"the prompt {name!r:.100}", file)
+    default = member(settings, "default_prompt_name", str, file)
+    if default in ("query", "document"):  # which every model has there
+        prompts.setdefault(default, "")
+    if default is not None and default not in prompts:
+        raise InputError(f"{file}: default_prompt_name is {default[:100]!r}, which is none of its prompts.")
+    return prompts, default
+
+
+def named_activation(values: Mapping, name: str, known: Mapping[str, str], file: str) -> str | None:
+    """Returns our name of the activation `values[name]`, None if it is missing.
+
+    Args:
+        known: import path of a class of torch -> our name.
+    """
+    activation = member(values, name, str, file)
+    if activation is None:
+        return None
+    of_class = {path.rpartition(".")[2]: ours for path, ours in known.items()}
+    package, _, kind = activation.rpartition(".")
+    if not package.startswith("torch.nn") or kind not in of_class:
+        raise InputError(f"{file}: the activation {activation[:100]!r} is unknown. Known are: {', '.join(known)}")
+    return of_class[kind]
+
+
+def longest_text(folder: str, config: BertConfig, keys: KnownKeys | None) -> int | None:
+    """Returns the maximum length of the Transformer in a folder.
+
+    Args:
+        keys: those of its settings, which say what the Transformer computes; None if they are not read.
+
+    Raises:
+        InputError: the Transformer computes something else, or it lower-cases texts that the tokenizer does not.
+    """
+    longest = None
+    if keys is not None:
+        longest = _checked_length(folder, config, keys)
+    longest = longest or _tokenizer_length(folder)
+    # Some files name more tokens than the model has positions.
+    return longest and min(longest, config.max_sequence_length)
+
+
+def settings_of_transformer(folder: str) -> tuple[dict[str, Any], str]:
+    """Returns the content of the file about the Transformer in a folder, and its path. A missing file is empty."""
+    names = (LENGTH_FILE, "sentence_roberta_config.json", "sentence_distilbert_config.json")
+    names = (*names, "sentence_albert_config.json", "sentence_xlnet_config.json")
+    files = [os.path.join(folder, name) for name in names]
+    file = next((file for file in files if os.path.isfile(file)), files[0])
+    return read_json_object(file) if os.path.isfile(file) else {}, file
+
+
+def _checked_length(folder: str, config: BertConfig, keys: KnownKeys) -> int | None:
+    values, file = settings_of_transformer(folder)
+    keys.check(values, file)
+    for name in _LOADING:
+        KnownKeys(harmless=_LOADING_KEYS).check(member(values, name, dict, file, {}), f"{file}: {name}")
+    if member(values, "do_lower_case", bool, file, False) and not config.do_lower_case:
+        raise InputError(
+            f"{file}: do_lower_case is not supported, because it lower-cases texts before the tokenizer. Set it to "
+            "false if the tokenizer lower-cases texts itself."
+        )
+    return member(values, "max_seq_length", int, file)
+
+
+def _tokenizer_length(path: str) -> int | None:
+    """Returns the maximum length that newer versions write into the tokenizer's file instead of their own."""
+    file = os.path.join(path, "tokenizer_config.json")
+    return member(read_json_object(file), "model_max_length", int, file) if os.path.isfile(file) else None

@@ -12,24 +12,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint
-from keras_bert.checkpoints.sentence_settings import (
-    LENGTH_FILE,
-    PROMPTS_FILE,
-    SETTINGS_KEYS,
-    longest_text,
-    model_settings,
-    prompts_of,
-)
 from keras_bert.checkpoints.sentence_transformers import (
     CROSS_ENCODER,
+    LENGTH_FILE,
     MLM_TRANSFORMER,
     MODULE_CONFIG_FILE,
+    PROMPTS_FILE,
+    SETTINGS_KEYS,
     STATIC_EMBEDDING,
     TRANSFORMER,
     ModelFolder,
     config_of,
+    longest_text,
+    model_settings,
     modules_of,
+    prompts_of,
     read_layers,
+    transformer_keys,
     write_dense,
     write_modules,
 )
@@ -98,7 +97,7 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
         "normalize": "Normalize" in kinds,
         "prompts": prompts,
         "default_prompt": default,
-        "max_seq_length": None if config.is_static else longest_text(modules[0][1], config),
+        "max_seq_length": None if config.is_static else longest_text(modules[0][1], config, transformer_keys()),
     }
     similarity = member(settings, "similarity_fn_name", str, PROMPTS_FILE, "cosine")
     is_cosine = similarity == "cosine" or (similarity.startswith("dot") and arguments["normalize"])

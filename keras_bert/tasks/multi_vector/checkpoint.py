@@ -12,24 +12,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint
-from keras_bert.checkpoints.sentence_settings import (
-    LENGTH_FILE,
-    PROMPTS_FILE,
-    SETTINGS_KEYS,
-    longest_text,
-    model_settings,
-    prompts_of,
-    settings_of_transformer,
-    transformer_keys,
-)
 from keras_bert.checkpoints.sentence_transformers import (
+    LENGTH_FILE,
     MODULE_CONFIG_FILE,
     MODULES_FILE,
+    PROMPTS_FILE,
+    SETTINGS_KEYS,
     TRANSFORMER,
     ModelFolder,
     config_of,
+    longest_text,
+    model_settings,
     modules_of,
+    prompts_of,
     read_layers,
+    settings_of_transformer,
+    transformer_keys,
     write_dense,
     write_modules,
 )

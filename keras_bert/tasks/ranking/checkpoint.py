@@ -9,22 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.checkpoints.checkpoint import CLASSIFIER, BertCheckpoint
-from keras_bert.checkpoints.sentence_settings import (
+from keras_bert.checkpoints.sentence_transformers import (
+    CROSS_ENCODER,
     LENGTH_FILE,
+    MODULE_CONFIG_FILE,
+    MODULES_FILE,
     PROMPTS_FILE,
     SETTINGS_KEYS,
+    ModelFolder,
     longest_text,
     model_settings,
+    modules_of,
     named_activation,
     prompts_of,
     transformer_keys,
-)
-from keras_bert.checkpoints.sentence_transformers import (
-    CROSS_ENCODER,
-    MODULE_CONFIG_FILE,
-    MODULES_FILE,
-    ModelFolder,
-    modules_of,
     write_modules,
 )
 from keras_bert.program.errors import InputError

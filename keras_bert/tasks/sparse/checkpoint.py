@@ -20,30 +20,28 @@ import numpy as np
 from keras_bert.checkpoints.checkpoint import MASKED_LM, QUERY_WEIGHTS, BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE, read_tokenizer, write_tokenizer
 from keras_bert.checkpoints.safetensors_file import write_safetensors
-from keras_bert.checkpoints.sentence_settings import (
-    LENGTH_FILE,
-    PROMPTS_FILE,
-    SETTINGS_KEYS,
-    longest_text,
-    model_settings,
-    prompts_of,
-    transformer_keys,
-)
 from keras_bert.checkpoints.sentence_transformers import (
     DOCUMENT,
+    LENGTH_FILE,
     MLM_TRANSFORMER,
     MODULE_CONFIG_FILE,
     MODULE_WEIGHTS_FILE,
+    PROMPTS_FILE,
     QUERY,
     ROUTER,
+    SETTINGS_KEYS,
     SPARSE_ENCODER,
     TRANSFORMER,
     ModelFolder,
     Modules,
     config_of,
+    longest_text,
+    model_settings,
     modules_of,
+    prompts_of,
     read_module_weights,
     read_router,
+    transformer_keys,
     write_modules,
     write_router,
 )
