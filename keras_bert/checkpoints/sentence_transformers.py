@@ -7,6 +7,7 @@ Reference: sentence-transformers 6.2, "Creating Custom Models" and `Router`.
 """
 
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,10 +47,38 @@ class ModelFolder:
     """
 
     path: str
-    config_file: str
+    config_file: str = ""
     values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     stored: Mapping[str, StoredTensor] = dataclasses.field(default_factory=dict)
     trust_pickle: bool = False
+
+    @functools.cached_property
+    def modules(self) -> Modules:
+        """Kind and folder of each module, see `modules_of`."""
+        return modules_of(self.path)
+
+    @property
+    def settings_file(self) -> str:
+        """The path of `config_sentence_transformers.json`."""
+        return os.path.join(self.path, PROMPTS_FILE)
+
+    @functools.cached_property
+    def settings(self) -> dict[str, Any]:
+        """The content of this file, or an empty dictionary."""
+        return read_json_object(self.settings_file) if os.path.isfile(self.settings_file) else {}
+
+    def prompts(self) -> dict[str, Any]:
+        """Returns the arguments `prompts` and `default_prompt` of models. An empty text is a prompt too."""
+        file = self.settings_file
+        prompts = dict(member(self.settings, "prompts", dict, file, {}))
+        for name, text in prompts.items():
+            checked(text, str, f"the prompt {name!r:.100}", file)
+        default = member(self.settings, "default_prompt_name", str, file)
+        if default in (QUERY, DOCUMENT):  # which every model has there
+            prompts.setdefault(default, "")
+        if default is not None and default not in prompts:
+            raise InputError(f"{file}: default_prompt_name is {default[:100]!r}, which is none of its prompts.")
+        return {"prompts": prompts, "default_prompt": default}
 
 
 def read_tasks(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
@@ -84,7 +113,7 @@ def transformer_folder(path: str) -> str:
     Of a `SparseEncoder` with a Router, it is the Transformer of documents.
     """
     modules = modules_of(path)
-    if modules and modules[0][0] == ROUTER and model_settings(path).get("model_type") == SPARSE_ENCODER:
+    if modules and modules[0][0] == ROUTER and ModelFolder(path).settings.get("model_type") == SPARSE_ENCODER:
         modules = read_router(modules[0][1])[0].get(DOCUMENT, [])
     return modules[0][1] if modules and modules[0][0] in (TRANSFORMER, MLM_TRANSFORMER) else path
 
@@ -341,25 +370,6 @@ SETTINGS_KEYS = KnownKeys(
         "truncate_dim": "vectors are cut there. Remove it from a copy of the file, and give dimensions=n to encode."
     },
 )
-
-
-def model_settings(path: str) -> dict[str, Any]:
-    """Returns the content of `config_sentence_transformers.json`, or an empty dictionary."""
-    file = os.path.join(path, PROMPTS_FILE)
-    return read_json_object(file) if os.path.isfile(file) else {}
-
-
-def prompts_of(settings: Mapping, file: str) -> tuple[dict[str, str], str | None]:
-    """Returns the prompts and the name of the default prompt. An empty text is a prompt too."""
-    prompts = dict(member(settings, "prompts", dict, file, {}))
-    for name, text in prompts.items():
-        checked(text, str, f"the prompt {name!r:.100}", file)
-    default = member(settings, "default_prompt_name", str, file)
-    if default in ("query", "document"):  # which every model has there
-        prompts.setdefault(default, "")
-    if default is not None and default not in prompts:
-        raise InputError(f"{file}: default_prompt_name is {default[:100]!r}, which is none of its prompts.")
-    return prompts, default
 
 
 def named_activation(values: Mapping, name: str, known: Mapping[str, str], file: str) -> str | None:

@@ -24,9 +24,6 @@ from keras_bert.checkpoints.sentence_transformers import (
     ModelFolder,
     config_of,
     longest_text,
-    model_settings,
-    modules_of,
-    prompts_of,
     read_layers,
     transformer_keys,
     write_dense,
@@ -63,18 +60,16 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     Raises:
         InputError: a file is damaged or missing, contradicts another, or lies outside the folder.
     """
-    path, config = folder.path, checkpoint.config
-    modules, settings, file = modules_of(path), model_settings(path), os.path.join(path, PROMPTS_FILE)
+    config, modules, settings = checkpoint.config, folder.modules, folder.settings
     made_as = member(settings, "model_type", str, PROMPTS_FILE, _MODEL_TYPE)
     if not modules or made_as == CROSS_ENCODER:
         return checkpoint
-    kinds = [kind for kind, _ in modules]
-    prompts, default = prompts_of(settings, file)
+    kinds, prompts = [kind for kind, _ in modules], folder.prompts()
     steps, poolings = [], []
     for kind, place in modules:
         if kind == "Pooling":
-            poolings = _poolings(place, config, has_prompts=any(prompts.values()))
-            missing = f"a pooling without {os.path.relpath(place, path)}/{MODULE_CONFIG_FILE}"
+            poolings = _poolings(place, config, has_prompts=any(prompts["prompts"].values()))
+            missing = f"a pooling without {os.path.relpath(place, folder.path)}/{MODULE_CONFIG_FILE}"
             steps.append(" + ".join(poolings) or missing)
         elif kind == STATIC_EMBEDDING:
             poolings = ["mean"]
@@ -90,13 +85,12 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
         return checkpoint
     width = config.hidden_size * len(poolings)
     dense, tensors = read_layers(modules, width, folder.trust_pickle, "sentence_embedding")
-    SETTINGS_KEYS.check(settings, file)
+    SETTINGS_KEYS.check(settings, folder.settings_file)
     arguments = {
         "pooling": poolings,
         "dense": dense,
         "normalize": "Normalize" in kinds,
-        "prompts": prompts,
-        "default_prompt": default,
+        **prompts,
         "max_seq_length": None if config.is_static else longest_text(modules[0][1], config, transformer_keys()),
     }
     similarity = member(settings, "similarity_fn_name", str, PROMPTS_FILE, "cosine")

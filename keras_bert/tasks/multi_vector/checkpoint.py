@@ -22,9 +22,6 @@ from keras_bert.checkpoints.sentence_transformers import (
     ModelFolder,
     config_of,
     longest_text,
-    model_settings,
-    modules_of,
-    prompts_of,
     read_layers,
     settings_of_transformer,
     transformer_keys,
@@ -69,8 +66,7 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     """
     if (strings(folder.values, "architectures", folder.config_file) or [""])[0] == _STANFORD:
         return _as_stanford_model(checkpoint, folder)
-    path, modules = folder.path, modules_of(folder.path)
-    settings, file = model_settings(path), os.path.join(path, PROMPTS_FILE)
+    modules, settings, file = folder.modules, folder.settings, folder.settings_file
     if not modules or settings.get("model_type") != _KIND:
         return checkpoint
     kinds = [kind for kind, _ in modules if kind != "Dropout"]
@@ -78,12 +74,11 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     in_order = kinds[:1] == [TRANSFORMER] and "Dense" not in rest
     if not in_order or len(set(rest)) < len(rest) or not set(rest) <= {"Normalize", _MASK}:
         raise InputError(
-            f"{os.path.join(path, MODULES_FILE)}: a {_KIND} is a Transformer, Dense layers, Normalize and "
+            f"{os.path.join(folder.path, MODULES_FILE)}: a {_KIND} is a Transformer, Dense layers, Normalize and "
             f"{_MASK}. Received: {', '.join(kinds)[:200]}. Use sentence-transformers for this model."
         )
     SETTINGS_KEYS.check(settings, file)
     dense, tensors = read_layers(modules, checkpoint.config.hidden_size, folder.trust_pickle, _TOKENS)
-    prompts, default = prompts_of(settings, file)
     skiplist_words: list[str] = []
     for place in (place for kind, place in modules if kind == _MASK):
         values, name = config_of(place), os.path.join(place, MODULE_CONFIG_FILE)
@@ -92,8 +87,7 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     arguments = {
         "dense": dense,
         "normalize": "Normalize" in kinds,
-        "prompts": prompts,
-        "default_prompt": default,
+        **folder.prompts(),
         "skiplist_words": skiplist_words,
         **_read_lengths(modules[0][1], checkpoint.config),
         "similarity_fn_name": member(settings, "similarity_fn_name", str, file, "maxsim"),

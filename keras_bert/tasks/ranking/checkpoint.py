@@ -18,10 +18,7 @@ from keras_bert.checkpoints.sentence_transformers import (
     SETTINGS_KEYS,
     ModelFolder,
     longest_text,
-    model_settings,
-    modules_of,
     named_activation,
-    prompts_of,
     transformer_keys,
     write_modules,
 )
@@ -50,9 +47,8 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     """
     if CLASSIFIER not in checkpoint.heads or not checkpoint.labels:
         return checkpoint
-    path, config_file = folder.path, folder.config_file
-    settings, file = model_settings(path), os.path.join(path, PROMPTS_FILE)
-    modules = modules_of(path) if settings.get("model_type") == CROSS_ENCODER else []
+    config_file, settings, file = folder.config_file, folder.settings, folder.settings_file
+    modules = folder.modules if settings.get("model_type") == CROSS_ENCODER else []
     nested = member(folder.values, _IN_CONFIG, dict, config_file, {})
     KnownKeys(used=("activation_fn",), harmless=("version",)).check(nested, f"{config_file}: {_IN_CONFIG}")
     places = [(settings, "activation_fn", file)] if modules else []
@@ -70,15 +66,15 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
         kinds = [kind for kind, _ in modules]
         if kinds != ["Transformer"]:
             raise InputError(
-                f"{os.path.join(path, MODULES_FILE)}: only a CrossEncoder that is one Transformer is supported. "
+                f"{os.path.join(folder.path, MODULES_FILE)}: only a CrossEncoder that is one Transformer is supported. "
                 f"Received: {', '.join(kinds)[:200]}"
             )
         SETTINGS_KEYS.check(settings, file)
-        arguments["prompts"], arguments["default_prompt"] = prompts_of(settings, file)
+        arguments |= folder.prompts()
         keys = transformer_keys(_TRANSFORMER_TASK, "logits", "scores")
         arguments["max_seq_length"] = longest_text(modules[0][1], checkpoint.config, keys)
     else:
-        arguments["max_seq_length"] = longest_text(path, checkpoint.config, None)
+        arguments["max_seq_length"] = longest_text(folder.path, checkpoint.config, None)
     return checkpoint.telling(_KIND, arguments)
 
 

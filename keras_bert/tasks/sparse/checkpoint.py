@@ -36,9 +36,6 @@ from keras_bert.checkpoints.sentence_transformers import (
     Modules,
     config_of,
     longest_text,
-    model_settings,
-    modules_of,
-    prompts_of,
     read_module_weights,
     read_router,
     transformer_keys,
@@ -67,22 +64,22 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     Raises:
         InputError: a module or a setting is unknown, or a file is missing or damaged.
     """
-    documents, queries, default_route = _documents_and_queries(folder.path)
+    documents, queries, default_route = _documents_and_queries(folder)
     if not _has_pooling(documents):
         return checkpoint
     (transformer_kind, transformer), (_, pooling) = documents
-    config, file, settings = checkpoint.config, os.path.join(folder.path, PROMPTS_FILE), model_settings(folder.path)
+    config, settings, file = checkpoint.config, folder.settings, folder.settings_file
     known_keys = dataclasses.replace(
         SETTINGS_KEYS,
         used=("prompts", "default_prompt_name", "model_type", "max_active_dims"),
         fixed={"similarity_fn_name": ("dot",)},
     )
     known_keys.check(settings, file)
-    prompts, default_prompt = prompts_of(settings, file)
+    prompts = folder.prompts()
     arguments = {
         **_read_pooling(pooling, config),
-        "prompts": {QUERY: "", DOCUMENT: "", **prompts},  # every model has these there
-        "default_prompt": default_prompt,
+        "prompts": {QUERY: "", DOCUMENT: "", **prompts["prompts"]},  # every model has these there
+        "default_prompt": prompts["default_prompt"],
         "max_active_dims": member(settings, "max_active_dims", int, file),
         "max_seq_length": longest_text(transformer, config, transformer_keys(_MASKED_LM_TASK, "logits")),
     }
@@ -94,13 +91,13 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     return checkpoint.telling(_KIND, arguments, {_QUERY_WEIGHT: weights})
 
 
-def _documents_and_queries(path: str) -> tuple[Modules, str | None, str]:
+def _documents_and_queries(folder: ModelFolder) -> tuple[Modules, str | None, str]:
     """Returns the modules for documents, the folder of static queries or None, and the default route.
 
     Raises:
         InputError: there is a SpladePooling, but the modules do not have one of the two forms.
     """
-    modules = modules_of(path)
+    path, modules = folder.path, folder.modules
     documents, queries, default_route = modules, None, DOCUMENT
     if modules and modules[0][0] == ROUTER:
         routes, default_route = read_router(modules[0][1])
