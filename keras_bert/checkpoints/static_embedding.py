@@ -60,12 +60,13 @@ def read_static_embedding(path: str, trust_pickle: bool = False) -> BertCheckpoi
         raise InputError(f"{weights} must have one table [tokens, size], {_TABLES[0]}. Received: {shapes}")
     config = BertConfig.static(*stored[name].shape)
     vocabulary, casing, remarks = read_tokenizer(folder, config.vocab_size, makes_rows=False)
+    config = config.replace(**casing)
     file = os.path.join(folder, _CONFIG_FILE)
     notes = _CONFIG_KEYS.notes(read_json_object(file), file) if os.path.isfile(file) else []
     checkpoint = BertCheckpoint(
         path=path,
         kind=f"sentence-transformers {STATIC_EMBEDDING}",
-        config=config.replace(**casing),
+        config=config,
         vocabulary=vocabulary,
         tensors={TOKEN_EMBEDDINGS: stored[name]},
         remarks=tuple(remarks),
@@ -77,7 +78,7 @@ def read_static_embedding(path: str, trust_pickle: bool = False) -> BertCheckpoi
             f"{os.path.join(path, MODULES_FILE)}: after a {STATIC_EMBEDDING} only Dense and Normalize are supported. "
             f"Received: {checkpoint.config.sentence_pooling[:100]}"
         )
-    return checkpoint.replace(remarks=(*checkpoint.remarks, *notes))
+    return checkpoint.replace(config=config, remarks=(*checkpoint.remarks, *notes))
 
 
 def check_format(checkpoint: BertCheckpoint, format: str) -> None:

@@ -107,7 +107,7 @@ def _of_theirs(values: Mapping, file: str) -> dict:
     expected = {"pooler_hidden_size": width, "attention_head_size": width // max(heads, 1)}
     for name, only in expected.items():
         if values.pop(name, None) not in (None, only):
-            raise InputError(f"{file}: {name} must be {only}, as the other sizes say. Give it that only or remove it.")
+            raise InputError(f"{file}: {name} must be {only}, as the other sizes say. Give it that value or remove it.")
     return values
 
 

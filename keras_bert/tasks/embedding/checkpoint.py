@@ -88,10 +88,10 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     SETTINGS_KEYS.check(settings, folder.settings_file)
     arguments = {
         "pooling": poolings,
-        "dense": dense,
         "normalize": "Normalize" in kinds,
         **prompts,
         "max_seq_length": None if config.is_static else longest_text(modules[0][1], config, transformer_keys()),
+        "dense": dense,
     }
     similarity = member(settings, "similarity_fn_name", str, PROMPTS_FILE, "cosine")
     is_cosine = similarity == "cosine" or (similarity.startswith("dot") and arguments["normalize"])
