@@ -19,7 +19,7 @@ from keras_bert.checkpoints.hugging_face_config import (
     labels_of,
     problem_type_of,
 )
-from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
+from keras_bert.checkpoints.name_table import NameTable, to_ours
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.same_family import check_is_held, check_same_family
 from keras_bert.checkpoints.sentence_transformers import ModelFolder, read_tasks, transformer_folder, write_tasks
@@ -134,15 +134,9 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=has_pooler)
     is_bare = architecture == "Model"
     architecture = names.classes + architecture
-    written, left_out = {}, []
-    for name, tensor in checkpoint.tensors.items():
-        theirs = table.theirs(name)
-        if theirs is None:
-            left_out.append(name)
-        else:
-            # A bare BertModel has no prefix; in models with a head, its weights have the prefix "bert.".
-            key = theirs[0].removeprefix(f"{names.prefix}.") if is_bare else theirs[0]
-            written[key] = to_theirs(tensor, theirs[1], config.num_attention_heads)
+    written, left_out = table.write(checkpoint.tensors, config.num_attention_heads)
+    if is_bare:  # a BertModel has no prefix; in models with a head, its weights have the prefix "bert."
+        written = {name.removeprefix(f"{names.prefix}."): tensor for name, tensor in written.items()}
     if form.OUTPUT_EMBEDDINGS in checkpoint.tensors and names.decoder_bias:
         written[names.decoder_bias] = checkpoint.tensors[form.OUTPUT_BIAS]
     values = config_values(checkpoint, architecture)
