@@ -15,7 +15,6 @@ google.py                   google-research/bert, TensorFlow 1
 model_garden.py             TF Model Garden, TensorFlow 2
 hugging_face.py             transformers: reads and writes folders
 hugging_face_config.py      transformers: settings and labels in config.json
-encoder_decoder_folder.py   transformers: EncoderDecoderModel, an encoder and a decoder
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
 sentence_transformers.py    modules and settings of sentence-transformers, for the readers and writers in tasks/
 static_embedding.py         a vector per token, as sentence-transformers stores it
