@@ -101,6 +101,23 @@ class Head:
 
 
 @dataclasses.dataclass(frozen=True)
+class OwnFolder:
+    """Folders of transformers with the models of one task, in a form of their own. Import paths are `module.name`.
+
+    Attributes:
+        model_type: that of their `config.json`.
+        head: the part of a checkpoint that needs this form.
+        read: import path of a function: (folder, trust_pickle) -> checkpoint.
+        write: import path of a function: (checkpoint, folder) -> the names of the weights that are not written.
+    """
+
+    model_type: str
+    head: str
+    read: str
+    write: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Task:
     """One kind of model. Import paths are `module.name`.
 
@@ -110,9 +127,13 @@ class Task:
         text_task: import path of its `TextTask`; None for a model that takes features only.
         start: import path of the function by which such a model starts from a checkpoint of another kind: (model class,
             checkpoint, arguments) -> (arguments, checkpoint). None if weights of equal names suffice.
-        told_as: the field of a `BertCheckpoint` that has the arguments of such a model, for formats with a place for
-            them.
-        is_told: says whether the value of that field is of such a model: other tasks may have the same heads.
+        read: import path of the function that adds to a `BertCheckpoint` what a `ModelFolder` of sentence-transformers
+            says about such a model: (checkpoint, folder) -> checkpoint.
+        write: import path of the function that writes this into a folder with the files of transformers: (checkpoint,
+            path of the folder) -> the parts whose weights are in its own files.
+        told_by: the constructor argument that a checkpoint has only if its files say that it is such a model, since
+            other tasks may have the same heads; None if its heads say it.
+        own_folder: its folders of transformers, if they have a form of their own.
         only_ours: why only model folders can hold such a model, and what to do: the end of a sentence.
         export: how it is exported for serving; None if it cannot be.
         onnx: import path of the function that adds a model to an ONNX graph: (graph, model) -> name of the output ->
@@ -125,8 +146,10 @@ class Task:
     heads: tuple[Head, ...] = ()
     text_task: str | None = None
     start: str | None = None
-    told_as: str | None = None
-    is_told: Callable[[Any], bool] = lambda arguments: arguments is not None
+    read: str | None = None
+    write: str | None = None
+    told_by: str | None = None
+    own_folder: OwnFolder | None = None
     only_ours: str = ""
     export: Export | None = None
     onnx: str | None = None

@@ -37,4 +37,4 @@ def load_reranker() -> Any:
     from keras_bert.tasks.ranking.model import CrossEncoder
 
     checkpoint = read_checkpoint(flags.FLAGS.reranker)
-    return model_of(CrossEncoder if checkpoint.multi_vector is None else MultiVectorEncoder, checkpoint)
+    return model_of(MultiVectorEncoder if checkpoint.tells("MultiVectorEncoder") else CrossEncoder, checkpoint)

@@ -24,9 +24,9 @@ from tiny_families import config_of, fewest_layers
 
 from keras_bert import registry
 from keras_bert.config import BertConfig
+from keras_bert.encoders.stream_memory import StreamMemory, remember
 from keras_bert.models.distiller import TERMS, Distiller
 from keras_bert.models.encoders import make_encoder
-from keras_bert.models.stream_memory import StreamMemory
 from keras_bert.models.trainable_parts import enable_lora, freeze
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
 from keras_bert.tasks.classification.model import SequenceClassifier
@@ -294,8 +294,7 @@ SETTINGS = {
         pretrainer(family="xlnet"),
         lambda: AdamW(schedule(), bias_correction=False),
         stream_data,
-        mem_len=7,
-        num_streams=BATCH,
+        memory=(7, BATCH),
     ),
     "tagging": setting(lambda: TokenClassifier(config(), labels=["a", "b", "c"]), make_data=tagging_data),
     "regularised": setting(
@@ -383,7 +382,10 @@ def train(setting: str, layout: str) -> dict:
         arguments = {"jit_compile": False, **arguments}
         if parts > 1:
             arguments["gradient_accumulation_steps"] = parts
+        memory = arguments.pop("memory", None)
         model.compile(make_optimizer(), **arguments)
+        if memory:
+            remember(model, *memory)
         before = _state(model)
     history = model.fit(make_data(), verbose=0).history
     # Of a family, the weights are compared only.
@@ -395,7 +397,7 @@ def train(setting: str, layout: str) -> dict:
 
 def _state(model) -> list[np.ndarray]:
     """Returns the weights and the memory between batches, which is assigned too, as from a checkpoint."""
-    memory = model.stream_memory.variables if getattr(model, "stream_memory", None) else []
+    memory = model.between_batches.variables if getattr(model, "between_batches", None) else []
     for variable in memory:
         variable.assign(variable.value.numpy())
     return [variable.numpy() for variable in model.weights] + [variable.value.numpy() for variable in memory]

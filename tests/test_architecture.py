@@ -47,7 +47,7 @@ CORE = ("config", "encoders", "layers", "models", "optimization")
 MODELS_OF_TASKS = ("model", "losses", "sentence_classifier", "pretrainer", "span_pretrainer", "electra_pretrainer")
 MODELS_OF_TASKS += ("replaced_token_detector", "beam_search", "whole_batch")
 # Keras on TensorFlow only; imported when a model is made or trained there.
-TENSORFLOW_ONLY = tuple(f"keras_bert/models/{name}.py" for name in ("distributed_model", "stream_memory"))
+TENSORFLOW_ONLY = ("keras_bert/models/distributed_model.py", "keras_bert/encoders/stream_memory.py")
 
 
 # How a family is written in code. Outside of its own place, the registry and the public names, few files name it.

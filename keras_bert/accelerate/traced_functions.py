@@ -17,7 +17,7 @@ from keras_bert.accelerate.backend import on_tensorflow
 # A model forgets the oldest of more functions: each has graphs of its own.
 _MOST_FUNCTIONS = 8
 # What the steps of training and evaluation fix besides the layers.
-_OF_STEPS = ("loss_choice", "_loss_of_examples", "_warm_up", "stream_memory", "gradient_accumulation_steps")
+_OF_STEPS = ("loss_choice", "_loss_of_examples", "_warm_up", "between_batches", "gradient_accumulation_steps")
 # What Keras and task models note on a model while it is compiled, trained and called. No trace of outputs reads it.
 _NOTES = """optimizer history stop_training stop_evaluating stop_predicting temperature new_parts _reports _is_used
 _part_function _compile_config _compiled_trainable_state _distribute_reduction_method _distributed_dataset

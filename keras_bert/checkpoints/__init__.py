@@ -10,22 +10,13 @@ name_table.py               maps weight names and layouts of a format to ours
 formats.py                  detects the format of a checkpoint
 model_classes.py            selects the model class for a checkpoint
 model_weights.py            reads and assigns the weights of a model by name
-optimizer_slots.py          Adam's moments in a checkpoint
-config_and_vocabulary.py    bert_config.json and the tokenizer, for exports too
 model_folder.py             our format: bert_config.json, vocab.txt, model.weights.h5
 google.py                   google-research/bert, TensorFlow 1
 model_garden.py             TF Model Garden, TensorFlow 2
 hugging_face.py             transformers: reads and writes folders
 hugging_face_config.py      transformers: settings and labels in config.json
-hugging_face_keys.py        transformers: the keys that all families' config.json have, and those that change nothing
-encoder_decoder_folder.py   transformers: EncoderDecoderModel, an encoder and a decoder
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
-sentence_transformers.py    modules.json: the pooling of sentence-transformers
-sentence_settings.py        its prompts and maximum length
-cross_encoder_files.py      the activation and the prompts of sentence-transformers' CrossEncoder
-sparse_encoder_files.py     the pooling and the static queries of sentence-transformers' SparseEncoder
-router_files.py             its Router: other modules for queries than for documents
-multi_vector_files.py       folders of MultiVectorEncoder: of sentence-transformers and of Stanford's ColBERT
+sentence_transformers.py    modules and settings of sentence-transformers, for the readers and writers in tasks/
 static_embedding.py         a vector per token, as sentence-transformers stores it
 keras_hub.py                KerasHub presets: names, settings, reading
 keras_hub_task.py           KerasHub presets: what task.json says

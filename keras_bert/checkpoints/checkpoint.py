@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
-from keras_bert.registry import heads
+from keras_bert.registry import heads, task
 from keras_bert.tokenization.tokenizer import TokenTable
 
 # The parts of a model, which are the prefixes of weight names: `<part>/...`. Here are those that checkpoints of other
@@ -102,13 +102,9 @@ class BertCheckpoint:
             `[inputs, outputs]`.
         labels: of the classifier or token classifier, or None.
         problem_type: that of the classifier, as `SequenceClassifier` names it.
-        sentence: the arguments of `SentenceEncoder`, where the files say how texts get vectors; or None.
-        ranking: the arguments of `CrossEncoder` of a classifier with one output; or None. `activation` among them is
-            None if no file says it.
-        sparse: the arguments of `SparseEncoder`, where the files say how texts get sparse vectors; or None.
-        multi_vector: the arguments of `MultiVectorEncoder`, where the files say how tokens get vectors; or None.
         model_class: the model that was saved, where the format says it by our names.
-        arguments: what its constructor takes beside the config.
+        arguments: kind of model, a key of `registry.TASKS` -> what the files say about such a model: the arguments of
+            its constructor beside the config. The kind of a class without an entry is None.
         ignored: what is stored there and has no place here, in its own names.
         remarks: what the user should know.
         says_casing: whether its files say `do_lower_case`.
@@ -122,12 +118,8 @@ class BertCheckpoint:
     tensors: Mapping[str, StoredTensor]
     labels: tuple[str, ...] | None = None
     problem_type: str = "classification"
-    sentence: Mapping | None = None
-    ranking: Mapping | None = None
-    sparse: Mapping | None = None
-    multi_vector: Mapping | None = None
     model_class: type | None = None
-    arguments: Mapping = dataclasses.field(default_factory=dict)
+    arguments: Mapping[str | None, Mapping] = dataclasses.field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     says_casing: bool = False
@@ -135,6 +127,15 @@ class BertCheckpoint:
 
     def replace(self, **changes) -> "BertCheckpoint":
         return dataclasses.replace(self, **changes)
+
+    def telling(self, kind: str, arguments: Mapping, tensors: Mapping[str, StoredTensor] = {}) -> "BertCheckpoint":
+        """Returns the checkpoint with the arguments of a kind of model, and with more tensors."""
+        return self.replace(arguments={**self.arguments, kind: arguments}, tensors={**self.tensors, **tensors})
+
+    def tells(self, kind: str) -> bool:
+        """Returns whether the files say that this is a model of that kind, see `Task.told_by`."""
+        argument = task(kind).told_by
+        return argument is not None and self.arguments.get(kind, {}).get(argument) is not None
 
     def with_whole_table(self) -> "BertCheckpoint":
         """Returns the checkpoint with the sum of the two tables of a discriminator in pre-training, if it has two."""

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 
 from keras_bert.checkpoints import (
-    encoder_decoder_folder,
     google,
     hugging_face,
     hugging_face_tokenizer,
@@ -17,14 +16,12 @@ from keras_bert.checkpoints import (
 )
 from keras_bert.checkpoints.casing import with_casing
 from keras_bert.checkpoints.checkpoint import (
-    CROSS_ATTENTION,
     GENERATOR,
     SPAN_BOUNDARY,
     BertCheckpoint,
     check_no_pointer,
     part_of,
 )
-from keras_bert.checkpoints.family_formats import OwnFiles
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.hugging_face_config import CONFIG_FILE
 from keras_bert.checkpoints.model_card import write_model_card
@@ -36,7 +33,7 @@ from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import read_json_object
-from keras_bert.registry import families, imported, task_of
+from keras_bert.registry import TASKS, Family, OwnFolder, families, imported, task, task_of
 
 # Format name -> function that writes a checkpoint into an existing folder and returns the names of unwritten weights.
 WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
@@ -92,9 +89,9 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
             f"The {format} format cannot hold the state of the optimizer. Use format='google', save the whole model "
             "with model.save('model.keras'), or leave include_optimizer out."
         )
-    task = task_of(checkpoint.model_class)
-    if format != "keras_bert" and task is not None and task.only_ours:
-        raise InputError(f"The {format} format has no place for {task.only_ours}")
+    entry = task_of(checkpoint.model_class)
+    if format != "keras_bert" and entry is not None and entry.only_ours:
+        raise InputError(f"The {format} format has no place for {entry.only_ours}")
     if format != "keras_bert":
         checkpoint = checkpoint.with_whole_table()
     check_tensors(checkpoint)
@@ -102,8 +99,9 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
     if checkpoint.config.is_static and format != "keras_bert":
         static_embedding.check_format(checkpoint, format)
         write = static_embedding.write_static_embedding
-    if CROSS_ATTENTION in checkpoint.heads and format == "huggingface":
-        write = encoder_decoder_folder.write_encoder_decoder
+    own = next((own for own in _own_folders() if own.head in checkpoint.heads), None)
+    if own is not None and format == "huggingface":
+        write = imported(own.write)
     if checkpoint.config.is_language_model and format != "keras_bert":
         write = imported(checkpoint.config.family.own_files.writer)(format)
     with atomic_folder(path) as folder:
@@ -159,10 +157,8 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
         return keras_hub.read_keras_hub(path)
     if static_embedding.is_static_embedding(path):
         return static_embedding.read_static_embedding(path, trust_pickle)
-    if encoder_decoder_folder.is_encoder_decoder(path):
-        return encoder_decoder_folder.read_encoder_decoder(path, trust_pickle)
-    if own := _own_files(path):
-        return imported(own.read_hugging_face)(path, trust_pickle)
+    if own_reader := _own_reader(path):
+        return imported(own_reader)(path, trust_pickle)
     prefixes = sorted(file.removesuffix(".index") for file in glob.glob(os.path.join(glob.escape(path), "*.index")))
     # A config.json beside a TensorFlow checkpoint alone is that of the official code.
     folder = transformer_folder(path)
@@ -184,19 +180,28 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
     raise InputError(model_folder.what_is_missing(path, missing))
 
 
-def _own_files(path: str) -> OwnFiles | None:
-    """Returns the readers of a folder of transformers whose files are like those of no other family."""
+def _own_reader(path: str) -> str | None:
+    """Returns the reader of a folder of transformers whose files are like those of no other family or task."""
     file = os.path.join(path, CONFIG_FILE)
     model_type = read_json_object(file).get("model_type") if os.path.isfile(file) else None
-    found = families(has=lambda entry: entry.own_files)
-    return next((entry.own_files for name, entry in found.items() if name == model_type), None)
+    readers = {own.model_type: own.read for own in _own_folders()}
+    readers |= {name: entry.own_files.read_hugging_face for name, entry in families(has=_has_own_files).items()}
+    return next((reader for name, reader in readers.items() if name == model_type), None)
+
+
+def _has_own_files(entry: Family) -> bool:
+    return entry.own_files is not None
+
+
+def _own_folders() -> list[OwnFolder]:
+    return [entry.own_folder for entry in map(task, TASKS) if entry.own_folder is not None]
 
 
 def _read_tensorflow(prefix: str) -> BertCheckpoint:
     variables = read_tensorflow_checkpoint(prefix)
     if OBJECT_GRAPH in variables:
         return model_garden.model_garden_checkpoint(prefix, variables)
-    for own in (entry.own_files for entry in families(has=lambda entry: entry.own_files).values()):
+    for own in (entry.own_files for entry in families(has=_has_own_files).values()):
         if own.variable in variables:
             return imported(own.read_official)(prefix, variables)
     return google.google_checkpoint(prefix, variables)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import AdamSlots, BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.family_formats import Google, google_names
-from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
+from keras_bert.checkpoints.name_table import NameTable, to_theirs
 from keras_bert.checkpoints.same_family import check_same_family
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import SENTENCE_POOLING, BertConfig
@@ -52,17 +52,9 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
     google = config.family.google or Google()
     variables = google.divided(variables, config.num_hidden_layers)
     generator = google.of_generator(variables)
-    tensors, slots, ignored = {}, [], []
-    for name, variable in variables.items():
-        found = table.ours(name)
-        if name in generator:
-            continue
-        if found:
-            tensors[found[0]] = to_ours(variable, found[1])
-        elif _OPTIMIZER.fullmatch(name) or name == _GLOBAL_STEP:
-            slots.append(name)
-        else:
-            ignored.append(name)
+    tensors, unknown = table.read({name: one for name, one in variables.items() if name not in generator})
+    slots = [name for name in unknown if _OPTIMIZER.fullmatch(name) or name == _GLOBAL_STEP]
+    ignored = [name for name in unknown if name not in slots]
     form.without_unused_embedding(tensors, ignored)
     if form.TOKEN_EMBEDDINGS not in tensors:
         table = table.theirs(form.TOKEN_EMBEDDINGS) or ("bert/embeddings/word_embeddings",)
@@ -190,13 +182,7 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     table = google_names(config, head)
     has_pooler = f"{form.POOLER}/dense/kernel" in checkpoint.tensors and theirs.has_pooler
     check_same_family(checkpoint, "Google's code", always_projects=False, has_pooler=has_pooler)
-    variables, left_out = {}, []
-    for name, tensor in checkpoint.tensors.items():
-        found = table.theirs(name)
-        if found:
-            variables[found[0]] = to_theirs(tensor, found[1], config.num_attention_heads)
-        else:
-            left_out.append(name)
+    variables, left_out = table.write(checkpoint.tensors, config.num_attention_heads)
     variables = dict(theirs.joined(variables, config.num_hidden_layers))
     if checkpoint.adam is not None:
         variables |= _adam_variables(checkpoint.adam, table)

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.cross_encoder_files import config_values_of, read_cross_encoder, write_cross_encoder
 from keras_bert.checkpoints.hugging_face_config import (
     CONFIG_FILE,
     config_from,
@@ -20,29 +19,14 @@ from keras_bert.checkpoints.hugging_face_config import (
     labels_of,
     problem_type_of,
 )
-from keras_bert.checkpoints.multi_vector_files import (
-    STANFORD,
-    as_stanford_model,
-    read_multi_vector,
-    write_multi_vector,
-)
-from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
+from keras_bert.checkpoints.name_table import NameTable, to_ours
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.same_family import check_is_held, check_same_family
-from keras_bert.checkpoints.sentence_transformers import (
-    read_sentence_modules,
-    transformer_folder,
-    write_sentence_modules,
-)
-from keras_bert.checkpoints.sparse_encoder_files import (
-    read_sparse_encoder,
-    transformer_place,
-    write_sparse_encoder,
-)
+from keras_bert.checkpoints.sentence_transformers import ModelFolder, read_tasks, transformer_folder, write_tasks
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.checkpoints.weight_list import weights_of
 from keras_bert.checkpoints.what_instead import check_readable
-from keras_bert.config import SENTENCE_POOLING, BertConfig
+from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import inside
@@ -86,10 +70,6 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     num_rows = tensors[form.TOKEN_EMBEDDINGS].shape[0]
     vocabulary, casing, remarks = tokenizer.read_tokenizer(folder, config.vocab_size, num_rows=num_rows)
     config = config.replace(**casing)
-    sentence = read_sentence_modules(path, config, trust_pickle)
-    multi_vector, layers = read_multi_vector(path, config, trust_pickle)
-    if sentence.pooling != "mean":
-        config = config.replace(extra={SENTENCE_POOLING: sentence.pooling})
     if isinstance(vocabulary, BytePairTokenizer) and config.type_vocab_size > 1:
         vocabulary = _with_their_segments(vocabulary)
     if config.tie_word_embeddings:
@@ -99,26 +79,19 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         ignored.append(bias)
     count = form.num_outputs(weights_path, tensors, head) if heads()[head].has_labels else None
     labels = labels_of(folder, values, count)
-    sparse, of_queries = read_sparse_encoder(path, config, vocabulary, trust_pickle)
-    is_labelled = head == form.CLASSIFIER and labels
-    ranking, notes = read_cross_encoder(path, values, file, config, len(labels)) if is_labelled else (None, [])
     checkpoint = BertCheckpoint(
         path=path,
         kind=f"Hugging Face {architecture}".strip(),
         config=config,
         vocabulary=vocabulary,
-        tensors=tensors | sentence.tensors | of_queries | layers,
+        tensors=tensors,
         labels=labels,
         problem_type=problem_type_of(values, labels) if head == form.CLASSIFIER else "classification",
-        sentence=sentence.arguments,
-        ranking=ranking,
-        sparse=sparse,
-        multi_vector=multi_vector,
         ignored=tuple(ignored),
-        remarks=(*remarks, *sentence.notes, *notes),
+        remarks=tuple(remarks),
         says_casing=bool(casing),
     )
-    return as_stanford_model(checkpoint, stored) if architecture == STANFORD else checkpoint
+    return read_tasks(checkpoint, ModelFolder(path, file, values, stored, trust_pickle))
 
 
 def _with_their_segments(vocabulary: BytePairTokenizer) -> BytePairTokenizer:
@@ -161,37 +134,20 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=has_pooler)
     is_bare = architecture == "Model"
     architecture = names.classes + architecture
-    written, left_out = {}, []
-    for name, tensor in checkpoint.tensors.items():
-        theirs = table.theirs(name)
-        if theirs is None:
-            left_out.append(name)
-        else:
-            # A bare BertModel has no prefix; in models with a head, its weights have the prefix "bert.".
-            key = theirs[0].removeprefix(f"{names.prefix}.") if is_bare else theirs[0]
-            written[key] = to_theirs(tensor, theirs[1], config.num_attention_heads)
+    written, left_out = table.write(checkpoint.tensors, config.num_attention_heads)
+    if is_bare:  # a BertModel has no prefix; in models with a head, its weights have the prefix "bert."
+        written = {name.removeprefix(f"{names.prefix}."): tensor for name, tensor in written.items()}
     if form.OUTPUT_EMBEDDINGS in checkpoint.tensors and names.decoder_bias:
         written[names.decoder_bias] = checkpoint.tensors[form.OUTPUT_BIAS]
-    place = transformer_place(checkpoint, folder)
-    values = config_values(checkpoint, architecture) | config_values_of(checkpoint)
+    values = config_values(checkpoint, architecture)
     check_is_held(config, names.of_weights(config_from(checkpoint.path, values), written), checkpoint.path)
-    write_json(os.path.join(place, CONFIG_FILE), values)
-    with atomic_file(os.path.join(place, SAFETENSORS_FILE)) as file:
+    write_json(os.path.join(folder, CONFIG_FILE), values)
+    with atomic_file(os.path.join(folder, SAFETENSORS_FILE)) as file:
         write_safetensors(file, written, {"format": "pt"})
     if checkpoint.vocabulary is not None:
-        tokenizer.write_tokenizer(place, checkpoint.vocabulary, config)
-    if form.CLASSIFIER in present:
-        write_cross_encoder(checkpoint, folder)
-    if checkpoint.sentence is not None:
-        write_sentence_modules(checkpoint, folder)
-    if checkpoint.multi_vector is not None:
-        write_multi_vector(checkpoint, folder)
-    if checkpoint.sentence is not None or checkpoint.multi_vector is not None:
-        left_out = [name for name in left_out if not name.startswith(f"{form.SENTENCE_HEAD}/")]
-    if checkpoint.sparse is not None:
-        write_sparse_encoder(checkpoint, folder)
-        left_out = [name for name in left_out if not name.startswith(f"{form.QUERY_WEIGHTS}/")]
-    return left_out
+        tokenizer.write_tokenizer(folder, checkpoint.vocabulary, config)
+    parts_of_tasks = write_tasks(checkpoint, folder)
+    return [name for name in left_out if form.part_of(name) not in parts_of_tasks]
 
 
 def _with_output_table(checkpoint: BertCheckpoint) -> BertCheckpoint:

@@ -23,7 +23,7 @@ from keras_bert.checkpoints.keras_hub_task import (
     read_task,
 )
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
-from keras_bert.checkpoints.name_table import SAME, NameTable, to_ours
+from keras_bert.checkpoints.name_table import SAME, NameTable
 from keras_bert.checkpoints.weight_list import POOLER, SEGMENTS
 from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.program.errors import InputError
@@ -127,7 +127,8 @@ def read_keras_hub(path: str) -> BertCheckpoint:
         config = _preset_config(name, sizes, lower_case)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    tensors, ignored = _named(read_keras_weights(os.path.join(path, WEIGHTS_FILE)), family.names(config))
+    stored = read_keras_weights(os.path.join(path, WEIGHTS_FILE))
+    tensors, ignored = family.names(config).read(stored, _with_number)
     _check_no_more_blocks(path, config, ignored)
     remarks, labels, task = [family.remark] if family.remark else [], None, read_task(path, config)
     if task.pooling != "mean":
@@ -135,7 +136,7 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     if task.name and os.path.isfile(os.path.join(path, TASK_WEIGHTS_FILE)):
         stored = read_keras_weights(os.path.join(path, TASK_WEIGHTS_FILE))
         stored = {name: tensor for name, tensor in stored.items() if not name.startswith("optimizer/")}
-        heads, more = _named(stored, _task_names(task.name, family))
+        heads, more = _task_names(task.name, family).read(stored)
         tensors, ignored = {**tensors, **heads}, ignored + more
         if f"{form.CLASSIFIER}/bias" in heads:
             count = form.num_outputs(os.path.join(path, TASK_WEIGHTS_FILE), heads, form.CLASSIFIER)
@@ -152,7 +153,7 @@ def read_keras_hub(path: str) -> BertCheckpoint:
         tensors=tensors,
         labels=labels,
         problem_type=task.problem_type(labels, os.path.join(path, TASK_FILE)),
-        sentence=task.sentence,
+        arguments={"SentenceEncoder": task.sentence} if task.sentence else {},
         ignored=tuple(ignored),
         remarks=tuple(remarks),
         says_casing=lower_case is not None,
@@ -252,13 +253,6 @@ def _word_piece(path: str, settings: Mapping, file: str) -> tuple[bool | None, V
     )
 
 
-def _named(stored: Mapping[str, StoredTensor], table: NameTable) -> tuple[dict[str, StoredTensor], list[str]]:
-    tensors, ignored = {}, []
-    for key, tensor in stored.items():
-        # Keras does not number the first layer of a class.
-        ours = table.ours(key.replace("layers/transformer_encoder/", "layers/transformer_encoder_0/"))
-        if ours:
-            tensors[ours[0]] = to_ours(tensor, ours[1])
-        else:
-            ignored.append(key)
-    return tensors, ignored
+def _with_number(name: str) -> str:
+    """Returns the name of a weight with the number 0 of the first block, which Keras leaves out."""
+    return name.replace("layers/transformer_encoder/", "layers/transformer_encoder_0/")

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from collections.abc import Mapping
 
 from keras_bert import registry
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
@@ -24,7 +25,7 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
 
     Reference: Mitchell et al., 2019, "Model Cards for Model Reporting".
     """
-    model_class = checkpoint.model_class or class_for(checkpoint)[0]
+    model_class, arguments = class_for(checkpoint)
     used = registry.task_of(model_class)
     if used is None or used.example is None or used.model is None or registry.imported(used.model) is not model_class:
         used = registry.task("Encoder")
@@ -44,7 +45,7 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
         "",
         f"# {model_class.__name__}",
         "",
-        *_facts(checkpoint),
+        *_facts(checkpoint, arguments),
         "",
         "## Use",
         "",
@@ -96,7 +97,7 @@ def _as_code(text: str) -> str:
     return json.dumps(printable(text, _LONGEST_LABEL)).replace("`", "\\u0060")
 
 
-def _facts(checkpoint: BertCheckpoint) -> list[str]:
+def _facts(checkpoint: BertCheckpoint, arguments: Mapping) -> list[str]:
     config: BertConfig = checkpoint.config
     num_weights = sum(math.prod(tensor.shape) for tensor in checkpoint.tensors.values())
     facts = {
@@ -110,6 +111,6 @@ def _facts(checkpoint: BertCheckpoint) -> list[str]:
         shown = [markdown(label, _LONGEST_LABEL) for label in checkpoint.labels[:_MOST_LABELS]]
         more = len(checkpoint.labels) - len(shown)
         facts["labels"] = ", ".join(shown) + (f" and {more} more" if more else "")
-    if "temperature" in checkpoint.arguments:
-        facts["calibrated"] = f"by the temperature {checkpoint.arguments['temperature']:.4g}, on held-out texts"
+    if "temperature" in arguments:
+        facts["calibrated"] = f"by the temperature {arguments['temperature']:.4g}, on held-out texts"
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts.items())]

@@ -1,7 +1,6 @@
 """Selects the model class for a checkpoint, by class name or by the stored heads."""
 
 import reprlib
-from collections.abc import Mapping
 
 from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
@@ -50,38 +49,29 @@ def heads_of(model_class: type) -> tuple[str, ...]:
     return tuple(head.name for head in task.heads if not head.is_optional) if task else ()
 
 
-def fields_of(model_class: type, arguments: Mapping) -> dict[str, Mapping]:
-    """Returns the fields of a `BertCheckpoint` that tell writers of other formats the arguments of such a model."""
-    task = registry.task_of(model_class)
-    return {task.told_as: arguments} if task and task.told_as else {}
-
-
 def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:
-    """Returns the class that uses the most heads of a checkpoint, and its constructor arguments besides the config.
+    """Returns the class of the model in a checkpoint, and its constructor arguments besides the config.
 
-    Of several, it is the one whose arguments the checkpoint tells; else the one that needs no other head.
+    It is the class that was saved; else the one that uses the most heads. Of several, it is the one that the files
+    name; else the one that needs no other head.
     """
+    if (saved := checkpoint.model_class) is not None:
+        return saved, dict(checkpoint.arguments.get(saved.kind, {}))
     present = set(checkpoint.heads)
 
-    def fit(task: registry.Task) -> tuple:
-        return len(present.intersection(_names(task))), _is_told(task, checkpoint), -len(task.heads)
+    def fit(kind: str) -> tuple:
+        names = [head.name for head in registry.task(kind).heads]
+        return len(present.intersection(names)), checkpoint.tells(kind), -len(names)
 
-    best = max(map(registry.task, registry.TASKS), key=fit)
-    if best.model is None:
+    best = max(registry.TASKS, key=fit)
+    path = registry.task(best).model
+    if path is None:
         return encoder_class(checkpoint.config), {}
-    model_class, is_told = registry.imported(best.model), _is_told(best, checkpoint)
-    arguments = dict(getattr(checkpoint, best.told_as)) if is_told else {}
+    model_class, is_told = registry.imported(path), checkpoint.tells(best)
+    arguments = dict(checkpoint.arguments[best]) if is_told else {}
     head = labelled_head(model_class)
     if head:
         arguments["labels"] = list(checkpoint.labels)
     if head == form.CLASSIFIER and not is_told and checkpoint.problem_type != "classification":
         arguments["problem_type"] = checkpoint.problem_type
     return model_class, arguments
-
-
-def _names(task: registry.Task) -> tuple[str, ...]:
-    return tuple(head.name for head in task.heads)
-
-
-def _is_told(task: registry.Task, checkpoint: BertCheckpoint) -> bool:
-    return task.told_as is not None and task.is_told(getattr(checkpoint, task.told_as))

@@ -9,7 +9,7 @@ import reprlib
 
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, part_of
 from keras_bert.checkpoints.keras_weights_file import keras_layout, read_keras_weights, write_keras_weights
-from keras_bert.checkpoints.model_classes import class_for, class_name, fields_of, find_class
+from keras_bert.checkpoints.model_classes import class_for, class_name, find_class
 from keras_bert.checkpoints.tensor_checks import check_no_surplus
 from keras_bert.config import BertConfig
 from keras_bert.models.base import LAYER_SETTINGS
@@ -49,9 +49,8 @@ def read_model_folder(path: str) -> BertCheckpoint:
         labels=tuple(labels) if labels else None,
         problem_type=member(arguments, "problem_type", str, config_file, "classification"),
         model_class=model_class,
-        arguments=arguments,
+        arguments={model_class.kind: arguments},
         says_casing=True,
-        **fields_of(model_class, arguments),
     )
     parts = {part_of(name) for name in tensors}
     if all(name in tensors for name in layout if part_of(name) in parts):  # else `check_tensors` names the missing ones
@@ -78,9 +77,7 @@ def write_model_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     Returns:
         The names of the weights that no model class has; they are not written.
     """
-    model_class, arguments = checkpoint.model_class, dict(checkpoint.arguments)
-    if model_class is None:
-        model_class, arguments = class_for(checkpoint)
+    model_class, arguments = class_for(checkpoint)
     layout = keras_layout(model_class, checkpoint.config, arguments)
     ours = _entry(model_class, arguments)
     config = checkpoint.config.replace(extra={**checkpoint.config.extra, _OUR_KEY: ours})

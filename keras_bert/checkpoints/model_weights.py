@@ -1,4 +1,5 @@
-"""Accesses the weights of a model by their names in checkpoints, and initialises them from a checkpoint."""
+"""Accesses the weights of a model, and the moments of its Adam, by their names in checkpoints; initialises weights from
+a checkpoint."""
 
 import contextlib
 import copy
@@ -7,9 +8,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_bert.checkpoints.checkpoint import ENCODER, GENERATOR, StoredTensor, numpy_dtype
+from keras_bert.checkpoints.checkpoint import ENCODER, GENERATOR, AdamSlots, StoredTensor, numpy_dtype
 from keras_bert.layers.lora import merged_kernel
 from keras_bert.models.trainable_parts import LORA_WEIGHTS, lora_layers
+from keras_bert.optimization import AdamW, Muon
+from keras_bert.program.errors import InputError
 from keras_bert.program.private_interfaces import private
 
 
@@ -106,3 +109,31 @@ def tensor_of(weight) -> StoredTensor:
 def _inside(path: str, name: str) -> str:
     """("bert_encoder/layer_0/attention/query/kernel", "bert_encoder") -> "layer_0/attention/query/kernel"."""
     return path.rpartition(f"{name}/")[2] if path.count(f"{name}/") == 1 else path.partition("/")[2]
+
+
+def adam_slots_of(model) -> AdamSlots:
+    """Returns the moments of the `AdamW` that a model was compiled with. They are copied when they are read.
+
+    Raises:
+        InputError: the model has no or another optimizer, or has not been trained since `compile`.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # unwraps a LossScaleOptimizer
+    if not isinstance(optimizer, AdamW) or isinstance(optimizer, Muon):
+        has = "no optimizer" if optimizer is None else type(optimizer).__name__
+        raise InputError(
+            f"include_optimizer needs a model that keras_bert.optimization.AdamW has trained, and this "
+            f"{type(model).__name__} has {has}. Leave include_optimizer out."
+        )
+    if not optimizer.built:
+        raise InputError(
+            f"include_optimizer: the AdamW of this {type(model).__name__} has made no update, so there is nothing to "
+            "write. Train the model first, or leave include_optimizer out."
+        )
+    names = {id(weight): name for name, weight in model_weights(model).items()}
+    found = [(names[id(weight)], slots) for weight, *slots in optimizer.slots() if id(weight) in names]
+    return AdamSlots(
+        momentums={name: tensor_of(momentum) for name, (momentum, _) in found},
+        velocities={name: tensor_of(velocity) for name, (_, velocity) in found},
+        num_updates=StoredTensor.of(np.array(optimizer.iterations, "int64")),
+    )

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +64,27 @@ class NameTable:
     def theirs(self, ours: str) -> tuple[str, Layout] | None:
         """Returns their name for our name, and the layout; None if the name is unknown."""
         return _look_up(self._by_ours, ours)
+
+    def read(
+        self, stored: Mapping[str, StoredTensor], as_listed: Callable[[str], str] = str
+    ) -> tuple[dict[str, StoredTensor], list[str]]:
+        """Returns our name -> tensor in our layout, and the names that are unknown here.
+
+        Args:
+            stored: their name -> tensor.
+            as_listed: their name -> that in this table, where the two differ.
+        """
+        found = {name: self.ours(as_listed(name)) for name in stored}
+        tensors = {ours[0]: to_ours(stored[name], ours[1]) for name, ours in found.items() if ours}
+        return tensors, [name for name, ours in found.items() if ours is None]
+
+    def write(self, tensors: Mapping[str, StoredTensor], num_heads: int) -> tuple[dict[str, StoredTensor], list[str]]:
+        """Returns their name -> tensor in their layout, and our names that are unknown there."""
+        found = {name: self.theirs(name) for name in tensors}
+        written = {
+            theirs[0]: to_theirs(tensors[name], theirs[1], num_heads) for name, theirs in found.items() if theirs
+        }
+        return written, [name for name, theirs in found.items() if theirs is None]
 
 
 def to_ours(tensor: StoredTensor, layout: Layout) -> StoredTensor:

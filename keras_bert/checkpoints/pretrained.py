@@ -15,10 +15,9 @@ from keras_bert.checkpoints.checkpoint import (
     BertCheckpoint,
     part_of,
 )
-from keras_bert.checkpoints.model_classes import class_for, class_name, fields_of, heads_of, labelled_head
+from keras_bert.checkpoints.model_classes import class_for, class_name, heads_of, labelled_head
 from keras_bert.checkpoints.model_folder import constructor_arguments
-from keras_bert.checkpoints.model_weights import model_weights, start_as, tensors_of, variables_made_last
-from keras_bert.checkpoints.optimizer_slots import adam_slots_of
+from keras_bert.checkpoints.model_weights import adam_slots_of, model_weights, start_as, tensors_of, variables_made_last
 from keras_bert.checkpoints.resizing import resized
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.encoders import encoder_class
@@ -63,9 +62,7 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
         del arguments["labels"]
     given = set(arguments)
     if model_class is None:
-        model_class, saved_arguments = (
-            (checkpoint.model_class, checkpoint.arguments) if checkpoint.model_class else class_for(checkpoint)
-        )
+        model_class, saved_arguments = class_for(checkpoint)
         arguments = {**saved_arguments, **arguments}
     if model_class is Encoder:
         model_class = encoder_class(checkpoint.config)
@@ -142,8 +139,7 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
         labels=tuple(labels) if labels else None,
         problem_type=arguments.get("problem_type", "classification"),
         model_class=type(model),
-        arguments=arguments,
-        **fields_of(type(model), arguments),
+        arguments={model.kind: arguments},
     )
     return checkpoint if GENERATOR in checkpoint.heads else checkpoint.with_whole_table()
 
@@ -152,7 +148,7 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     """Returns the constructor arguments, and the checkpoint; a head for other labels is removed from it."""
     arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
     if model_class is checkpoint.model_class:
-        arguments = {**checkpoint.arguments, **arguments}
+        arguments = {**checkpoint.arguments.get(model_class.kind, {}), **arguments}
     task = registry.task_of(model_class)
     if task is not None and task.start is not None:
         arguments, checkpoint = registry.imported(task.start)(model_class, checkpoint, arguments)

@@ -19,7 +19,7 @@ from keras_bert.checkpoints.checkpoint import (
 from keras_bert.checkpoints.weight_list import encoder_shapes
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
-from keras_bert.registry import families
+from keras_bert.registry import families, task_of
 from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
@@ -115,7 +115,8 @@ def extended_to_long_rows(checkpoint: BertCheckpoint, max_positions: int) -> Ber
         if "_global/" in name:
             tensors[name] = tensors[name.replace("_global/", "/")]
     # An encoder gets the class of its new family.
-    model_class = checkpoint.model_class if checkpoint.heads or checkpoint.sentence else None
+    entry = task_of(checkpoint.model_class)
+    model_class = checkpoint.model_class if checkpoint.heads or (entry and entry.model) else None
     return checkpoint.replace(config=config, tensors=tensors, model_class=model_class)
 
 

@@ -1,149 +1,110 @@
-"""The files of sentence-transformers beside those of transformers: pooling, dense layers, prompts, maximum length.
+"""Folders of sentence-transformers: their modules, and what the tasks read and write in them.
 
-`modules.json` lists the modules that turn a text into a vector, one after the other. Read and written are folders with
-a Transformer and a Pooling, or with a StaticEmbedding; then any number of Dense layers and at most one Normalize. Other
-folders can be read for other tasks.
+`modules.json` lists the modules that turn a text into the output, one after the other. A Router has other modules for
+queries than for documents. Each task reads its own settings, see `registry.Task`.
 
-Reference: sentence-transformers 6.2, "Creating Custom Models".
+Reference: sentence-transformers 6.2, "Creating Custom Models" and `Router`.
 """
 
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_bert import registry
 from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint, StoredTensor, check_stored_file
-from keras_bert.checkpoints.router_files import DOCUMENT, ROUTER, check_number_of_modules, kind_of, read_router
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
-from keras_bert.checkpoints.sentence_settings import (
-    LENGTH_FILE,
-    PROMPTS_FILE,
-    SETTINGS_KEYS,
-    longest_text,
-    model_settings,
-    named_activation,
-    prompts_of,
-)
 from keras_bert.checkpoints.torch_file import read_torch_file
-from keras_bert.config import POOLINGS, BertConfig
+from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links, inside
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member, read_json, read_json_object, write_json
 
-MODULES_FILE = "modules.json"
-STATIC_EMBEDDING, CROSS_ENCODER, SPARSE_ENCODER = "StaticEmbedding", "CrossEncoder", "SparseEncoder"
+MODULES_FILE, MODULE_CONFIG_FILE, MODULE_WEIGHTS_FILE = "modules.json", "config.json", "model.safetensors"
+PROMPTS_FILE = "config_sentence_transformers.json"
+LENGTH_FILE = "sentence_bert_config.json"  # all versions read it; some have written another one
+_ROUTER_FILE = "router_config.json"
+STATIC_EMBEDDING = "StaticEmbedding"
+CROSS_ENCODER, SPARSE_ENCODER = "CrossEncoder", "SparseEncoder"  # types of models in their files
 TRANSFORMER, MLM_TRANSFORMER = "Transformer", "MLMTransformer"  # the second one is that of versions before 5.4
-_CONFIG_FILE = "config.json"
-_MODULE = "sentence_transformers.models."  # old and new versions read these names
-_WEIGHTS_FILE, _TORCH_FILE = "model.safetensors", "pytorch_model.bin"
-# Key of older versions -> the name of the pooling.
-_POOLING_KEYS = {
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
-    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-    "lasttoken": "pooling_mode_lasttoken",
-}
-_ACTIVATIONS = {
-    "torch.nn.modules.activation.Tanh": "tanh",
-    "torch.nn.modules.activation.ReLU": "relu",
-    "torch.nn.modules.activation.GELU": "gelu_erf",
-    "torch.nn.modules.linear.Identity": "linear",
-}
-_SENTENCE_ENCODER = "SentenceTransformer"  # the model type of their files, and of those that name none
-_OF_TEXTS = "sentence_embedding"  # their name of the vectors of texts
-_MODULE_KEYS = KnownKeys(used=("path", "type"), harmless=("idx", "name"), fixed={"kwargs": ([],)})
-_POOLING_CONFIG_KEYS = KnownKeys(
-    used=("pooling_mode", *_POOLING_KEYS.values(), "include_prompt", "word_embedding_dimension", "embedding_dimension")
-)
-_DENSE_KEYS = ("in_features", "out_features", "bias", "activation_function", "use_residual")
+ROUTER, QUERY, DOCUMENT = "Router", "query", "document"
+Modules = list[tuple[str, str]]  # kind and folder of each
 
 
 @dataclasses.dataclass(frozen=True)
-class SentenceModules:
-    """How a folder turns a text into a vector.
+class ModelFolder:
+    """A folder of transformers or sentence-transformers while it is read.
 
     Attributes:
-        pooling: the names of the modules: "mean", "cls", "cls + max", "mean, then Dense". Normalize is not named,
-            because it changes no cosine.
-        arguments: the arguments of `SentenceEncoder`; None if a module is unknown here.
-        tensors: the weights of the dense layers by our names.
-        notes: what the user should know.
+        path: the folder.
+        config_file: the path of the `config.json` of its Transformer.
+        values: the content of this file.
+        stored: the tensors of its Transformer, by their names there.
+        trust_pickle: whether a `pytorch_model.bin` may run code.
     """
 
-    pooling: str = "mean"
-    arguments: Mapping[str, Any] | None = None
-    tensors: Mapping[str, StoredTensor] = dataclasses.field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    path: str
+    config_file: str = ""
+    values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    stored: Mapping[str, StoredTensor] = dataclasses.field(default_factory=dict)
+    trust_pickle: bool = False
+
+    @functools.cached_property
+    def modules(self) -> Modules:
+        """Kind and folder of each module, see `modules_of`."""
+        return modules_of(self.path)
+
+    @property
+    def settings_file(self) -> str:
+        """The path of `config_sentence_transformers.json`."""
+        return os.path.join(self.path, PROMPTS_FILE)
+
+    @functools.cached_property
+    def settings(self) -> dict[str, Any]:
+        """The content of this file, or an empty dictionary."""
+        return read_json_object(self.settings_file) if os.path.isfile(self.settings_file) else {}
+
+    def prompts(self) -> dict[str, Any]:
+        """Returns the arguments `prompts` and `default_prompt` of models. An empty text is a prompt too."""
+        file = self.settings_file
+        prompts = dict(member(self.settings, "prompts", dict, file, {}))
+        for name, text in prompts.items():
+            checked(text, str, f"the prompt {name!r:.100}", file)
+        default = member(self.settings, "default_prompt_name", str, file)
+        if default in (QUERY, DOCUMENT):  # which every model has there
+            prompts.setdefault(default, "")
+        if default is not None and default not in prompts:
+            raise InputError(f"{file}: default_prompt_name is {default[:100]!r}, which is none of its prompts.")
+        return {"prompts": prompts, "default_prompt": default}
 
 
-def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = False) -> SentenceModules:
-    """Reads the files of sentence-transformers in a folder. A folder without `modules.json` has none.
-
-    Args:
-        path: the folder.
-        config: the config of the encoder.
-        trust_pickle: whether a `pytorch_model.bin` may run code.
+def read_tasks(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
+    """Returns the checkpoint of a folder with what its files say of each task: arguments, weights and remarks.
 
     Raises:
-        InputError: a file is damaged or missing, contradicts another, or lies outside the folder.
+        InputError: a file is damaged or missing, contradicts another, has an unknown setting, or lies outside the
+            folder.
     """
-    modules = modules_of(path)
-    settings = model_settings(path)
-    made_as = member(settings, "model_type", str, PROMPTS_FILE, _SENTENCE_ENCODER)
-    if not modules or made_as == CROSS_ENCODER:
-        return SentenceModules()
-    kinds = [kind for kind, _ in modules]
-    prompts, default = prompts_of(settings, os.path.join(path, PROMPTS_FILE))
-    steps, poolings = [], []
-    for kind, folder in modules:
-        if kind == "Pooling":
-            poolings = _poolings(folder, config, has_prompts=any(prompts.values()))
-            steps.append(" + ".join(poolings) or f"a pooling without {os.path.relpath(folder, path)}/{_CONFIG_FILE}")
-        elif kind == STATIC_EMBEDDING:
-            poolings = ["mean"]
-        elif kind not in (TRANSFORMER, MLM_TRANSFORMER, "Normalize", "Dropout"):
-            steps.append(kind)
-    pooling = ", then ".join(steps) or ("mean" if STATIC_EMBEDDING in kinds else "no pooling")
-    is_known = _is_known(kinds) and made_as == _SENTENCE_ENCODER
-    if not is_known or not poolings or len(set(poolings)) < len(poolings) or set(poolings) - set(POOLINGS):
-        return SentenceModules(pooling if made_as == _SENTENCE_ENCODER else f"{pooling} of a {made_as}")
-    arguments = {"pooling": poolings, "normalize": "Normalize" in kinds, "prompts": prompts, "default_prompt": default}
-    arguments["max_seq_length"] = None if config.is_static else longest_text(modules[0][1], config)
-    arguments["dense"], tensors = read_layers(modules, config.hidden_size * len(poolings), trust_pickle)
-    SETTINGS_KEYS.check(settings, os.path.join(path, PROMPTS_FILE))
-    similarity = member(settings, "similarity_fn_name", str, PROMPTS_FILE, "cosine")
-    is_cosine = similarity == "cosine" or (similarity.startswith("dot") and arguments["normalize"])
-    notes = [] if is_cosine else [f"its similarity is {similarity[:100]!r}, and searches here compare by cosines"]
-    return SentenceModules(pooling, arguments, tensors, tuple(notes))
+    for task in map(registry.task, registry.TASKS):
+        if task.read is not None:
+            checkpoint = registry.imported(task.read)(checkpoint, folder)
+    return checkpoint
 
 
-def read_layers(
-    modules: list[tuple[str, str]], width: int, trust_pickle: bool, changed: str = _OF_TEXTS
-) -> tuple[list, dict[str, StoredTensor]]:
-    """Returns the settings and weights of the dense layers; checks the files of Normalize and Dropout.
+def write_tasks(checkpoint: BertCheckpoint, folder: str) -> set[str]:
+    """Writes the files of sentence-transformers into a folder with the files of transformers.
 
-    Args:
-        modules: what `modules_of` returns.
-        width: the length of the vectors that the first dense layer gets.
-        trust_pickle: whether a `pytorch_model.bin` may run code.
-        changed: their name of the vectors that the layers change.
+    Returns:
+        The parts whose weights are in these files.
     """
-    names = {"module_input_name": (changed,), "module_output_name": (changed,)}
-    others = {"Normalize": KnownKeys(fixed=names), "Dropout": KnownKeys(harmless=("dropout",))}
-    dense, tensors = [], {}
-    for kind, folder in modules:
-        if kind == "Dense":
-            settings, of_layer = _read_dense(folder, width, trust_pickle, KnownKeys(_DENSE_KEYS, fixed=names))
-            tensors |= {f"{SENTENCE_HEAD}/dense_{len(dense)}/{name}": tensor for name, tensor in of_layer.items()}
-            dense.append(settings)
-            width = settings["units"]
-        elif kind in others:
-            others[kind].check(config_of(folder), os.path.join(folder, _CONFIG_FILE))
-    return dense, tensors
+    parts: set[str] = set()
+    for kind in filter(checkpoint.tells, registry.TASKS):
+        if (write := registry.task(kind).write) is not None:
+            parts.update(registry.imported(write)(checkpoint, folder))
+    return parts
 
 
 def transformer_folder(path: str) -> str:
@@ -152,12 +113,12 @@ def transformer_folder(path: str) -> str:
     Of a `SparseEncoder` with a Router, it is the Transformer of documents.
     """
     modules = modules_of(path)
-    if modules and modules[0][0] == ROUTER and model_settings(path).get("model_type") == SPARSE_ENCODER:
+    if modules and modules[0][0] == ROUTER and ModelFolder(path).settings.get("model_type") == SPARSE_ENCODER:
         modules = read_router(modules[0][1])[0].get(DOCUMENT, [])
     return modules[0][1] if modules and modules[0][0] in (TRANSFORMER, MLM_TRANSFORMER) else path
 
 
-def modules_of(path: str) -> list[tuple[str, str]]:
+def modules_of(path: str) -> Modules:
     """Returns kind and folder of each module of a folder. A folder without `modules.json` has none.
 
     Raises:
@@ -167,100 +128,146 @@ def modules_of(path: str) -> list[tuple[str, str]]:
     if not os.path.isfile(file):
         return []
     modules = checked(read_json(file), list, "the content", file)
-    check_number_of_modules(len(modules), file)
+    _check_number_of_modules(len(modules), file)
     found, names = [], []
     for module in modules:
         checked(module, dict, "each module", file)
         name = checked(module.get("type"), str, "type", file)
-        kind = kind_of(name)
+        kind = _kind_of(name)
         if kind != name:  # else it is of another package, or code of the folder
-            _MODULE_KEYS.check(module, f"{file}: {kind}")
+            known = KnownKeys(used=("path", "type"), harmless=("idx", "name"), fixed={"kwargs": ([],)})
+            known.check(module, f"{file}: {kind}")
         names.append(member(module, "path", str, file, ""))
         found.append((kind, inside(path, names[-1], file)))
     check_links(path, *names)
     return found
 
 
-def write_sentence_modules(checkpoint: BertCheckpoint, folder: str) -> None:
-    """Writes the files of sentence-transformers for a `SentenceEncoder` into an existing folder."""
-    arguments = checkpoint.sentence
-    poolings, width = tuple(arguments["pooling"]), checkpoint.config.hidden_size
-    first = [STATIC_EMBEDDING] if checkpoint.config.is_static else ["Transformer", "Pooling"]
-    modules = [*first, *["Dense"] * len(arguments["dense"]), *["Normalize"] * arguments["normalize"]]
-    paths = ["", *(f"{number}_{kind}" for number, kind in enumerate(modules[1:], start=1))]
-    write_modules(folder, {path: f"{_MODULE}{kind}" for kind, path in zip(modules, paths, strict=True)})
-    if not checkpoint.config.is_static:
-        values = {"word_embedding_dimension": width, **_pooling_values(poolings), "include_prompt": True}
-        write_json(os.path.join(folder, paths[1], _CONFIG_FILE), values)
-    width *= len(poolings)
-    for number, settings in enumerate(arguments["dense"]):
-        width = write_dense(checkpoint, os.path.join(folder, paths[len(first) + number]), number, settings, width)
-    prompts = {"prompts": arguments["prompts"], "default_prompt_name": arguments["default_prompt"]}
-    write_json(os.path.join(folder, PROMPTS_FILE), {**prompts, "similarity_fn_name": "cosine"})
-    if not checkpoint.config.is_static:  # whose texts are not cut there
-        length = arguments["max_seq_length"] or checkpoint.config.max_sequence_length
-        write_json(os.path.join(folder, LENGTH_FILE), {"max_seq_length": length, "do_lower_case": False})
+def read_router(folder: str) -> tuple[dict[str, Modules], str]:
+    """Returns route -> kind and folder of each module, and the default route. A folder without its file has no routes.
 
-
-def write_modules(folder: str, modules: Mapping[str, str]) -> None:
-    """Writes `modules.json` and makes the folders of the modules: the folder of each, "" for the first -> its class."""
-    entries = [
-        {"idx": number, "name": str(number), "path": path, "type": kind}
-        for number, (path, kind) in enumerate(modules.items())
-    ]
-    for path in filter(None, modules):
-        os.mkdir(os.path.join(folder, path))
-    write_json(os.path.join(folder, MODULES_FILE), entries)
-
-
-def _is_known(kinds: list[str]) -> bool:
-    """Whether the modules are Transformer and Pooling or StaticEmbedding, then Dense ..., Normalize, in this order.
-
-    Dropout is ignored.
+    Raises:
+        InputError: the file is damaged, has unknown settings or too many modules, or a module lies outside the folder.
     """
-    kinds = [kind for kind in kinds if kind != "Dropout"]
-    if kinds and kinds[-1] == "Normalize":
-        kinds = kinds[:-1]
-    num_first = 2 if kinds[:2] == ["Transformer", "Pooling"] else kinds[:1].count(STATIC_EMBEDDING)
-    return num_first > 0 and set(kinds[num_first:]) <= {"Dense"}
+    file = os.path.join(folder, _ROUTER_FILE)
+    if not os.path.isfile(file):
+        return {}, DOCUMENT
+    values = read_json_object(file)
+    KnownKeys(used=("types", "structure", "parameters")).check(values, file)
+    types, structure = (member(values, name, dict, file, {}) for name in ("types", "structure"))
+    parameters = member(values, "parameters", dict, file, {})
+    known = KnownKeys(used=("default_route",), harmless=("allow_empty_key",), fixed={"route_mappings": ({},)})
+    known.check(parameters, f"{file}: parameters")
+    routes: dict[str, Modules] = {}
+    lists = {route: checked(names, list, f"route {route!r:.100}", file) for route, names in structure.items()}
+    _check_number_of_modules(sum(max(1, len(names)) for names in lists.values()), file)
+    for route, names in lists.items():
+        for name in names:
+            checked(name, str, "each module", file)
+        check_links(folder, *names)
+        kinds = [_kind_of(checked(types.get(name), str, f"the type of {name!r:.100}", file)) for name in names]
+        routes[route] = [(kind, inside(folder, name, file)) for kind, name in zip(kinds, names, strict=True)]
+    default = member(parameters, "default_route", str, file, next(iter(routes), DOCUMENT))
+    if routes and default not in routes:
+        raise InputError(f"{file}: default_route is {default[:100]!r}, which is none of its routes.")
+    return routes, default
+
+
+def _kind_of(name: str) -> str:
+    """Returns the kind of a module from the name of its class; classes of other packages keep the whole name."""
+    return name.rpartition(".")[2] if name.startswith("sentence_transformers.") else name
+
+
+def _check_number_of_modules(number: int, file: str) -> None:
+    """Raises `InputError` if a file has too many modules: each is a folder whose files are looked at."""
+    if number > 100:
+        raise InputError(f"{file}: at most 100 modules are expected. Received: {number:,}")
+
+
+def write_modules(folder: str, classes: Sequence[str]) -> list[str]:
+    """Writes `modules.json` and makes a folder for each module but the first, whose files are in `folder` itself.
+
+    Args:
+        classes: the import path of the class of each module.
+
+    Returns:
+        The path of the folder of each module.
+    """
+    names = ["", *(f"{number}_{_kind_of(path)}" for number, path in enumerate(classes[1:], start=1))]
+    entries = [
+        {"idx": number, "name": str(number), "path": name, "type": path}
+        for number, (name, path) in enumerate(zip(names, classes, strict=True))
+    ]
+    paths = [os.path.join(folder, name) for name in names]
+    for path in paths[1:]:
+        os.mkdir(path)
+    write_json(os.path.join(folder, MODULES_FILE), entries)
+    return paths
+
+
+def write_router(folder: str, routes: Mapping[str, Sequence[str]], default: str) -> dict[str, list[str]]:
+    """Writes the file of a Router and makes a folder for each of its modules.
+
+    Args:
+        folder: the folder of the Router.
+        routes: route -> the import paths of the classes of its modules.
+        default: the default route.
+
+    Returns:
+        Route -> the paths of the folders of its modules.
+    """
+    types, structure = {}, {}
+    for route, classes in routes.items():
+        structure[route] = [f"{route}_{number}_{_kind_of(path)}" for number, path in enumerate(classes)]
+        types |= dict(zip(structure[route], classes, strict=True))
+    parameters = {"default_route": default, "allow_empty_key": True, "route_mappings": {}}
+    write_json(os.path.join(folder, _ROUTER_FILE), {"types": types, "structure": structure, "parameters": parameters})
+    for name in types:
+        os.mkdir(os.path.join(folder, name))
+    return {route: [os.path.join(folder, name) for name in names] for route, names in structure.items()}
 
 
 def config_of(folder: str) -> dict[str, Any]:
     """Returns the `config.json` of a module, or an empty dictionary."""
-    file = os.path.join(folder, _CONFIG_FILE)
+    file = os.path.join(folder, MODULE_CONFIG_FILE)
     return read_json_object(file) if os.path.isfile(file) else {}
 
 
-def _poolings(folder: str, config: BertConfig, has_prompts: bool) -> list[str]:
-    """Returns the names of the poolings in the order in which they are joined; an empty list without a config."""
-    file, values = os.path.join(folder, _CONFIG_FILE), config_of(folder)
-    if not os.path.isfile(file):
-        return []
-    _POOLING_CONFIG_KEYS.check(values, file)
-    for name in ("word_embedding_dimension", "embedding_dimension"):
-        if member(values, name, int, file, config.hidden_size) != config.hidden_size:
-            raise InputError(f"{file}: {name} is {values[name]}, but the vectors have {config.hidden_size} numbers.")
-    named = values.get("pooling_mode")
-    if named is None:
-        found = [name for name, key in _POOLING_KEYS.items() if member(values, key, bool, file, False)] or ["mean"]
-    else:
-        found = [named] if isinstance(named, str) else checked(named, list, "pooling_mode", file)
-        found = [checked(name, str, "each pooling_mode", file) for name in found]
-    if has_prompts and member(values, "include_prompt", bool, file, True) is False:
-        found.append("without the prompt")
-    return found
+_ACTIVATIONS = {
+    "torch.nn.modules.activation.Tanh": "tanh",
+    "torch.nn.modules.activation.ReLU": "relu",
+    "torch.nn.modules.activation.GELU": "gelu_erf",
+    "torch.nn.modules.linear.Identity": "linear",
+}
 
 
-def _pooling_values(poolings: tuple[str, ...]) -> dict[str, Any]:
-    """Returns the keys that all versions read; only version 6 joins poolings in another order than that of its keys."""
-    if list(poolings) != [name for name in _POOLING_KEYS if name in poolings]:
-        return {"pooling_mode": list(poolings)}
-    return {key: name in poolings for name, key in _POOLING_KEYS.items()}
+def read_layers(modules: Modules, width: int, trust_pickle: bool, changed: str) -> tuple[list, dict[str, StoredTensor]]:
+    """Returns the settings and weights of the dense layers; checks the files of Normalize and Dropout.
+
+    Args:
+        modules: what `modules_of` returns.
+        width: the length of the vectors that the first dense layer gets.
+        trust_pickle: whether a `pytorch_model.bin` may run code.
+        changed: their name of the vectors that the layers change.
+    """
+    names = {"module_input_name": (changed,), "module_output_name": (changed,)}
+    of_dense = ("in_features", "out_features", "bias", "activation_function", "use_residual")
+    others = {"Normalize": KnownKeys(fixed=names), "Dropout": KnownKeys(harmless=("dropout",))}
+    dense, tensors = [], {}
+    for kind, folder in modules:
+        if kind == "Dense":
+            settings, of_layer = _read_dense(folder, width, trust_pickle, KnownKeys(of_dense, fixed=names))
+            tensors |= {f"{SENTENCE_HEAD}/dense_{len(dense)}/{name}": tensor for name, tensor in of_layer.items()}
+            dense.append(settings)
+            width = settings["units"]
+        elif kind in others:
+            others[kind].check(config_of(folder), os.path.join(folder, MODULE_CONFIG_FILE))
+    return dense, tensors
 
 
 def _read_dense(folder: str, width: int, trust_pickle: bool, keys: KnownKeys) -> tuple[dict, dict[str, StoredTensor]]:
     """Returns the settings of a Dense module for `SentenceEncoder`, and its kernel and bias in our layout."""
-    file = os.path.join(folder, _CONFIG_FILE)
+    file = os.path.join(folder, MODULE_CONFIG_FILE)
     if not os.path.isfile(file):
         raise InputError(f"There is no file {file}.")
     values = read_json_object(file)
@@ -287,10 +294,10 @@ def _read_dense(folder: str, width: int, trust_pickle: bool, keys: KnownKeys) ->
 
 def read_module_weights(folder: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:
     """Returns the weights file of a module and its tensors. Prefers safetensors to pickles."""
-    file = os.path.join(folder, _WEIGHTS_FILE)
+    file = os.path.join(folder, MODULE_WEIGHTS_FILE)
     if os.path.isfile(file):
         return file, read_safetensors(file)
-    file = os.path.join(folder, _TORCH_FILE)
+    file = os.path.join(folder, "pytorch_model.bin")
     check_stored_file(file)
     return file, read_torch_file(file, trust_pickle)
 
@@ -312,7 +319,7 @@ def write_dense(
         **({"use_residual": True} if settings.get("use_residual") else {}),
         **names,
     }
-    write_json(os.path.join(folder, _CONFIG_FILE), values)
+    write_json(os.path.join(folder, MODULE_CONFIG_FILE), values)
     theirs = {"kernel": "linear.weight", "bias": "linear.bias", "residual": "residual.weight"}
     prefix, shape = f"{SENTENCE_HEAD}/dense_{number}/", (settings["units"], width)
     own = {theirs[name]: checkpoint.tensors[prefix + name] for name in theirs if prefix + name in checkpoint.tensors}
@@ -320,6 +327,107 @@ def write_dense(
         name: tensor if name == "linear.bias" else tensor.changed(shape, lambda array: array.T)
         for name, tensor in own.items()
     }
-    with atomic_file(os.path.join(folder, _WEIGHTS_FILE)) as file:
+    with atomic_file(os.path.join(folder, MODULE_WEIGHTS_FILE)) as file:
         write_safetensors(file, tensors, {"format": "pt"})
     return settings["units"]
+
+
+# What a Transformer is loaded with there -> the keys that change nothing here.
+_LOADING = ("model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs")
+_LOADING_KEYS = ("torch_dtype", "dtype", "attn_implementation", "low_cpu_mem_usage", "add_pooling_layer", "device_map")
+
+
+def transformer_keys(
+    task: str = "feature-extraction",
+    output: str = "last_hidden_state",
+    output_name: str = "token_embeddings",
+    used: tuple[str, ...] = (),
+) -> KnownKeys:
+    """Returns the keys of the settings of a Transformer.
+
+    Args:
+        task: what the Transformer computes.
+        output: its output in transformers.
+        output_name: the name of this output in sentence-transformers.
+        used: keys that are used besides those of every Transformer.
+    """
+    return KnownKeys(
+        used=("max_seq_length", "do_lower_case", *_LOADING, *used),
+        harmless=("unpad_inputs", "tokenizer_name_or_path"),
+        fixed={
+            "transformer_task": (task,),
+            "modality_config": ({"text": {"method": "forward", "method_output_name": output}},),
+            "module_output_name": (output_name,),
+            "processing_kwargs": ({},),
+        },
+    )
+
+
+SETTINGS_KEYS = KnownKeys(
+    used=("prompts", "default_prompt_name", "model_type", "similarity_fn_name", "activation_fn"),
+    harmless=("__version__", "requirements", "keep_in_fp32_modules"),
+    refused={
+        "truncate_dim": "vectors are cut there. Remove it from a copy of the file, and give dimensions=n to encode."
+    },
+)
+
+
+def named_activation(values: Mapping, name: str, known: Mapping[str, str], file: str) -> str | None:
+    """Returns our name of the activation `values[name]`, None if it is missing.
+
+    Args:
+        known: import path of a class of torch -> our name.
+    """
+    activation = member(values, name, str, file)
+    if activation is None:
+        return None
+    of_class = {path.rpartition(".")[2]: ours for path, ours in known.items()}
+    package, _, kind = activation.rpartition(".")
+    if not package.startswith("torch.nn") or kind not in of_class:
+        raise InputError(f"{file}: the activation {activation[:100]!r} is unknown. Known are: {', '.join(known)}")
+    return of_class[kind]
+
+
+def longest_text(folder: str, config: BertConfig, keys: KnownKeys | None) -> int | None:
+    """Returns the maximum length of the Transformer in a folder.
+
+    Args:
+        keys: those of its settings, which say what the Transformer computes; None if they are not read.
+
+    Raises:
+        InputError: the Transformer computes something else, or it lower-cases texts that the tokenizer does not.
+    """
+    longest = None
+    if keys is not None:
+        longest = _checked_length(folder, config, keys)
+    longest = longest or _tokenizer_length(folder)
+    # Some files name more tokens than the model has positions.
+    return longest and min(longest, config.max_sequence_length)
+
+
+def settings_of_transformer(folder: str) -> tuple[dict[str, Any], str]:
+    """Returns the content of the file about the Transformer in a folder, and its path. A missing file is empty."""
+    names = (LENGTH_FILE, "sentence_roberta_config.json", "sentence_distilbert_config.json")
+    names = (*names, "sentence_albert_config.json", "sentence_xlnet_config.json")
+    files = [os.path.join(folder, name) for name in names]
+    file = next((file for file in files if os.path.isfile(file)), files[0])
+    return read_json_object(file) if os.path.isfile(file) else {}, file
+
+
+def _checked_length(folder: str, config: BertConfig, keys: KnownKeys) -> int | None:
+    values, file = settings_of_transformer(folder)
+    keys.check(values, file)
+    for name in _LOADING:
+        KnownKeys(harmless=_LOADING_KEYS).check(member(values, name, dict, file, {}), f"{file}: {name}")
+    if member(values, "do_lower_case", bool, file, False) and not config.do_lower_case:
+        raise InputError(
+            f"{file}: do_lower_case is not supported, because it lower-cases texts before the tokenizer. Set it to "
+            "false if the tokenizer lower-cases texts itself."
+        )
+    return member(values, "max_seq_length", int, file)
+
+
+def _tokenizer_length(path: str) -> int | None:
+    """Returns the maximum length that newer versions write into the tokenizer's file instead of their own."""
+    file = os.path.join(path, "tokenizer_config.json")
+    return member(read_json_object(file), "model_max_length", int, file) if os.path.isfile(file) else None

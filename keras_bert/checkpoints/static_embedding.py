@@ -15,15 +15,17 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safe
 from keras_bert.checkpoints.sentence_transformers import (
     MODULES_FILE,
     STATIC_EMBEDDING,
+    ModelFolder,
     modules_of,
-    read_sentence_modules,
-    write_sentence_modules,
+    read_tasks,
+    write_tasks,
 )
 from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import read_json_object
+from keras_bert.registry import TASKS
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 _WEIGHTS_FILE = "model.safetensors"
@@ -58,30 +60,36 @@ def read_static_embedding(path: str, trust_pickle: bool = False) -> BertCheckpoi
         raise InputError(f"{weights} must have one table [tokens, size], {_TABLES[0]}. Received: {shapes}")
     config = BertConfig.static(*stored[name].shape)
     vocabulary, casing, remarks = read_tokenizer(folder, config.vocab_size, makes_rows=False)
-    modules = read_sentence_modules(path, config, trust_pickle)
-    if modules.arguments is None:
-        raise InputError(
-            f"{os.path.join(path, MODULES_FILE)}: after a {STATIC_EMBEDDING} only Dense and Normalize are supported. "
-            f"Received: {modules.pooling[:100]}"
-        )
+    config = config.replace(**casing)
     file = os.path.join(folder, _CONFIG_FILE)
     notes = _CONFIG_KEYS.notes(read_json_object(file), file) if os.path.isfile(file) else []
-    return BertCheckpoint(
+    checkpoint = BertCheckpoint(
         path=path,
         kind=f"sentence-transformers {STATIC_EMBEDDING}",
-        config=config.replace(**casing),
+        config=config,
         vocabulary=vocabulary,
-        tensors={TOKEN_EMBEDDINGS: stored[name], **modules.tensors},
-        sentence={**modules.arguments, "max_seq_length": None},  # the tokenizer's length is not used there
-        remarks=(*remarks, *modules.notes, *notes),
+        tensors={TOKEN_EMBEDDINGS: stored[name]},
+        remarks=tuple(remarks),
         says_casing=bool(casing),
     )
+    checkpoint = read_tasks(checkpoint, ModelFolder(path, file, trust_pickle=trust_pickle))
+    if not checkpoint.arguments:
+        raise InputError(
+            f"{os.path.join(path, MODULES_FILE)}: after a {STATIC_EMBEDDING} only Dense and Normalize are supported. "
+            f"Received: {checkpoint.config.sentence_pooling[:100]}"
+        )
+    return checkpoint.replace(config=config, remarks=(*checkpoint.remarks, *notes))
 
 
 def check_format(checkpoint: BertCheckpoint, format: str) -> None:
     """Raises `InputError` unless a static model can be written in a format other than ours."""
     if format != "huggingface":
         raise InputError(f"The {format} format cannot hold a static model. Use keras_bert or huggingface.")
+    if not any(map(checkpoint.tells, TASKS)):
+        raise InputError(
+            f"The {format} format holds a static encoder as part of a model that turns texts into vectors only. "
+            f"Received: {checkpoint.path}. Use format='keras_bert'."
+        )
     if not isinstance(checkpoint.vocabulary, Vocabulary):
         raise InputError(
             f"A {STATIC_EMBEDDING} is written with a WordPiece vocabulary only. Received: "
@@ -94,5 +102,5 @@ def write_static_embedding(checkpoint: BertCheckpoint, folder: str) -> list[str]
     with atomic_file(os.path.join(folder, _WEIGHTS_FILE)) as file:
         write_safetensors(file, {_TABLES[0]: checkpoint.tensors[TOKEN_EMBEDDINGS]}, {"format": "pt"})
     write_tokenizer(folder, checkpoint.vocabulary, checkpoint.config)
-    write_sentence_modules(checkpoint, folder)
+    write_tasks(checkpoint, folder)
     return []

@@ -1,7 +1,6 @@
 """The configs of all model families, as written in `bert_config.json`.
 
 bert_config.py   BertConfig: BERT, the families that differ from it by values only, and the published sizes
-poolings.py      checks how the vectors of tokens become the vector of a text
 """
 
 from keras_bert.config.bert_config import (

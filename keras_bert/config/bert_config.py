@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object, write_json
-from keras_bert.program.options import Options, option
+from keras_bert.program.options import Options, check_choice, option
 
 # (layers, hidden size, heads) of the models that Google published. BASE and LARGE are of the paper, section 3; the
 # small ones are of "Well-Read Students Learn Better" (Turc et al., 2019).
@@ -353,3 +353,17 @@ class BertConfig(Options):
                 "positions: a new one by its config, a trained one by convert_checkpoint "
                 f"--max_position_embeddings={sequence_length + self.position_offset}."
             )
+
+
+def check_pooling(config: BertConfig, pooling: str) -> None:
+    """Raises `InputError` if the pooling is unknown, or if the model's files say that it was trained for another.
+
+    A model whose files say nothing, or the mean, can be pooled as the caller likes.
+    """
+    check_choice("pooling", pooling, POOLINGS)
+    trained_pooling = config.sentence_pooling
+    if trained_pooling not in ("mean", pooling):
+        raise InputError(
+            f"The model was trained to turn texts into vectors by {str(trained_pooling)[:100]!r}, as modules.json in "
+            f"its folder says. Received: pooling={pooling!r}. Load it with SentenceEncoder.from_pretrained."
+        )

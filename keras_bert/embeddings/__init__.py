@@ -13,7 +13,6 @@ model_fingerprint.py     tells whether two models give the same vectors
 word_index.py            search by words: BM25, and its folder
 postings.py              search over sparse vectors
 similar_pairs.py         pairs and groups of similar texts among many
-hybrid_search.py         search over vectors and words of an index
 rank_fusion.py           makes one ranking of several
 search_scores.py         scores of searches in a judged collection
 neighbour_graph.py       the graph for approximate search, by FAISS

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.hybrid_search import RowWords
 from keras_bert.embeddings.metadata_columns import Columns, Where, checked_columns, joined_columns, mask_of
 from keras_bert.embeddings.quantised_vectors import StoredVectors
+from keras_bert.embeddings.rank_fusion import RowWords
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.user_inputs import as_list
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.config.poolings import check_pooling
+from keras_bert.config.bert_config import check_pooling
 from keras_bert.embeddings.text_vectors import encode_texts
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers

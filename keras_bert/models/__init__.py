@@ -20,7 +20,6 @@ chosen_loss.py         the choice among the losses of a model that has several
 metrics.py             metrics that are ratios of sums
 distributed_model.py   the training step for several devices and for gradient accumulation
 jax_model.py           the training step on Keras' JAX backend
-stream_memory.py       the memory that a batch leaves to the next one
 distiller.py           trains a small model on what a large one computes
 observed_encoder.py    gives the vectors and attention scores of all layers of a task model's encoder
 trainable_parts.py     freezing and LoRA

@@ -31,16 +31,21 @@ class DistributedModel(keras.Model):
     Create the model within the scope of the strategy. Subclasses provide `trained_loss_terms`,
     `reported_metric_terms` (see `TaskModel`) and the metrics in `_reports`. With one device and one part, Keras' own
     step runs, since it computes the same.
+
+    Attributes:
+        between_batches: None, or an object for what a batch in training leaves to the next one. On each device,
+            `recall(data)` returns the share of a batch with it, `keep(predictions)` stores what the outputs leave.
+            `variables` is the state that checkpoints of a run have. Set it after `compile`.
     """
 
     gradient_accumulation_steps = 1
-    stream_memory: Any = None  # a `StreamMemory`, if rows continue in the next batch
+    between_batches: Any = None
 
     @property
     def _needs_own_step(self) -> bool:
         if self.distribute_strategy.num_replicas_in_sync > 1 or self.gradient_accumulation_steps > 1:
             return True
-        if self.stream_memory is not None:
+        if self.between_batches is not None:
             return True
         # The gradient of an embedding has one slice for every lookup. For a row that is looked up twice, Keras'
         # optimisers clip the two slices separately instead of their sum, which gives a wrong gradient.
@@ -101,6 +106,11 @@ class DistributedModel(keras.Model):
         self._prepare_optimizer()
         if not self._needs_own_step:
             return super().make_train_function(force)
+        if self.between_batches is not None and self.gradient_accumulation_steps > 1:
+            raise InputError(
+                "gradient_accumulation_steps does not work with a memory between batches (mem_len). Leave out one of "
+                "the two, or use smaller batches."
+            )
         self._part_function = self._part_gradients
         if self.jit_compile is True and not self.run_eagerly:
             self._part_function = tf.function(self._part_gradients, jit_compile=True, autograph=False)
@@ -173,8 +183,8 @@ class DistributedModel(keras.Model):
 
     def _divided_step(self, data) -> None:
         device = tf.distribute.get_replica_context()
-        if self.stream_memory is not None:
-            data = self.stream_memory.recall(data)
+        if self.between_batches is not None:
+            data = self.between_batches.recall(data)
         parts = BatchParts(data, self.gradient_accumulation_steps)
         weights = device.all_reduce(tf.distribute.ReduceOp.SUM, parts.sum(self._loss_weights))
         values = [tf.convert_to_tensor(variable.value) for variable in self.trainable_variables]
@@ -188,9 +198,9 @@ class DistributedModel(keras.Model):
             gradients, sums = parts.sum(gradients_and_sums)
         else:  # `compile` allows this with one part only
             gradients, sums, predictions = gradients_and_sums(data, 0)
-            if self.stream_memory is not None:
-                self.stream_memory.keep(predictions)
-            if self.stream_memory is None or self._compile_metrics is not None:
+            if self.between_batches is not None:
+                self.between_batches.keep(predictions)
+            if self._compile_metrics is not None:
                 x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
                 self.compute_metrics(x, y, predictions, sample_weight)
         for name, (numerator, weight) in sums.items():
@@ -203,7 +213,7 @@ class DistributedModel(keras.Model):
 
     @property
     def _needs_predictions(self) -> bool:
-        return self._compile_metrics is not None or self.stream_memory is not None
+        return self._compile_metrics is not None or self.between_batches is not None
 
     def _loss_weights(self, part, number) -> tf.Tensor:
         """Returns the weights of the loss terms, float (terms,).

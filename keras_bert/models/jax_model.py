@@ -22,7 +22,6 @@ class JaxModel(keras.Model):
     """A Keras model that trains on JAX with gradient accumulation and on several devices."""
 
     gradient_accumulation_steps = 1
-    stream_memory: Any = None  # only on TensorFlow
 
     def train_step(self, state: tuple, data: Any) -> tuple[dict, tuple]:
         data = divided_among_devices(data)

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert.accelerate.backend import require_tensorflow
+from keras_bert.encoders.stream_memory import remember
 from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -68,8 +69,8 @@ def train_language_model(
         with_xla=options.num_train_steps >= _MIN_STEPS_FOR_XLA and not model.config.cutoffs,
         steps_per_execution=options.steps_per_execution,
         gradient_checkpointing=options.gradient_checkpointing,
-        num_streams=options.train_batch_size,
     )
+    remember(model, model.config.mem_len, options.train_batch_size)
     resumable_fit(
         model,
         lambda step: stream.dataset(options.train_batch_size, options.max_seq_length, step),

@@ -103,7 +103,6 @@ def train_pretrainer(
     # XLA is possible, since all batches of a stage have one shape. The choice depends on the length of the whole run,
     # so that a resumed run computes the same.
     trained = options.distillation.distiller(model, MaskedLM) if options.distillation else model
-    memory = {"mem_len": options.mem_len, "num_streams": phases[0].train_batch_size} if options.mem_len else {}
     compile_for_training(
         trained,
         options.optimizer.make(
@@ -113,8 +112,11 @@ def train_pretrainer(
         steps_per_execution=options.steps_per_execution,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
-        **memory,
     )
+    if options.mem_len:
+        from keras_bert.encoders.stream_memory import remember  # needs TensorFlow
+
+        remember(trained, options.mem_len, phases[0].train_batch_size)
     hours = options.max_train_hours
     budget = TimeBudget(folder, trained, schedule, ends[-1], hours) if hours else None
     make_evaluations = _evaluations_maker(trained, model, folder, options, former_end_of(ends))

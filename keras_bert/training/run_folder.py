@@ -348,9 +348,8 @@ def _state(model) -> dict:
         model.optimizer.build(model.trainable_variables)
     of_optimizer = [variable for variable in model.optimizer.variables if not is_gradient_norm(variable)]
     variables = {"model": model.variables, "optimizer": of_optimizer, "metrics": model.metrics_variables}
-    memory = getattr(model, "stream_memory", None)
-    if memory is not None:
-        variables["memory"] = memory.variables
+    if (between_batches := getattr(model, "between_batches", None)) is not None:
+        variables["memory"] = between_batches.variables
     # Named by number, because Keras' paths depend on the models that the process has made before.
     return {
         f"{owner}/{number:05d}": variable

@@ -1,19 +1,22 @@
 """Folders of sentence-transformers in models other than `SentenceEncoder`: another pooling is refused by its name."""
 
 import json
+import os
 
 import numpy as np
 import pytest
-from tiny_checkpoints import CONFIG, random_checkpoint
+from tiny_checkpoints import random_checkpoint
 
+from keras_bert import registry
+from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
-from keras_bert.checkpoints.sentence_transformers import read_sentence_modules
 from keras_bert.embeddings.summarization import packed_sentence_embeddings
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import read_json_object, write_json
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.model import SentenceEncoder
 
@@ -58,7 +61,29 @@ FLAGS = {"word_embedding_dimension": 8, "pooling_mode_cls_token": False, "poolin
 )
 def test_the_pooling_of_a_folder_is_named(modules, pooling, expected, tmp_path):
     folder = sentence_folder(tmp_path / "folder", *modules, **pooling)
-    assert read_sentence_modules(str(folder), CONFIG).pooling == expected
+    assert read_checkpoint(folder).config.sentence_pooling == expected
+
+
+def read_toy(checkpoint, folder):
+    file = os.path.join(folder.path, "toy.json")
+    return checkpoint.telling("Toy", read_json_object(file)) if os.path.isfile(file) else checkpoint
+
+
+def write_toy(checkpoint, folder):
+    write_json(os.path.join(folder, "toy.json"), checkpoint.arguments["Toy"])
+    return ("toy",)
+
+
+def test_a_task_reads_and_writes_files_of_its_own(monkeypatch, tmp_path):
+    toy = registry.Task(read=f"{__name__}.read_toy", write=f"{__name__}.write_toy", told_by="size")
+    monkeypatch.setitem(registry.TASKS, "Toy", toy)
+    weight = StoredTensor.of(np.zeros(1, "float32"))
+    checkpoint = random_checkpoint().telling("Toy", {"size": 3}, {"toy/weight": weight})
+    assert write_checkpoint(checkpoint, tmp_path / "told", "huggingface") == []
+    assert read_checkpoint(tmp_path / "told").arguments["Toy"] == {"size": 3}
+    [note] = write_checkpoint(checkpoint.telling("Toy", {"other": 3}), tmp_path / "other", "huggingface")
+    assert "left out, because the huggingface format cannot hold it: toy/weight" in note
+    assert read_checkpoint(tmp_path / "other").arguments == {}
 
 
 @pytest.mark.parametrize(

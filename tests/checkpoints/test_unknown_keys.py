@@ -10,8 +10,7 @@ from tiny_families import config_of
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
-from keras_bert.checkpoints.hugging_face_config import config_from
-from keras_bert.checkpoints.hugging_face_keys import known_keys
+from keras_bert.checkpoints.hugging_face_config import config_from, known_keys
 from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer
 from keras_bert.config import BertConfig
 from keras_bert.encoders.transformer_xl.files import _KNOWN as TRANSFORMER_XL_KEYS

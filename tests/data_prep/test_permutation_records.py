@@ -19,7 +19,7 @@ from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.document_block import DocumentBlock
 from data_prep.pretraining.permutation_rows import draw_permutation_rows, tokens_that_begin_words
 from keras_bert import InputError, MaskedLM, Vocabulary, pretraining_dataset
-from keras_bert.encoders.xlnet.prediction_order import order_bias
+from keras_bert.encoders.xlnet.encoder import order_bias
 from keras_bert.records.permutation import choose_spans, draw_permutations, order_of_parts, ranks_of
 
 

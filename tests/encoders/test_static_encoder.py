@@ -288,6 +288,18 @@ def test_damaged_folders_are_refused(tmp_path):
     refused("is not inside the folder", lambda folder: set_modules(folder, ("StaticEmbedding", "../other")))
 
 
+def test_a_static_encoder_alone_is_written_in_our_format_only(tmp_path):
+    model = from_pretrained(StaticEncoder, saved(static_model(), tmp_path / "saved"))
+    with pytest.raises(InputError, match="holds a static encoder as part of a model.*Use format='keras_bert'"):
+        model.save_pretrained(tmp_path / "written", format="huggingface")
+    assert not (tmp_path / "written").exists()
+
+
+def saved(model, folder):
+    model.save_pretrained(folder)
+    return folder
+
+
 def test_a_folder_of_model2vec_is_read(tmp_path):
     model = static_model()
     model.save_pretrained(tmp_path / "saved", format="huggingface")

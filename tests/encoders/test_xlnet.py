@@ -18,8 +18,7 @@ from keras_bert import Encoder, InputError, MaskedLM, load_vocabulary
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
-from keras_bert.encoders.xlnet.encoder import XLNetEncoder
-from keras_bert.encoders.xlnet.prediction_order import order_bias, with_own_token
+from keras_bert.encoders.xlnet.encoder import XLNetEncoder, order_bias, with_own_token
 from keras_bert.layers.numbered_mask import MASKED, columns_with_first_last
 from keras_bert.layers.relative_attention import shift_to_keys
 

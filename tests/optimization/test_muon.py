@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from optimization.test_optimization import copy_of, keras_steps, random_problem, to_numpy
 
-from keras_bert.checkpoints.optimizer_slots import adam_slots_of
+from keras_bert.checkpoints.model_weights import adam_slots_of
 from keras_bert.optimization import AdamW, Muon, WarmupLinearDecay
 from keras_bert.optimization.muon import orthogonalized
 from keras_bert.program.errors import InputError

@@ -29,7 +29,7 @@ def written(tmp_path_factory):
     for format in ("huggingface", "google", "keras_bert"):
         write_checkpoint(checkpoint, folder / format, format)
     write_preset(folder / "keras_hub", checkpoint, "BertTextClassifier")
-    sentence = random_checkpoint().replace(sentence={**SENTENCE, "max_seq_length": None})
+    sentence = random_checkpoint().telling("SentenceEncoder", {**SENTENCE, "max_seq_length": None})
     write_checkpoint(sentence, folder / "sentence", "huggingface")
     return folder
 

@@ -16,6 +16,7 @@ from pretraining_runs import At, Killed, assert_same_states, callbacks_in_runs, 
 
 from data_prep import create_language_model_data
 from keras_bert import BertConfig, InputError
+from keras_bert.encoders.stream_memory import remember
 from keras_bert.encoders.transformer_xl.model import TransformerXL
 from keras_bert.optimization import AdamW
 from keras_bert.records.streams import TokenStream, write_stream
@@ -90,13 +91,14 @@ def test_the_loss_of_a_stream_is_that_of_one_long_segment(stream):
 def trained(stream, steps, **changes):
     keras.utils.set_random_seed(1)
     model = TransformerXL(config(stream, hidden_dropout_prob=0.0, **changes))
-    model.compile(AdamW(1e-2), run_eagerly=True, num_streams=4)
+    model.compile(AdamW(1e-2), run_eagerly=True)
+    remember(model, model.config.mem_len, 4)
     model.fit(stream.dataset(4, 8).take(steps), verbose=0)
     return model
 
 
 def memory_of(model):
-    return {variable.path: np.asarray(variable.value) for variable in model.stream_memory.variables}
+    return {variable.path: np.asarray(variable.value) for variable in model.between_batches.variables}
 
 
 def test_training_passes_the_memory_from_update_to_update(stream):
@@ -109,10 +111,10 @@ def test_training_passes_the_memory_from_update_to_update(stream):
     for name, values in memory_of(model).items():
         np.testing.assert_allclose(values, expected[name], rtol=0, atol=1e-6, err_msg=name)
     # A new pass begins without a memory.
-    assert np.asarray(model.stream_memory.recall(batch)["memory_mask"]).all()
+    assert np.asarray(model.between_batches.recall(batch)["memory_mask"]).all()
     first = next(stream.dataset(4, 8, 12).as_numpy_iterator())
     assert not first["stream_row"].any()
-    assert not np.asarray(model.stream_memory.recall(first)["memory_mask"]).any()
+    assert not np.asarray(model.between_batches.recall(first)["memory_mask"]).any()
 
 
 def train(folder, stream, config, **changes):
@@ -143,9 +145,10 @@ def states_on_devices(path, num_devices, changes):
     with strategy.scope() if strategy else contextlib.nullcontext():
         keras.utils.set_random_seed(1)
         model = TransformerXL(config(stream, hidden_dropout_prob=0.0, **changes))
-        model.compile(AdamW(1e-2), jit_compile=False, num_streams=4)
+        model.compile(AdamW(1e-2), jit_compile=False)
+        remember(model, model.config.mem_len, 4)
         logs = model.fit(stream.dataset(4, 8).take(3), verbose=0).history
-        memory = [np.asarray(variable.value) for variable in model.stream_memory.variables]
+        memory = [np.asarray(variable.value) for variable in model.between_batches.variables]
         return logs["loss"], [*(variable.numpy() for variable in model.variables), *memory]
 
 
@@ -239,14 +242,13 @@ def test_streams_that_are_too_short_are_refused(stream, tmp_path):
 
 def test_a_memory_with_shuffled_segments_is_refused(stream):
     model = TransformerXL(config(stream))
-    model.compile(AdamW(1e-2), run_eagerly=True, num_streams=4)
+    model.compile(AdamW(1e-2), run_eagerly=True)
+    remember(model, model.config.mem_len, 4)
     ids = np.zeros((8, 5), "int32")
     records = tf.data.Dataset.from_tensor_slices({"input_ids": ids, "target_ids": ids}).shuffle(8).batch(4)
     for segments in ({"input_ids": ids, "target_ids": ids}, records):
         with pytest.raises(InputError, match="mem_len needs rows that continue.*Received: other"):
             model.fit(segments)
-    with pytest.raises(InputError, match="gradient_accumulation_steps does not work with mem_len"):
-        model.compile(AdamW(1e-2), gradient_accumulation_steps=2, num_streams=4)
 
 
 def test_models_that_do_not_fit_are_refused(stream, tmp_path):

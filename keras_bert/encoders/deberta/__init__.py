@@ -7,5 +7,4 @@ embeddings.py    DebertaEmbeddings, and DistanceVectors: the table of distances
 encoder.py       DebertaEncoder
 entry.py         the entry
 onnx.py          the encoder as ONNX operations
-keys.py          the config and the masked-LM heads in Hugging Face folders
 """

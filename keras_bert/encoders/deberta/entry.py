@@ -1,7 +1,10 @@
 """DeBERTa-v2 and -v3, mDeBERTa. Reference: He et al., 2020, arXiv 2006.03654, and 2021, arXiv 2111.09543;
 microsoft/DeBERTa; transformers, `models/deberta_v2/`."""
 
+from collections.abc import Collection, Mapping
+
 from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.family_formats import HuggingFace
 from keras_bert.checkpoints.name_table import TRANSPOSED
 from keras_bert.checkpoints.weight_list import (
@@ -19,7 +22,9 @@ from keras_bert.checkpoints.weight_list import (
     pooler,
 )
 from keras_bert.config import BertConfig
-from keras_bert.encoders.deberta import keys
+from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_keys import KnownKeys
+from keras_bert.program.json_files import member, strings
 from keras_bert.registry import SENTENCE_PIECE, Family, size
 
 _PARTS = (
@@ -27,6 +32,18 @@ _PARTS = (
     "attention.output.LayerNorm intermediate.dense output.dense output.LayerNorm"
 )
 _THEIR_LAYER = "deberta.encoder.layer.*"
+# Microsoft's names, whose decoder is always tied. transformers has both heads; `legacy` chooses.
+_LM_PREDICTIONS = (
+    *(f"lm_predictions.lm_head.{part}" for part in ("dense", "LayerNorm", "bias")),
+    CLS_PREDICTIONS[3],
+)
+# Sizes that are needed here -> their defaults in transformers.
+_SIZES = {"hidden_size": 1536, "num_attention_heads": 24}
+_KNOWN = KnownKeys(
+    used=("relative_attention", "pooler_hidden_size", "attention_head_size"),
+    harmless=("pooler_dropout", "cls_dropout", "padding_idx"),
+    fixed={"relative_attention": (True,), "conv_groups": (1,), "z_steps": (0, 1)},
+)
 
 
 def weights(config: BertConfig) -> list[Weight]:
@@ -45,7 +62,7 @@ def weights(config: BertConfig) -> list[Weight]:
         *in_layers(_projections_of_distances(config), config.num_hidden_layers),
         *_convolution(config),
         *pooler(config),
-        *masked_lm(config, CLS_PREDICTIONS if config.legacy else keys.LM_PREDICTIONS),
+        *masked_lm(config, CLS_PREDICTIONS if config.legacy else _LM_PREDICTIONS),
         *layer_norm(f"{form.REPLACED_TOKEN}/layer_norm", width, "mask_predictions.LayerNorm"),
         *dense(f"{form.REPLACED_TOKEN}/dense", width, width, "mask_predictions.dense"),
         *dense(f"{form.REPLACED_TOKEN}/output_dense", width, 1, "mask_predictions.classifier"),
@@ -70,6 +87,40 @@ def _convolution(config: BertConfig) -> list[Weight]:
     rows = [kernel, Weight(f"{ours}_bias", (width,), f"{theirs}.conv.bias")]
     rows += layer_norm(f"{ours}_layer_norm", width, f"{theirs}.LayerNorm")
     return rows if config.conv_kernel_size else only_in_files(rows)
+
+
+def _of_theirs(values: Mapping, file: str) -> dict:
+    """Returns the values in our form."""
+    values = dict(values)
+    if not values.pop("relative_attention", False):
+        raise InputError(
+            f"{file} has no relative_attention, so its scores are of contents only, which is not supported. DeBERTa-v2 "
+            "and -v3 have relative_attention true."
+        )
+    types = values.get("pos_att_type")
+    if isinstance(types, list):
+        types = "|".join(strings(values, "pos_att_type", file))
+    values["pos_att_type"] = "|".join(part.strip() for part in str(types or "").lower().split("|"))
+    if "norm_rel_ebd" in values:
+        values["norm_rel_ebd"] = member(values, "norm_rel_ebd", str, file, "none").strip().lower()
+    width, heads = (member(values, name, int, file, default) for name, default in _SIZES.items())
+    expected = {"pooler_hidden_size": width, "attention_head_size": width // max(heads, 1)}
+    for name, only in expected.items():
+        if values.pop(name, None) not in (None, only):
+            raise InputError(f"{file}: {name} must be {only}, as the other sizes say. Give it that value or remove it.")
+    return values
+
+
+def _to_theirs(values: Mapping, checkpoint: BertCheckpoint) -> dict:
+    """Returns the values with the keys that transformers needs in addition."""
+    return {**values, "relative_attention": True, "pooler_hidden_size": checkpoint.config.hidden_size}
+
+
+def _of_weights(config: BertConfig, names: Collection[str]) -> BertConfig:
+    """Returns the config with the masked-LM head that a file of weights has."""
+    heads = {"lm_predictions": False, "cls": True}
+    found = [is_legacy for prefix, is_legacy in heads.items() if any(name.startswith(f"{prefix}.") for name in names)]
+    return config.replace(legacy=found[0]) if found else config
 
 
 _V2 = {"conv_kernel_size": 3, "conv_act": "gelu_erf", "legacy": True}
@@ -117,10 +168,10 @@ FAMILY = Family(
             **{"pooler_act": "gelu", "position_buckets": -1, "share_att_key": False, "norm_rel_ebd": "none"},
             **{"position_biased_input": True, "conv_act": "tanh", "legacy": True},
         },
-        more=keys.KNOWN,
+        more=_KNOWN,
         sizes=("embedding_size",),
-        read=keys.of_theirs,
-        write=keys.to_theirs,
-        of_weights=keys.of_weights,
+        read=_of_theirs,
+        write=_to_theirs,
+        of_weights=_of_weights,
     ),
 )

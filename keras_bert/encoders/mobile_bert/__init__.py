@@ -4,6 +4,5 @@ config.py               MobileBertConfig
 encoder.py              MobileBertEncoder
 trigram_embeddings.py   the embeddings, which join neighbours
 bottleneck_block.py     one layer
-no_norm.py              the replacement of LayerNorm
 entry.py                the entry
 """

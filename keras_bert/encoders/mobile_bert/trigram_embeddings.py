@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_bert.encoders.mobile_bert.no_norm import NoNorm
+from keras_bert.encoders.mobile_bert.bottleneck_block import NoNorm
 from keras_bert.layers.embeddings import BertEmbeddings
 
 

@@ -6,9 +6,16 @@ from typing import Any
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.rotary.config import CLS, RotaryConfig
-from keras_bert.encoders.rotary.entries import rotary_family, rotary_files
-from keras_bert.encoders.rotary.keys import ROTARY_KEYS, bases_of, bases_to, without
+from keras_bert.encoders.rotary.entries import (
+    ROTARY_KEYS,
+    bases_of_config,
+    read_bases,
+    rotary_family,
+    rotary_files,
+    without_keys,
+)
 from keras_bert.encoders.rotary.names import PARTS, rotary_weights
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.registry import BYTE_PAIR, size
 
 _PARTS = PARTS | {"attention_norm": "input_layernorm", "output_norm": "post_attention_layernorm"}
@@ -23,7 +30,7 @@ def weights(config: RotaryConfig) -> list[Weight]:
 
 
 def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
-    values = bases_of(values, file)
+    values = read_bases(values, file)
     pooling = values.pop("clf_pooling", None) or values.get("classifier_pooling") or "late"
     pooling = CLS if pooling == _FIRST else pooling
     return {**values, "classifier_pooling": pooling, "masked_lm_bias": bool(values.get("mlp_bias", False))}
@@ -32,7 +39,7 @@ def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
 def _to_theirs(values: Mapping[str, Any], checkpoint: form.BertCheckpoint) -> dict[str, Any]:
     config = checkpoint.config
     pooling = _FIRST if config.classifier_pooling == CLS else config.classifier_pooling
-    return without(values) | {"classifier_pooling": pooling} | bases_to(config)
+    return without_keys(values) | {"classifier_pooling": pooling} | bases_of_config(config)
 
 
 FAMILY = rotary_family(
@@ -69,11 +76,13 @@ FAMILY = rotary_family(
         "model",
         poolers={form.CLASSIFIER: ("dense",)},
         keys={"rms_norm_eps": "layer_norm_eps", "attention_dropout": "attention_probs_dropout_prob"},
-        used=(*ROTARY_KEYS, "clf_pooling"),
-        harmless=("auto_map", "hidden_dropout"),
-        fixed={"pretraining_tp": (1,), "is_causal": (False,)},
-        present=("attention_bias", "mlp_bias", "num_key_value_heads", "head_dim", "classifier_pooling"),
-        unread=("type_vocab_size", "hidden_dropout_prob"),
+        more=KnownKeys(
+            used=(*ROTARY_KEYS, "clf_pooling"),
+            harmless=("auto_map", "hidden_dropout"),
+            fixed={"pretraining_tp": (1,), "is_causal": (False,)},
+        ),
+        fields=("attention_bias", "mlp_bias", "num_key_value_heads", "head_dim", "classifier_pooling"),
+        meaningless=("type_vocab_size", "hidden_dropout_prob"),
         read=_of_theirs,
         write=_to_theirs,
     ),

@@ -7,10 +7,18 @@ from typing import Any
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.rotary.config import GLOBAL, LOCAL, RotaryConfig
-from keras_bert.encoders.rotary.entries import rotary_family, rotary_files
-from keras_bert.encoders.rotary.keys import KINDS, ROTARY_KEYS, bases_of, period_of, without
+from keras_bert.encoders.rotary.entries import (
+    KINDS,
+    ROTARY_KEYS,
+    global_period,
+    read_bases,
+    rotary_family,
+    rotary_files,
+    without_keys,
+)
 from keras_bert.encoders.rotary.names import PARTS, rotary_weights
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
 from keras_bert.registry import SENTENCE_PIECE, size
 
@@ -32,7 +40,7 @@ def weights(config: RotaryConfig) -> list[Weight]:
 
 
 def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
-    values = bases_of(values, file, (GLOBAL, LOCAL))
+    values = read_bases(values, file, (GLOBAL, LOCAL))
     if not values.pop("use_bidirectional_attention", False):
         raise InputError(
             f"{file} has no use_bidirectional_attention, so tokens attend to earlier ones only. Use a Gemma that "
@@ -44,7 +52,7 @@ def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
     kinds = member(values, "layer_types", list, file)
     patterns = (values.pop(name, None) for name in ("sliding_window_pattern", "_sliding_window_pattern"))
     given = next((pattern for pattern in patterns if pattern is not None), _PERIOD)
-    period = given if kinds is None else period_of(kinds, values.get("num_hidden_layers"), file, first=False)
+    period = given if kinds is None else global_period(kinds, values.get("num_hidden_layers"), file, first=False)
     window = values.pop("sliding_window", 4096)
     return {**values, "global_attn_every_n_layers": period, "local_attention": window}
 
@@ -53,7 +61,7 @@ def _to_theirs(values: Mapping[str, Any], checkpoint: form.BertCheckpoint) -> di
     config = checkpoint.config
     bases = {GLOBAL: config.global_rope_theta, LOCAL: config.local_rope_theta}
     activation = {"gelu_new": "gelu_pytorch_tanh"}.get(values["hidden_act"], values["hidden_act"])
-    return without(values) | {
+    return without_keys(values) | {
         "hidden_act": activation,
         "num_key_value_heads": config.key_value_heads,
         "head_dim": config.head_size,
@@ -112,14 +120,16 @@ FAMILY = rotary_family(
             **{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "query_pre_attn_scalar": 256},
             **{"max_position_embeddings": 131072, "hidden_act": "gelu_pytorch_tanh"},
         },
-        used=(
-            *(*ROTARY_KEYS, "rope_local_base_freq", "use_bidirectional_attention", "layer_types"),
-            *("sliding_window", "sliding_window_pattern", "_sliding_window_pattern"),
+        more=KnownKeys(
+            used=(
+                *(*ROTARY_KEYS, "rope_local_base_freq", "use_bidirectional_attention", "layer_types"),
+                *("sliding_window", "sliding_window_pattern", "_sliding_window_pattern"),
+            ),
+            harmless=("cache_implementation",),
+            fixed={"attn_logit_softcapping": (), "final_logit_softcapping": ()},
         ),
-        harmless=("cache_implementation",),
-        fixed={"attn_logit_softcapping": (), "final_logit_softcapping": ()},
-        present=("attention_bias", "num_key_value_heads", "head_dim", "query_pre_attn_scalar"),
-        unread=("type_vocab_size", "hidden_dropout_prob"),
+        fields=("attention_bias", "num_key_value_heads", "head_dim", "query_pre_attn_scalar"),
+        meaningless=("type_vocab_size", "hidden_dropout_prob"),
         read=_of_theirs,
         write=_to_theirs,
     ),

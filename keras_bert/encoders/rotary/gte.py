@@ -9,9 +9,9 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.name_table import Reordered
 from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.rotary.config import RotaryConfig
-from keras_bert.encoders.rotary.entries import joined_as_stored, rotary_family, rotary_files
-from keras_bert.encoders.rotary.keys import bases_of
+from keras_bert.encoders.rotary.entries import ROTARY_KEYS, joined_as_stored, read_bases, rotary_family, rotary_files
 from keras_bert.encoders.rotary.names import PARTS, rotary_weights
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.registry import SENTENCE_PIECE, size
 
 _NAMES = {
@@ -68,14 +68,17 @@ FAMILY = rotary_family(
         "gte",
         poolers={name: ("gte.pooler.dense",) for name in ("", form.CLASSIFIER)},
         defaults={"global_rope_theta": 160_000.0, "type_vocab_size": 1},
-        harmless=("auto_map", "unpad_inputs", "use_memory_efficient_attention", "pack_qkv"),
-        fixed={
-            "layer_norm_type": ("layer_norm",),
-            "position_embedding_type": ("rope",),
-            "logn_attention_scale": (False,),
-            "logn_attention_clip1": (False,),
-        },
-        read=lambda values, file: bases_of(values, file, scalings=("ntk",)),
+        more=KnownKeys(
+            used=ROTARY_KEYS,
+            harmless=("auto_map", "unpad_inputs", "use_memory_efficient_attention", "pack_qkv"),
+            fixed={
+                "layer_norm_type": ("layer_norm",),
+                "position_embedding_type": ("rope",),
+                "logn_attention_scale": (False,),
+                "logn_attention_clip1": (False,),
+            },
+        ),
+        read=lambda values, file: read_bases(values, file, scalings=("ntk",)),
         of_weights=joined_as_stored("joined_attention", "joined_mlp"),
     ),
 )

@@ -4,8 +4,9 @@
 from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.roberta import LM_HEAD, heads_of
 from keras_bert.encoders.rotary.config import RotaryConfig
-from keras_bert.encoders.rotary.entries import joined_as_stored, rotary_family, rotary_files
+from keras_bert.encoders.rotary.entries import ROTARY_KEYS, joined_as_stored, rotary_family, rotary_files
 from keras_bert.encoders.rotary.names import PARTS, rotary_weights
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.registry import SENTENCE_PIECE, size
 
 _TABLES = {"tokens": "embeddings.word_embeddings", "segments": "embeddings.token_type_embeddings"}
@@ -53,7 +54,7 @@ FAMILY = rotary_family(
         "roberta",
         **heads_of("roberta"),
         defaults={"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
-        refused=dict.fromkeys(("lora_adaptations", "lora_rank"), _ADAPTERS),
+        more=KnownKeys(used=ROTARY_KEYS, refused=dict.fromkeys(("lora_adaptations", "lora_rank"), _ADAPTERS)),
         of_weights=joined_as_stored("joined_attention"),
     ),
 )

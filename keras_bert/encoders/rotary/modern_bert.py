@@ -7,7 +7,7 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.family_formats import EVERY_HEAD, HuggingFace
 from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.rotary.config import COLUMNS, GLOBAL, LOCAL, ModernBertConfig
-from keras_bert.encoders.rotary.keys import bases_of, period_of, without
+from keras_bert.encoders.rotary.entries import global_period, read_bases, without_keys
 from keras_bert.encoders.rotary.names import rotary_weights
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
@@ -25,17 +25,17 @@ def weights(config: ModernBertConfig) -> list[Weight]:
 
 
 def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
-    values = bases_of(values, file, (GLOBAL, LOCAL))
+    values = read_bases(values, file, (GLOBAL, LOCAL))
     kinds = member(values, "layer_types", list, file)
     if kinds is not None:
-        values["global_attn_every_n_layers"] = period_of(kinds, values.get("num_hidden_layers"), file, first=True)
+        values["global_attn_every_n_layers"] = global_period(kinds, values.get("num_hidden_layers"), file, first=True)
     if "local_rope_theta" in values and values["local_rope_theta"] is None:  # as in version 4
         values["local_rope_theta"] = values.get("global_rope_theta")
     return values
 
 
 def _to_theirs(values: Mapping[str, Any], checkpoint: form.BertCheckpoint) -> dict[str, Any]:
-    kept = without(values, "use_cache", "classifier_dropout")
+    kept = without_keys(values, "use_cache", "classifier_dropout")
     kept["decoder_bias"] = True
     vocabulary = checkpoint.vocabulary
     if vocabulary is not None:

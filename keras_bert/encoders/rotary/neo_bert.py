@@ -9,10 +9,10 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.name_table import Reordered
 from keras_bert.checkpoints.weight_list import Weight
 from keras_bert.encoders.rotary.config import RotaryConfig
-from keras_bert.encoders.rotary.entries import rotary_family, rotary_files
-from keras_bert.encoders.rotary.keys import without
+from keras_bert.encoders.rotary.entries import rotary_family, rotary_files, without_keys
 from keras_bert.encoders.rotary.names import rotary_weights
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
 from keras_bert.registry import size
 
@@ -60,7 +60,7 @@ def _to_theirs(values: Mapping[str, Any], checkpoint: form.BertCheckpoint) -> di
         )
     classes = {"AutoConfig": "NeoBERTConfig", "AutoModel": "NeoBERT", "AutoModelForMaskedLM": "NeoBERTLMHead"}
     classes["AutoModelForSequenceClassification"] = "NeoBERTForSequenceClassification"
-    return without(values, "use_cache", "classifier_dropout") | {
+    return without_keys(values, "use_cache", "classifier_dropout") | {
         "intermediate_size": 3 * inner // 2,
         "auto_map": {name: f"{_CODE}.{class_name}" for name, class_name in classes.items()},
     }
@@ -98,18 +98,21 @@ FAMILY = rotary_family(
             "layer_norm_eps": 1e-6,
             "max_position_embeddings": 1024,
         },
-        used=("dim_head",),
-        harmless=(
-            *("auto_map", "kwargs", "embedding_init_range", "encoder_init_range", "decoder_init_range"),
-            # of the training code: dropout, and what attends how fast
-            *("classifier_init_range", "dropout", "flash_attention", "attn_backend", "kernel_backend", "base_scale"),
+        more=KnownKeys(
+            used=("dim_head",),
+            harmless=(
+                *("auto_map", "kwargs", "embedding_init_range", "encoder_init_range", "decoder_init_range"),
+                # of the training code: dropout, and what attends how fast
+                *("classifier_init_range", "dropout", "flash_attention", "attn_backend", "kernel_backend"),
+                "base_scale",
+            ),
+            fixed={
+                "tie_word_embeddings": (False,),
+                "hidden_act": ("silu", "swiglu", "SwiGLU"),
+                **{"rms_norm": (True,), "rope": (True,), "ngpt": (False,)},
+            },
         ),
-        fixed={
-            "tie_word_embeddings": (False,),
-            "hidden_act": ("silu", "swiglu", "SwiGLU"),
-            **{"rms_norm": (True,), "rope": (True,), "ngpt": (False,)},
-        },
-        unread=(
+        meaningless=(
             *("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range"),
             "type_vocab_size",
         ),

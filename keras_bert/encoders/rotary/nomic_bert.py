@@ -8,10 +8,10 @@ from typing import Any
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.weight_list import CLS_PREDICTIONS, Weight
 from keras_bert.encoders.rotary.config import RotaryConfig
-from keras_bert.encoders.rotary.entries import joined_as_stored, rotary_family, rotary_files
-from keras_bert.encoders.rotary.keys import ROTARY_KEYS, bases_of
+from keras_bert.encoders.rotary.entries import ROTARY_KEYS, joined_as_stored, read_bases, rotary_family, rotary_files
 from keras_bert.encoders.rotary.names import PARTS, rotary_weights
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
 from keras_bert.registry import size
 
@@ -71,7 +71,7 @@ def _of_theirs(values: Mapping[str, Any], file: str) -> dict[str, Any]:
     values.pop("max_trained_positions", None)
     activation = values.pop("activation_function", values.get("hidden_act", "silu"))
     values["hidden_act"] = {"swiglu": "silu", "geglu": "gelu"}.get(activation, activation)
-    return bases_of(values, file)
+    return read_bases(values, file)
 
 
 FAMILY = rotary_family(
@@ -96,22 +96,24 @@ FAMILY = rotary_family(
         "nomic_bert",
         poolers={name: ("nomic_bert.pooler.dense",) for name in ("", form.CLASSIFIER)},
         decoder_bias="cls.predictions.decoder.bias",
-        used=(
-            *(*ROTARY_KEYS, *_OF_GPT_2, "activation_function"),
-            *("rotary_scaling_factor", "max_trained_positions"),
+        more=KnownKeys(
+            used=(
+                *(*ROTARY_KEYS, *_OF_GPT_2, "activation_function"),
+                *("rotary_scaling_factor", "max_trained_positions"),
+            ),
+            harmless=(
+                *("embd_pdrop", "pad_vocab_size_multiple", "dense_seq_output", "use_xentropy"),
+                *("fused_bias_fc", "fused_dropout_add_ln", "use_flash_attn", "reorder_and_upcast_attn", "auto_map"),
+                *("summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type"),
+                *("summary_use_proj", "add_pooling_layer", "use_fused_kernel", "layer_norm_training"),
+            ),
+            fixed={
+                **dict.fromkeys(_FALSE, (False,)),
+                **{"rotary_emb_fraction": (1.0,), "scale_attn_weights": (True,), "rotary_emb_scale_base": ()},
+            },
+            refused=dict.fromkeys(("num_experts", "moe_every_n_layers"), _EXPERTS),
         ),
-        harmless=(
-            *("embd_pdrop", "pad_vocab_size_multiple", "dense_seq_output", "use_xentropy"),
-            *("fused_bias_fc", "fused_dropout_add_ln", "use_flash_attn", "reorder_and_upcast_attn", "auto_map"),
-            *("summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type"),
-            *("summary_use_proj", "add_pooling_layer", "use_fused_kernel", "layer_norm_training"),
-        ),
-        fixed={
-            **dict.fromkeys(_FALSE, (False,)),
-            **{"rotary_emb_fraction": (1.0,), "scale_attn_weights": (True,), "rotary_emb_scale_base": ()},
-        },
-        refused=dict.fromkeys(("num_experts", "moe_every_n_layers"), _EXPERTS),
-        present=("head_dim",),
+        fields=("head_dim",),
         read=_of_theirs,
         of_weights=joined_as_stored("joined_attention"),
     ),

@@ -15,7 +15,7 @@ import numpy as np
 
 from keras_bert.checkpoints import hugging_face
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.hugging_face_keys import HARMLESS, REFUSED, fixed_values
+from keras_bert.checkpoints.hugging_face_config import HARMLESS, REFUSED, fixed_values
 from keras_bert.checkpoints.name_table import TRANSPOSED, NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint

@@ -97,51 +97,6 @@ class TransformerXL(TaskModel):
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.build()
 
-    def compile(
-        self,
-        optimizer: Any,
-        loss: Any = None,
-        loss_weights: Any = None,
-        metrics: Any = None,
-        weighted_metrics: Any = None,
-        run_eagerly: bool = False,
-        steps_per_execution: int = 1,
-        jit_compile: bool | str = "auto",
-        auto_scale_loss: bool = True,
-        *,
-        gradient_accumulation_steps: int = 1,
-        gradient_checkpointing: bool = False,
-        num_streams: int = 0,
-    ) -> None:
-        """Configures training. Arguments that are not listed are those of `TaskModel.compile`.
-
-        Args:
-            num_streams: above 0, the rows of a batch: each continues the row at its place in the batch before, and
-                training hands the memory on. Batches are those of `TokenStream.dataset`. Evaluation does not.
-
-        Raises:
-            InputError: a memory is not possible with the other arguments.
-        """
-        super().compile(
-            optimizer=optimizer,
-            loss=loss,
-            loss_weights=loss_weights,
-            metrics=metrics,
-            weighted_metrics=weighted_metrics,
-            run_eagerly=run_eagerly,
-            steps_per_execution=steps_per_execution,
-            jit_compile=jit_compile,
-            auto_scale_loss=auto_scale_loss,
-            gradient_accumulation_steps=gradient_accumulation_steps,
-            gradient_checkpointing=gradient_checkpointing,
-        )
-        if num_streams:
-            from keras_bert.models.stream_memory import new_stream_memory
-
-            self.stream_memory = new_stream_memory(self, self.config.mem_len, num_streams)
-        else:
-            self.stream_memory = None
-
     def build(self, input_shape: Any = None) -> None:
         self.embeddings.build()
         for block in self.blocks:

@@ -2,7 +2,6 @@
 
 config.py             XLNetConfig
 encoder.py            XLNetEncoder: relative attention with memory, [CLS] last, two streams
-prediction_order.py   the order in which tokens are predicted: who knows whom
 files.py              the parts of its files that have another form than ours
 entry.py              the entry
 """

@@ -21,13 +21,13 @@ import numpy as np
 
 import keras_bert
 from keras_bert import registry
-from keras_bert.checkpoints.config_and_vocabulary import read_config_and_vocabulary
+from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import checked, member, read_json_object
 from keras_bert.program.long_work import long_work
-from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
+from keras_bert.tokenization.kinds import load_vocabulary, python_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
 EXPORT_FILE, CONFIG_FILE, VECTORS_FILE = "export.json", "bert_config.json", "tokenizer_vectors.json"
@@ -225,7 +225,8 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
     for name, size_and_sum in files.items():
         if name in os.listdir(path):
             _check_unchanged(os.path.join(path, name), size_and_sum)
-    config, vocabulary = read_config_and_vocabulary(path)
+    config, vocabulary = BertConfig.from_json_file(os.path.join(path, CONFIG_FILE)), load_vocabulary(path)
+    config.check_vocabulary(len(vocabulary))
     longest = checked(values.get("max_seq_length"), int, "max_seq_length", export_file)
     if not 3 <= longest <= config.max_sequence_length:
         raise InputError(

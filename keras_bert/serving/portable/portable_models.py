@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from keras_bert import registry
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
-from keras_bert.config.poolings import check_pooling
+from keras_bert.config.bert_config import check_pooling
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError

@@ -34,7 +34,7 @@ SEQUENCE_CLASSIFIER = Task(
 SENTENCE_CLASSIFIER = dataclasses.replace(
     SEQUENCE_CLASSIFIER,
     model="keras_bert.tasks.classification.sentence_classifier.SentenceClassifier",
-    start="keras_bert.tasks.embedding.start.start",
+    start="keras_bert.tasks.embedding.checkpoint.start",
     only_ours="a SentenceClassifier, whose labels depend on a pooling. Write it with format='keras_bert', or its "
     "encoder alone: SentenceEncoder.from_pretrained(folder).",
     onnx="keras_bert.tasks.classification.onnx.sentence_classifier",

@@ -20,5 +20,5 @@ task.py                 the task for `SentenceEncoder`; what it shares with that
 similarity.py           cosines of vectors
 options.py              refuses unknown options of `encode`, with hints
 loaded.py               further methods of its loaded exports
-start.py                how such a model starts from a checkpoint of another kind
+checkpoint.py           what checkpoints say of such a model, and how it starts from them
 """

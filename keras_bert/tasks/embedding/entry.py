@@ -8,8 +8,10 @@ from keras_bert.tasks.settings import DOC_STRIDE, PROMPTS, are_names, is_count, 
 SENTENCE_ENCODER = Task(
     model="keras_bert.tasks.embedding.model.SentenceEncoder",
     text_task="keras_bert.tasks.embedding.task.EmbeddingTask",
-    start="keras_bert.tasks.embedding.start.start",
-    told_as="sentence",
+    start="keras_bert.tasks.embedding.checkpoint.start",
+    read="keras_bert.tasks.embedding.checkpoint.read",
+    write="keras_bert.tasks.embedding.checkpoint.write",
+    told_by="pooling",
     export=Export(
         signatures="keras_bert.tasks.embedding.signatures.sentence_signatures",
         outputs=lambda model: {"": ("batch", model.embedding_size)},

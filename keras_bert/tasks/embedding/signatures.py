@@ -4,7 +4,7 @@ import re
 
 import tensorflow as tf
 
-from keras_bert.config.poolings import check_pooling
+from keras_bert.config.bert_config import check_pooling
 from keras_bert.program.errors import InputError
 from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import run_rows

@@ -11,5 +11,5 @@ answers.py      vectors, from the outputs of a server
 task.py         the task for `MultiVectorEncoder`
 signatures.py   the signatures of its SavedModels
 loaded.py       the same methods of its loaded exports
-start.py        how such a model starts from a checkpoint of another kind
+checkpoint.py   what checkpoints say of such a model, and how it starts from them
 """

@@ -6,12 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import TaskModel, example_weights
-from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.masked_lm.model import masked_lm_head
 
@@ -45,7 +43,8 @@ class BertPretrainer(TaskModel):
 
     Returns:
         dictionary of `masked_lm_logits`, `[B, P, vocab_size]`, and `next_sentence_logits`, `[B, 2]`, or `[B, K, 2]`
-        with `cls_positions`; class 1 is a random (or swapped) next sentence. Both are float32.
+        with `cls_positions`; class 1 is a random (or swapped) next sentence. Both are float32. What else the encoder
+        returns is there too, such as what it leaves to the next batch.
 
     Reference: Devlin et al., 2018, section 3.1; google-research/bert `run_pretraining.py`.
     """
@@ -76,17 +75,13 @@ class BertPretrainer(TaskModel):
         self.next_sentence_head.build((None, width))
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        encoded = self.encoder.vectors_to_predict(
-            inputs, inputs[features.MASKED_LM_POSITIONS], self.masked_lm_head, training=training
-        )
-        masked_lm_logits = self.masked_lm_head(
-            encoded["sequence_output"], ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
-        )
-        memory = {name: encoded[name] for name in (features.MEMORY, features.MEMORY_MASK) if name in encoded}
+        positions = inputs[features.MASKED_LM_POSITIONS]
+        encoded = dict(self.encoder.vectors_to_predict(inputs, positions, self.masked_lm_head, training=training))
+        table = ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         return {
-            "masked_lm_logits": masked_lm_logits,
-            "next_sentence_logits": self.next_sentence_head(encoded["pooled_output"]),
-            **memory,
+            "masked_lm_logits": self.masked_lm_head(encoded.pop("sequence_output"), table),
+            "next_sentence_logits": self.next_sentence_head(encoded.pop("pooled_output")),
+            **encoded,
         }
 
     @property
@@ -94,59 +89,6 @@ class BertPretrainer(TaskModel):
         """Why `compile` takes no metrics of Keras."""
         names = ", ".join((*self.loss_names, *self.metric_names))
         return f"BertPretrainer reports {names}; Keras' metrics cannot see its labels, which are among the features."
-
-    def compile(
-        self,
-        optimizer: Any,
-        loss: Any = None,
-        loss_weights: Any = None,
-        metrics: Any = None,
-        weighted_metrics: Any = None,
-        run_eagerly: bool = False,
-        steps_per_execution: int = 1,
-        jit_compile: bool | str = "auto",
-        auto_scale_loss: bool = True,
-        *,
-        gradient_accumulation_steps: int = 1,
-        gradient_checkpointing: bool = False,
-        mem_len: int = 0,
-        num_streams: int = 0,
-    ) -> None:
-        """Configures training. Arguments that are not listed are those of `TaskModel.compile`.
-
-        Args:
-            mem_len: above 0, the tokens before a row that it attends to while an XLNet is trained. They are those that
-                the row at its place in the batch before has left. Give batches of
-                `pretraining_dataset(..., in_streams=True)`. Evaluation has no memory.
-            num_streams: with `mem_len`, the rows in a batch.
-
-        Raises:
-            InputError: metrics are given, or a memory where there can be none.
-        """
-        super().compile(
-            optimizer=optimizer,
-            loss=loss,
-            loss_weights=loss_weights,
-            metrics=metrics,
-            weighted_metrics=weighted_metrics,
-            run_eagerly=run_eagerly,
-            steps_per_execution=steps_per_execution,
-            jit_compile=jit_compile,
-            auto_scale_loss=auto_scale_loss,
-            gradient_accumulation_steps=gradient_accumulation_steps,
-            gradient_checkpointing=gradient_checkpointing,
-        )
-        if not mem_len:
-            self.stream_memory = None
-            return
-        if not on_tensorflow() or not self.config.family.predicts_from_queries or type(self) is not BertPretrainer:
-            raise InputError(
-                f"Only a BertPretrainer of XLNet on TensorFlow has a memory. Received: mem_len={mem_len} for a "
-                f"{type(self).__name__} of {self.config.model_type}."
-            )
-        from keras_bert.models.stream_memory import new_stream_memory
-
-        self.stream_memory = new_stream_memory(self, mem_len, num_streams)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         masked, next_sentence = self._labels(x, sample_weight)

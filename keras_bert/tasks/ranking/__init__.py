@@ -8,5 +8,5 @@ signatures.py   the signatures of its SavedModels
 answers.py      ranked texts
 task.py         the task for `CrossEncoder`
 loaded.py       further methods of its loaded exports
-start.py        how such a model starts from a checkpoint of another kind
+checkpoint.py   what checkpoints say of such a model, and how it starts from them
 """

@@ -9,5 +9,5 @@ answers.py      tokens and weights, from the outputs of a server
 task.py         the task for `SparseEncoder`
 signatures.py   the signatures of its SavedModels
 loaded.py       further methods of its loaded exports
-start.py        how such a model starts from a checkpoint of another kind
+checkpoint.py   what checkpoints say of such a model, and how it starts from them
 """

@@ -9,5 +9,5 @@ examples.py         checked examples
 scores.py           BLEU and ROUGE
 answers.py          written texts, from the outputs of a model or of a server
 task.py             the task for `TextToText`
-start.py            how such a model starts from a checkpoint of another kind
+checkpoint.py       its folders of transformers, and how it starts from other checkpoints
 """

@@ -122,7 +122,7 @@ def test_other_models_take_the_encoder_and_the_head(is_static, written):
     folder = written(is_static)
     found = read_checkpoint(folder)
     assert found.config.sentence_pooling == f"{'Router' if is_static else 'SpladePooling'} of a SparseEncoder"
-    assert found.sparse["static_queries"] == is_static if is_static else "static_queries" not in found.sparse
+    assert found.arguments["SparseEncoder"].get("static_queries", False) == is_static
     MaskedLM.from_pretrained(folder)
     with pytest.raises(InputError, match="turn texts into vectors by .* of a SparseEncoder"):
         BertEncoder.from_pretrained(folder).export_for_serving("x")

@@ -16,6 +16,7 @@ from tiny_families import config_of
 from training.test_pretraining import assert_same_weights, train_until_killed
 
 from keras_bert import BertPretrainer, InputError
+from keras_bert.encoders.stream_memory import remember
 from keras_bert.optimization import AdamW
 from keras_bert.training.pretraining_options import PretrainingRunOptions
 
@@ -110,13 +111,43 @@ def test_a_row_that_begins_a_stream_has_no_memory(eagerly):
     losses = []
     for stream_row, times in ((0, 1), (0, 2), (5, 2)):
         pretrainer = model()
-        pretrainer.compile(AdamW(0.0), mem_len=REUSE, num_streams=3)
+        pretrainer.compile(AdamW(0.0))
+        remember(pretrainer, REUSE, 3)
         for _ in range(times):
             loss = pretrainer.train_on_batch({**batch, "stream_row": np.full((3, 1), stream_row)}, return_dict=True)
             pretrainer.reset_metrics()
         losses.append(float(loss["masked_lm_loss"]))
     assert losses[0] == losses[1]
     assert abs(losses[0] - losses[2]) > 1e-4
+
+
+class LastLogits:
+    """Leaves the logits of a batch to the next one."""
+
+    variables = ()
+
+    def __init__(self):
+        self.recalled, self.kept = [], None
+
+    def recall(self, data):
+        self.recalled.append(self.kept)
+        return data
+
+    def keep(self, predictions):
+        self.kept = np.asarray(predictions["masked_lm_logits"])
+
+
+def test_a_model_of_any_family_may_leave_something_to_the_next_batch():
+    sizes = {"vocab_size": len(VOCABULARY), "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
+    bert, (batch,) = BertPretrainer(config_of("bert", **sizes)), steps(1)
+    bert.compile(AdamW(1e-3), run_eagerly=True)
+    bert.between_batches = LastLogits()
+    for _ in range(2):
+        bert.train_on_batch(batch)
+    first, second = bert.between_batches.recalled
+    assert first is None
+    assert second.shape == (*batch["masked_lm_positions"].shape, len(VOCABULARY))
+    assert np.abs(bert.between_batches.kept - second).max() > 0  # the model has learnt meanwhile
 
 
 @pytest.fixture(scope="module")
@@ -167,9 +198,10 @@ def test_xla_and_recomputed_layers_keep_the_same_memory():
         {"jit_compile": False, "gradient_checkpointing": True},
     ):
         pretrainer = model()
-        pretrainer.compile(AdamW(1e-3), mem_len=24, num_streams=3, **arguments)
+        pretrainer.compile(AdamW(1e-3), **arguments)
+        remember(pretrainer, 24, 3)
         losses = [pretrainer.train_on_batch(batch, return_dict=True)["loss"] for batch in steps(4)]
-        found.append((losses, [variable.value.numpy() for variable in pretrainer.stream_memory.variables]))
+        found.append((losses, [variable.value.numpy() for variable in pretrainer.between_batches.variables]))
     for losses, memory in found[1:]:
         np.testing.assert_allclose(losses, found[0][0], rtol=1e-5)
         for one, other in zip(memory, found[0][1], strict=True):
@@ -179,18 +211,25 @@ def test_xla_and_recomputed_layers_keep_the_same_memory():
 def test_a_memory_where_there_can_be_none_is_refused(records, tmp_path):
     bert = BertPretrainer(config_of("bert", vocab_size=40, hidden_size=8, num_attention_heads=2, num_hidden_layers=1))
     with pytest.raises(InputError, match="Only a BertPretrainer of XLNet .* mem_len=8 for a BertPretrainer of bert"):
-        bert.compile(AdamW(1e-3), mem_len=8, num_streams=2)
+        remember(bert, 8, 2)
     with pytest.raises(InputError, match="num_streams must be a whole number of at least 1. Received: 0"):
-        model().compile(AdamW(1e-3), mem_len=8)
-    model().compile(AdamW(1e-3), mem_len=8, num_streams=1)
-    with pytest.raises(InputError, match="gradient_accumulation_steps does not work with mem_len"):
-        model().compile(AdamW(1e-3), mem_len=8, num_streams=4, gradient_accumulation_steps=2)
+        remember(model(), 8, 0)
+    pretrainer = model()
+    remember(pretrainer, 8, 1)
+    assert pretrainer.between_batches is not None
+    remember(pretrainer, 0, 0)
+    assert pretrainer.between_batches is None
+    pretrainer.compile(AdamW(1e-3), gradient_accumulation_steps=2)
+    remember(pretrainer, 8, 3)
+    with pytest.raises(InputError, match="gradient_accumulation_steps does not work with a memory"):
+        pretrainer.train_on_batch(steps(1)[0])
     with pytest.raises(InputError, match="mem_len needs the objective masked_lm and no teacher. Received: span_bound"):
         PretrainingRunOptions(mem_len=8, objective="span_boundary")
     with pytest.raises(InputError, match="its rows continue in batches of 3 rows .num_streams., but a batch has 6"):
         pretrain(tmp_path / "run", records, CONFIG, **{**RUN, "train_batch_size": 6})
     pretrainer = model()
-    pretrainer.compile(AdamW(1e-3), mem_len=8, num_streams=3, run_eagerly=True)
+    pretrainer.compile(AdamW(1e-3), run_eagerly=True)
+    remember(pretrainer, 8, 3)
     batch = {name: values for name, values in steps(1)[0].items() if name != "stream_row"}
     with pytest.raises(InputError, match="mem_len needs rows that continue in the next batch"):
         pretrainer.train_on_batch(batch)

@@ -1,4 +1,5 @@
-"""Folders of transformers' `EncoderDecoderModel` with two BERTs of the same shape: the checkpoints of `TextToText`.
+"""How a `TextToText` starts from a checkpoint, and its own folders: an `EncoderDecoderModel` of transformers with two
+BERTs of the same shape.
 
 Reference: huggingface/transformers 5.23, `models/encoder_decoder/` and `BertLMHeadModel` with `add_cross_attention`.
 """
@@ -12,8 +13,15 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.hugging_face import SAFETENSORS_FILE, named_as_ours, read_weights
-from keras_bert.checkpoints.hugging_face_config import CONFIG_FILE, config_from, config_values
-from keras_bert.checkpoints.hugging_face_keys import GENERATION, HARMLESS, REFUSED, fixed_values
+from keras_bert.checkpoints.hugging_face_config import (
+    CONFIG_FILE,
+    GENERATION,
+    HARMLESS,
+    REFUSED,
+    config_from,
+    config_values,
+    fixed_values,
+)
 from keras_bert.checkpoints.name_table import NameTable, to_theirs
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.same_family import check_same_family
@@ -24,8 +32,7 @@ from keras_bert.program.json_files import member, read_json_object
 from keras_bert.registry import families
 from keras_bert.tokenization.tokenizer import TokenTable
 
-MODEL_TYPE = "encoder-decoder"
-GENERATION_FILE = "generation_config.json"
+_GENERATION_FILE = "generation_config.json"
 _OF_DECODER = {"is_decoder": True, "add_cross_attention": True}
 # Where a text begins and ends.
 _TOKENS = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
@@ -39,13 +46,7 @@ _GENERATION_KEYS = KnownKeys(used=_TOKENS, harmless=[name for name in HARMLESS i
 _CROSS, _SELF = ".crossattention.", ".attention."
 
 
-def is_encoder_decoder(path: str) -> bool:
-    """Returns whether a folder has the config of an `EncoderDecoderModel`."""
-    file = os.path.join(path, CONFIG_FILE)
-    return os.path.isfile(file) and read_json_object(file).get("model_type") == MODEL_TYPE
-
-
-def read_encoder_decoder(path: str, trust_pickle: bool = False) -> BertCheckpoint:
+def read_folder(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     """Reads a folder that `EncoderDecoderModel.save_pretrained` wrote.
 
     Raises:
@@ -105,7 +106,7 @@ def _generation_notes(path: str, values: Mapping, vocabulary: TokenTable | None)
     Raises:
         InputError: texts do not begin with [CLS] or end with [SEP].
     """
-    file = os.path.join(path, GENERATION_FILE)
+    file = os.path.join(path, _GENERATION_FILE)
     settings = {name: values[name] for name in (*_TOKENS, *GENERATION) if values.get(name) is not None}
     if os.path.isfile(file):
         settings |= {name: value for name, value in read_json_object(file).items() if value is not None}
@@ -121,7 +122,7 @@ def _generation_notes(path: str, values: Mapping, vocabulary: TokenTable | None)
     return _GENERATION_KEYS.notes(settings, "the folder")
 
 
-def write_encoder_decoder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
+def write_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     """Writes configs, `model.safetensors` and the tokenizer's files into an existing folder; see `write_hugging_face`.
 
     A decoder that shares the encoder's weights is written with a copy of them: transformers cannot share them.
@@ -163,14 +164,14 @@ def write_encoder_decoder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         tokenizer.write_tokenizer(folder, vocabulary, config)
     values = {
         "architectures": ["EncoderDecoderModel"],
-        "model_type": MODEL_TYPE,
+        "model_type": "encoder-decoder",
         "is_encoder_decoder": True,
         "encoder": config_values(checkpoint, f"{names.classes}Model"),
         "decoder": config_values(checkpoint, names.decoder) | _OF_DECODER,
         "tie_word_embeddings": True,
         **tokens,
     }
-    for name, content in ((CONFIG_FILE, values), (GENERATION_FILE, tokens)):
+    for name, content in ((CONFIG_FILE, values), (_GENERATION_FILE, tokens)):
         with atomic_file(os.path.join(folder, name)) as file:
             file.write((json.dumps(content, indent=2) + "\n").encode())
     return left_out
@@ -205,3 +206,15 @@ def _their_name(name: str, table: NameTable, prefix: str) -> tuple[str, str] | N
         return "encoder." + theirs[0].removeprefix(f"{prefix}."), theirs[1]
     key = theirs[0].replace(_SELF, _CROSS, 1) if part == form.CROSS_ATTENTION else theirs[0]
     return f"decoder.{key}", theirs[1]
+
+
+def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> tuple[dict, BertCheckpoint]:
+    """Returns the arguments, and the checkpoint of an encoder with a copy of its embeddings and blocks as decoder."""
+    if arguments.get("shared") or {form.DECODER, form.CROSS_ATTENTION} & set(checkpoint.heads):
+        return dict(arguments), checkpoint
+    copied = {
+        f"{form.DECODER}{name.removeprefix(form.ENCODER)}": tensor
+        for name, tensor in checkpoint.tensors.items()
+        if form.part_of(name) == form.ENCODER
+    }
+    return dict(arguments), checkpoint.replace(tensors={**checkpoint.tensors, **copied})

@@ -1,4 +1,4 @@
-"""`StreamMemory`: the memory that the rows of a batch leave to their continuations in the next batch.
+"""The memory that the rows of a batch leave to their continuations in the next batch: of Transformer-XL and XLNet.
 
 It is part of the state of a run, not of the model: checkpoints of a run have it, model folders do not. Each device
 keeps the memory of its own rows, so no memory travels between devices.
@@ -10,31 +10,38 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
 
 
-def new_stream_memory(model: Any, mem_len: int, num_streams: int) -> "StreamMemory | None":
-    """Returns the memory that a compiled model trains with, or None without one: `mem_len` 0.
+def remember(model: Any, mem_len: int, num_streams: int) -> None:
+    """Lets a compiled model train with a memory: a row attends to the tokens that the row at its place in the batch
+    before has left. Evaluation has no memory.
 
     Args:
-        model: a `TransformerXL`, or a pretrainer whose encoder has a memory.
-        mem_len: the tokens that are remembered.
-        num_streams: rows in a batch of all devices together.
+        model: a `TransformerXL`, or a `BertPretrainer` of XLNet.
+        mem_len: the tokens that are remembered; 0 for no memory. A `TransformerXL` has it in its config.
+        num_streams: rows in a batch of all devices together. The batches come from `TokenStream.dataset`, or for XLNet
+            from `pretraining_dataset(..., in_streams=True)`.
 
     Raises:
-        InputError: a number is too small, or a batch is cut into parts.
+        InputError: the model can have no memory, or a number is too small.
     """
     check_whole("mem_len", mem_len, at_least=0)
     check_whole("num_streams", num_streams, at_least=1 if mem_len else 0)
-    if mem_len and model.gradient_accumulation_steps > 1:
+    model.between_batches = None
+    if not mem_len:
+        return
+    is_pretrainer = model.kind == "BertPretrainer" and model.config.family.predicts_from_queries
+    if not on_tensorflow() or not (is_pretrainer or model.config.is_language_model):
         raise InputError(
-            "gradient_accumulation_steps does not work with mem_len. Leave out one of the two, or use smaller batches "
-            "(num_streams)."
+            "Only a BertPretrainer of XLNet and a TransformerXL have a memory, on TensorFlow. Received: "
+            f"mem_len={mem_len} for a {type(model).__name__} of {model.config.model_type}."
         )
     shape = (model.config.num_hidden_layers, mem_len, model.config.hidden_size)
-    return StreamMemory(model.distribute_strategy, num_streams, shape, model.compute_dtype) if mem_len else None
+    model.between_batches = StreamMemory(model.distribute_strategy, num_streams, shape, model.compute_dtype)
 
 
 class StreamMemory:
