@@ -22,6 +22,7 @@ settings.py           settings of exports that several tasks have
 missing_examples.py   reports examples without a text or label, or leaves them out
 fitting.py            fit, evaluate and predict on texts
 answer_table.py       answers_frame: the answers of any task as a table of pandas
+answer_operations.py  the operations that make answers from outputs
 served_values.py      texts and places in the outputs of served models
 held_out.py           the last examples, held out for validation
 calibration.py        the temperature of a model, and how right its probabilities are

@@ -135,7 +135,7 @@ def test_a_ranking_has_the_numbers_of_its_texts():
 
 def test_every_answer_class_of_the_registry_is_above():
     tasks = [registry.task(kind) for kind in registry.TASKS]
-    modules = {task.export.served_answers.rpartition(".")[0] for task in tasks if task.export}
+    modules = {task.export.answers.rpartition(".")[0] for task in tasks if task.export}
     found = {
         answer
         for module in modules

@@ -16,6 +16,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.records.segments import cut_windows, pack_segments
+from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -71,6 +72,44 @@ def packer(vocabulary, max_seq_length: int):
 
 def model_inputs(input_ids, input_mask, segment_ids) -> dict:
     return {features.INPUT_IDS: input_ids, features.INPUT_MASK: input_mask, features.SEGMENT_IDS: segment_ids}
+
+
+def row_signatures(
+    model, tokenizer, options: SignatureOptions, run, arrays, raw=lambda outputs: {"outputs": outputs}, prompt: str = ""
+) -> dict:
+    """Returns the signatures of a model with a row for each text: `serving_default`, `tokens` and `raw_outputs`.
+
+    With `text_pairs` they take pairs. Single texts may be of any length if the model has a `doc_stride`.
+
+    Args:
+        run: ids, mask and segment numbers, int32 `[B, S]` -> outputs of the model, float32 `[B, D]` with a
+            `doc_stride`. It is traced, so all signatures share one graph of the model.
+        arrays, raw: outputs -> arrays by name, which texts and ids get, and which `raw_outputs` returns.
+        prompt: is put before each `text`.
+
+    Raises:
+        InputError: rows are too short, or the model cannot take pairs.
+    """
+    pairs, length = options.text_pairs, options.max_seq_length
+    check_room(options, 1 + pairs, model.vocabulary)
+    if pairs:
+        check_pairs(model)
+
+    def answer(*rows):
+        return arrays(run(*rows))
+
+    pack, stride = packer(model.vocabulary, length), getattr(model, "doc_stride", None)
+    if stride and not pairs:
+        room = length - model.vocabulary.special_tokens.num_special(1)
+        tokenize = lambda text: tokenizer.tokenize(with_prompt(prompt, text))  # noqa: E731
+        of_text = windows_signature(pack, tokenize, run, arrays, room, stride)
+    else:
+        of_text = text_signature(pack, tokenizer.tokenize, answer, pairs, prompt)
+    return {
+        "serving_default": of_text,
+        "tokens": tokens_signature(answer, length, pairs),
+        RAW_OUTPUTS: tokens_signature(lambda *rows: raw(run(*rows)), length, pairs),
+    }
 
 
 def text_signature(pack, tokenize, compute, text_pairs: bool, prompt: str = ""):

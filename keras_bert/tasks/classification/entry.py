@@ -24,7 +24,7 @@ SEQUENCE_CLASSIFIER = Task(
             "text_pairs": Setting(False, lambda value: isinstance(value, bool)),  # of LiteRT and ONNX exports
         },
         options=("text_pairs", "zero_shot"),
-        served_answers="keras_bert.tasks.classification.answers.served_answers",
+        answers="keras_bert.tasks.classification.answers.label_answers",
         methods="keras_bert.tasks.classification.loaded.LoadedSequenceClassifier",
     ),
     onnx="keras_bert.tasks.classification.onnx.classifier",

@@ -5,6 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 
 
-def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> np.ndarray | None:
+def vectors_of_texts(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> np.ndarray | None:
     """Returns the vectors in the outputs of a served encoder, float32 `[N, D]`; None for those of another task."""
-    return np.asarray(outputs["embedding"], np.float32) if outputs.keys() == {"embedding"} else None
+    return np.asarray(arrays["embedding"], np.float32) if arrays.keys() == {"embedding"} else None

@@ -24,7 +24,7 @@ SENTENCE_ENCODER = Task(
         derived=lambda model: {"embedding_size": model.embedding_size},
         in_graph=lambda model, options: _normalize(options) | prompt_of(options),
         options=("normalize", "prompt"),
-        served_answers="keras_bert.tasks.embedding.answers.served_answers",
+        answers="keras_bert.tasks.embedding.answers.vectors_of_texts",
         methods="keras_bert.tasks.embedding.loaded.LoadedSentenceEncoder",
     ),
     onnx="keras_bert.tasks.embedding.onnx.sentence_encoder",

@@ -6,18 +6,14 @@ import tensorflow as tf
 
 from keras_bert.config.poolings import check_pooling
 from keras_bert.program.errors import InputError
-from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
-    check_pairs,
-    check_room,
     model_inputs,
     packer,
+    row_signatures,
     signature,
     text_signature,
-    tokens_signature,
-    windows_signature,
     with_prompt,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
@@ -45,8 +41,6 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     """
     pooling = options.pooling or "mean"
     check_pooling(model.config, pooling)
-    if options.text_pairs:
-        check_pairs(model)
     if options.prompt:
         raise InputError(f"Only a SentenceEncoder has prompts. Received: prompt={options.prompt!r}. Leave it out.")
 
@@ -93,7 +87,7 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
         normalize: whether to divide the vectors by their lengths.
         prompt: is put before each text.
     """
-    check_room(options, 1 + options.text_pairs, model.vocabulary)
+    is_static, stride = getattr(model, "is_static", False), getattr(model, "doc_stride", None)
 
     def pool(*rows):
         vectors = vectors_of(rows)
@@ -103,49 +97,34 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
     def run(*rows):
         return run_rows(pool, rows, size)
 
-    def finish(vectors):
-        return {"embedding": _unit_length(vectors) if normalize else vectors}
+    def embed(vectors, is_mean=bool(stride)):
+        return {"embedding": _unit_length(vectors) if normalize and is_mean else vectors}
 
-    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
-    def embed(*rows):
-        return {"embedding": run(*rows)}
-
-    def tokenize(text):
-        return tokenizer.tokenize(with_prompt(prompt, text))
-
-    pack = packer(model.vocabulary, options.max_seq_length)
-    room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
-    stride = getattr(model, "doc_stride", None)
-    if getattr(model, "is_static", False):
-        of_text = _static_signature(model, tokenize, finish, room)
-    elif stride:
-        of_text = windows_signature(pack, tokenize, run, finish, room, stride)
-    else:
-        of_text = text_signature(pack, tokenize, embed, options.text_pairs)
-    of_single_text = text_signature(pack, tokenize, embed, False) if options.text_pairs else of_text
+    made = row_signatures(model, tokenizer, options, run, embed, prompt=prompt)
+    of_single_text = made["serving_default"]
+    if is_static:
+        of_single_text = _static_signature(model, tokenizer, options, prompt, lambda vectors: embed(vectors, True))
+    elif options.text_pairs:
+        pack = packer(model.vocabulary, options.max_seq_length)
+        of_single_text = text_signature(pack, tokenizer.tokenize, lambda *rows: embed(run(*rows)), False, prompt)
 
     @signature(text=([None], tf.string), text_b=([None], tf.string))
     def score(text, text_b):
         first, second = tf.split(_unit_length(of_single_text(tf.concat([text, text_b], 0))["embedding"]), 2)
         return {"score": tf.reduce_sum(first * second, axis=1)}
 
-    return {
-        "serving_default": of_text,
-        "embed": of_text,
-        "tokens": tokens_signature(embed, options.max_seq_length, options.text_pairs),
-        RAW_OUTPUTS: tokens_signature(
-            lambda *rows: {"outputs": run(*rows)}, options.max_seq_length, options.text_pairs
-        ),
-        "score": score,
-    }
+    of_text = of_single_text if is_static else made["serving_default"]
+    return {**made, "serving_default": of_text, "embed": of_text, "score": score}
 
 
-def _static_signature(model, tokenize, finish, room: int):
+def _static_signature(model, tokenizer, options, prompt: str, arrays):
     """Returns the signature of `text` of a static model, which looks tokens up without making rows of them."""
+    room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
 
     @signature(text=([None], tf.string))
     def of_text(text):
-        return finish(tf.cast(model.vectors_of_ids(tokenize(text)[:, :room]), tf.float32))
+        ids = tokenizer.tokenize(with_prompt(prompt, text))[:, :room]
+        return arrays(tf.cast(model.vectors_of_ids(ids), tf.float32))
 
     return of_text
 

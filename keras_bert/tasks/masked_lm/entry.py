@@ -16,7 +16,7 @@ MASKED_LM = Task(
         settings={"top_k": Setting(None, is_count_or_none)},
         in_graph=lambda model, options: {"top_k": options.top_k},
         options=("top_k",),
-        served_answers="keras_bert.tasks.masked_lm.answers.served_answers",
+        answers="keras_bert.tasks.masked_lm.answers.filled_texts",
         methods="keras_bert.tasks.masked_lm.loaded.LoadedMaskedLM",
     ),
     onnx="keras_bert.tasks.masked_lm.onnx.masked_lm",

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
+from keras_bert.tasks.masked_lm.answers import best_tokens
+from keras_bert.tasks.masked_lm.mask_filling import mask_arrays
 from keras_bert.tasks.masked_lm.mask_scoring import score_masks
 from keras_bert.tasks.masked_lm.masked_texts import masked_rows
-from keras_bert.tasks.served_values import outputs_of
+from keras_bert.tasks.served_values import padded
 
 _TOP_K = 5
 
@@ -78,16 +78,11 @@ class LoadedMaskedLM:
 
     def serve(self, text: list[str]) -> dict[str, Any]:
         """See `AnswerSignature`. Masks that are cut off have no entries."""
-        rows, found = masked_rows(text, self.tokenizer, self.max_seq_length, check=False), [[] for _ in text]
-        masked = [number for number, row in enumerate(rows) if len(row.positions)]
-
-        def keep_best(place: int, scores: np.ndarray) -> None:
-            ids = np.argsort(-scores, axis=1, kind="stable")[:, : self.top_k or _TOP_K]
-            tokens = [[self.vocabulary.tokens[token] for token in of_mask] for of_mask in ids.tolist()]
-            probabilities = np.exp(np.take_along_axis(scores, ids, axis=1)).tolist()
-            found[masked[place]] = list(zip(rows[masked[place]].positions, tokens, probabilities, strict=True))
-
-        if masked:
-            ids, positions = zip(*((rows[number].ids, rows[number].positions) for number in masked), strict=True)
-            score_masks(self, ids, positions, keep_best)
-        return outputs_of(found, self.served_outputs)
+        rows = masked_rows(text, self.tokenizer, self.max_seq_length, check=False)
+        masked, top_k = [row for row in rows if len(row.positions)], self.top_k or _TOP_K
+        ids, positions = [row.ids for row in masked], [row.positions for row in masked]
+        best = score_masks(self, ids, positions, lambda _, scores: best_tokens(scores, top_k)) if masked else []
+        columns = mask_arrays(masked, best, self.vocabulary.tokens)
+        of_masked = iter(zip(*(columns[name] for name in self.served_outputs), strict=True))
+        found = [list(zip(*next(of_masked), strict=True)) if len(row.positions) else [] for row in rows]
+        return padded(found, self.served_outputs)

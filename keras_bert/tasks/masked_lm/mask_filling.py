@@ -1,6 +1,7 @@
 """Predicts the tokens at [MASK], and scores texts by pseudo-perplexity."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
-from keras_bert.tasks.masked_lm.answers import FilledText, filled_text
+from keras_bert.tasks.masked_lm.answers import FilledText, best_tokens, filled_texts
 from keras_bert.tasks.masked_lm.mask_scoring import (
     check_masked_lm,
     checked_texts,
@@ -17,6 +18,9 @@ from keras_bert.tasks.masked_lm.mask_scoring import (
 )
 from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, masked_rows, target_ids
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
+
+# The probabilities and the ids of the most probable tokens of M masks, `[M, top_k]` each.
+Best = tuple[np.ndarray, np.ndarray]
 
 
 def fill_masks(
@@ -64,35 +68,48 @@ def fill_masks(
         check_whole("top_k", top_k, at_least=1, at_most=len(model.vocabulary))
     rows = masked_rows(texts, tokenizer_of(model), checked_length(model.config, max_seq_length))
 
-    def best(log_probabilities: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Returns, for each mask, the best ids and their probabilities."""
-        scores = log_probabilities[:, candidates]
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
-        return [(candidates[columns], np.exp(row[columns])) for row, columns in zip(scores, order, strict=True)]
+    def best(_, log_probabilities: np.ndarray) -> Best:
+        probabilities, columns = best_tokens(log_probabilities[:, candidates], top_k)
+        return probabilities, candidates[columns]
 
     if joint:
         found = _fill_the_surest_first(model, rows, best, batch_size)
     else:
-        positions = [row.positions for row in rows]
-        found = score_masks(model, [row.ids for row in rows], positions, lambda _, scores: best(scores), batch_size)
-    return [filled_text(text, row, masks, tokenizer) for text, row, masks in zip(texts, rows, found, strict=True)]
+        found = score_masks(model, [row.ids for row in rows], [row.positions for row in rows], best, batch_size)
+    return filled_texts(mask_arrays(rows, found, tokenizer.tokens), {"text": texts}, tokenizer) or []
 
 
-def _fill_the_surest_first(model, rows: list[MaskedRow], best, batch_size: int) -> list[list]:
+def mask_arrays(rows: Sequence[MaskedRow], found: Sequence[Best], tokens: Sequence[str]) -> dict[str, list]:
+    """Returns the arrays of `filled_texts`, a list for each text.
+
+    Args:
+        rows: N texts.
+        found: the best tokens at the masks of each.
+        tokens: the tokens of the vocabulary.
+    """
+    ids = [ids.tolist() for _, ids in found]
+    return {
+        "positions": [row.positions.tolist() for row in rows],
+        "tokens": [[[tokens[token_id] for token_id in of_mask] for of_mask in of_text] for of_text in ids],
+        "probabilities": [probabilities.tolist() for probabilities, _ in found],
+        "token_ids": ids,
+        "starts": [row.starts for row in rows],
+    }
+
+
+def _fill_the_surest_first(model, rows: list[MaskedRow], best, batch_size: int) -> list[Best]:
     ids = [row.ids.copy() for row in rows]
     left = [list(range(len(row.positions))) for row in rows]
     found: list[list] = [[None] * len(row.positions) for row in rows]
     while open_rows := [number for number, masks in enumerate(left) if masks]:
         positions = [rows[number].positions[left[number]] for number in open_rows]
-        answers = score_masks(
-            model, [ids[number] for number in open_rows], positions, lambda _, scores: best(scores), batch_size
-        )
-        for number, answer in zip(open_rows, answers, strict=True):
-            place = max(range(len(answer)), key=lambda at: answer[at][1][0])
+        answers = score_masks(model, [ids[number] for number in open_rows], positions, best, batch_size)
+        for number, (probabilities, tokens) in zip(open_rows, answers, strict=True):
+            place = int(probabilities[:, 0].argmax())
             mask = left[number].pop(place)
-            found[number][mask] = answer[place]
-            ids[number][rows[number].positions[mask]] = answer[place][0][0]
-    return found
+            found[number][mask] = probabilities[place], tokens[place]
+            ids[number][rows[number].positions[mask]] = tokens[place, 0]
+    return [(np.stack(one), np.stack(other)) for one, other in (zip(*of_text, strict=True) for of_text in found)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.records import features
 from keras_bert.records.token_rows import MaskedRows
+from keras_bert.tasks.answer_operations import log_softmax
 from keras_bert.tasks.prediction import forward_function, run_batches
 from keras_bert.tasks.text_rows import tokenizer_of
 from keras_bert.tokenization import kinds
@@ -76,13 +77,3 @@ def score_masks(
         for number, row in zip(numbers.tolist(), logits, strict=True):
             answers[number] = use(number, log_softmax(row[: len(positions[number])]))
     return answers
-
-
-def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Returns logits as log-probabilities along the last axis.
-
-    >>> np.exp(log_softmax(np.log([1.0, 3.0]))).round(2).tolist()
-    [0.25, 0.75]
-    """
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
-from keras_bert.serving.graph import RAW_OUTPUTS
+from keras_bert.serving.graph import RAW_OUTPUTS, answer_operations
 from keras_bert.serving.graph.row_groups import compute_in_groups
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
@@ -18,6 +18,7 @@ from keras_bert.serving.graph.signature_inputs import (
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.tokenize import tokenize_signature
+from keras_bert.tasks.masked_lm.answers import best_tokens
 from keras_bert.tasks.masked_lm.graph_masks import (
     mask_positions,
     tokenize_with_masks,
@@ -51,9 +52,9 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         inputs[features.MASKED_LM_POSITIONS] = tf.maximum(positions, 0)
         return tf.cast(model(inputs, training=False)["masked_lm_logits"], tf.float32)
 
-    def best_tokens(*rows):
+    def best(*rows):
         """Returns probabilities and ids of the most probable tokens, float32 and int32 `[r, M, top_k]`."""
-        return tf.math.top_k(tf.nn.softmax(logits_of(*rows)), options.top_k)
+        return list(best_tokens(tf.nn.log_softmax(logits_of(*rows)), options.top_k, answer_operations))
 
     # The logits of a mask take as much memory as this many tokens in a layer.
     mask_tokens = -(-model.config.vocab_size // model.config.intermediate_size)
@@ -66,7 +67,7 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def fill(input_ids, input_mask, segment_ids):
         positions = mask_positions(input_ids, input_mask, vocabulary.mask_id)  # [B, M]
-        probabilities, ids = in_groups(best_tokens, [input_ids, input_mask, segment_ids, positions], found)
+        probabilities, ids = in_groups(best, [input_ids, input_mask, segment_ids, positions], found)
         is_mask = positions[:, :, tf.newaxis] >= 0
         return {
             "tokens": tf.where(is_mask, tf.gather(tf.constant(vocabulary.tokens), ids), ""),

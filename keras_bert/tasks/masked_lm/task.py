@@ -12,6 +12,7 @@ from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.records.segment_rows import cut_overlapping, join_segments
 from keras_bert.records.token_rows import MaskedRows, RowBatches, TokenRows
+from keras_bert.tasks.answer_operations import log_softmax
 from keras_bert.tasks.base import ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
 from keras_bert.tasks.fitting import as_returned, batch_size_of, num_steps, text_task
@@ -20,7 +21,6 @@ from keras_bert.tasks.masked_lm.answers import FilledText
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 from keras_bert.tasks.masked_lm.mask_scoring import (
     check_masked_lm,
-    log_softmax,
     python_tokenizer,
     score_masks,
 )

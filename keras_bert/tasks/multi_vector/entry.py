@@ -24,7 +24,7 @@ MULTI_VECTOR_ENCODER = Task(
             **PROMPTS,
         },
         derived=lambda model: {"vector_size": model.vector_size},
-        served_answers="keras_bert.tasks.multi_vector.answers.served_answers",
+        answers="keras_bert.tasks.multi_vector.answers.vectors_of_texts",
         methods="keras_bert.tasks.multi_vector.loaded.LoadedMultiVectorEncoder",
     ),
     hub_task="sentence-similarity",

@@ -9,7 +9,7 @@ MULTIPLE_CHOICE = Task(
     export=Export(
         signatures="keras_bert.tasks.multiple_choice.signatures.multiple_choice_signatures",
         outputs=lambda model: {"": ("batch", "choices")},
-        served_answers="keras_bert.tasks.multiple_choice.answers.served_answers",
+        answers="keras_bert.tasks.multiple_choice.answers.choice_answers",
         methods="keras_bert.tasks.multiple_choice.loaded.LoadedMultipleChoice",
     ),
     onnx="keras_bert.tasks.multiple_choice.onnx.multiple_choice",

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer, choice_answers
+from keras_bert.tasks.multiple_choice.answers import choice_arrays, texts_of
 from keras_bert.tasks.multiple_choice.rows import choice_rows
 
 
@@ -17,18 +17,11 @@ class LoadedMultipleChoice:
 
     def serve(self, prompt: list[str], choices: list[list[str]]) -> dict[str, Any]:
         """See `AnswerSignature`. As in a SavedModel, "" and repetitions of the first choice at the end do not count."""
-        counts, most = list(map(_count, choices)), len(choices[0])
-        logits = np.zeros((len(choices), most))
-        if max(counts) > 1:
-            task = text_task(self)
-            rows, _ = choice_rows(prompt, choices, task.tokenizer, self.max_seq_length)
-            logits = task.outputs(rows, verbose=0)
-        answers = [
-            choice_answers(row[None, :count], [texts])[0] if count else ChoiceAnswer(-1, "", 0.0, ())
-            for row, texts, count in zip(logits, choices, counts, strict=True)
-        ]
-        outputs = {name: [getattr(one, name) for one in answers] for name in self.served_outputs}
-        return {**outputs, "probabilities": [[*one, *[0.0] * (most - len(one))] for one in outputs["probabilities"]]}
+        task, counts = text_task(self), np.array(list(map(_count, choices)))
+        rows, _ = choice_rows(prompt, choices, task.tokenizer, self.max_seq_length)
+        logits = task.outputs(rows, verbose=0).astype(np.float64)
+        arrays = choice_arrays(logits, np.arange(len(choices[0])) < counts[:, None])
+        return {**arrays, "text": texts_of(arrays["choice"], choices)}
 
 
 def _count(choices: list[str]) -> int:

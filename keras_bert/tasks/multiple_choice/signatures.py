@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_bert.serving.graph import RAW_OUTPUTS
+from keras_bert.serving.graph import RAW_OUTPUTS, answer_operations
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
@@ -15,6 +15,7 @@ from keras_bert.serving.graph.signature_inputs import (
     trim,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
+from keras_bert.tasks.multiple_choice.answers import choice_arrays
 
 _IS_CHOICE = tf.TensorSpec([None, None], tf.bool)
 _OF_TOKENS = {
@@ -41,9 +42,9 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
     check_room(options, 2, model.vocabulary)
 
     def logits_of(*rows):
-        """Returns the logits of single choices, float32 `[r, 1]`."""
+        """Returns the logits of single choices, `[r, 1]`."""
         choices = [row[:, tf.newaxis] for row in rows]
-        return tf.cast(model(model_inputs(*choices), training=False), tf.float32)
+        return model(model_inputs(*choices), training=False)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def run(*rows):
@@ -53,17 +54,10 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
     def choose(input_ids, input_mask, segment_ids, is_choice):
         """Answers questions from the rows of their choices, int32 `[B * C, S]`; `is_choice` is bool `[B, C]`."""
         logits = tf.reshape(run(input_ids, input_mask, segment_ids), tf.shape(is_choice))
-        logits = tf.where(is_choice, logits, logits.dtype.min)
-        probabilities = tf.where(is_choice, tf.nn.softmax(logits), 0.0)
-        has_choice = tf.reduce_any(is_choice, axis=1)
-        # One more column, so that the maximum exists even without choices.
-        one_more = [[0, 0], [0, 1]]
-        padded = tf.pad(logits, one_more, constant_values=logits.dtype.min)
-        return {
-            "choice": tf.where(has_choice, tf.argmax(padded, axis=1, output_type=tf.int32), -1),
-            "probability": tf.reduce_max(tf.pad(probabilities, one_more), axis=1),
-            "probabilities": probabilities,
-        }
+        # One more column, which does not count, so that a row without choices has one.
+        padded = (tf.pad(values, [[0, 0], [0, 1]]) for values in (logits, is_choice))
+        answer = choice_arrays(*padded, answer_operations)
+        return {**answer, "probabilities": answer["probabilities"][:, :-1]}
 
     pack = packer(model.vocabulary, options.max_seq_length)
 

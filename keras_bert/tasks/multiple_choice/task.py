@@ -9,7 +9,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
-from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer, choice_answers
+from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer, choice_answers, choice_arrays, texts_of
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert.tasks.multiple_choice.report import write_choice_report
 from keras_bert.tasks.multiple_choice.rows import choice_rows
@@ -51,7 +51,9 @@ class MultipleChoiceTask(TextTask):
         return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, length, "examples have a row that was"))
 
     def answers(self, examples: ChoiceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> list[ChoiceAnswer]:
-        return choice_answers(outputs, examples.choices)
+        arrays = choice_arrays(outputs.astype(np.float64), np.ones_like(outputs, bool))
+        text = texts_of(arrays["choice"], examples.choices)
+        return choice_answers({**arrays, "text": text}, {"choices": examples.choices})
 
     def logits_and_labels(self, examples: ChoiceExamples, example_rows: ExampleRows, outputs) -> tuple:
         return outputs, None if examples.answers is None else np.asarray(examples.answers)

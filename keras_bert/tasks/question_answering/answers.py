@@ -123,16 +123,16 @@ def find_answers(
     return [_answer(found, null, options) for found, null in spans]
 
 
-def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list[FoundAnswer] | None:
+def found_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[FoundAnswer] | None:
     """Returns the answers in the outputs of a served question answerer; None if the outputs are those of another task.
 
     Args:
         inputs: `context`, whose characters the answers count.
     """
     needed = {"answer", "start", "end", "probability", "answers", "starts", "ends", "probabilities"}
-    if not outputs.keys() >= needed or "context" not in inputs:
+    if not arrays.keys() >= needed or "context" not in inputs:
         return None
-    return [_served_answer(row, context) for row, context in zip(rows_of(outputs), inputs["context"], strict=True)]
+    return [_served_answer(row, context) for row, context in zip(rows_of(arrays), inputs["context"], strict=True)]
 
 
 def _served_answer(row: Mapping[str, Any], context: str | bytes) -> FoundAnswer:

@@ -23,7 +23,7 @@ SPAN_CLASSIFIER = Task(
             "doc_stride": Setting(128, is_count),
             "max_query_length": Setting(64, is_count),
         },
-        served_answers="keras_bert.tasks.question_answering.answers.served_answers",
+        answers="keras_bert.tasks.question_answering.answers.found_answers",
         methods="keras_bert.tasks.question_answering.loaded.LoadedSpanClassifier",
     ),
     onnx="keras_bert.tasks.question_answering.onnx.span_classifier",

@@ -2,9 +2,10 @@
 
 from typing import Any, ClassVar
 
+from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.answers import Candidate, FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
-from keras_bert.tasks.served_values import byte_places, outputs_of
+from keras_bert.tasks.served_values import byte_places, padded
 
 _BEST = {"answer": ("",), "start": (-1,), "end": (-1,), "probability": (0.0,)}
 _CANDIDATES = {
@@ -44,7 +45,8 @@ class LoadedSpanClassifier:
     def serve(self, question: list[str], context: list[str]) -> dict[str, Any]:
         """See `AnswerSignature`. An empty question or context has no answer."""
         ids = list(map(str, range(len(question))))
-        answers = self.answered(QuestionExamples(ids, question, context, may_be_empty=True))
+        examples = QuestionExamples(ids, question, context, may_be_empty=True)
+        answers = text_task(self).answers(examples, *self.computed(examples))
         places = [[*byte_places(text).tolist(), -1] for text in context]  # the last is the byte of no answer
         best = [_in_bytes(*pair) for pair in zip(answers, places, strict=True)]
         candidates = [
@@ -54,7 +56,7 @@ class LoadedSpanClassifier:
         differences = {"null_score_difference": [answer.null_score_difference for answer in answers]}
         return {
             **dict(zip(_BEST, zip(*best, strict=True), strict=True)),
-            **outputs_of(candidates, _CANDIDATES),
+            **padded(candidates, _CANDIDATES),
             **differences,
         }
 

@@ -7,6 +7,7 @@ import numpy as np
 from keras_bert.models.prompts import Prompts
 from keras_bert.records import features
 from keras_bert.tasks.embedding.examples import SentenceExamples
+from keras_bert.tasks.fitting import text_task
 
 
 class LoadedCrossEncoder(Prompts):
@@ -27,7 +28,8 @@ class LoadedCrossEncoder(Prompts):
 
     def serve(self, text: list[str], text_b: list[str]) -> dict[str, np.ndarray]:
         """See `AnswerSignature`."""
-        return {"score": self.answered(SentenceExamples([text, text_b], source="the texts"))}
+        examples = SentenceExamples([text, text_b], source="the texts")
+        return {"score": text_task(self).answers(examples, *self.computed(examples))}
 
     def rank(
         self, query: str, texts, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
+from keras_bert.tasks import answer_operations
 from keras_bert.tasks.base import Answered, ExampleRows
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
@@ -78,7 +78,7 @@ class RankingTask(SentenceTask):
 
     def answers(self, examples: SentenceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> np.ndarray:
         """Returns the scores, float32 `[N]`, or `[N, C]` for C texts per query."""
-        scores = SCORE_ACTIVATIONS[self.model.activation](outputs)
+        scores = getattr(answer_operations, self.model.activation)(outputs)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def explained_rows(

@@ -28,12 +28,12 @@ class TokenWeights:
         return "\n".join(f"  {token}  {weight:.4f}" for token, weight in pairs) or "  (no token)"
 
 
-def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list[TokenWeights] | None:
+def token_weights(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[TokenWeights] | None:
     """Returns the answers in the outputs of a served `SparseEncoder`; None if they are those of another task."""
-    if outputs.keys() != {"tokens", "token_ids", "weights"}:
+    if arrays.keys() != {"tokens", "token_ids", "weights"}:
         return None
     found = []
-    for row in rows_of(outputs):
+    for row in rows_of(arrays):
         values = zip(row["tokens"], row["token_ids"], row["weights"], strict=True)
         used = [(text_of(token), int(number), float(weight)) for token, number, weight in values if number >= 0]
         found.append(TokenWeights(*map(tuple, zip(*used, strict=True))) if used else TokenWeights((), (), ()))

@@ -29,7 +29,7 @@ SPARSE_ENCODER = Task(
         },
         in_graph=lambda model, options: prompt_of(options),
         options=("top_k", "prompt"),
-        served_answers="keras_bert.tasks.sparse.answers.served_answers",
+        answers="keras_bert.tasks.sparse.answers.token_weights",
         methods="keras_bert.tasks.sparse.loaded.LoadedSparseEncoder",
     ),
     hub_task="feature-extraction",

@@ -116,19 +116,19 @@ def tag_answers(
     ]
 
 
-def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list[TagsAnswer] | None:
+def tags_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[TagsAnswer] | None:
     """Returns the answers in the outputs of a served tagger; None if the outputs are those of another task.
 
     Args:
-        outputs: the outputs of the signature `serving_default`, or of `words`.
+        arrays: the outputs of the signature `serving_default`, or of `words`.
         inputs: of `serving_default`, `text`, whose characters the answers count; of `words`, `words` and `num_words`.
     """
-    if outputs.keys() >= {"tags", "probabilities"} and "words" in inputs:
-        return [_of_words(row, *asked) for row, *asked in zip(rows_of(outputs), *_words_of(inputs), strict=True)]
-    if outputs.keys() >= {"words", "tags", "probabilities"}:
-        return [_of_tags(row) for row in rows_of(outputs)]
-    if outputs.keys() >= {"entities", "types", "starts", "ends", "probabilities"} and "text" in inputs:
-        rows = zip(rows_of(outputs), inputs["text"], strict=True)
+    if arrays.keys() >= {"tags", "probabilities"} and "words" in inputs:
+        return [_of_words(row, *asked) for row, *asked in zip(rows_of(arrays), *_words_of(inputs), strict=True)]
+    if arrays.keys() >= {"words", "tags", "probabilities"}:
+        return [_of_tags(row) for row in rows_of(arrays)]
+    if arrays.keys() >= {"entities", "types", "starts", "ends", "probabilities"} and "text" in inputs:
+        rows = zip(rows_of(arrays), inputs["text"], strict=True)
         return [TagsAnswer(_served_entities(row, row["probabilities"], text), (), [], (), None) for row, text in rows]
     return None
 

@@ -11,7 +11,7 @@ TOKEN_CLASSIFIER = Task(
         signatures="keras_bert.tasks.tagging.signatures.tagging_signatures",
         outputs=lambda model: {"": ("batch", "length", len(model.labels))},
         settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
-        served_answers="keras_bert.tasks.tagging.answers.served_answers",
+        answers="keras_bert.tasks.tagging.answers.tags_answers",
         methods="keras_bert.tasks.tagging.loaded.LoadedTokenClassifier",
     ),
     onnx="keras_bert.tasks.tagging.onnx.token_classifier",

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.served_values import byte_places, outputs_of
+from keras_bert.tasks.served_values import byte_places, padded
 from keras_bert.tasks.tagging.tag_schemes import TagLabels
 from keras_bert.tokenization.text_words import words_of_text
 
@@ -21,14 +21,15 @@ class LoadedTokenClassifier:
 
     def serve(self, text: list[str]) -> dict[str, Any]:
         """See `AnswerSignature`. A text without words has no entities."""
-        specs, rows = self.served_outputs, [[] for _ in text]
+        specs, parts = self.served_outputs, [[] for _ in text]
         numbers = [number for number, one in enumerate(text) if words_of_text(one)]
         if numbers:
-            answers = self.answered(text_task(self).examples([text[number] for number in numbers]))
-            for number, answer in zip(numbers, answers, strict=True):
+            task = text_task(self)
+            examples = task.examples([text[number] for number in numbers])
+            for number, answer in zip(numbers, task.answers(examples, *self.computed(examples)), strict=True):
+                found = answer.entities if "entities" in specs else answer.tagged_words(text[number])
                 places = byte_places(text[number])
-                parts = answer.entities if "entities" in specs else answer.tagged_words(text[number])
-                rows[number] = [
-                    (one.text, one.type, places[one.start], places[one.end], one.probability) for one in parts
+                parts[number] = [
+                    (one.text, one.type, places[one.start], places[one.end], one.probability) for one in found
                 ]
-        return outputs_of(rows, specs)
+        return padded(parts, specs)
