@@ -27,15 +27,15 @@ SEQUENCE_CLASSIFIER = Task(
         answers="keras_bert.tasks.classification.answers.label_answers",
         methods="keras_bert.tasks.classification.loaded.LoadedSequenceClassifier",
     ),
-    onnx="keras_bert.tasks.classification.onnx.classifier",
+    onnx="keras_bert.tasks.classification.signatures.classifier",
     hub_task="text-classification",
     example='model.predict(["a text"])',
 )
 SENTENCE_CLASSIFIER = dataclasses.replace(
     SEQUENCE_CLASSIFIER,
     model="keras_bert.tasks.classification.sentence_classifier.SentenceClassifier",
-    start="keras_bert.tasks.embedding.start.start",
+    start="keras_bert.tasks.embedding.entry.start",
     only_ours="a SentenceClassifier, whose labels depend on a pooling. Write it with format='keras_bert', or its "
     "encoder alone: SentenceEncoder.from_pretrained(folder).",
-    onnx="keras_bert.tasks.classification.onnx.sentence_classifier",
+    onnx="keras_bert.tasks.classification.signatures.sentence_classifier",
 )

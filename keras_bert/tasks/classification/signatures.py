@@ -1,9 +1,11 @@
-"""The signatures of an exported `SequenceClassifier`."""
+"""`SequenceClassifier` and `SentenceClassifier` as signatures of a SavedModel, and as ONNX operations."""
 
 import tensorflow as tf
 
 from keras_bert.serving.graph import answer_operations
 from keras_bert.serving.graph.examples import of_examples
+from keras_bert.serving.graph.onnx_heads import BATCH, OUTPUT, encoder_of_rows
+from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
@@ -18,6 +20,7 @@ from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.classification.answers import label_arrays
 from keras_bert.tasks.classification.thresholds import as_thresholds
 from keras_bert.tasks.classification.zero_shot import check_template, contradiction_of, entailment_of
+from keras_bert.tasks.embedding.signatures import text_vectors
 
 
 def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=None, prompt: str = "") -> dict:
@@ -117,3 +120,14 @@ def _of_serving_apis(of_text, problem_type: str, num_labels: int) -> dict:
     if num_labels > 1:
         return {}  # Regress returns one number per example
     return {"regress": of_examples(of_text, "inputs", lambda outputs: {"outputs": outputs["score"]})}
+
+
+def classifier(graph, model):
+    encoder = encoder_of_rows(graph, model)
+    logits = dense(graph, model.classifier, encoder.pooled_at()[0], exact=True)
+    return {OUTPUT: (logits, [BATCH, len(model.labels)])}
+
+
+def sentence_classifier(graph, model):
+    vectors = text_vectors(graph, model)
+    return {OUTPUT: (dense(graph, model.classifier, vectors, exact=True), [BATCH, len(model.labels)])}

@@ -17,9 +17,9 @@ MASKED_LM = Task(
         in_graph=lambda model, options: {"top_k": options.top_k},
         options=("top_k",),
         answers="keras_bert.tasks.masked_lm.answers.filled_texts",
-        methods="keras_bert.tasks.masked_lm.loaded.LoadedMaskedLM",
+        methods="keras_bert.tasks.masked_lm.task.LoadedMaskedLM",
     ),
-    onnx="keras_bert.tasks.masked_lm.onnx.masked_lm",
+    onnx="keras_bert.tasks.masked_lm.signatures.masked_lm",
     hub_task="fill-mask",
     example='model.predict(["a [MASK]"])',
 )

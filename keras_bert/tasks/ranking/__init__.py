@@ -1,12 +1,10 @@
 """Scores of texts for queries. The examples are those of `tasks/embedding`.
 
-entry.py        what checkpoints and exports must know of the task
+entry.py        what checkpoints and exports must know of the task; how such a model starts from a checkpoint
 model.py        CrossEncoder: a score for a query and a text
 loss_table.py   its losses by name, and what each needs
 losses.py       losses over the scores of the texts of each query
 signatures.py   the signatures of its SavedModels
 answers.py      ranked texts
-task.py         the task for `CrossEncoder`
-loaded.py       further methods of its loaded exports
-start.py        how such a model starts from a checkpoint of another kind
+task.py         the task for `CrossEncoder`; further methods of its loaded exports
 """

@@ -1,13 +1,9 @@
 """Sparse vectors of texts, with a weight for each token of the vocabulary (SPLADE).
 
-entry.py        what checkpoints and exports must know of the task
+entry.py        what checkpoints and exports must know of the task; how such a model starts from a checkpoint
 model.py        SparseEncoder: the encoder with its masked-LM head and a pooling of all logits
 losses.py       ranking losses with FLOPS regularisers
-loss_table.py   their names, and what each needs
-encoding.py     texts -> CSR arrays, tokens of vectors, similarity
-answers.py      tokens and weights, from the outputs of a server
+encoding.py     texts -> CSR arrays, tokens of vectors, similarity; for the model, its loaded exports and servers
 task.py         the task for `SparseEncoder`
 signatures.py   the signatures of its SavedModels
-loaded.py       further methods of its loaded exports
-start.py        how such a model starts from a checkpoint of another kind
 """

@@ -1,7 +1,11 @@
-"""The entry of `SparseEncoder`, see `registry.py`."""
+"""The entry of `SparseEncoder`, see `registry.py`, and how it starts from a checkpoint."""
+
+from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.checkpoint import MASKED_LM, BertCheckpoint
 from keras_bert.checkpoints.weight_list import Weight
+from keras_bert.program.errors import InputError
 from keras_bert.registry import Export, Head, Setting, Task
 from keras_bert.tasks.masked_lm.entry import MASKED_LM_HEAD
 from keras_bert.tasks.settings import PROMPTS, is_count_or_none, prompt_of
@@ -15,7 +19,7 @@ SPARSE_ENCODER = Task(
     model="keras_bert.tasks.sparse.model.SparseEncoder",
     heads=(MASKED_LM_HEAD, QUERY_WEIGHTS),
     text_task="keras_bert.tasks.sparse.task.SparseTask",
-    start="keras_bert.tasks.sparse.start.start",
+    start="keras_bert.tasks.sparse.entry.start",
     told_as="sparse",
     export=Export(
         signatures="keras_bert.tasks.sparse.signatures.sparse_signatures",
@@ -29,9 +33,22 @@ SPARSE_ENCODER = Task(
         },
         in_graph=lambda model, options: prompt_of(options),
         options=("top_k", "prompt"),
-        answers="keras_bert.tasks.sparse.answers.token_weights",
-        methods="keras_bert.tasks.sparse.loaded.LoadedSparseEncoder",
+        answers="keras_bert.tasks.sparse.encoding.token_weights",
+        methods="keras_bert.tasks.sparse.encoding.LoadedSparseEncoder",
     ),
     hub_task="feature-extraction",
     example='model.decode(model.encode(["a text"]), top_k=10)',
 )
+
+
+def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> tuple[dict, BertCheckpoint]:
+    """Returns the constructor arguments of a `SparseEncoder`, and the checkpoint."""
+    if MASKED_LM not in checkpoint.heads:
+        pooling = checkpoint.config.sentence_pooling
+        stated = "" if pooling == "mean" else f" Its modules.json turns texts into vectors by {pooling[:100]!r}."
+        raise InputError(
+            f"{checkpoint.path} ({checkpoint.kind}) has no masked-LM head, from which a {model_class.__name__} takes "
+            f"the weights of tokens.{stated} Give a checkpoint with one, or train one: "
+            "MaskedLM.from_pretrained(path).fit(texts)."
+        )
+    return {**(checkpoint.sparse or {}), **arguments}, checkpoint

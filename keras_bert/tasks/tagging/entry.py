@@ -12,9 +12,9 @@ TOKEN_CLASSIFIER = Task(
         outputs=lambda model: {"": ("batch", "length", len(model.labels))},
         settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
         answers="keras_bert.tasks.tagging.answers.tags_answers",
-        methods="keras_bert.tasks.tagging.loaded.LoadedTokenClassifier",
+        methods="keras_bert.tasks.tagging.task.LoadedTokenClassifier",
     ),
-    onnx="keras_bert.tasks.tagging.onnx.token_classifier",
+    onnx="keras_bert.tasks.tagging.signatures.token_classifier",
     hub_task="token-classification",
     example='model.predict(["a text"])',
 )

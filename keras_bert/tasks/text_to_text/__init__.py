@@ -1,13 +1,11 @@
 """Sources and the targets to write for them: translation, summaries.
 
-entry.py            what checkpoints and exports must know of the task
-model.py            TextToText: writes a target for a source
-search_options.py   the options of a search
-beam_search.py      greedy and beam search
-signatures.py       the signatures of its SavedModels
-examples.py         checked examples
-scores.py           BLEU and ROUGE
-answers.py          written texts, from the outputs of a model or of a server
-task.py             the task for `TextToText`
-start.py            how such a model starts from a checkpoint of another kind
+entry.py         what checkpoints and exports must know of the task; how such a model starts from a checkpoint
+model.py         TextToText: writes a target for a source
+beam_search.py   greedy and beam search
+signatures.py    the signatures of its SavedModels
+examples.py      checked examples
+scores.py        BLEU and ROUGE
+answers.py       written texts, from the outputs of a model or of a server; the options of a search
+task.py          the task for `TextToText`
 """

@@ -10,8 +10,7 @@ from keras_bert.serving.graph.signature_inputs import (
     row_signatures,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
-from keras_bert.tasks.text_to_text.answers import writing_arrays
-from keras_bert.tasks.text_to_text.search_options import SearchOptions
+from keras_bert.tasks.text_to_text.answers import SearchOptions, writing_arrays
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 
