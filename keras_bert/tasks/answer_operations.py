@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-where, concatenate, tanh, exp = np.where, np.concatenate, np.tanh, np.exp
+where, tanh, exp, take_along = np.where, np.tanh, np.exp, np.take_along_axis
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -53,6 +53,21 @@ def largest(values: np.ndarray) -> np.ndarray:
     return values.max(axis=-1)
 
 
+def total(values: np.ndarray) -> np.ndarray:
+    """Returns the sum along the last axis; of truth values, how many are true."""
+    return values.sum(axis=-1)
+
+
+def columns_of(values: np.ndarray) -> np.ndarray:
+    """Returns the numbers of the columns of values `[B, C]`: 0 to C - 1."""
+    return np.arange(values.shape[1])
+
+
+def descending(values: np.ndarray) -> np.ndarray:
+    """Returns the indices that sort along the last axis, the largest number first."""
+    return np.argsort(-values, axis=-1, kind="stable")
+
+
 def argmax(values: np.ndarray) -> np.ndarray:
     """Returns the index of the largest number along the last axis, int32."""
     return values.argmax(axis=-1).astype(np.int32)
@@ -60,7 +75,7 @@ def argmax(values: np.ndarray) -> np.ndarray:
 
 def top_k(values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the k largest numbers along the last axis, the largest first, and their indices, int32."""
-    indices = np.argsort(-values, axis=-1, kind="stable")[..., :k].astype(np.int32)
+    indices = descending(values)[..., :k].astype(np.int32)
     return np.take_along_axis(values, indices, axis=-1), indices
 
 

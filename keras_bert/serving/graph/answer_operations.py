@@ -6,8 +6,20 @@ where, tanh, exp, relu, sigmoid = tf.where, tf.tanh, tf.exp, tf.nn.relu, tf.sigm
 softmax, log_softmax, top_k, linear = tf.nn.softmax, tf.nn.log_softmax, tf.math.top_k, tf.identity
 
 
-def concatenate(parts, axis):
-    return tf.concat(parts, axis)
+def take_along(values, indices, axis):
+    return tf.gather(values, indices, axis=axis, batch_dims=1)
+
+
+def total(values):
+    return tf.reduce_sum(tf.cast(values, tf.int32) if values.dtype == tf.bool else values, axis=-1)
+
+
+def columns_of(values):
+    return tf.range(tf.shape(values)[1])
+
+
+def descending(values):
+    return tf.argsort(values, direction="DESCENDING", stable=True)
 
 
 def largest(values):
@@ -15,6 +27,7 @@ def largest(values):
 
 
 def argmax(values):
+    values = tf.cast(values, tf.int32) if values.dtype == tf.bool else values
     return tf.argmax(values, axis=-1, output_type=tf.int32)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert.program.label_types import label_value
 from keras_bert.tasks.classification.examples import TextExamples
+from keras_bert.tasks.classification.task import predict_proba
 from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options, check_several_labels
 from keras_bert.tasks.classification.zero_shot import TEMPLATE, zero_shot
 from keras_bert.tasks.fitting import text_task
@@ -77,8 +78,6 @@ class LoadedSequenceClassifier:
         self, x: Any, batch_size: int | None = None, verbose: Any = "auto", *, max_seq_length: int | None = None
     ) -> np.ndarray:
         """Returns probabilities, float32 `[N, labels]`; see `SequenceClassifier.predict_proba`."""
-        from keras_bert.tasks.classification.task import predict_proba
-
         return predict_proba(self, x, batch_size=batch_size, verbose=verbose, max_seq_length=max_seq_length)
 
     def zero_shot(

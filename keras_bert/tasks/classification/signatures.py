@@ -58,7 +58,7 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
     def answer(outputs):
         return label_arrays(outputs, model.labels, model.problem_type, thresholds, answer_operations)
 
-    made = row_signatures(model, tokenizer, options, run, answer, prompt=prompt)
+    made = row_signatures(model, tokenizer.tokenize, options, run, answer, prompt=prompt)
     if options.zero_shot is not None:
         made["zero_shot"] = _zero_shot_signature(model, tokenizer, run, options)
     return made | _of_serving_apis(made["serving_default"], model.problem_type, len(model.labels))

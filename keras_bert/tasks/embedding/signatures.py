@@ -1,5 +1,6 @@
 """`SentenceEncoder` and `BertEncoder` as signatures of a SavedModel, and as ONNX operations."""
 
+import dataclasses
 import re
 
 import tensorflow as tf
@@ -14,10 +15,8 @@ from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
     model_inputs,
-    packer,
     row_signatures,
     signature,
-    text_signature,
     with_prompt,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
@@ -91,7 +90,6 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
         normalize: whether to divide the vectors by their lengths.
         prompt: is put before each text.
     """
-    is_static, stride = getattr(model, "is_static", False), getattr(model, "doc_stride", None)
 
     def pool(*rows):
         vectors = vectors_of(rows)
@@ -101,24 +99,24 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
     def run(*rows):
         return run_rows(pool, rows, size)
 
-    def embed(vectors, is_mean=bool(stride)):
-        return {"embedding": _unit_length(vectors) if normalize and is_mean else vectors}
+    def embed(vectors):
+        """Returns the vectors of texts, of which some may be means over windows."""
+        return {"embedding": _unit_length(vectors) if normalize else vectors}
 
-    made = row_signatures(model, tokenizer, options, run, embed, prompt=prompt)
+    made = row_signatures(model, tokenizer.tokenize, options, run, embed, prompt=prompt)
+    if getattr(model, "is_static", False):
+        made["serving_default"] = _static_signature(model, tokenizer, options, prompt, embed)
     of_single_text = made["serving_default"]
-    if is_static:
-        of_single_text = _static_signature(model, tokenizer, options, prompt, lambda vectors: embed(vectors, True))
-    elif options.text_pairs:
-        pack = packer(model.vocabulary, options.max_seq_length)
-        of_single_text = text_signature(pack, tokenizer.tokenize, lambda *rows: embed(run(*rows)), False, prompt)
+    if options.text_pairs:
+        single = dataclasses.replace(options, text_pairs=False)
+        of_single_text = row_signatures(model, tokenizer.tokenize, single, run, embed)["serving_default"]
 
     @signature(text=([None], tf.string), text_b=([None], tf.string))
     def score(text, text_b):
         first, second = tf.split(_unit_length(of_single_text(tf.concat([text, text_b], 0))["embedding"]), 2)
         return {"score": tf.reduce_sum(first * second, axis=1)}
 
-    of_text = of_single_text if is_static else made["serving_default"]
-    return {**made, "serving_default": of_text, "embed": of_text, "score": score}
+    return {**made, "embed": made["serving_default"], "score": score}
 
 
 def _static_signature(model, tokenizer, options, prompt: str, arrays):

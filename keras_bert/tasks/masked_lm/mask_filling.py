@@ -50,8 +50,8 @@ def checked_texts(texts, what: str = "text") -> list[str]:
 
 def score_masks(
     model,
-    rows: Sequence[np.ndarray],
-    positions: Sequence[np.ndarray],
+    rows: Sequence[Any],
+    positions: Sequence[Any],
     use: Callable[[int, np.ndarray], Answer],
     batch_size: int = 32,
 ) -> list[Answer]:

@@ -10,16 +10,7 @@ from keras_bert.serving.graph.onnx_encoders import onnx_encoder
 from keras_bert.serving.graph.onnx_heads import BATCH, PREDICTIONS, inputs_of
 from keras_bert.serving.graph.onnx_layers import array, dense, layer_norm, stored_name
 from keras_bert.serving.graph.row_groups import compute_in_groups
-from keras_bert.serving.graph.signature_inputs import (
-    IDS,
-    check_room,
-    cut,
-    model_inputs,
-    packer,
-    signature,
-    text_signature,
-    tokens_signature,
-)
+from keras_bert.serving.graph.signature_inputs import IDS, cut, model_inputs, row_signatures, signature
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.tokenize import tokenize_signature
 from keras_bert.tasks.masked_lm.answers import best_tokens
@@ -41,7 +32,6 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     `masked_lm_logits`, float32 `[B, M, V]`, the logits of all tokens there.
     """
     vocabulary = model.vocabulary
-    check_room(options, 1, model.vocabulary)
     check_whole("top_k", options.top_k, at_least=1, at_most=model.config.vocab_size)
 
     @tf.function(input_signature=[IDS, IDS, IDS, IDS], autograph=False)
@@ -90,10 +80,9 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     def with_offsets(text):
         return tokenize_with_masks_and_offsets(tokenizer, text)
 
-    pack = packer(vocabulary, options.max_seq_length)
+    made = row_signatures(model, tokenize, options, fill, lambda answers: answers)
     return {
-        "serving_default": text_signature(pack, tokenize, fill, text_pairs=False),
-        "tokens": tokens_signature(fill, options.max_seq_length, text_pairs=False),
+        **made,
         RAW_OUTPUTS: raw_outputs,
         "tokenize": tokenize_signature(with_offsets, vocabulary, options.max_seq_length),
     }

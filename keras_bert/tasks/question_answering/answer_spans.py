@@ -15,8 +15,6 @@ from keras_bert.tasks.question_answering.rows import Windows
 
 # The number of windows whose candidates are computed together. A window has 400: the 20 best starts x 20 best ends.
 _WINDOWS_AT_ONCE = 1024
-# The null score difference of a context without tokens. Finite, since JSON has no infinity.
-NOTHING_TO_SAY = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +46,7 @@ def best_spans(
 ) -> Iterator[tuple[list[Span], tuple[float, float]]]:
     """Yields for each question the best spans with different texts, the best first, and the two logits of no answer.
 
-    The arguments are those of `find_answers` in `answers.py`.
+    The arguments are those of `span_columns` in `answers.py`.
     """
     for logits in (start_logits, end_logits):
         if not np.isfinite(logits).all():

@@ -13,11 +13,11 @@ from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.answer_locations import locate_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
-from keras_bert.tasks.question_answering.answers import Candidate, FoundAnswer, find_answers
+from keras_bert.tasks.question_answering.answers import FoundAnswer, answer_arrays, answers_of, span_columns
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples
 from keras_bert.tasks.question_answering.rows import WindowOptions, Windows, make_windows
 from keras_bert.tasks.question_answering.scores import normalized_answer, squad_scores
-from keras_bert.tasks.served_values import byte_places, padded
+from keras_bert.tasks.served_values import byte_places
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 # The score of an answer that is not there; its probability is 0.
@@ -95,8 +95,13 @@ class QuestionAnsweringTask(TextTask):
         """Returns the answers; see `AnswerOptions` for the options. `null_threshold` defaults to the model's."""
         threshold = self.model.null_threshold if null_threshold is None else null_threshold
         options = AnswerOptions(n_best_size, max_answer_length, threshold)
+        return answers_of(self.arrays(examples, example_rows, outputs, options))
+
+    def arrays(self, examples: QuestionExamples, example_rows: QuestionRows, outputs, options: AnswerOptions) -> dict:
+        """Returns `answer_arrays` for outputs of the model; places are characters."""
         logits = (outputs["start_logits"], outputs["end_logits"])
-        return find_answers(example_rows.windows, examples.contexts, *logits, options)
+        spans, nulls = span_columns(example_rows.windows, examples.contexts, *logits, options)
+        return answer_arrays(spans, nulls, options)
 
     def logits_and_labels(self, examples: QuestionExamples, example_rows: QuestionRows, outputs) -> tuple:
         """Returns the scores of the n best answers to each question, and the number of the best right one among them,
@@ -287,21 +292,9 @@ class LoadedSpanClassifier:
         """See `AnswerSignature`. An empty question or context has no answer."""
         ids = list(map(str, range(len(question))))
         examples = QuestionExamples(ids, question, context, may_be_empty=True)
-        answers = text_task(self).answers(examples, *self.computed(examples))
-        places = [[*byte_places(text).tolist(), -1] for text in context]  # the last is the byte of no answer
-        best = [_in_bytes(*pair) for pair in zip(answers, places, strict=True)]
-        candidates = [
-            [(*_in_bytes(one, its_places), one.start is None) for one in answer.nbest]
-            for answer, its_places in zip(answers, places, strict=True)
-        ]
-        differences = {"null_score_difference": [answer.null_score_difference for answer in answers]}
-        return {
-            **dict(zip(_BEST, zip(*best, strict=True), strict=True)),
-            **padded(candidates, _CANDIDATES),
-            **differences,
-        }
-
-
-def _in_bytes(answer: FoundAnswer | Candidate, places: list[int]) -> tuple[str, int, int, float]:
-    start, end = (places[-1 if at is None else at] for at in (answer.start, answer.end))
-    return answer.text, start, end, answer.probability
+        options = AnswerOptions(null_threshold=self.null_threshold)
+        arrays = text_task(self).arrays(examples, *self.computed(examples), options)
+        places = [np.append(byte_places(text), -1) for text in context]  # the last is the byte of no answer
+        for name in ("start", "end", "starts", "ends"):
+            arrays[name] = np.array([of_text[at] for of_text, at in zip(places, arrays[name], strict=True)])
+        return arrays

@@ -10,7 +10,6 @@ import numpy as np
 from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
-from keras_bert.records import features
 from keras_bert.tasks import answer_operations
 from keras_bert.tasks.base import Answered, ExampleRows
 from keras_bert.tasks.classification.scores import regression_scores
@@ -80,6 +79,7 @@ class RankingTask(SentenceTask):
 
     def answers(self, examples: SentenceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> np.ndarray:
         """Returns the scores, float32 `[N]`, or `[N, C]` for C texts per query."""
+        outputs = outputs.reshape(len(outputs), -1)  # a loaded export has an axis more
         scores = getattr(answer_operations, self.model.activation)(outputs)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -153,9 +153,6 @@ class LoadedCrossEncoder(Prompts):
     def __init__(self, folder, engine, runtime):
         super().__init__(folder, engine, runtime)
         self.check_prompts()
-        run = self.engine.run
-        # As the Keras model: `[B, 1]` for `[B, S]`, and `[B, C]` for `[B, C, S]`.
-        self.engine.run = lambda given: _without_last_axis(run(given), np.ndim(given[features.INPUT_IDS]))
 
     served_inputs: ClassVar = {"text": (), "text_b": ()}
     served_outputs: ClassVar = {"score": (0.0,)}
@@ -169,10 +166,4 @@ class LoadedCrossEncoder(Prompts):
         self, query: str, texts, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
     ) -> list:
         """Returns a `RankedText` for each of the best texts for a query; see `CrossEncoder.rank`."""
-        from keras_bert.tasks.ranking.task import rank
-
         return rank(self, query, texts, top_k, batch_size, prompt)
-
-
-def _without_last_axis(scores: np.ndarray, num_axes: int) -> np.ndarray:
-    return scores if num_axes == 2 else scores[..., 0]

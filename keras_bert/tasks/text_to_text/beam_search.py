@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_bert.layers.gathering import vectors_at
-from keras_bert.tasks.text_to_text.answers import SearchOptions
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 
 _LOW = -1.0e9  # is added to scores that must not be chosen
 

@@ -16,8 +16,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_number
 from keras_bert.records import features
 from keras_bert.tasks.masked_lm.model import masked_lm_head
-from keras_bert.tasks.text_to_text.answers import SearchOptions
 from keras_bert.tasks.text_to_text.beam_search import Found, search
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

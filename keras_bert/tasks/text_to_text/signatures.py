@@ -10,7 +10,8 @@ from keras_bert.serving.graph.signature_inputs import (
     row_signatures,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
-from keras_bert.tasks.text_to_text.answers import SearchOptions, writing_arrays
+from keras_bert.tasks.text_to_text.answers import writing_arrays
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 
@@ -59,7 +60,7 @@ def text_to_text_signatures(model, tokenizer, options: SignatureOptions) -> dict
     def raw(found):
         return {"texts": found[0], "scores": found[1]}
 
-    return row_signatures(model, tokenizer, options, search_texts, write, raw)
+    return row_signatures(model, tokenizer.tokenize, options, search_texts, write, raw)
 
 
 def _text_of(ids, pieces, table: Vocabulary):

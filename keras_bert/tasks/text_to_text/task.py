@@ -13,9 +13,10 @@ from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.prediction import predict_rows, traced_on_features
 from keras_bert.tasks.report_files import aligned, write_table, write_text
 from keras_bert.tasks.text_rows import text_rows
-from keras_bert.tasks.text_to_text.answers import SearchOptions, WrittenText, writing_arrays, written_texts
+from keras_bert.tasks.text_to_text.answers import WrittenText, writing_arrays, written_texts
 from keras_bert.tasks.text_to_text.examples import TextToTextExamples
 from keras_bert.tasks.text_to_text.scores import bleu_signature, has_text_scores, text_scores
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.user_inputs import as_texts
 

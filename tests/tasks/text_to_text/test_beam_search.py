@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert.tasks.text_to_text.answers import SearchOptions
 from keras_bert.tasks.text_to_text.beam_search import search
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 
 START, END, PAD = 1, 2, 0
 

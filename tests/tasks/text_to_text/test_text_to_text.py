@@ -21,7 +21,7 @@ from keras_bert.models.decoder import Decoder
 from keras_bert.serving import load
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.text_to_text import signatures, task
-from keras_bert.tasks.text_to_text.answers import SearchOptions
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from run_scripts.readable_answers import readable_answers
 
 GOLDEN = np.load((TESTS / "family_golden") / "text_to_text.npz")

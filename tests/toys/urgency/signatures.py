@@ -19,7 +19,10 @@ def urgency_signatures(model, tokenizer, options):
     def run(*rows):
         return run_rows(lambda *part: model(model_inputs(*part), training=False), rows, 1)
 
-    return row_signatures(model, tokenizer, options, run, lambda outputs: urgency_arrays(outputs, answer_operations))
+    def arrays(outputs):
+        return urgency_arrays(outputs, answer_operations)
+
+    return row_signatures(model, tokenizer.tokenize, options, run, arrays)
 
 
 def urgency_model(graph, model):
