@@ -75,9 +75,10 @@ def label_arrays(
         ops: the module with the operations on such arrays.
 
     Returns:
-        for `classification`, `label` `[B]` and its `probability` `[B]`, `labels` `[B, L]` and their `probabilities`
-        `[B, L]`; for `multi_label`, these without the first two, and `is_given`, bool `[B, L]`; for `regression`,
-        `score` `[B]`, or `labels` and `scores` `[B, L]`.
+        for `classification`, `label` `[B]` and its `probability` `[B]`, `labels` `[B, L]`, the same in every row, and
+        their `probabilities` `[B, L]`; for `multi_label`, `labels`, their `probabilities`, which are independent, and
+        `is_given`, bool `[B, L]`: whether a probability exceeds its threshold; for `regression`, the only `score`
+        `[B]`, or `labels` and `scores` `[B, L]`.
     """
     names = ops.in_every_row(labels, outputs)
     if problem_type == "regression":

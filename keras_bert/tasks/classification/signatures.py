@@ -34,12 +34,7 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
     `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`. If the model has a `doc_stride`,
     single texts may be of any length.
 
-    Outputs, where L is the number of labels:
-        one label: `label`, strings `[B]`, and its `probability`, float32 `[B]`; `labels`, strings `[B, L]`, the same
-            in every row, and their `probabilities`, float32 `[B, L]`.
-        several labels: `labels` and `probabilities` as above, but the probabilities are independent; `is_given`, bool
-            `[B, L]`: whether the probability of a label exceeds its threshold.
-        a score: `score`, float32 `[B]`. Several scores: `labels`, their names, and `scores`, float32 `[B, L]`.
+    Outputs: those of `label_arrays`; names are strings, numbers float32. L is the number of labels.
 
     For TensorFlow Serving's Classify and Regress: `classify` takes `inputs`, serialised `tf.train.Example`s, and
     returns `classes`, strings `[B, L]`, and `scores`, float32 `[B, L]`; `regress` returns `outputs`, float32 `[B]`.

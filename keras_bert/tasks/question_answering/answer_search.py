@@ -57,10 +57,7 @@ def find_answers(
         start_logits, end_logits: float32 `[T]`, for the tokens of `windows.rows`.
 
     Returns:
-        `answer`, strings `[Q]`, empty if there is none; `start`, `end`, int32 `[Q]`, in bytes, -1 if there is none;
-        `probability`, float32 `[Q]`. The N best `answers`, strings `[Q, N]`, their `starts`, `ends` and
-        `probabilities`, and `is_null`, bool, which marks the entry for no answer. With a threshold,
-        `null_score_difference`, float32 `[Q]`.
+        what `answer_arrays` returns; places are bytes, int32, and other numbers float32.
     """
     num_questions = tf.size(tokens.contexts, tf.int64)
     spans = _best_first(_spans(windows, num_questions, start_logits, end_logits, options))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_bert.program.printing import printable
+from keras_bert.tasks.answer_operations import log_softmax
 from keras_bert.tasks.served_values import characters_of, rows_of, text_of
 from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.examples import TaggedSentences
@@ -108,8 +109,7 @@ def tag_answers(
     """
     logits = logits.astype(np.float64)
     logits[:, ~np.array(labels.is_answer)] = -np.inf
-    logits -= logits.max(axis=1, keepdims=True)
-    log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    log_probabilities = log_softmax(logits)
     return [
         _answer(sentences, number, log_probabilities[word_splits[number] : word_splits[number + 1]], labels)
         for number in range(len(sentences))
