@@ -46,7 +46,7 @@ class Export:
         needed_parts: the parts of the model that its signatures use; None for all.
         methods: import path of a class with further methods of loaded exports, such as `rank`; or None. With what
             `AnswerSignature` needs, LiteRT and ONNX exports can be served.
-        served_answers: import path of the function that makes the answers from the outputs of `serving_default` and its
+        answers: import path of the function that makes the answers from the outputs of `serving_default` and its
             inputs, arrays by name; it returns None for the outputs of another task.
     """
 
@@ -59,7 +59,7 @@ class Export:
     options: tuple[str, ...] = ()
     needed_parts: tuple[str, ...] | None = None
     methods: str | None = None
-    served_answers: str | None = None
+    answers: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,7 +242,7 @@ def served_answers(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any
         a list of N objects, an array of N vectors, or None if no task has such outputs.
     """
     exports = [entry.export for entry in map(task, TASKS) if entry.export is not None]
-    for path in dict.fromkeys(export.served_answers for export in exports if export.served_answers):
+    for path in dict.fromkeys(export.answers for export in exports if export.answers):
         answers = imported(path)(outputs, inputs)
         if answers is not None:
             return answers

@@ -9,9 +9,9 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, read_json
 from keras_bert.program.options import Options, option
 from keras_bert.tasks.embedding.loss_table import LOSSES, Loss, loss_of_name
-from keras_bert.tasks.multi_vector.loss_table import MAX_SIM_LOSSES
+from keras_bert.tasks.multi_vector.max_sim import MAX_SIM_LOSSES
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
-from keras_bert.tasks.sparse.loss_table import SPARSE_LOSSES
+from keras_bert.tasks.sparse.encoding import SPARSE_LOSSES
 
 _logger = logging.getLogger(__name__)
 # The fields of a data set that are no options of losses.

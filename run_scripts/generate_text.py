@@ -11,7 +11,7 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.option_flags import define_flag, define_option_flags, flag_values
-from keras_bert.tasks.masked_lm.generation_options import GenerationOptions
+from keras_bert.tasks.masked_lm.text_generation import GenerationOptions
 from run_scripts.asked_models import define_casing_flag
 
 

@@ -16,7 +16,7 @@ from absl import flags
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
-from keras_bert.tasks.question_answering.options import QuestionAnsweringOptions
+from keras_bert.tasks.question_answering.answer_spans import QuestionAnsweringOptions
 from run_scripts.data_file_flags import define_skip_missing_flag
 from run_scripts.fine_tuning_flags import (
     check_training_flags,

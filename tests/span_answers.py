@@ -3,6 +3,13 @@
 import numpy as np
 import pytest
 
+from keras_bert.tasks.question_answering.answers import answer_arrays, answers_of, span_columns
+
+
+def find_answers(windows, contexts, start_logits, end_logits, options) -> list:
+    """Returns the answers in Python, as `predict`."""
+    return answers_of(answer_arrays(*span_columns(windows, contexts, start_logits, end_logits, options), options))
+
 
 def assert_served_answers(outputs, contexts, answers, tolerance=1e-5) -> None:
     """Asserts that rows of arrays hold these answers, with places in bytes, and nothing behind them."""

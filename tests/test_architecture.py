@@ -39,7 +39,7 @@ DATA_PREP_ROW = {place: number for number, row in enumerate(DATA_PREP_ROWS) for 
 DATA_PREP_MAY_IMPORT = ("program", "registry", "tokenization", "records", "tasks")
 # data_prep imports these files of keras_bert/tasks: they import neither models nor TensorFlow.
 LIGHT_FILES = ("examples", "rows", "scores", "tag_schemes", "answer_spans", "label_names", "tokenized_texts")
-LIGHT_FILES += ("text_rows", "held_out", "answers", "masked_texts", "served_values")
+LIGHT_FILES += ("text_rows", "held_out", "answers", "masked_texts", "served_values", "answer_operations")
 LIGHT_FILES += ("example_checks", "annotated_spans")
 HEAVY_PLACES = ("accelerate", "layers", "optimization", "models", "checkpoints")
 # These run on every Keras backend.

@@ -11,7 +11,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.multiple_choice import examples as multiple_choice
-from keras_bert.tasks.multiple_choice.rows import choice_rows
+from keras_bert.tasks.multiple_choice.examples import choice_rows
 
 
 class MultipleChoice(FinetuningTask):

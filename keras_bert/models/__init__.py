@@ -6,7 +6,6 @@ encoder_tokens.py      Tokens: the tokens that an encoder has read from a batch 
 encoders.py            selects the encoder class of a model family
 unpadded_encoder.py    wraps an encoder: computes without padding
 prompts.py             the texts that a model puts before each text
-score_activations.py   what makes the scores of a CrossEncoder from its outputs
 decoder.py             the decoder of models that write texts: causal blocks with cross attention and a cache
 calibrated_model.py    the base class of models whose logits a temperature divides
 shown_arguments.py     the constructor's arguments, which `from_pretrained` takes and shows

@@ -27,11 +27,6 @@ def text_of(value: str | bytes) -> str:
     return _bytes_of(value).decode("utf-8", "replace")
 
 
-def named_numbers(names: Iterable, numbers: Iterable) -> dict[str, float]:
-    """Returns the numbers by name: [b"no", b"yes"], [0.25, 0.75] -> {"no": 0.25, "yes": 0.75}."""
-    return {text_of(name): float(number) for name, number in zip(names, numbers, strict=True)}
-
-
 def characters_of(text: str | bytes, starts: Iterable[int], ends: Iterable[int]) -> list[tuple[int, int]]:
     """Returns the characters `start:end` for each pair of byte offsets.
 
@@ -52,10 +47,10 @@ def byte_places(text: str) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(1 + (points > 0x7F) + (points > 0x7FF) + (points > 0xFFFF))])
 
 
-def outputs_of(rows: Sequence[Sequence[tuple]], specs: Mapping[str, tuple]) -> dict[str, list]:
+def padded(rows: Sequence[Sequence[tuple]], specs: Mapping[str, tuple]) -> dict[str, list]:
     """Returns the output for each place of the tuples, rows of equal length; see `AnswerSignature` for `specs`.
 
-    >>> outputs_of([[("a", 3)], []], {"names": ("", None), "starts": (-1, None)})
+    >>> padded([[("a", 3)], []], {"names": ("", None), "starts": (-1, None)})
     {'names': [['a'], ['']], 'starts': [[3], [-1]]}
     """
     longest = max(map(len, rows))

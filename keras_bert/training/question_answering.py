@@ -9,9 +9,9 @@ from keras_bert.tasks.base import Answered
 from keras_bert.tasks.calibration import write_reliability
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.answer_locations import check_training_questions
+from keras_bert.tasks.question_answering.answer_spans import QuestionAnsweringOptions
 from keras_bert.tasks.question_answering.answers import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
-from keras_bert.tasks.question_answering.options import QuestionAnsweringOptions
 from keras_bert.tasks.question_answering.predictions import write_answers, write_errors
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.fine_tuning_options import FineTuningOptions

@@ -16,7 +16,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, flag_values, given_values, options_of_flags
 from keras_bert.program.options import Options, documented, option, same_option
 from keras_bert.records.masked_positions import MaskingOptions
-from keras_bert.tasks.masked_lm.generation_options import GenerationOptions
+from keras_bert.tasks.masked_lm.text_generation import GenerationOptions
 from keras_bert.training.fine_tuning_options import FineTuningOptions, class_weights
 
 

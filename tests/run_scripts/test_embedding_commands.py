@@ -21,12 +21,12 @@ from keras_bert.tasks.embedding.losses import (
 )
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.embedding.teacher_losses import GISTEmbed, MarginMSE
-from keras_bert.tasks.multi_vector.loss_table import MAX_SIM_LOSSES
+from keras_bert.tasks.multi_vector.max_sim import MAX_SIM_LOSSES
 from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
 from keras_bert.tasks.ranking.losses import LambdaLoss
 from keras_bert.tasks.ranking.model import CrossEncoder
-from keras_bert.tasks.sparse.loss_table import SPARSE_LOSSES
+from keras_bert.tasks.sparse.encoding import SPARSE_LOSSES
 from keras_bert.training.run_folder import RunFolder
 from run_scripts import evaluate_search, run_classifier, run_embeddings, search_sentences
 from run_scripts.embedding_data import DataSet

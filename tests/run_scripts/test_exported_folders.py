@@ -14,7 +14,7 @@ from tiny_models import make_model
 from keras_bert import InputError
 from keras_bert.serving import load
 from keras_bert.serving.portable.folder import write_portable
-from keras_bert.tasks.tagging.loaded import LoadedTokenClassifier
+from keras_bert.tasks.tagging.task import LoadedTokenClassifier
 from keras_bert.tf_serving.server.json_tensors import response_body
 from run_scripts import embed_sentences, extract_features, fill_mask, run_classifier, search_sentences, serve
 from run_scripts.readable_answers import readable_answers

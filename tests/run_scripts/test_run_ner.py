@@ -9,9 +9,9 @@ import tiny
 from documented_results import undocumented_keys
 
 from data_prep.finetuning.conll import read_tagged_sentences
-from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.model import TokenClassifier
+from keras_bert.tasks.tagging.report import conll_lines
 from run_scripts import run_ner
 
 VOCABULARY = tiny.vocabulary("ada wrote from london new york")

@@ -14,7 +14,7 @@ from keras_bert.serving.export import all_signatures, make_tokenizer
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.tasks.classification.signatures import classifier_signatures
-from keras_bert.tasks.masked_lm.graph_masks import mask_positions, tokenize_with_masks
+from keras_bert.tasks.masked_lm.signatures import mask_positions, tokenize_with_masks
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 
 VOCABULARY = tiny.vocabulary("the fox ##es [ ] mask")

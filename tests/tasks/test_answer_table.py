@@ -16,7 +16,7 @@ from keras_bert.tasks.masked_lm.answers import Fill, FilledMask, FilledText
 from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer
 from keras_bert.tasks.question_answering.answers import Candidate, FoundAnswer
 from keras_bert.tasks.ranking.answers import RankedText
-from keras_bert.tasks.sparse.answers import TokenWeights
+from keras_bert.tasks.sparse.encoding import TokenWeights
 from keras_bert.tasks.tagging.answers import EntityAnswer, TagsAnswer
 from keras_bert.tasks.text_to_text.answers import WrittenText
 
@@ -135,7 +135,7 @@ def test_a_ranking_has_the_numbers_of_its_texts():
 
 def test_every_answer_class_of_the_registry_is_above():
     tasks = [registry.task(kind) for kind in registry.TASKS]
-    modules = {task.export.served_answers.rpartition(".")[0] for task in tasks if task.export}
+    modules = {task.export.answers.rpartition(".")[0] for task in tasks if task.export}
     found = {
         answer
         for module in modules

@@ -16,7 +16,7 @@ from keras_bert.tasks.calibration import expected_calibration_error, fit_tempera
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.scores import label_scores, pair_scores, retrieval_scores
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.masked_lm.mask_scoring import score_masks
+from keras_bert.tasks.masked_lm.mask_filling import score_masks
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.sparse.model import SparseEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier

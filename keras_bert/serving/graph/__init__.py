@@ -2,6 +2,7 @@
 
 signature_options.py    the options that decide the signatures
 signature_inputs.py     shared parts: named inputs, token rows from texts or ids
+answer_operations.py    the operations that make answers from outputs, on tensors
 row_groups.py           runs many rows through the model in groups
 examples.py             the same signatures for serialised tf.train.Example
 tokenize.py             the tokenizer as a signature

@@ -41,7 +41,7 @@ def run_rows(forward, rows: list, *last_axes: int | None):
     """Returns a model's outputs for rows of equal length, computed in groups.
 
     Args:
-        forward: function from ids, mask and segment numbers, int32 `[r, S]`, to float32 `[r, *last_axes]`.
+        forward: function from ids, mask and segment numbers, int32 `[r, S]`, to floats `[r, *last_axes]`.
         rows: ids, mask and segment numbers, int32 `[B, S]`.
         last_axes: the last axes of the output; None for S.
 
@@ -49,7 +49,11 @@ def run_rows(forward, rows: list, *last_axes: int | None):
         float32 `[B, *last_axes]`.
     """
     outputs = [tf.TensorSpec([None, *last_axes], tf.float32)]
-    return compute_in_groups(lambda *group: [forward(*group)], rows, tf.shape(rows[0])[1], outputs)[0]
+
+    def run(*group):
+        return [tf.cast(forward(*group), tf.float32)]
+
+    return compute_in_groups(run, rows, tf.shape(rows[0])[1], outputs)[0]
 
 
 def run_ragged_rows(forward, rows: tf.RaggedTensor, second_columns, pad_id: int, num_outputs: int):

@@ -16,6 +16,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.records.segments import cut_windows, pack_segments
+from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -73,59 +74,63 @@ def model_inputs(input_ids, input_mask, segment_ids) -> dict:
     return {features.INPUT_IDS: input_ids, features.INPUT_MASK: input_mask, features.SEGMENT_IDS: segment_ids}
 
 
-def text_signature(pack, tokenize, compute, text_pairs: bool, prompt: str = ""):
-    """Returns the signature for `text` and, for pairs, `text_b`, strings `[B]`; an empty `text_b` means a single text.
+def row_signatures(
+    model, tokenize, options: SignatureOptions, run, arrays, raw=lambda outputs: {"outputs": outputs}, prompt: str = ""
+) -> dict:
+    """Returns the signatures of a model with a row for each text: `serving_default`, `tokens` and `raw_outputs`.
+
+    With `text_pairs` they take pairs; an empty `text_b` means a single text. If the model has a `doc_stride`, single
+    texts may be of any length: a text that is too long is cut into overlapping windows, and its outputs are the means
+    over the windows, weighted by their numbers of tokens.
 
     Args:
-        pack: the function that `packer` returns.
         tokenize: strings `[B]` -> RaggedTensor `[B, None]` of ids.
-        compute: function from ids, mask and segment numbers to the outputs.
+        run: ids, mask and segment numbers, int32 `[B, S]` -> outputs of the model, float32 `[B, D]` with a
+            `doc_stride`. It is a `tf.function`, so that all signatures share one graph of the model.
+        arrays, raw: outputs -> arrays by name, which texts and ids get, and which `raw_outputs` returns.
         prompt: is put before each `text`.
+
+    Raises:
+        InputError: rows are too short, or the model cannot take pairs.
     """
+    pairs, length, special_tokens = options.text_pairs, options.max_seq_length, model.vocabulary.special_tokens
+    check_room(options, 1 + pairs, model.vocabulary)
+    if pairs:
+        check_pairs(model)
+    pack, stride = packer(model.vocabulary, length), getattr(model, "doc_stride", None)
+
+    def answer(*rows):
+        return arrays(run(*rows))
 
     @signature(text=([None], tf.string))
     def of_text(text):
-        return compute(*trim(*pack([tokenize(with_prompt(prompt, text))])))
+        tokens = tokenize(with_prompt(prompt, text))
+        if not stride:
+            return answer(*trim(*pack([tokens])))
+        windows, owner = cut_windows(tokens, length - special_tokens.num_special(1), stride)
+        rows = trim(*pack([windows]))
+        weights = tf.cast(tf.reduce_sum(rows[1], axis=1, keepdims=True), tf.float32)
+        number = tf.size(text, tf.int64)
+        totals = tf.math.unsorted_segment_sum(run(*rows) * weights, owner, number)
+        return arrays(totals / tf.math.unsorted_segment_sum(weights, owner, number))
 
     @signature(text=([None], tf.string), text_b=([None], tf.string))
     def of_text_pair(text, text_b):
         first, second = tokenize(with_prompt(prompt, text)), tokenize(text_b)
-        is_pair = second.row_lengths() > 0
-        return compute(*trim(*choose_rows(is_pair, pack([first, second]), pack([first]))))
+        is_pair = second.row_lengths()[:, tf.newaxis] > 0
+        rows = zip(pack([first, second]), pack([first]), strict=True)
+        return answer(*trim(*(tf.where(is_pair, one, other) for one, other in rows)))
 
-    return of_text_pair if text_pairs else of_text
+    return {
+        "serving_default": of_text_pair if pairs else of_text,
+        "tokens": tokens_signature(answer, length, pairs),
+        RAW_OUTPUTS: tokens_signature(lambda *rows: raw(run(*rows)), length, pairs),
+    }
 
 
 def with_prompt(prompt: str, text):
     """Returns the texts, strings `[B]`, with a prompt before each."""
     return tf.strings.join([prompt, text]) if prompt else text
-
-
-def windows_signature(pack, tokenize, run, finish, room: int, stride: int):
-    """Returns the signature of `text`, strings `[B]`, for texts of any length.
-
-    A text that is too long is cut into overlapping windows. Its outputs are the means over the windows, weighted by
-    their numbers of tokens.
-
-    Args:
-        pack: what `packer` returns.
-        tokenize: strings `[B]` -> RaggedTensor `[B, None]` of ids.
-        run: ids, mask and segment numbers, int32 `[V, S]` -> float32 `[V, D]`.
-        finish: float32 `[B, D]` -> the outputs of the signature.
-        room: the largest number of tokens in a window, without special tokens.
-        stride: the number of tokens between the beginnings of two windows.
-    """
-
-    @signature(text=([None], tf.string))
-    def of_long_text(text):
-        windows, owner = cut_windows(tokenize(text), room, stride)
-        rows = trim(*pack([windows]))
-        weights = tf.cast(tf.reduce_sum(rows[1], axis=1, keepdims=True), tf.float32)
-        number = tf.size(text, tf.int64)
-        totals = tf.math.unsorted_segment_sum(run(*rows) * weights, owner, number)
-        return finish(totals / tf.math.unsorted_segment_sum(weights, owner, number))
-
-    return of_long_text
 
 
 def tokens_signature(compute, max_seq_length: int, text_pairs: bool):
@@ -140,11 +145,6 @@ def tokens_signature(compute, max_seq_length: int, text_pairs: bool):
         return compute(*cut(input_ids, segment_ids, lengths, max_seq_length))
 
     return of_token_pair if text_pairs else of_tokens
-
-
-def choose_rows(condition, if_true, if_false):
-    """Selects rows of the tensors `[B, S]` of `if_true` or of `if_false`; `condition` is bool `[B]`."""
-    return [tf.where(condition[:, tf.newaxis], one, other) for one, other in zip(if_true, if_false, strict=True)]
 
 
 def trim(input_ids, input_mask, segment_ids):

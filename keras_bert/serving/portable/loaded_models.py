@@ -73,11 +73,11 @@ class LoadedModel:
             return {answer_signature.NAME: answer_signature.AnswerSignature(self)} if hasattr(self, "serve") else {}
         return self._signatures
 
-    def answered(self, examples: Any) -> list:
-        """Returns the answers for examples of the task. Their texts may be empty, which `predict` refuses."""
+    def computed(self, examples: Any) -> tuple[Any, Any]:
+        """Returns the rows of examples of the task, and the outputs of the network for them. Texts may be empty."""
         task = fitting.text_task(self)
         rows = task.rows(examples, self.max_seq_length)
-        return task.answers(examples, rows, task.outputs(rows.rows, verbose=0))
+        return rows, task.outputs(rows.rows, verbose=0)
 
     def predict(
         self,

@@ -3,8 +3,7 @@
 entry.py                 what checkpoints and exports must know of the task
 model.py                 SequenceClassifier: labels or scores for a text or a pair of texts
 sentence_classifier.py   SentenceClassifier: labels on the vector of a text, also from a few examples
-signatures.py            the signatures of its SavedModels
-onnx.py                  its models as ONNX operations
+signatures.py            the signatures of its SavedModels, and its models as ONNX operations
 examples.py              checked examples and their labels
 answers.py               labels and scores, from the outputs of a model or of a server
 thresholds.py            thresholds of several labels, and how they are chosen

@@ -4,10 +4,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from keras_bert.program.label_types import Label
-from keras_bert.tasks.served_values import named_numbers, rows_of, text_of
+from keras_bert.tasks import answer_operations
+from keras_bert.tasks.served_values import rows_of, text_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,51 +63,63 @@ class ScoreAnswer:
         return _lines(self.scores or {"score": self.score})
 
 
-def classification_answers(
-    outputs: np.ndarray, labels: Sequence[Label], problem_type: str, thresholds: Sequence[float] | float = 0.5
-) -> list:
-    """Returns an answer for each text.
+def label_arrays(
+    outputs: Any, labels: Sequence[Label], problem_type: str, thresholds: Sequence[float], ops: Any = answer_operations
+) -> dict[str, Any]:
+    """Returns what a classifier answers about B texts, arrays by name. L is the number of labels.
 
     Args:
-        outputs: float `[N, labels]`, the outputs of the model: logits, or scores for `regression`.
+        outputs: float `[B, L]`, the outputs of the model: logits, or scores for `regression`.
         problem_type: `classification`, `multi_label` or `regression`.
-        thresholds: for `multi_label`, one or a number for each label.
+        thresholds: for `multi_label`, a number for each label.
+        ops: the module with the operations on such arrays.
+
+    Returns:
+        for `classification`, `label` `[B]` and its `probability` `[B]`, `labels` `[B, L]`, the same in every row, and
+        their `probabilities` `[B, L]`; for `multi_label`, `labels`, their `probabilities`, which are independent, and
+        `is_given`, bool `[B, L]`: whether a probability exceeds its threshold; for `regression`, the only `score`
+        `[B]`, or `labels` and `scores` `[B, L]`.
     """
+    names = ops.in_every_row(labels, outputs)
     if problem_type == "regression":
-        return [ScoreAnswer(row[0], dict(zip(labels, row, strict=True))) for row in outputs.tolist()]
-    logits = outputs.astype(np.float64)
+        return {"score": outputs[:, 0]} if len(labels) == 1 else {"labels": names, "scores": outputs}
     if problem_type == "multi_label":
-        rows = (1 / (1 + np.exp(-logits))).tolist()
-        return [_labels_answer(dict(zip(labels, row, strict=True)), np.array(row) > thresholds) for row in rows]
-    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-    rows = (exponentials / exponentials.sum(axis=1, keepdims=True)).tolist()
-    best = logits.argmax(axis=1).tolist()
-    return [
-        LabelAnswer(labels[number], row[number], dict(zip(labels, row, strict=True)))
-        for number, row in zip(best, rows, strict=True)
-    ]
+        probabilities = ops.sigmoid(outputs)
+        is_given = probabilities > ops.as_numbers(thresholds, probabilities)
+        return {"labels": names, "probabilities": probabilities, "is_given": is_given}
+    probabilities = ops.softmax(outputs)
+    label = ops.lookup(labels, ops.argmax(outputs))
+    of_best = {"label": label, "probability": ops.largest(probabilities)}
+    return {**of_best, "labels": names, "probabilities": probabilities}
 
 
-def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list | None:
-    """Returns the answers in the outputs of a served classifier; None if the outputs are those of another task."""
-    if outputs.keys() >= {"labels", "probabilities", "is_given"}:
+def label_answers(arrays: Mapping[str, Any], inputs: Mapping, score_name: Label = "score") -> list | None:
+    """Returns an answer for each text from what `label_arrays` or a server returns; None for arrays of another task.
+
+    Args:
+        score_name: the name of an only score.
+    """
+    if arrays.keys() >= {"labels", "probabilities", "is_given"}:
+        return [_labels_answer(_by_label(row, "probabilities"), row["is_given"]) for row in rows_of(arrays)]
+    if arrays.keys() >= {"label", "probability", "labels", "probabilities"}:
         return [
-            _labels_answer(named_numbers(row["labels"], row["probabilities"]), row["is_given"])
-            for row in rows_of(outputs)
+            LabelAnswer(_label(row["label"]), float(row["probability"]), _by_label(row, "probabilities"))
+            for row in rows_of(arrays)
         ]
-    if outputs.keys() >= {"label", "probability", "labels", "probabilities"}:
-        return [
-            LabelAnswer(
-                text_of(row["label"]), float(row["probability"]), named_numbers(row["labels"], row["probabilities"])
-            )
-            for row in rows_of(outputs)
-        ]
-    if outputs.keys() == {"labels", "scores"}:
-        found = [named_numbers(row["labels"], row["scores"]) for row in rows_of(outputs)]
+    if arrays.keys() == {"labels", "scores"}:
+        found = [_by_label(row, "scores") for row in rows_of(arrays)]
         return [ScoreAnswer(next(iter(row.values())), row) for row in found]
-    if outputs.keys() == {"score"}:
-        return [ScoreAnswer(float(score), {"score": float(score)}) for score in outputs["score"]]
+    if arrays.keys() == {"score"}:
+        return [ScoreAnswer(float(score), {score_name: float(score)}) for score in arrays["score"]]
     return None
+
+
+def _label(value: Any) -> Label:
+    return text_of(value) if isinstance(value, (str, bytes)) else value
+
+
+def _by_label(row: Mapping[str, Any], name: str) -> dict[Any, float]:
+    return {_label(label): float(number) for label, number in zip(row["labels"], row[name], strict=True)}
 
 
 def _labels_answer(probabilities: dict[Any, float], is_given: Iterable) -> LabelsAnswer:

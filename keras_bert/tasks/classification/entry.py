@@ -24,10 +24,10 @@ SEQUENCE_CLASSIFIER = Task(
             "text_pairs": Setting(False, lambda value: isinstance(value, bool)),  # of LiteRT and ONNX exports
         },
         options=("text_pairs", "zero_shot"),
-        served_answers="keras_bert.tasks.classification.answers.served_answers",
+        answers="keras_bert.tasks.classification.answers.label_answers",
         methods="keras_bert.tasks.classification.loaded.LoadedSequenceClassifier",
     ),
-    onnx="keras_bert.tasks.classification.onnx.classifier",
+    onnx="keras_bert.tasks.classification.signatures.classifier",
     hub_task="text-classification",
     example='model.predict(["a text"])',
 )
@@ -37,5 +37,5 @@ SENTENCE_CLASSIFIER = dataclasses.replace(
     start="keras_bert.tasks.embedding.checkpoint.start",
     only_ours="a SentenceClassifier, whose labels depend on a pooling. Write it with format='keras_bert', or its "
     "encoder alone: SentenceEncoder.from_pretrained(folder).",
-    onnx="keras_bert.tasks.classification.onnx.sentence_classifier",
+    onnx="keras_bert.tasks.classification.signatures.sentence_classifier",
 )

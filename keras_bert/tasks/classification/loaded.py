@@ -6,8 +6,10 @@ import numpy as np
 
 from keras_bert.program.label_types import label_value
 from keras_bert.tasks.classification.examples import TextExamples
+from keras_bert.tasks.classification.task import predict_proba
 from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options, check_several_labels
 from keras_bert.tasks.classification.zero_shot import TEMPLATE, zero_shot
+from keras_bert.tasks.fitting import text_task
 
 
 class LoadedSequenceClassifier:
@@ -63,30 +65,19 @@ class LoadedSequenceClassifier:
     def serve(self, text: list[str], text_b: list[str] | None = None) -> dict[str, Any]:
         """See `AnswerSignature`. An empty second text means a single text, as in a SavedModel."""
         seconds = text_b or [""] * len(text)
-        answers: dict = {}
+        task, outputs = text_task(self), np.zeros((len(text), len(self.labels)), np.float32)
         for are_pairs in (False, True):
             numbers = [number for number, second in enumerate(seconds) if bool(second.strip()) == are_pairs]
             if numbers:
                 columns = [[column[number] for number in numbers] for column in (text, seconds)[: 1 + are_pairs]]
-                answers |= zip(numbers, self.answered(TextExamples(*columns, may_be_empty=True)), strict=True)
-        values = {
-            "score": lambda one: one.score,
-            "scores": lambda one: [*one.scores.values()],
-            "labels": lambda one: self.labels,
-            "probabilities": lambda one: [*one.probabilities.values()],
-            "is_given": lambda one: [label in one.labels for label in one.probabilities],
-            "label": lambda one: str(one.label),
-            "probability": lambda one: one.probability,
-        }
-        in_order = [answers[number] for number in range(len(text))]
-        return {name: [values[name](one) for one in in_order] for name in self.served_outputs}
+                rows, found = self.computed(TextExamples(*columns, may_be_empty=True))
+                outputs[numbers] = rows.outputs_of_examples(found)
+        return task.arrays(outputs, self.labels)
 
     def predict_proba(
         self, x: Any, batch_size: int | None = None, verbose: Any = "auto", *, max_seq_length: int | None = None
     ) -> np.ndarray:
         """Returns probabilities, float32 `[N, labels]`; see `SequenceClassifier.predict_proba`."""
-        from keras_bert.tasks.classification.task import predict_proba
-
         return predict_proba(self, x, batch_size=batch_size, verbose=verbose, max_seq_length=max_seq_length)
 
     def zero_shot(

@@ -1,44 +1,40 @@
-"""The signatures of an exported `SequenceClassifier`."""
+"""`SequenceClassifier` and `SentenceClassifier` as signatures of a SavedModel, and as ONNX operations."""
 
 import tensorflow as tf
 
-from keras_bert.serving.graph import RAW_OUTPUTS
+from keras_bert.serving.graph import answer_operations
 from keras_bert.serving.graph.examples import of_examples
+from keras_bert.serving.graph.onnx_heads import BATCH, OUTPUT, encoder_of_rows
+from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
     check_pairs,
-    check_room,
     model_inputs,
     packer,
+    row_signatures,
     signature,
-    text_signature,
-    tokens_signature,
     trim,
-    windows_signature,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
+from keras_bert.tasks.classification.answers import label_arrays
 from keras_bert.tasks.classification.thresholds import as_thresholds
 from keras_bert.tasks.classification.zero_shot import check_template, contradiction_of, entailment_of
+from keras_bert.tasks.embedding.signatures import text_vectors
 
 
 def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=None, prompt: str = "") -> dict:
     """Returns the signatures of a `SequenceClassifier`.
 
     Args:
-        activate: function of the outputs of the model, before they are named; None for no change.
+        activate: function of the outputs of the model; None for no change.
         prompt: is put before each `text`.
 
     Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`, where an empty one means a single text. Or
     `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`. If the model has a `doc_stride`,
     single texts may be of any length.
 
-    Outputs, where L is the number of labels:
-        one label: `label`, strings `[B]`, and its `probability`, float32 `[B]`; `labels`, strings `[B, L]`, the same
-            in every row, and their `probabilities`, float32 `[B, L]`.
-        several labels: `labels` and `probabilities` as above, but the probabilities are independent; `is_given`, bool
-            `[B, L]`: whether the probability of a label exceeds its threshold.
-        a score: `score`, float32 `[B]`. Several scores: `labels`, their names, and `scores`, float32 `[B, L]`.
+    Outputs: those of `label_arrays`; names are strings, numbers float32. L is the number of labels.
 
     For TensorFlow Serving's Classify and Regress: `classify` takes `inputs`, serialised `tf.train.Example`s, and
     returns `classes`, strings `[B, L]`, and `scores`, float32 `[B, L]`; `regress` returns `outputs`, float32 `[B]`.
@@ -47,44 +43,23 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions, activate=
 
     With `options.zero_shot` also `zero_shot`.
     """
-    check_room(options, 1 + options.text_pairs, model.vocabulary)
-    if options.text_pairs:
-        check_pairs(model)
-    outputs_of, thresholds = _OUTPUTS[model.problem_type], as_thresholds(model.thresholds, model.labels)
-
-    def logits_of(*rows):
-        return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
+    thresholds = as_thresholds(model.thresholds, model.labels)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def run(*rows):
-        return run_rows(logits_of, rows, len(model.labels))
+        outputs = run_rows(lambda *part: model(model_inputs(*part), training=False), rows, len(model.labels))
+        return activate(outputs) if activate else outputs
 
-    def activated(logits):
-        return activate(logits) if activate else logits
+    def answer(outputs):
+        return label_arrays(outputs, model.labels, model.problem_type, thresholds, answer_operations)
 
-    def finish(logits):
-        return outputs_of(activated(logits), tf.constant(list(model.labels)), thresholds)
-
-    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
-    def answer(*rows):
-        return finish(run(*rows))
-
-    pack = packer(model.vocabulary, options.max_seq_length)
-    more = {}
+    made = row_signatures(model, tokenizer.tokenize, options, run, answer, prompt=prompt)
     if options.zero_shot is not None:
-        more["zero_shot"] = _zero_shot_signature(model, tokenizer, pack, run, options)
-    if model.doc_stride and not options.text_pairs:
-        room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
-        of_text = windows_signature(pack, tokenizer.tokenize, run, finish, room, model.doc_stride)
-    else:
-        of_text = text_signature(pack, tokenizer.tokenize, answer, options.text_pairs, prompt)
-    of_tokens = tokens_signature(answer, options.max_seq_length, options.text_pairs)
-    raw = tokens_signature(lambda *rows: {"outputs": activated(run(*rows))}, options.max_seq_length, options.text_pairs)
-    apis = _of_serving_apis(of_text, model.problem_type, len(model.labels))
-    return {"serving_default": of_text, "tokens": of_tokens, RAW_OUTPUTS: raw, **apis, **more}
+        made["zero_shot"] = _zero_shot_signature(model, tokenizer, run, options)
+    return made | _of_serving_apis(made["serving_default"], model.problem_type, len(model.labels))
 
 
-def _zero_shot_signature(model, tokenizer, pack, run, options: SignatureOptions):
+def _zero_shot_signature(model, tokenizer, run, options: SignatureOptions):
     """Returns the signature of `zero_shot`, with the sentence `options.zero_shot` about each label.
 
     Inputs: `text`, strings `[B]`, and `labels`, strings `[B, L]`. Labels that are empty or repeat the first one of a
@@ -97,6 +72,7 @@ def _zero_shot_signature(model, tokenizer, pack, run, options: SignatureOptions)
     check_template(options.zero_shot, "zero_shot")
     check_pairs(model)
     entailment, parts = entailment_of(model), options.zero_shot.split("{}")
+    pack = packer(model.vocabulary, options.max_seq_length)
     room = options.max_seq_length - model.vocabulary.special_tokens.num_special(2)
 
     @signature(text=([None], tf.string), labels=([None, None], tf.string))
@@ -128,38 +104,6 @@ def _zero_shot_signature(model, tokenizer, pack, run, options: SignatureOptions)
     return of_text
 
 
-def _one_label(logits, labels, thresholds):
-    probabilities = tf.nn.softmax(logits)
-    return {
-        "label": tf.gather(labels, tf.argmax(probabilities, axis=1)),
-        "probability": tf.reduce_max(probabilities, axis=1),
-        "labels": _in_every_row(labels, logits),
-        "probabilities": probabilities,
-    }
-
-
-def _several_labels(logits, labels, thresholds):
-    probabilities = tf.sigmoid(logits)
-    return {
-        "labels": _in_every_row(labels, logits),
-        "probabilities": probabilities,
-        "is_given": probabilities > tf.constant(thresholds, tf.float32),
-    }
-
-
-def _scores(outputs, labels, thresholds):
-    if labels.shape[0] == 1:
-        return {"score": outputs[:, 0]}
-    return {"labels": _in_every_row(labels, outputs), "scores": outputs}
-
-
-_OUTPUTS = {"classification": _one_label, "multi_label": _several_labels, "regression": _scores}
-
-
-def _in_every_row(labels, logits):
-    return tf.tile(labels[tf.newaxis], [tf.shape(logits)[0], 1])
-
-
 def _of_serving_apis(of_text, problem_type: str, num_labels: int) -> dict:
     """Returns the signatures for TensorFlow Serving's Classify or Regress, which have fixed input and output names."""
     if problem_type != "regression":
@@ -171,3 +115,14 @@ def _of_serving_apis(of_text, problem_type: str, num_labels: int) -> dict:
     if num_labels > 1:
         return {}  # Regress returns one number per example
     return {"regress": of_examples(of_text, "inputs", lambda outputs: {"outputs": outputs["score"]})}
+
+
+def classifier(graph, model):
+    encoder = encoder_of_rows(graph, model)
+    logits = dense(graph, model.classifier, encoder.pooled_at()[0], exact=True)
+    return {OUTPUT: (logits, [BATCH, len(model.labels)])}
+
+
+def sentence_classifier(graph, model):
+    vectors = text_vectors(graph, model)
+    return {OUTPUT: (dense(graph, model.classifier, vectors, exact=True), [BATCH, len(model.labels)])}

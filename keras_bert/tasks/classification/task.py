@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.label_types import Label
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification import examples as classification
@@ -16,7 +17,8 @@ from keras_bert.tasks.classification.answers import (
     LabelAnswer,
     LabelsAnswer,
     ScoreAnswer,
-    classification_answers,
+    label_answers,
+    label_arrays,
     with_likeliest,
 )
 from keras_bert.tasks.classification.examples import TextExamples
@@ -85,9 +87,13 @@ class ClassificationTask(TextTask):
     ) -> list:
         """Returns the answers; `top_k` and `threshold` are those of `SequenceClassifier.predict`."""
         check_answer_options(self.model, top_k, threshold)
-        outputs, thresholds = example_rows.outputs_of_examples(outputs), self._thresholds(threshold)
-        answers = classification_answers(outputs, self.label_values, self.problem_type, thresholds)
+        arrays = self.arrays(example_rows.outputs_of_examples(outputs), self.label_values, threshold)
+        answers = label_answers(arrays, {}, score_name=self.label_values[0])
         return answers if top_k is None else with_likeliest(answers, top_k)
+
+    def arrays(self, outputs: np.ndarray, labels: Sequence[Label], threshold=None) -> dict[str, np.ndarray]:
+        """Returns `label_arrays` in float64 for outputs of the model, with these names of the labels."""
+        return label_arrays(outputs.astype(np.float64), labels, self.problem_type, self._thresholds(threshold))
 
     def _thresholds(self, threshold=None) -> tuple[float, ...]:
         kept = as_thresholds(self.model.thresholds, self.labels, name="thresholds")

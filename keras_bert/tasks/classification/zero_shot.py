@@ -14,7 +14,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.records.segment_rows import TokenRanges, join_segments
 from keras_bert.tasks.base import ExampleRows
-from keras_bert.tasks.classification.answers import classification_answers, likeliest_first
+from keras_bert.tasks.classification.answers import label_answers, likeliest_first
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.task import ClassificationTask
 from keras_bert.tasks.fitting import batch_size_of
@@ -98,7 +98,7 @@ class ZeroShotTask(ClassificationTask):
         scores = logits[:, :, self._entailment]
         if self.problem_type == "multi_label":
             scores = scores - logits[:, :, contradiction_of(self._entailment)]  # their softmax is the sigmoid of this
-        return classification_answers(scores, self.labels, self.problem_type)
+        return label_answers(self.arrays(scores, self.labels), {})
 
 
 def check_template(template, name: str = "hypothesis_template") -> None:

@@ -4,21 +4,15 @@ entry.py                what checkpoints and exports must know of the task
 model.py                SentenceEncoder: a vector for each text
 whole_batch.py          the base class of models whose loss needs all texts of a batch
 loss_table.py           the losses by name, and what each needs
-loss_parts.py           what these losses are made of
-losses.py               losses over the vectors of a whole batch
+losses.py               losses over the vectors of a whole batch, and what they are made of
 contrastive_losses.py   losses for pairs that are similar or not
 teacher_losses.py       losses that learn from the scores of a teacher, or from a guide
 mixed_loss.py           the loss of a batch that is from one of several data sets
 cached_batch.py         their training step on several devices or in several parts
-signatures.py           the signatures of its SavedModels, and of those of encoders
-onnx.py                 its models as ONNX operations
+signatures.py           the signatures of its SavedModels, and of those of encoders; its models as ONNX operations
 examples.py             columns of texts with scores or labels; several data sets
-answers.py              vectors, from the outputs of a server
 scores.py               retrieval and similarity scores
-teachers.py             computes what a loss learns from another model
-task.py                 the task for `SentenceEncoder`; what it shares with that of ranking
-similarity.py           cosines of vectors
-options.py              refuses unknown options of `encode`, with hints
-loaded.py               further methods of its loaded exports
+task.py                 the task for `SentenceEncoder`, what it shares with that of ranking, what teachers give
+encoding.py             vectors of texts and their cosines, for the model, its loaded exports and servers
 checkpoint.py           what checkpoints say of such a model, and how it starts from them
 """

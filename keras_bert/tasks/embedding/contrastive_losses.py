@@ -8,8 +8,7 @@ from keras import ops
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import option
 from keras_bert.tasks.embedding.examples import SCORES, SentenceExamples
-from keras_bert.tasks.embedding.loss_parts import cosines, weighted_mean
-from keras_bert.tasks.embedding.losses import EmbeddingLoss
+from keras_bert.tasks.embedding.losses import EmbeddingLoss, cosines, weighted_mean
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,10 +26,10 @@ SENTENCE_ENCODER = Task(
         derived=lambda model: {"embedding_size": model.embedding_size},
         in_graph=lambda model, options: _normalize(options) | prompt_of(options),
         options=("normalize", "prompt"),
-        served_answers="keras_bert.tasks.embedding.answers.served_answers",
-        methods="keras_bert.tasks.embedding.loaded.LoadedSentenceEncoder",
+        answers="keras_bert.tasks.embedding.encoding.vectors_of_texts",
+        methods="keras_bert.tasks.embedding.encoding.LoadedSentenceEncoder",
     ),
-    onnx="keras_bert.tasks.embedding.onnx.sentence_encoder",
+    onnx="keras_bert.tasks.embedding.signatures.sentence_encoder",
     hub_task="sentence-similarity",
     example='model.predict(["a text"])',
 )
@@ -47,7 +47,7 @@ ENCODER = Task(
         options=("normalize", "pooling", "text_pairs"),
         needed_parts=(),
     ),
-    onnx="keras_bert.tasks.embedding.onnx.encoder",
+    onnx="keras_bert.tasks.embedding.signatures.encoder",
     hub_task="feature-extraction",
     example='keras_bert.sentence_embeddings(model, ["a text"])',
 )

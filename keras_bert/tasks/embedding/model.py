@@ -14,10 +14,9 @@ from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
+from keras_bert.tasks.embedding.encoding import CosineSimilarity, check_encode_options
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES
 from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
-from keras_bert.tasks.embedding.options import check_encode_options
-from keras_bert.tasks.embedding.similarity import CosineSimilarity
 from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
 from keras_bert.tasks.progress import text_progress
 

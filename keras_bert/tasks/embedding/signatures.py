@@ -1,23 +1,22 @@
-"""The signatures of an exported `SentenceEncoder` or `BertEncoder`."""
+"""`SentenceEncoder` and `BertEncoder` as signatures of a SavedModel, and as ONNX operations."""
 
+import dataclasses
 import re
 
 import tensorflow as tf
 
 from keras_bert.config.bert_config import check_pooling
 from keras_bert.program.errors import InputError
-from keras_bert.serving.graph import RAW_OUTPUTS
+from keras_bert.serving.graph.onnx_encoders import onnx_encoder
+from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, encoder_of_rows, inputs_of
+from keras_bert.serving.graph.onnx_layers import array, dense, stored_name
+from keras_bert.serving.graph.onnx_sequences import PackedSequences, RowSequences
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
-    check_pairs,
-    check_room,
     model_inputs,
-    packer,
+    row_signatures,
     signature,
-    text_signature,
-    tokens_signature,
-    windows_signature,
     with_prompt,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
@@ -45,8 +44,6 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     """
     pooling = options.pooling or "mean"
     check_pooling(model.config, pooling)
-    if options.text_pairs:
-        check_pairs(model)
     if options.prompt:
         raise InputError(f"Only a SentenceEncoder has prompts. Received: prompt={options.prompt!r}. Leave it out.")
 
@@ -93,7 +90,6 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
         normalize: whether to divide the vectors by their lengths.
         prompt: is put before each text.
     """
-    check_room(options, 1 + options.text_pairs, model.vocabulary)
 
     def pool(*rows):
         vectors = vectors_of(rows)
@@ -103,49 +99,34 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
     def run(*rows):
         return run_rows(pool, rows, size)
 
-    def finish(vectors):
+    def embed(vectors):
+        """Returns the vectors of texts, of which some may be means over windows."""
         return {"embedding": _unit_length(vectors) if normalize else vectors}
 
-    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
-    def embed(*rows):
-        return {"embedding": run(*rows)}
-
-    def tokenize(text):
-        return tokenizer.tokenize(with_prompt(prompt, text))
-
-    pack = packer(model.vocabulary, options.max_seq_length)
-    room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
-    stride = getattr(model, "doc_stride", None)
+    made = row_signatures(model, tokenizer.tokenize, options, run, embed, prompt=prompt)
     if getattr(model, "is_static", False):
-        of_text = _static_signature(model, tokenize, finish, room)
-    elif stride:
-        of_text = windows_signature(pack, tokenize, run, finish, room, stride)
-    else:
-        of_text = text_signature(pack, tokenize, embed, options.text_pairs)
-    of_single_text = text_signature(pack, tokenize, embed, False) if options.text_pairs else of_text
+        made["serving_default"] = _static_signature(model, tokenizer, options, prompt, embed)
+    of_single_text = made["serving_default"]
+    if options.text_pairs:
+        single = dataclasses.replace(options, text_pairs=False)
+        of_single_text = row_signatures(model, tokenizer.tokenize, single, run, embed)["serving_default"]
 
     @signature(text=([None], tf.string), text_b=([None], tf.string))
     def score(text, text_b):
         first, second = tf.split(_unit_length(of_single_text(tf.concat([text, text_b], 0))["embedding"]), 2)
         return {"score": tf.reduce_sum(first * second, axis=1)}
 
-    return {
-        "serving_default": of_text,
-        "embed": of_text,
-        "tokens": tokens_signature(embed, options.max_seq_length, options.text_pairs),
-        RAW_OUTPUTS: tokens_signature(
-            lambda *rows: {"outputs": run(*rows)}, options.max_seq_length, options.text_pairs
-        ),
-        "score": score,
-    }
+    return {**made, "embed": made["serving_default"], "score": score}
 
 
-def _static_signature(model, tokenize, finish, room: int):
+def _static_signature(model, tokenizer, options, prompt: str, arrays):
     """Returns the signature of `text` of a static model, which looks tokens up without making rows of them."""
+    room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
 
     @signature(text=([None], tf.string))
     def of_text(text):
-        return finish(tf.cast(model.vectors_of_ids(tokenize(text)[:, :room]), tf.float32))
+        ids = tokenizer.tokenize(with_prompt(prompt, text))[:, :room]
+        return arrays(tf.cast(model.vectors_of_ids(ids), tf.float32))
 
     return of_text
 
@@ -173,3 +154,47 @@ def _features(model, tokenizer, options: SignatureOptions):
         return {"vectors": run_rows(vectors_of, (input_ids, mask, tf.zeros_like(mask)), None, hidden_size), **found}
 
     return features
+
+
+_SMALLEST_SQUARE = 1e-24  # see `text_pooling.unit_length`
+
+
+def sentence_encoder(graph, model):
+    return {OUTPUT: (text_vectors(graph, model), [BATCH, model.embedding_size])}
+
+
+def encoder(graph, model):
+    encoder = onnx_encoder(graph, model, inputs_of(model))
+    tokens = encoder.sequence_output()
+    width = model.config.hidden_size
+    return {
+        "sequence_output": (tokens, [BATCH, LENGTH, width]),
+        "pooled_output": (encoder.pooled(tokens), [BATCH, width]),
+    }
+
+
+def text_vectors(graph, model) -> str:
+    """Returns the vectors of texts, `[B, D]`; see `TextPooling.text_vectors`. Of packed rows, `[B * K, D]`."""
+    head = model.sentence_head
+    encoder = encoder_of_rows(graph, model)
+    if head.pooling == ("cls",):
+        vectors = encoder.vectors_of_sequences(encoder.vectors_at()[0])
+    else:
+        hidden = encoder.sequence_output()
+        sequences = (PackedSequences if encoder.is_packed else RowSequences)(graph)
+        vectors = [sequences.pooled(name, hidden) for name in head.pooling]
+        vectors = vectors[0] if len(vectors) == 1 else graph.node("Concat", *vectors, axis=1)
+    for layer in head.dense_layers:
+        outputs = graph.activation(layer.activation_name, dense(graph, layer, vectors, exact=True))
+        vectors = _with_shortcut(graph, layer, vectors, outputs) if hasattr(layer, "residual") else outputs
+    if not head.normalize:
+        return vectors
+    squares = graph.node("ReduceSum", graph.node("Mul", vectors, vectors), axes=[1], keepdims=1)
+    return graph.node("Div", vectors, graph.node("Sqrt", graph.node("Max", squares, graph.number(_SMALLEST_SQUARE))))
+
+
+def _with_shortcut(graph, layer, inputs: str, outputs: str) -> str:
+    """Returns the outputs of a `ResidualDense`."""
+    if layer.residual is not None:
+        inputs = graph.dense(f"{stored_name(layer)}/residual", inputs, array(layer.residual), None, True)
+    return graph.node("Add", outputs, inputs)

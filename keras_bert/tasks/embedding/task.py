@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert import registry
 from keras_bert.program.atomic_output import atomic_file, save_array
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -32,6 +33,7 @@ from keras_bert.tasks.embedding.scores import (
     pair_scores,
     similarity_scores,
 )
+from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import Calls
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
 from keras_bert.tokenization.user_inputs import as_list, as_texts
@@ -102,9 +104,6 @@ class SentenceTask(TextTask):
         found = list(rows.parts if is_mixed else [rows])
         for number, (part, loss) in enumerate(zip(data_sets_of(examples), self.losses, strict=False)):
             if loss.teacher is not None:
-                # Only now, because it imports the functions that import this module.
-                from keras_bert.tasks.embedding.teachers import teacher_labels
-
                 arguments = loss.teacher, part, loss.teaches_vectors, batch_size
                 labels = kept(f"teacher_labels_{number + 1}", functools.partial(teacher_labels, *arguments))
                 found[number] = found[number].with_labels(**{features.LABEL_IDS: labels})
@@ -284,3 +283,39 @@ def numbers_of(columns: Sequence[Sequence]) -> np.ndarray:
     numbers: dict = {}
     rows = [[numbers.setdefault(value, len(numbers)) for value in row] for row in zip(*columns, strict=True)]
     return np.array(rows, np.int32)
+
+
+def teacher_labels(teacher: Any, examples: SentenceExamples, gives_vectors: bool, batch_size: int) -> np.ndarray:
+    """Returns what a teacher gives for N examples of C texts.
+
+    Args:
+        teacher: a `CrossEncoder`, whose scores are those of `predict`; a `SentenceEncoder`, whose scores are dot
+            products with the anchor; or the folder of one.
+        gives_vectors: whether its vectors are wanted instead of its scores.
+        batch_size: examples computed at once.
+
+    Returns:
+        float32 `[N, C - 1]`, or vectors `[N, C, G]`.
+
+    Raises:
+        InputError: the teacher scores no texts, or it has no vectors.
+    """
+    if isinstance(teacher, str | os.PathLike):
+        from keras_bert.checkpoints.pretrained import from_pretrained
+
+        teacher = from_pretrained(None, teacher)
+    entry = registry.task_of(teacher)
+    task = text_task(teacher) if entry is not None and entry.text_task else None
+    if task is None or not task.scores_texts:
+        raise InputError(
+            f"A teacher of texts is a CrossEncoder or a SentenceEncoder. Received: {type(teacher).__name__}"
+        )
+    plain = dataclasses.replace(examples, scores=None, labels=None, weights=None, loss=None)
+    example_rows = task.rows(plain)
+    found = task.answers(plain, example_rows, task.outputs(example_rows.rows, batch_size)).astype(np.float32)
+    has_vectors = found.ndim == 3
+    if gives_vectors and not has_vectors:
+        raise InputError(f"A guide is a SentenceEncoder, which has vectors. Received: {type(teacher).__name__}")
+    if has_vectors and not gives_vectors:
+        found = np.sum(found[:, :1] * found[:, 1:], axis=-1)
+    return found if gives_vectors else found.reshape(len(examples), -1)

@@ -1,12 +1,11 @@
 """The answers of `MaskedLM`: the predicted tokens for each mask of a text."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
-from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, put_tokens
+from keras_bert.tasks import answer_operations
+from keras_bert.tasks.masked_lm.masked_texts import put_tokens
 from keras_bert.tasks.served_values import rows_of, text_of
 
 
@@ -79,41 +78,47 @@ class FilledText:
         )
 
 
-def filled_text(text: str, row: MaskedRow, masks: Sequence[tuple[np.ndarray, np.ndarray]], tokenizer) -> FilledText:
-    """Returns the answer for a text.
+def best_tokens(log_probabilities: Any, top_k: int, ops: Any = answer_operations) -> tuple[Any, Any]:
+    """Returns the probabilities of the most probable tokens, the likeliest first, and their ids: `[..., top_k]` each.
 
     Args:
-        row: the tokens of the text.
-        masks: for each mask the ids of the predicted tokens and their probabilities, the likeliest first.
-        tokenizer: a `Tokenizer`.
+        log_probabilities: float `[..., V]`.
+        top_k: the number of tokens.
+        ops: the module with the operations on such arrays.
     """
-    filled = []
-    for number, (ids, scores) in enumerate(masks):
-        fills = []
-        for token_id, score in zip(ids.tolist(), scores.tolist(), strict=True):
-            placed = [token_id if place == number else None for place in range(len(masks))]
-            fills.append(Fill(tokenizer.tokens[token_id], token_id, score, put_tokens(text, placed, tokenizer)))
-        filled.append(FilledMask(row.starts[number], tuple(fills)))
-    best = put_tokens(text, [mask.fills[0].token_id for mask in filled], tokenizer)
-    return FilledText(text, tuple(filled), best)
+    best, ids = ops.top_k(log_probabilities, top_k)
+    return ops.exp(best), ids
 
 
-def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list[FilledText] | None:
-    """Returns the answers in the outputs of a served masked-LM model; None if the outputs are those of another task.
+def filled_texts(arrays: Mapping[str, Any], inputs: Mapping, tokenizer: Any = None) -> list[FilledText] | None:
+    """Returns an answer for each text from its best tokens; None if the arrays are those of another task.
 
     Args:
+        arrays: the outputs of a server. With a tokenizer, rows may have different lengths, and there are also the
+            `token_ids` of the tokens, and `starts`, the characters at which the masks begin.
         inputs: `text`.
+        tokenizer: a `Tokenizer`, which puts the tokens into the texts; None for the outputs of a server.
     """
-    if outputs.keys() != {"tokens", "probabilities", "positions"} or "text" not in inputs:
+    if not arrays.keys() >= {"tokens", "probabilities", "positions"} or "text" not in inputs:
         return None
-    answers = []
-    for row, text in zip(rows_of(outputs), inputs["text"], strict=True):
-        masks = zip(row["positions"], row["tokens"], row["probabilities"], strict=True)
-        filled = [_served_mask(tokens, scores) for position, tokens, scores in masks if position >= 0]
-        answers.append(FilledText(text_of(text), tuple(filled), None))
-    return answers
+    rows = zip(rows_of(arrays), map(text_of, inputs["text"]), strict=True)
+    return [_filled_text(row, text, tokenizer) for row, text in rows]
 
 
-def _served_mask(tokens: Sequence, scores: Sequence) -> FilledMask:
-    fills = (Fill(text_of(token), None, float(score), None) for token, score in zip(tokens, scores, strict=True))
-    return FilledMask(None, tuple(fills))
+def _filled_text(row: Mapping[str, Any], text: str, tokenizer: Any) -> FilledText:
+    count = sum(int(position) >= 0 for position in row["positions"])  # the others fill up the row
+
+    def with_tokens(token_ids: dict[int, Any]) -> str | None:
+        return put_tokens(text, [token_ids.get(number) for number in range(count)], tokenizer) if tokenizer else None
+
+    masks = []
+    for number in range(count):
+        tokens, scores = row["tokens"][number], row["probabilities"][number]
+        ids = row["token_ids"][number] if tokenizer else [None] * len(tokens)
+        fills = (
+            Fill(text_of(token), token_id, float(score), with_tokens({number: token_id}))
+            for token, token_id, score in zip(tokens, ids, scores, strict=True)
+        )
+        masks.append(FilledMask(row["starts"][number] if tokenizer else None, tuple(fills)))
+    best = {number: mask.fills[0].token_id for number, mask in enumerate(masks) if tokenizer}
+    return FilledText(text, tuple(masks), with_tokens(best))

@@ -16,10 +16,10 @@ MASKED_LM = Task(
         settings={"top_k": Setting(None, is_count_or_none)},
         in_graph=lambda model, options: {"top_k": options.top_k},
         options=("top_k",),
-        served_answers="keras_bert.tasks.masked_lm.answers.served_answers",
-        methods="keras_bert.tasks.masked_lm.loaded.LoadedMaskedLM",
+        answers="keras_bert.tasks.masked_lm.answers.filled_texts",
+        methods="keras_bert.tasks.masked_lm.task.LoadedMaskedLM",
     ),
-    onnx="keras_bert.tasks.masked_lm.onnx.masked_lm",
+    onnx="keras_bert.tasks.masked_lm.signatures.masked_lm",
     hub_task="fill-mask",
     example='model.predict(["a [MASK]"])',
 )

@@ -1,22 +1,90 @@
-"""Predicts the tokens at [MASK], and scores texts by pseudo-perplexity."""
+"""Computes the log-probabilities of masked tokens: predicts the tokens at [MASK], and scores texts."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
+from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.program.errors import InputError
+from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
-from keras_bert.tasks.masked_lm.answers import FilledText, filled_text
-from keras_bert.tasks.masked_lm.mask_scoring import (
-    check_masked_lm,
-    checked_texts,
-    python_tokenizer,
-    score_masks,
-)
+from keras_bert.records.token_rows import MaskedRows
+from keras_bert.tasks.answer_operations import log_softmax
+from keras_bert.tasks.masked_lm.answers import FilledText, best_tokens, filled_texts
 from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, masked_rows, target_ids
+from keras_bert.tasks.prediction import forward_function, run_batches
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
+from keras_bert.tokenization import kinds
+from keras_bert.tokenization.tokenizer import Tokenizer
+from keras_bert.tokenization.user_inputs import as_texts
+
+Answer = TypeVar("Answer")
+
+
+def check_masked_lm(model) -> None:
+    """Raises `InputError` unless a model has a masked-LM head and a vocabulary; warns when the head is untrained."""
+    if features.MASKED_LM_POSITIONS not in getattr(model, "feature_names", ()):
+        raise InputError(
+            f"A {type(model).__name__} has no masked-LM head, so it cannot guess tokens. Load the checkpoint as a "
+            "MaskedLM."
+        )
+    tokenizer_of(model)  # raises without a vocabulary
+    model.warn_if_untrained([MASKED_LM])
+
+
+def python_tokenizer(model) -> Tokenizer:
+    """Returns the Python tokenizer of a model, which knows tokens and decodes ids."""
+    return kinds.python_tokenizer(model.vocabulary, model.config.do_lower_case)
+
+
+def checked_texts(texts, what: str = "text") -> list[str]:
+    """Returns texts as a list. Raises `InputError` if there are no texts, or if one is not a string."""
+    texts = as_texts(texts, what)
+    if not texts:
+        raise InputError(f"Expected at least one {what}. Received: none")
+    return texts
+
+
+def score_masks(
+    model,
+    rows: Sequence[Any],
+    positions: Sequence[Any],
+    use: Callable[[int, np.ndarray], Answer],
+    batch_size: int = 32,
+) -> list[Answer]:
+    """Computes the log-probabilities of all tokens at given positions of rows, and calls `use` with them.
+
+    To save memory, the log-probabilities of a batch are dropped before the next batch is computed: those of one
+    position take 120 kB with a vocabulary of 30,000.
+
+    Args:
+        model: a `MaskedLM` or `BertPretrainer`.
+        rows: N arrays of ids, int (tokens,).
+        positions: N arrays, int (M,), at least one in each.
+        use: is called with the number of a row and the log-probabilities at its positions, float32 (M, vocab_size).
+        batch_size: rows computed at once.
+
+    Returns:
+        The results of `use`, in the order of the rows.
+
+    Raises:
+        InputError: `batch_size` is below 1, or a logit is not a number.
+    """
+    answers: list = [None] * len(rows)
+    asked = MaskedRows.of(rows, positions, model.vocabulary.pad_id)
+    for numbers, outputs in run_batches(forward_function(model), asked, batch_size):
+        logits = np.asarray(outputs["masked_lm_logits"], np.float32)
+        check_numbers(logits, "row of a batch")
+        for number, row in zip(numbers.tolist(), logits, strict=True):
+            answers[number] = use(number, log_softmax(row[: len(positions[number])]))
+    return answers
+
+
+# The probabilities and the ids of the most probable tokens of M masks, `[M, top_k]` each.
+Best = tuple[np.ndarray, np.ndarray]
 
 
 def fill_masks(
@@ -64,35 +132,48 @@ def fill_masks(
         check_whole("top_k", top_k, at_least=1, at_most=len(model.vocabulary))
     rows = masked_rows(texts, tokenizer_of(model), checked_length(model.config, max_seq_length))
 
-    def best(log_probabilities: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Returns, for each mask, the best ids and their probabilities."""
-        scores = log_probabilities[:, candidates]
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
-        return [(candidates[columns], np.exp(row[columns])) for row, columns in zip(scores, order, strict=True)]
+    def best(_, log_probabilities: np.ndarray) -> Best:
+        probabilities, columns = best_tokens(log_probabilities[:, candidates], top_k)
+        return probabilities, candidates[columns]
 
     if joint:
         found = _fill_the_surest_first(model, rows, best, batch_size)
     else:
-        positions = [row.positions for row in rows]
-        found = score_masks(model, [row.ids for row in rows], positions, lambda _, scores: best(scores), batch_size)
-    return [filled_text(text, row, masks, tokenizer) for text, row, masks in zip(texts, rows, found, strict=True)]
+        found = score_masks(model, [row.ids for row in rows], [row.positions for row in rows], best, batch_size)
+    return filled_texts(mask_arrays(rows, found, tokenizer.tokens), {"text": texts}, tokenizer) or []
 
 
-def _fill_the_surest_first(model, rows: list[MaskedRow], best, batch_size: int) -> list[list]:
+def mask_arrays(rows: Sequence[MaskedRow], found: Sequence[Best], tokens: Sequence[str]) -> dict[str, list]:
+    """Returns the arrays of `filled_texts`, a list for each text.
+
+    Args:
+        rows: N texts.
+        found: the best tokens at the masks of each.
+        tokens: the tokens of the vocabulary.
+    """
+    ids = [ids.tolist() for _, ids in found]
+    return {
+        "positions": [row.positions.tolist() for row in rows],
+        "tokens": [[[tokens[token_id] for token_id in of_mask] for of_mask in of_text] for of_text in ids],
+        "probabilities": [probabilities.tolist() for probabilities, _ in found],
+        "token_ids": ids,
+        "starts": [row.starts for row in rows],
+    }
+
+
+def _fill_the_surest_first(model, rows: list[MaskedRow], best, batch_size: int) -> list[Best]:
     ids = [row.ids.copy() for row in rows]
     left = [list(range(len(row.positions))) for row in rows]
     found: list[list] = [[None] * len(row.positions) for row in rows]
     while open_rows := [number for number, masks in enumerate(left) if masks]:
         positions = [rows[number].positions[left[number]] for number in open_rows]
-        answers = score_masks(
-            model, [ids[number] for number in open_rows], positions, lambda _, scores: best(scores), batch_size
-        )
-        for number, answer in zip(open_rows, answers, strict=True):
-            place = max(range(len(answer)), key=lambda at: answer[at][1][0])
+        answers = score_masks(model, [ids[number] for number in open_rows], positions, best, batch_size)
+        for number, (probabilities, tokens) in zip(open_rows, answers, strict=True):
+            place = int(probabilities[:, 0].argmax())
             mask = left[number].pop(place)
-            found[number][mask] = answer[place]
-            ids[number][rows[number].positions[mask]] = answer[place][0][0]
-    return found
+            found[number][mask] = probabilities[place], tokens[place]
+            ids[number][rows[number].positions[mask]] = tokens[place, 0]
+    return [(np.stack(one), np.stack(other)) for one, other in (zip(*of_text, strict=True) for of_text in found)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,21 +13,23 @@ from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.records.segment_rows import cut_overlapping, join_segments
 from keras_bert.records.token_rows import MaskedRows, RowBatches, TokenRows
+from keras_bert.tasks.answer_operations import log_softmax
 from keras_bert.tasks.base import ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
 from keras_bert.tasks.fitting import as_returned, batch_size_of, num_steps, text_task
 from keras_bert.tasks.held_out import first_held_out
-from keras_bert.tasks.masked_lm.answers import FilledText
-from keras_bert.tasks.masked_lm.mask_filling import fill_masks
-from keras_bert.tasks.masked_lm.mask_scoring import (
+from keras_bert.tasks.masked_lm.answers import FilledText, best_tokens
+from keras_bert.tasks.masked_lm.mask_filling import (
     check_masked_lm,
-    log_softmax,
+    fill_masks,
+    mask_arrays,
     python_tokenizer,
     score_masks,
 )
 from keras_bert.tasks.masked_lm.masked_texts import masked_rows, target_ids
 from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.prediction import Calls, forward_function
+from keras_bert.tasks.served_values import padded
 from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.user_inputs import as_texts, collect
@@ -246,3 +249,82 @@ def _dataset(task: MaskedLMTask, rows: TokenRows, batch_size: int, masking, seed
     count = tf.data.INFINITE_CARDINALITY if order.get("repeat") else len(RowBatches(rows, batch_size))
     dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
     return dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(tf.data.AUTOTUNE)
+
+
+_TOP_K = 5
+
+
+class LoadedMaskedLM:
+    """Methods of loaded exports of a `MaskedLM`, or of the masked-LM part of a `BertPretrainer`."""
+
+    def _on_texts(self) -> Any:
+        from keras_bert.tasks.masked_lm import task
+
+        return task
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        *,
+        max_seq_length: int | None = None,
+        top_k: int | None = None,
+        targets: Any = None,
+        joint: bool = False,
+        **unknown: Any,
+    ) -> list:
+        """Returns a `FilledText` with the most probable tokens for each [MASK] of a text.
+
+        Args:
+            x: texts with [MASK].
+            batch_size: texts computed at once, 32 by default.
+            verbose: is ignored.
+            max_seq_length: longer texts are cut to this many tokens; None for the length of the export.
+            top_k: the number of tokens for each mask; None for that of the SavedModel, or 5.
+            targets, joint: as for `fill_masks`.
+            **unknown: refused.
+        """
+        options = {"top_k": (self.top_k or _TOP_K) if top_k is None else top_k, "targets": targets, "joint": joint}
+        arguments = {"batch_size": batch_size, "verbose": verbose, "max_seq_length": max_seq_length}
+        return self._predict(x, {**arguments, **options}, unknown)
+
+    def evaluate(
+        self,
+        x: Any,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        *,
+        sample_weight: Any = None,
+        callbacks: Any = None,
+        return_dict: bool = True,
+        max_seq_length: int | None = None,
+        skip_missing: bool = False,
+        masking: Mapping[str, object] | None = None,
+        seed: int = 12345,
+        **unknown: Any,
+    ) -> dict[str, float] | list[float]:
+        """Returns loss, masked_lm_accuracy and perplexity on texts; the arguments are those of `MaskedLM.evaluate`."""
+        arguments = {"y": y, "batch_size": batch_size, "verbose": verbose, "sample_weight": sample_weight}
+        arguments |= {"callbacks": callbacks, "return_dict": return_dict, "skip_missing": skip_missing}
+        arguments |= {"masking": masking, "seed": seed, "max_seq_length": max_seq_length}
+        return self._evaluate(x, arguments, unknown)
+
+    served_inputs: ClassVar = {"text": ()}
+
+    @property
+    def served_outputs(self) -> dict[str, tuple]:
+        top_k = self.top_k or _TOP_K
+        return {"positions": (-1, None), "tokens": ("", None, top_k), "probabilities": (0.0, None, top_k)}
+
+    def serve(self, text: list[str]) -> dict[str, Any]:
+        """See `AnswerSignature`. Masks that are cut off have no entries."""
+        rows = masked_rows(text, self.tokenizer, self.max_seq_length, check=False)
+        masked, top_k = [row for row in rows if len(row.positions)], self.top_k or _TOP_K
+        ids, positions = [row.ids for row in masked], [row.positions for row in masked]
+        best = score_masks(self, ids, positions, lambda _, scores: best_tokens(scores, top_k)) if masked else []
+        columns = mask_arrays(masked, best, self.vocabulary.tokens)
+        of_masked = iter(zip(*(columns[name] for name in self.served_outputs), strict=True))
+        found = [list(zip(*next(of_masked), strict=True)) if len(row.positions) else [] for row in rows]
+        return padded(found, self.served_outputs)

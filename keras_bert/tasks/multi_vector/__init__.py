@@ -4,12 +4,9 @@
 entry.py        what checkpoints and exports must know of the task
 model.py        MultiVectorEncoder: the model and its losses over a whole batch
 losses.py       in-batch negatives and distillation from a teacher's scores, over MaxSim
-loss_table.py   their names, and what each needs
 encoding.py     texts -> vectors -> scores -> ranked texts, for the model and its loaded exports
-max_sim.py      MaxSim of vectors in NumPy
-answers.py      vectors, from the outputs of a server
+max_sim.py      MaxSim of vectors in NumPy; the names of the losses over it
 task.py         the task for `MultiVectorEncoder`
 signatures.py   the signatures of its SavedModels
-loaded.py       the same methods of its loaded exports
 checkpoint.py   what checkpoints say of such a model, and how it starts from them
 """

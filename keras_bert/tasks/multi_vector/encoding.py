@@ -11,7 +11,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.embedding.options import check_encode_options
+from keras_bert.tasks.embedding.encoding import check_encode_options
 from keras_bert.tasks.multi_vector.max_sim import max_sim
 from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
 from keras_bert.tasks.progress import text_progress
@@ -220,3 +220,20 @@ def scored_vectors(rows: TokenRows, outputs: np.ndarray) -> list[np.ndarray]:
 
 def _checked(texts: Iterable) -> list[str]:
     return [checked_text(text, f"text {number}") for number, text in enumerate(iterate_column(texts, "texts"), start=1)]
+
+
+class LoadedMultiVectorEncoder(LateInteraction):
+    """Methods of loaded exports of a `MultiVectorEncoder`."""
+
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
+        self.query_expansion = checked_expansion(self.query_expansion)
+        self.check_settings()
+
+
+def vectors_of_texts(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[np.ndarray] | None:
+    """Returns the vectors of each text, float32 `[tokens, D]`; None for the outputs of another task."""
+    if arrays.keys() != {"vectors", "mask"}:
+        return None
+    rows = zip(np.asarray(arrays["vectors"], np.float32), np.asarray(arrays["mask"]), strict=True)
+    return [vectors[mask > 0] for vectors, mask in rows]

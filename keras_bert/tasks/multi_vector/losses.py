@@ -14,10 +14,10 @@ from keras import ops
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, option
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
-from keras_bert.tasks.embedding.loss_parts import FAR, weighted_mean
 from keras_bert.tasks.embedding.loss_table import loss_of_name
+from keras_bert.tasks.embedding.losses import FAR, weighted_mean
 from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
-from keras_bert.tasks.multi_vector.loss_table import MAX_SIM_LOSSES
+from keras_bert.tasks.multi_vector.max_sim import MAX_SIM_LOSSES
 
 _EMPTY_DOCUMENT = -1e9  # the score of a document without tokens
 

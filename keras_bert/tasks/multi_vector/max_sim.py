@@ -1,10 +1,11 @@
-"""MaxSim of vectors in NumPy."""
+"""MaxSim of vectors in NumPy, and the names of the losses over it."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.embedding.loss_table import Loss
 
 EMPTY_DOCUMENT = -1e9  # the score of a document without vectors: it ranks last
 _TOKENS_AT_ONCE = 4096  # of queries, and of documents
@@ -72,3 +73,18 @@ def _joined(texts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Returns where the vectors of each text begin, and all vectors."""
     lengths = [len(vectors) for vectors in texts]
     return np.cumsum([0, *lengths[:-1]]), np.concatenate(texts)
+
+
+# The losses over MaxSim by name, and what each needs. Commands read them for `--help`.
+_LOSSES = "keras_bert.tasks.multi_vector.losses"
+_TAUGHT = "queries, documents, others; a teacher or its scores"
+
+MAX_SIM_LOSSES = {
+    "in_batch_negatives": Loss(
+        f"{_LOSSES}.MaxSimInBatchNegatives",
+        "queries, documents, perhaps others",
+        "MultiVectorMultipleNegativesRankingLoss",
+    ),
+    "distillation": Loss(f"{_LOSSES}.MaxSimDistillation", _TAUGHT, "MultiVectorDistillKLDivLoss"),
+    "margin_mse": Loss(f"{_LOSSES}.MaxSimMarginMSE", _TAUGHT, "MultiVectorMarginMSELoss"),
+}

@@ -34,7 +34,7 @@ def multi_vector_signatures(model, tokenizer, options: SignatureOptions) -> dict
 
     def runner(computes_padding: bool):
         def vectors_of(*rows):
-            return tf.cast(model.token_vectors(model_inputs(*rows), computes_padding), tf.float32)
+            return model.token_vectors(model_inputs(*rows), computes_padding)
 
         @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
         def run(*rows):

@@ -2,9 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from keras_bert.tasks import answer_operations
 from keras_bert.tasks.served_values import rows_of, text_of
 
 
@@ -42,27 +44,43 @@ class ChoiceAnswer:
         )
 
 
-def choice_answers(logits: np.ndarray, choices: Sequence[Sequence[str]]) -> list[ChoiceAnswer]:
-    """Returns an answer for each example, from the outputs of the model, float `[N, C]`, and N lists of C choices."""
-    exponentials = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
-    probabilities = (exponentials / exponentials.sum(axis=1, keepdims=True)).tolist()
-    best = logits.argmax(axis=1).tolist()
-    return [
-        ChoiceAnswer(number, texts[number], row[number], tuple(row))
-        for number, texts, row in zip(best, choices, probabilities, strict=True)
-    ]
+_NEVER = -1e30  # the logit of a choice that does not count
 
 
-def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list[ChoiceAnswer] | None:
-    """Returns the answers in the outputs of a served model of choices; None if the outputs are those of another task.
+def choice_arrays(logits: Any, is_choice: Any, ops: Any = answer_operations) -> dict[str, Any]:
+    """Returns what a model answers about B prompts with C choices, one or more: arrays by name.
 
     Args:
+        logits: float `[B, C]`, the outputs of the model.
+        is_choice: bool `[B, C]`: which choices count.
+        ops: the module with the operations on such arrays.
+
+    Returns:
+        `choice` `[B]`, the number of the most probable choice, or -1 if none counts; its `probability` `[B]`; and
+        `probabilities` `[B, C]`, 0 for choices that do not count.
+    """
+    logits = ops.where(is_choice, logits, _NEVER)
+    probabilities = ops.where(is_choice, ops.softmax(logits), 0.0)
+    choice = ops.where(ops.largest(logits) > _NEVER, ops.argmax(logits), -1)
+    return {"choice": choice, "probability": ops.largest(probabilities), "probabilities": probabilities}
+
+
+def texts_of(choice: np.ndarray, choices: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the text of the chosen one of each row of choices; "" for -1."""
+    return ["" if number < 0 else texts[number] for number, texts in zip(choice.tolist(), choices, strict=True)]
+
+
+def choice_answers(arrays: Mapping[str, Any], inputs: Mapping) -> list[ChoiceAnswer] | None:
+    """Returns an answer for each prompt from what `choice_arrays` or a server returns; None for arrays of another task.
+
+    Args:
+        arrays: with `text`, the chosen texts.
         inputs: `choices`, whose last ones may be empty: these fill up the row.
     """
-    if not outputs.keys() >= {"choice", "text", "probability", "probabilities"} or "choices" not in inputs:
+    if not arrays.keys() >= {"choice", "text", "probability", "probabilities"} or "choices" not in inputs:
         return None
     answers = []
-    for row, choices in zip(rows_of(outputs), inputs["choices"], strict=True):
+    for row, choices in zip(rows_of(arrays), inputs["choices"], strict=True):
         count = max((number for number, text in enumerate(choices, 1) if text), default=0)
         probabilities = tuple(map(float, row["probabilities"][:count]))
         answers.append(ChoiceAnswer(int(row["choice"]), text_of(row["text"]), float(row["probability"]), probabilities))

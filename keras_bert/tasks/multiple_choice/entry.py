@@ -9,10 +9,10 @@ MULTIPLE_CHOICE = Task(
     export=Export(
         signatures="keras_bert.tasks.multiple_choice.signatures.multiple_choice_signatures",
         outputs=lambda model: {"": ("batch", "choices")},
-        served_answers="keras_bert.tasks.multiple_choice.answers.served_answers",
-        methods="keras_bert.tasks.multiple_choice.loaded.LoadedMultipleChoice",
+        answers="keras_bert.tasks.multiple_choice.answers.choice_answers",
+        methods="keras_bert.tasks.multiple_choice.task.LoadedMultipleChoice",
     ),
-    onnx="keras_bert.tasks.multiple_choice.onnx.multiple_choice",
+    onnx="keras_bert.tasks.multiple_choice.signatures.multiple_choice",
     hub_task="multiple-choice",
     example='model.predict((["a prompt"], [["a choice", "another choice"]]))',
 )

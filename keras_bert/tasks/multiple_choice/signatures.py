@@ -1,8 +1,12 @@
-"""The signatures of an exported `MultipleChoice`."""
+"""`MultipleChoice` as signatures of a SavedModel, and as ONNX operations."""
 
 import tensorflow as tf
 
-from keras_bert.serving.graph import RAW_OUTPUTS
+from keras_bert.records import features
+from keras_bert.serving.graph import RAW_OUTPUTS, answer_operations
+from keras_bert.serving.graph.onnx_encoders import onnx_encoder
+from keras_bert.serving.graph.onnx_heads import BATCH, CHOICES, LENGTH, OUTPUT
+from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
@@ -15,6 +19,7 @@ from keras_bert.serving.graph.signature_inputs import (
     trim,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
+from keras_bert.tasks.multiple_choice.answers import choice_arrays
 
 _IS_CHOICE = tf.TensorSpec([None, None], tf.bool)
 _OF_TOKENS = {
@@ -41,9 +46,9 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
     check_room(options, 2, model.vocabulary)
 
     def logits_of(*rows):
-        """Returns the logits of single choices, float32 `[r, 1]`."""
+        """Returns the logits of single choices, `[r, 1]`."""
         choices = [row[:, tf.newaxis] for row in rows]
-        return tf.cast(model(model_inputs(*choices), training=False), tf.float32)
+        return model(model_inputs(*choices), training=False)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def run(*rows):
@@ -53,17 +58,10 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
     def choose(input_ids, input_mask, segment_ids, is_choice):
         """Answers questions from the rows of their choices, int32 `[B * C, S]`; `is_choice` is bool `[B, C]`."""
         logits = tf.reshape(run(input_ids, input_mask, segment_ids), tf.shape(is_choice))
-        logits = tf.where(is_choice, logits, logits.dtype.min)
-        probabilities = tf.where(is_choice, tf.nn.softmax(logits), 0.0)
-        has_choice = tf.reduce_any(is_choice, axis=1)
-        # One more column, so that the maximum exists even without choices.
-        one_more = [[0, 0], [0, 1]]
-        padded = tf.pad(logits, one_more, constant_values=logits.dtype.min)
-        return {
-            "choice": tf.where(has_choice, tf.argmax(padded, axis=1, output_type=tf.int32), -1),
-            "probability": tf.reduce_max(tf.pad(probabilities, one_more), axis=1),
-            "probabilities": probabilities,
-        }
+        # One more column, which does not count, so that a row without choices has one.
+        padded = (tf.pad(values, [[0, 0], [0, 1]]) for values in (logits, is_choice))
+        answer = choice_arrays(*padded, answer_operations)
+        return {**answer, "probabilities": answer["probabilities"][:, :-1]}
 
     pack = packer(model.vocabulary, options.max_seq_length)
 
@@ -107,3 +105,16 @@ def _counted(choices):
     # A repetition is padding only if nothing but padding follows it.
     is_tail = tf.math.cumprod(tf.cast(is_filling, tf.int32), axis=1, reverse=True)
     return tf.equal(is_tail, 0)
+
+
+def multiple_choice(graph, model):
+    shape = graph.node("Shape", features.INPUT_IDS)
+    length = graph.node("Slice", shape, graph.integers(2), graph.integers(3), graph.integers(0))
+    rows = graph.node("Concat", graph.integers(-1), length, axis=0)
+    inputs = {name: graph.node("Reshape", name, rows) for name in model.feature_names}
+    for value in inputs.values():
+        graph.state_axes(value, ["rows", LENGTH], "int32")
+    encoder = onnx_encoder(graph, model.encoder, inputs, rows="rows")
+    scores = dense(graph, model.choice_scorer, encoder.pooled_at()[0], exact=True)
+    batch_and_choices = graph.node("Slice", shape, graph.integers(0), graph.integers(2), graph.integers(0))
+    return {OUTPUT: (graph.node("Reshape", scores, batch_and_choices), [BATCH, CHOICES])}

@@ -3,16 +3,17 @@
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
-from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer, choice_answers
-from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
+from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer, choice_answers, choice_arrays, texts_of
+from keras_bert.tasks.multiple_choice.examples import ChoiceExamples, choice_rows
 from keras_bert.tasks.multiple_choice.report import write_choice_report
-from keras_bert.tasks.multiple_choice.rows import choice_rows
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
@@ -51,7 +52,9 @@ class MultipleChoiceTask(TextTask):
         return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, length, "examples have a row that was"))
 
     def answers(self, examples: ChoiceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> list[ChoiceAnswer]:
-        return choice_answers(outputs, examples.choices)
+        arrays = choice_arrays(outputs.astype(np.float64), np.ones_like(outputs, bool))
+        text = texts_of(arrays["choice"], examples.choices)
+        return choice_answers({**arrays, "text": text}, {"choices": examples.choices})
 
     def logits_and_labels(self, examples: ChoiceExamples, example_rows: ExampleRows, outputs) -> tuple:
         return outputs, None if examples.answers is None else np.asarray(examples.answers)
@@ -121,3 +124,23 @@ class MultipleChoiceTask(TextTask):
             ["prompt", "choice", "text", "probability"],
             ([prompt, answer.choice, answer.text, answer.probability] for prompt, answer in rows),
         )
+
+
+class LoadedMultipleChoice:
+    """Methods of loaded exports of a `MultipleChoice`."""
+
+    served_inputs: ClassVar = {"prompt": (), "choices": (None,)}
+    served_outputs: ClassVar = {"choice": (-1,), "text": ("",), "probability": (0.0,), "probabilities": (0.0, None)}
+
+    def serve(self, prompt: list[str], choices: list[list[str]]) -> dict[str, Any]:
+        """See `AnswerSignature`. As in a SavedModel, "" and repetitions of the first choice at the end do not count."""
+        task, counts = text_task(self), np.array(list(map(_count, choices)))
+        rows, _ = choice_rows(prompt, choices, task.tokenizer, self.max_seq_length)
+        logits = task.outputs(rows, verbose=0).astype(np.float64)
+        arrays = choice_arrays(logits, np.arange(len(choices[0])) < counts[:, None])
+        return {**arrays, "text": texts_of(arrays["choice"], choices)}
+
+
+def _count(choices: list[str]) -> int:
+    counted = (number for number, text in enumerate(choices, 1) if text and (number == 1 or text != choices[0]))
+    return max(counted, default=0)

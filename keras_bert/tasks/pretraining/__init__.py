@@ -6,5 +6,4 @@ pretrainer.py                BertPretrainer: masked LM and next sentence
 span_pretrainer.py           SpanPretrainer: BertPretrainer with SpanBERT's boundary objective
 electra_pretrainer.py        ElectraPretrainer: a generator replaces tokens, a discriminator finds them
 replaced_token_detector.py   ReplacedTokenDetector: which tokens were replaced
-checkpoint.py                how such a model starts from a checkpoint of another kind
 """

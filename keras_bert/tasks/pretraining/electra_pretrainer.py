@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops, random
 
+from keras_bert.checkpoints.checkpoint import GENERATOR, MASKED_LM, TOKEN_DIFFERENCE, TOKEN_EMBEDDINGS, BertCheckpoint
 from keras_bert.config import BertConfig
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers.token_replacement import draw_tokens, put_tokens
@@ -258,3 +260,20 @@ def generator_config(config: BertConfig, hidden_size: float, layers: float) -> B
         num_hidden_groups=None,
         inner_group_num=1,
     )
+
+
+def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> tuple[dict, BertCheckpoint]:
+    """Returns the arguments, and the checkpoint with its own masked LM as the generator of an ELECTRA of equal size.
+
+    A discriminator that adds to the table of tokens begins with zeros.
+    """
+    if checkpoint.model_class is model_class:
+        return dict(arguments), checkpoint
+    tensors, config = dict(checkpoint.tensors), checkpoint.config
+    sizes = [arguments.get(name, 0) for name in ("generator_hidden_size", "generator_layers")]
+    if MASKED_LM in checkpoint.heads and sizes[0] == 1 and generator_config(config, 1, sizes[1] or 1) == config:
+        tensors |= {f"{GENERATOR}/{name}": tensor for name, tensor in tensors.items()}
+    if getattr(encoder_class(config), "adds_to_tables", False):
+        table = tensors[TOKEN_EMBEDDINGS]
+        tensors[TOKEN_DIFFERENCE] = table.changed(table.shape, np.zeros_like)
+    return dict(arguments), checkpoint.replace(tensors=tensors)

@@ -42,7 +42,7 @@ REPLACED_TOKEN_DETECTOR = Task(
 ELECTRA_PRETRAINER = Task(
     model="keras_bert.tasks.pretraining.electra_pretrainer.ElectraPretrainer",
     heads=(_REPLACED_TOKEN, Head(GENERATOR)),
-    start="keras_bert.tasks.pretraining.checkpoint.start",
+    start="keras_bert.tasks.pretraining.electra_pretrainer.start",
 )
 TRANSFORMER_XL = Task(
     model="keras_bert.encoders.transformer_xl.model.TransformerXL",

@@ -1,6 +1,6 @@
 """Finds the best answers from two logits per token, as a TensorFlow graph.
 
-This is `find_answers` of `tasks/question_answering/answers.py`: scores are float64, and equal scores have its order.
+The spans are those of `tasks/question_answering/answer_spans.py`: scores are float64, and equal scores have its order.
 """
 
 from typing import NamedTuple
@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.serving.graph import answer_operations
 from keras_bert.serving.graph.words import spell
-from keras_bert.tasks.question_answering.answer_spans import NOTHING_TO_SAY, AnswerOptions
+from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 from keras_bert.tasks.question_answering.answer_windows import GraphWindows, context_tokens
-from keras_bert.tokenization.exact_graph import changes
+from keras_bert.tasks.question_answering.answers import answer_arrays
 
 # Spans per question whose texts are made together. Spans with the same text are rarely as many as this.
 _SPANS_AT_ONCE = 32
@@ -56,32 +57,29 @@ def find_answers(
         start_logits, end_logits: float32 `[T]`, for the tokens of `windows.rows`.
 
     Returns:
-        `answer`, strings `[Q]`, empty if there is none; `start`, `end`, int32 `[Q]`, in bytes, -1 if there is none;
-        `probability`, float32 `[Q]`. The N best `answers`, strings `[Q, N]`, their `starts`, `ends` and
-        `probabilities`, and `is_null`, bool, which marks the entry for no answer. With a threshold,
-        `null_score_difference`, float32 `[Q]`.
+        what `answer_arrays` returns; places are bytes, int32, and other numbers float32.
     """
     num_questions = tf.size(tokens.contexts, tf.int64)
     spans = _best_first(_spans(windows, num_questions, start_logits, end_logits, options))
     spans, texts = _distinct(spans, tokens, options.n_best_size)
+    splits = tf.searchsorted(spans.question, tf.range(num_questions + 1), out_type=tf.int64)
+    shape = tf.stack([num_questions, tf.reduce_max(tf.concat([splits[1:] - splits[:-1], [0]], 0)) + 1])
+
+    def rows(values, nothing):
+        return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor(nothing, shape=shape)
+
     starts, ends = (tf.cast(values.values, tf.int32) for values in (tokens.starts, tokens.ends))
-    entries = {
-        "question": spans.question,
-        "answers": texts,
-        "starts": tf.gather(starts, spans.first),
-        "ends": tf.gather(ends, spans.last),
-        "score": spans.start_logit + spans.end_logit,
-        "is_best": changes(spans.question),
+    columns = {
+        "answers": rows(texts, ""),
+        "starts": rows(tf.gather(starts, spans.first), -1),
+        "ends": rows(tf.gather(ends, spans.last), -1),
+        "score": rows(spans.start_logit + spans.end_logit, tf.constant(-np.inf, tf.float64)),
     }
-    if options.null_threshold is None:
-        entries["is_null"] = tf.zeros_like(entries["is_best"])
-        return _answers(entries, entries["is_best"], num_questions)
-    nulls = _null_scores(windows, num_questions, start_logits, end_logits)
-    entries = _with_nulls(entries, nulls, options.n_best_size)
-    difference = _null_score_differences(spans, nulls)
-    has_answer = tf.gather(difference <= options.null_threshold, entries["question"])
-    answers = _answers(entries, tf.where(has_answer, entries["is_best"], entries["is_null"]), num_questions)
-    return {**answers, "null_score_difference": tf.cast(difference, tf.float32)}
+    nulls = tf.fill([num_questions], tf.constant(-np.inf, tf.float64))
+    if options.null_threshold is not None:
+        nulls = _null_scores(windows, num_questions, start_logits, end_logits)
+    found = answer_arrays(columns, {"score": nulls}, options, answer_operations)
+    return {name: tf.cast(one, tf.float32) if one.dtype.is_floating else one for name, one in found.items()}
 
 
 def _spans(windows: GraphWindows, num_questions, start_logits, end_logits, options: AnswerOptions) -> _Spans:
@@ -250,73 +248,3 @@ def _null_scores(windows: GraphWindows, num_questions, start_logits, end_logits)
     firsts = windows.rows.row_starts()
     sums = tf.cast(tf.gather(start_logits, firsts), tf.float64) + tf.cast(tf.gather(end_logits, firsts), tf.float64)
     return tf.math.unsorted_segment_min(sums, windows.question, num_questions)
-
-
-def _with_nulls(entries: dict, nulls, most: int) -> dict:
-    """Inserts "no answer" into the answers of each question, after answers with the same score; keeps the best `most`.
-
-    The best answer and "no answer" are always kept.
-    """
-    num_questions = tf.size(nulls, tf.int64)
-    no_answer = {
-        "question": tf.range(num_questions),
-        "answers": tf.fill([num_questions], ""),
-        "starts": tf.fill([num_questions], -1),
-        "ends": tf.fill([num_questions], -1),
-        "score": nulls,
-        "is_best": tf.zeros([num_questions], tf.bool),
-    }
-    entries["is_null"] = tf.zeros_like(entries["is_best"])
-    no_answer["is_null"] = tf.ones_like(no_answer["is_best"])
-    both = {name: tf.concat([values, no_answer[name]], 0) for name, values in entries.items()}
-    order = tf.argsort(both["score"], direction="DESCENDING", stable=True)
-    order = tf.gather(order, tf.argsort(tf.gather(both["question"], order), stable=True))
-    both = {name: tf.gather(values, order) for name, values in both.items()}
-    is_kept = (_ranks(both["question"], num_questions) < most) | both["is_null"] | both["is_best"]
-    return {name: tf.boolean_mask(values, is_kept) for name, values in both.items()}
-
-
-def _null_score_differences(spans: _Spans, nulls):
-    """Returns the score of no answer minus the best score, float64 `[Q]`, subtracted in the same order as in Python."""
-    best = tf.where(changes(spans.question))[:, 0]
-    question = tf.gather(spans.question, best)
-    differences = tf.gather(nulls, question) - tf.gather(spans.start_logit, best) - tf.gather(spans.end_logit, best)
-    return tf.tensor_scatter_nd_update(
-        tf.fill(tf.shape(nulls), tf.constant(NOTHING_TO_SAY, tf.float64)), question[:, tf.newaxis], differences
-    )
-
-
-def _answers(entries: dict, is_chosen, num_questions) -> dict:
-    """Arranges the entries of all questions in rows, and selects the chosen entry of each."""
-    splits = tf.searchsorted(entries["question"], tf.range(num_questions + 1), out_type=tf.int64)
-
-    def rows(values, nothing):
-        return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor(nothing)
-
-    scores = entries["score"]
-    highest = tf.math.unsorted_segment_max(scores, entries["question"], num_questions)
-    exponentials = tf.exp(scores - tf.gather(highest, entries["question"]))
-    totals = tf.math.unsorted_segment_sum(exponentials, entries["question"], num_questions)
-    probabilities = tf.cast(exponentials / tf.gather(totals, entries["question"]), tf.float32)
-    # After all entries, one more for questions without entries: certainly no answer.
-    chosen = tf.where(is_chosen)[:, 0]
-    indices = tf.tensor_scatter_nd_update(
-        tf.fill([num_questions], tf.size(scores, tf.int64)),
-        tf.gather(entries["question"], chosen)[:, tf.newaxis],
-        chosen,
-    )
-
-    def chosen_of(values, nothing):
-        return tf.gather(tf.concat([values, [nothing]], 0), indices)
-
-    return {
-        "answer": chosen_of(entries["answers"], ""),
-        "start": chosen_of(entries["starts"], -1),
-        "end": chosen_of(entries["ends"], -1),
-        "probability": chosen_of(probabilities, 1.0),
-        "answers": rows(entries["answers"], ""),
-        "starts": rows(entries["starts"], -1),
-        "ends": rows(entries["ends"], -1),
-        "probabilities": rows(probabilities, 0.0),
-        "is_null": rows(entries["is_null"], False),
-    }

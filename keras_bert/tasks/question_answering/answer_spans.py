@@ -5,17 +5,16 @@ They are selected as in google-research/bert `run_squad.py` (`write_predictions`
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import Options, option
+from keras_bert.program.options import Options, documented, option
 from keras_bert.tasks.question_answering.rows import Windows
 
 # The number of windows whose candidates are computed together. A window has 400: the 20 best starts x 20 best ends.
 _WINDOWS_AT_ONCE = 1024
-# The null score difference of a context without tokens. Finite, since JSON has no infinity.
-NOTHING_TO_SAY = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +46,7 @@ def best_spans(
 ) -> Iterator[tuple[list[Span], tuple[float, float]]]:
     """Yields for each question the best spans with different texts, the best first, and the two logits of no answer.
 
-    The arguments are those of `find_answers` in `answers.py`.
+    The arguments are those of `span_columns` in `answers.py`.
     """
     for logits in (start_logits, end_logits):
         if not np.isfinite(logits).all():
@@ -187,3 +186,35 @@ def _null_scores(batch: _Batch) -> list[tuple[float, float]]:
     starts, ends = (logits[:, 0] for logits in batch.logits)
     lowest = np.lexsort((starts + ends, batch.question))[batch.splits[:-1]]
     return list(zip(starts[lowest].tolist(), ends[lowest].tolist(), strict=True))
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class QuestionAnsweringOptions(Options):
+    """The options for questions and contexts. None stands for the model's own value."""
+
+    version_2_with_negative: bool = option(False, "Whether some questions have no answer, as in SQuAD 2.0.")
+    null_threshold: float | None = option(
+        None,
+        "No answer is given if its score exceeds the best answer's by more than this. Default: that of the model, at "
+        "first 0.0.",
+        flag="null_score_diff_threshold",
+    )
+    doc_stride: int | None = option(
+        None, "Tokens between the starts of two windows. Default: that of the model, initially 128.", at_least=1
+    )
+    max_query_length: int | None = option(
+        None, "Longer questions are cut to this many tokens. Default: that of the model, initially 64.", at_least=1
+    )
+    n_best_size: int = option(20, "The number of answers in nbest_predictions.json.", at_least=1)
+    max_answer_length: int = option(30, "The largest number of tokens in an answer.", at_least=1)
+
+    def model_arguments(self) -> dict[str, Any]:
+        """Returns the options that the model's constructor takes."""
+        threshold = 0.0 if self.version_2_with_negative and self.null_threshold is None else self.null_threshold
+        values = {
+            "null_threshold": threshold,
+            "doc_stride": self.doc_stride,
+            "max_query_length": self.max_query_length,
+        }
+        return {name: value for name, value in values.items() if value is not None}

@@ -4,20 +4,25 @@ The text of an answer is the part of the context that its tokens come from.
 """
 
 import dataclasses
-import math
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.printing import printable
-from keras_bert.tasks.question_answering.answer_spans import NOTHING_TO_SAY, AnswerOptions, Span, best_spans
+from keras_bert.tasks import answer_operations
+from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, best_spans
 from keras_bert.tasks.question_answering.rows import Windows
-from keras_bert.tasks.served_values import characters_of, rows_of, text_of
+from keras_bert.tasks.served_values import characters_of, padded, rows_of, text_of
 
 # Characters around an answer that are shown with it.
 _AROUND = 80
+# The null score difference of a context without tokens. Finite, since JSON has no infinity.
+NOTHING_TO_SAY = 1e6
+# What unused entries have in the columns of answers; 0 in others.
+_UNUSED = {"answers": "", "starts": -1, "ends": -1}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,14 +101,69 @@ class FoundAnswer:
         return "\n".join(lines)
 
 
-def find_answers(
-    windows: Windows,
-    contexts: Sequence[str],
-    start_logits: np.ndarray,
-    end_logits: np.ndarray,
-    options: AnswerOptions,
-) -> list[FoundAnswer]:
-    """Returns the answers to Q questions.
+def answer_arrays(
+    spans: Mapping[str, Any], nulls: Mapping[str, Any], options: AnswerOptions, ops: Any = answer_operations
+) -> dict[str, Any]:
+    """Returns the answers to Q questions, arrays by name, from the best spans of each.
+
+    Args:
+        spans: `[Q, N + 1]` each: `answers`, the different texts, those with the best scores first; their `starts`,
+            `ends` and `score`, float64; and other columns. Unused entries, such as the last one of each row, have the
+            score -inf, the text "", and the place -1.
+        nulls: the values of "no answer" in these columns, `[Q]` each, where they are not those of unused entries.
+        options: how answers are selected.
+        ops: the module with the operations on such arrays.
+
+    Returns:
+        the `answer` `[Q]`, "" if there is none, its `start`, `end` and `probability`; the n best, `[Q, n]`, in the
+        columns of `spans`, with their `probabilities`, and `is_null`, which marks "no answer"; and with a threshold
+        `null_score_difference` `[Q]`.
+    """
+    place = ops.columns_of(spans["score"])
+    last = ops.largest(place)
+    with_nulls = {name: ops.where(place == last, nulls[name][:, None], spans[name]) for name in nulls}
+    columns = {**spans, **with_nulls}
+    order = ops.descending(columns["score"])
+    columns = {name: ops.take_along(values, order, 1) for name, values in columns.items()}
+    score, is_null = columns.pop("score"), order == last
+    is_best = (order == 0) & ~is_null & (score > -np.inf)
+    # "No answer" and the best span are always kept. Only the last column can have another entry too many.
+    is_kept = (score > -np.inf) & ((place < options.n_best_size) | is_null | is_best)
+    score, is_null = ops.where(is_kept, score, -np.inf), is_null & is_kept
+    # The softmax over these scores only, as in google-research/bert.
+    highest = ops.largest(score)
+    exponentials = ops.exp(score - ops.where(highest > -np.inf, highest, 0.0)[:, None])
+    totals = ops.total(exponentials)
+    columns["probabilities"] = exponentials / ops.where(totals > 0, totals, 1.0)[:, None]
+
+    best_score, more = ops.largest(ops.where(is_best, score, -np.inf)), {}
+    is_answered = best_score > -np.inf
+    if options.null_threshold is not None:
+        difference = ops.where(is_answered, nulls["score"] - best_score, NOTHING_TO_SAY)
+        is_answered &= difference <= options.null_threshold
+        more = {"null_score_difference": difference}
+    is_chosen = ops.where(is_answered[:, None], is_best, is_null)
+    index, has_entry = ops.argmax(is_chosen)[:, None], ops.total(is_chosen) > 0
+
+    def chosen(name, nothing):
+        return ops.where(has_entry, ops.take_along(columns[name], index, 1)[:, 0], nothing)
+
+    width = ops.largest(ops.total(is_kept))
+    return {
+        "answer": chosen("answers", ""),
+        "start": chosen("starts", -1),
+        "end": chosen("ends", -1),
+        "probability": chosen("probabilities", 1.0),
+        **{name: ops.where(is_kept, values, _UNUSED.get(name, 0.0))[:, :width] for name, values in columns.items()},
+        "is_null": is_null[:, :width],
+        **more,
+    }
+
+
+def span_columns(
+    windows: Windows, contexts: Sequence[str], start_logits: np.ndarray, end_logits: np.ndarray, options: AnswerOptions
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Returns `spans` and `nulls` of `answer_arrays` for Q questions, with the columns `start_logits` and `end_logits`.
 
     The candidates of a window are combinations of its best starts and ends. They lie inside the context, have at most
     `max_answer_length` tokens, and begin at a token that no other window shows with more context. The candidates of all
@@ -119,39 +179,59 @@ def find_answers(
     Raises:
         InputError: a logit is not a finite number.
     """
-    spans = best_spans(windows, contexts, start_logits, end_logits, options)
-    return [_answer(found, null, options) for found, null in spans]
+    found, nulls = zip(*best_spans(windows, contexts, start_logits, end_logits, options), strict=True)
+    unused = ("", -1, -1, -np.inf, -np.inf)
+    names = ("answers", "starts", "ends", "start_logits", "end_logits")
+    rows = padded(
+        [[*spans, unused] for spans in found],
+        {name: (nothing, None) for name, nothing in zip(names, unused, strict=True)},
+    )
+    columns = {name: np.array(values, object if name == "answers" else None) for name, values in rows.items()}
+    columns["score"] = columns["start_logits"] + columns["end_logits"]
+    logits = dict(zip(("start_logits", "end_logits"), np.array(nulls).T, strict=True))
+    score = logits["start_logits"] + logits["end_logits"]
+    return columns, {**logits, "score": score if options.null_threshold is not None else np.full_like(score, -np.inf)}
 
 
-def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list[FoundAnswer] | None:
+def answers_of(arrays: Mapping[str, np.ndarray]) -> list[FoundAnswer]:
+    """Returns the answers in the result of `answer_arrays`, whose places are characters."""
+    return [_found_answer(row, lambda starts, ends: zip(starts, ends, strict=True)) for row in rows_of(arrays)]
+
+
+def found_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[FoundAnswer] | None:
     """Returns the answers in the outputs of a served question answerer; None if the outputs are those of another task.
 
     Args:
         inputs: `context`, whose characters the answers count.
     """
-    needed = {"answer", "start", "end", "probability", "answers", "starts", "ends", "probabilities"}
-    if not outputs.keys() >= needed or "context" not in inputs:
+    if not arrays.keys() >= {"answer", "start", "end", "answers", "starts", "ends"} or "context" not in inputs:
         return None
-    return [_served_answer(row, context) for row, context in zip(rows_of(outputs), inputs["context"], strict=True)]
+    return [
+        _found_answer(row, functools.partial(characters_of, context))
+        for row, context in zip(rows_of(arrays), inputs["context"], strict=True)
+    ]
 
 
-def _served_answer(row: Mapping[str, Any], context: str | bytes) -> FoundAnswer:
-    is_null = row.get("is_null", np.zeros(len(row["answers"]), bool))
-    columns = (row["answers"], _places(context, row["starts"], row["ends"]), is_null, row["probabilities"])
+def _found_answer(row: Mapping[str, Any], characters: Callable[..., Iterable[tuple]]) -> FoundAnswer:
+    """Returns one answer; `characters` returns pairs of characters from starts and ends."""
+
+    def places(starts, ends) -> list[tuple]:
+        """Returns the first character and the one after the last; (None, None) where these are -1."""
+        found = zip(starts, characters(starts, ends), strict=True)
+        return [(int(start), int(end)) if at >= 0 else (None, None) for at, (start, end) in found]
+
+    count = len(row["answers"])
+    is_null = row.get("is_null", np.zeros(count, bool))
+    logits = (row[name].tolist() if name in row else [None] * count for name in ("start_logits", "end_logits"))
+    columns = (row["answers"], places(row["starts"], row["ends"]), is_null, row["probabilities"], *logits)
     nbest = tuple(
-        Candidate(text_of(text), start, end, float(probability), None, None)
-        for text, (start, end), is_none, probability in zip(*columns, strict=True)
+        Candidate(text_of(text), start, end, float(probability), start_logit, end_logit)
+        for text, (start, end), is_none, probability, start_logit, end_logit in zip(*columns, strict=True)
         if start is not None or is_none
     )
-    [(start, end)] = _places(context, [row["start"]], [row["end"]])
+    [(start, end)] = places([row["start"]], [row["end"]])
     difference = float(row["null_score_difference"]) if "null_score_difference" in row else None
     return FoundAnswer(text_of(row["answer"]), start, end, float(row["probability"]), difference, nbest)
-
-
-def _places(context: str | bytes, starts: Sequence[int], ends: Sequence[int]) -> list[tuple[int | None, int | None]]:
-    """Returns the characters for pairs of byte offsets; (None, None) where these are -1."""
-    places = characters_of(context, starts, ends)
-    return [place if start >= 0 else (None, None) for start, place in zip(starts, places, strict=True)]
 
 
 def _excerpt(context: str, start: int, end: int) -> str:
@@ -162,31 +242,3 @@ def _excerpt(context: str, start: int, end: int) -> str:
     if len(after) > _AROUND:
         after = f"{after[:_AROUND].rpartition(' ')[0]} ..."
     return f"{printable(before)}[[{printable(context[start:end])}]]{printable(after)}"
-
-
-def _answer(spans: list[Span], null: tuple[float, float], options: AnswerOptions) -> FoundAnswer:
-    best = spans[0] if spans else None
-    if options.null_threshold is None:
-        nbest = _with_probabilities(spans)
-        chosen = nbest[0] if nbest else Candidate("", None, None, 1.0, 0.0, 0.0)
-        return FoundAnswer(chosen.text, chosen.start, chosen.end, chosen.probability, None, nbest)
-    entries = sorted([*spans, ("", None, None, *null)], key=lambda span: -(span[3] + span[4]))[: options.n_best_size]
-    # The n-best list always includes the best span and "no answer".
-    entries += [
-        span for span in (best, ("", None, None, *null)) if span and span[0] not in {text for text, *_ in entries}
-    ]
-    nbest = _with_probabilities(entries)
-    difference = null[0] + null[1] - best[3] - best[4] if best else NOTHING_TO_SAY
-    return FoundAnswer("", None, None, 0.0, difference, nbest).with_threshold(options.null_threshold)
-
-
-def _with_probabilities(spans: list[Span]) -> tuple[Candidate, ...]:
-    """Returns candidates with probabilities: the softmax over these scores only, as in google-research/bert."""
-    scores = [start_logit + end_logit for *_, start_logit, end_logit in spans]
-    highest = max(scores, default=0.0)
-    exponentials = [math.exp(score - highest) for score in scores]
-    total = sum(exponentials)
-    return tuple(
-        Candidate(text, start, end, value / total, start_logit, end_logit)
-        for (text, start, end, start_logit, end_logit), value in zip(spans, exponentials, strict=True)
-    )

@@ -23,10 +23,10 @@ SPAN_CLASSIFIER = Task(
             "doc_stride": Setting(128, is_count),
             "max_query_length": Setting(64, is_count),
         },
-        served_answers="keras_bert.tasks.question_answering.answers.served_answers",
-        methods="keras_bert.tasks.question_answering.loaded.LoadedSpanClassifier",
+        answers="keras_bert.tasks.question_answering.answers.found_answers",
+        methods="keras_bert.tasks.question_answering.task.LoadedSpanClassifier",
     ),
-    onnx="keras_bert.tasks.question_answering.onnx.span_classifier",
+    onnx="keras_bert.tasks.question_answering.signatures.span_classifier",
     hub_task="question-answering",
     example='model.predict((["a question"], ["a text that has the answer"]))',
 )

@@ -1,8 +1,10 @@
-"""The signatures of an exported `SpanClassifier`."""
+"""`SpanClassifier` as signatures of a SavedModel, and as ONNX operations."""
 
 import tensorflow as tf
 
 from keras_bert.serving.graph import RAW_OUTPUTS
+from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, is_token, token_features
+from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_ragged_rows, run_rows
 from keras_bert.serving.graph.signature_inputs import IDS, check_pairs, check_room, cut, model_inputs, signature
 from keras_bert.serving.graph.signature_options import SignatureOptions
@@ -65,3 +67,11 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
         return {"start_logits": padded[:, :, 0], "end_logits": padded[:, :, 1]}
 
     return {"serving_default": answer, "tokens": token_logits, RAW_OUTPUTS: token_logits}
+
+
+def span_classifier(graph, model):
+    logits = dense(graph, model.span_classifier, token_features(graph, model), exact=True)
+    logits = graph.node("Where", is_token(graph), logits, graph.number(PADDING_LOGIT))
+    parts = graph.node("Split", logits, num_outputs=2, axis=2, split=[1, 1])
+    start, end = (graph.node("Squeeze", part, axes=[2]) for part in parts)
+    return {"start_logits": (start, [BATCH, LENGTH]), "end_logits": (end, [BATCH, LENGTH])}

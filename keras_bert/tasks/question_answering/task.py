@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,12 +10,14 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row
+from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.answer_locations import locate_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
-from keras_bert.tasks.question_answering.answers import FoundAnswer, find_answers
+from keras_bert.tasks.question_answering.answers import FoundAnswer, answer_arrays, answers_of, span_columns
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples
 from keras_bert.tasks.question_answering.rows import WindowOptions, Windows, make_windows
 from keras_bert.tasks.question_answering.scores import normalized_answer, squad_scores
+from keras_bert.tasks.served_values import byte_places
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 # The score of an answer that is not there; its probability is 0.
@@ -93,8 +95,13 @@ class QuestionAnsweringTask(TextTask):
         """Returns the answers; see `AnswerOptions` for the options. `null_threshold` defaults to the model's."""
         threshold = self.model.null_threshold if null_threshold is None else null_threshold
         options = AnswerOptions(n_best_size, max_answer_length, threshold)
+        return answers_of(self.arrays(examples, example_rows, outputs, options))
+
+    def arrays(self, examples: QuestionExamples, example_rows: QuestionRows, outputs, options: AnswerOptions) -> dict:
+        """Returns `answer_arrays` for outputs of the model; places are characters."""
         logits = (outputs["start_logits"], outputs["end_logits"])
-        return find_answers(example_rows.windows, examples.contexts, *logits, options)
+        spans, nulls = span_columns(example_rows.windows, examples.contexts, *logits, options)
+        return answer_arrays(spans, nulls, options)
 
     def logits_and_labels(self, examples: QuestionExamples, example_rows: QuestionRows, outputs) -> tuple:
         """Returns the scores of the n best answers to each question, and the number of the best right one among them,
@@ -244,3 +251,50 @@ def _check_names(value: Mapping, number: int) -> None:
     if missing:
         place = f"The answer to question {number}" if number else "y"
         raise InputError(f"{place} has no {' and no '.join(missing)}. Received: {', '.join(map(str, value))}")
+
+
+_BEST = {"answer": ("",), "start": (-1,), "end": (-1,), "probability": (0.0,)}
+_CANDIDATES = {
+    **{"answers": ("", None), "starts": (-1, None), "ends": (-1, None)},
+    **{"probabilities": (0.0, None), "is_null": (False, None)},
+}
+
+
+class LoadedSpanClassifier:
+    """Methods of loaded exports of a `SpanClassifier`."""
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        *,
+        callbacks: Any = None,
+        max_seq_length: int | None = None,
+        n_best_size: int = 20,
+        max_answer_length: int = 30,
+        null_threshold: float | None = None,
+        **unknown: Any,
+    ) -> list:
+        """Returns a `FoundAnswer` for each question; the arguments are those of `SpanClassifier.predict`."""
+        arguments = {"batch_size": batch_size, "verbose": verbose, "callbacks": callbacks}
+        options = {"n_best_size": n_best_size, "max_answer_length": max_answer_length, "null_threshold": null_threshold}
+        return self._predict(x, {**arguments, "max_seq_length": max_seq_length, **options}, unknown)
+
+    served_inputs: ClassVar = {"question": (), "context": ()}
+
+    @property
+    def served_outputs(self) -> dict[str, tuple]:
+        difference = {} if self.null_threshold is None else {"null_score_difference": (0.0,)}
+        return {**_BEST, **_CANDIDATES, **difference}
+
+    def serve(self, question: list[str], context: list[str]) -> dict[str, Any]:
+        """See `AnswerSignature`. An empty question or context has no answer."""
+        ids = list(map(str, range(len(question))))
+        examples = QuestionExamples(ids, question, context, may_be_empty=True)
+        options = AnswerOptions(null_threshold=self.null_threshold)
+        arrays = text_task(self).arrays(examples, *self.computed(examples), options)
+        places = [np.append(byte_places(text), -1) for text in context]  # the last is the byte of no answer
+        for name in ("start", "end", "starts", "ends"):
+            arrays[name] = np.array([of_text[at] for of_text, at in zip(places, arrays[name], strict=True)])
+        return arrays

@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+# The activations of scores: names of functions of `answer_operations`.
+SCORE_ACTIVATIONS = ("sigmoid", "linear", "tanh", "relu")
+
 
 class RankedText(NamedTuple):
     """A text of a ranking: its number among the given texts from 0, the text, and its score."""

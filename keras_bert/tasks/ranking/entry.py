@@ -1,8 +1,8 @@
 """The entry of `CrossEncoder`, see `registry.py`."""
 
-from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.registry import Export, Setting, Task
 from keras_bert.tasks.classification.entry import CLASSIFIER_HEAD
+from keras_bert.tasks.ranking.answers import SCORE_ACTIVATIONS
 from keras_bert.tasks.settings import PROMPTS, prompt_of
 
 CROSS_ENCODER = Task(
@@ -19,10 +19,10 @@ CROSS_ENCODER = Task(
         settings={"activation": Setting("linear", lambda value: value in SCORE_ACTIVATIONS), **PROMPTS},
         in_graph=lambda model, options: {"activation": "linear", **prompt_of(options)},
         options=("text_pairs", "prompt"),
-        served_answers="keras_bert.tasks.classification.answers.served_answers",
-        methods="keras_bert.tasks.ranking.loaded.LoadedCrossEncoder",
+        answers="keras_bert.tasks.classification.answers.label_answers",
+        methods="keras_bert.tasks.ranking.task.LoadedCrossEncoder",
     ),
-    onnx="keras_bert.tasks.classification.onnx.classifier",
+    onnx="keras_bert.tasks.classification.signatures.classifier",
     hub_task="text-ranking",
     example='model.rank("a query", ["a text", "another text"])',
 )

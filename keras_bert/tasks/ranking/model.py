@@ -10,13 +10,13 @@ from keras_bert.config import BertConfig
 from keras_bert.models.chosen_loss import ChosenLoss
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.prompts import Prompts
-from keras_bert.models.score_activations import SCORE_ACTIVATIONS
 from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES
+from keras_bert.tasks.ranking.answers import SCORE_ACTIVATIONS
 from keras_bert.tasks.ranking.losses import DEFAULT_LOSSES, RankingLoss, as_ranking_loss
 
 

@@ -2,12 +2,9 @@
 
 import dataclasses
 
-import tensorflow as tf
-
+from keras_bert.serving.graph import answer_operations
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.classification.signatures import classifier_signatures
-
-_SCORE_ACTIVATIONS = {"sigmoid": tf.sigmoid, "linear": None, "tanh": tf.tanh, "relu": tf.nn.relu}
 
 
 def cross_encoder_signatures(model, tokenizer, options: SignatureOptions) -> dict:
@@ -17,5 +14,6 @@ def cross_encoder_signatures(model, tokenizer, options: SignatureOptions) -> dic
     is the text. `score` is the same as `serving_default`.
     """
     prompt, options = model.prompt(options.prompt), dataclasses.replace(options, text_pairs=True)
-    made = classifier_signatures(model, tokenizer, options, _SCORE_ACTIVATIONS[model.activation], prompt)
+    activate = getattr(answer_operations, model.activation)
+    made = classifier_signatures(model, tokenizer, options, activate, prompt)
     return {**made, "score": made["serving_default"]}

@@ -3,13 +3,14 @@
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from keras_bert.models.score_activations import SCORE_ACTIVATIONS
+from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
+from keras_bert.tasks import answer_operations
 from keras_bert.tasks.base import Answered, ExampleRows
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
@@ -78,7 +79,8 @@ class RankingTask(SentenceTask):
 
     def answers(self, examples: SentenceExamples, example_rows: ExampleRows, outputs: np.ndarray) -> np.ndarray:
         """Returns the scores, float32 `[N]`, or `[N, C]` for C texts per query."""
-        scores = SCORE_ACTIVATIONS[self.model.activation](outputs)
+        outputs = outputs.reshape(len(outputs), -1)  # a loaded export has an axis more
+        scores = getattr(answer_operations, self.model.activation)(outputs)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def explained_rows(
@@ -140,3 +142,28 @@ def rank(
     rows = task.rows_of(examples, prompt=prompt).print_notes().rows
     scores = task.answers(examples, None, predict_rows(model, rows, batch_size))
     return ranked_texts(scores, texts, top_k)
+
+
+class LoadedCrossEncoder(Prompts):
+    """Methods of loaded exports of a `CrossEncoder`."""
+
+    labels = ("score",)
+    problem_type = "regression"
+
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
+        self.check_prompts()
+
+    served_inputs: ClassVar = {"text": (), "text_b": ()}
+    served_outputs: ClassVar = {"score": (0.0,)}
+
+    def serve(self, text: list[str], text_b: list[str]) -> dict[str, np.ndarray]:
+        """See `AnswerSignature`."""
+        examples = SentenceExamples([text, text_b], source="the texts")
+        return {"score": text_task(self).answers(examples, *self.computed(examples))}
+
+    def rank(
+        self, query: str, texts, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
+    ) -> list:
+        """Returns a `RankedText` for each of the best texts for a query; see `CrossEncoder.rank`."""
+        return rank(self, query, texts, top_k, batch_size, prompt)

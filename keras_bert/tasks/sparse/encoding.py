@@ -1,7 +1,8 @@
 """Texts -> sparse vectors, their tokens and similarities. Needs neither Keras nor TensorFlow: loaded exports use it."""
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,46 @@ from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.embedding.options import check_encode_options
+from keras_bert.tasks.embedding.encoding import check_encode_options
+from keras_bert.tasks.embedding.loss_table import Loss
 from keras_bert.tasks.prediction import Calls, forward_function, run_batches
 from keras_bert.tasks.progress import text_progress
+from keras_bert.tasks.served_values import rows_of, text_of
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenWeights:
+    """The tokens of the vocabulary that a text weighs most.
+
+    Attributes:
+        tokens: the tokens, those with the largest weights first.
+        ids: their numbers in the vocabulary.
+        weights: their weights, above 0.
+    """
+
+    tokens: tuple[str, ...]
+    ids: tuple[int, ...]
+    weights: tuple[float, ...]
+
+    def readable(self, asked: Mapping | None = None) -> str:
+        """Returns a line for each token."""
+        pairs = zip(self.tokens, self.weights, strict=True)
+        return "\n".join(f"  {token}  {weight:.4f}" for token, weight in pairs) or "  (no token)"
+
+
+def token_weights(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[TokenWeights] | None:
+    """Returns the answers in the outputs of a served `SparseEncoder`; None if they are those of another task."""
+    if arrays.keys() != {"tokens", "token_ids", "weights"}:
+        return None
+    found = []
+    for row in rows_of(arrays):
+        values = zip(row["tokens"], row["token_ids"], row["weights"], strict=True)
+        used = [(text_of(token), int(number), float(weight)) for token, number, weight in values if number >= 0]
+        found.append(TokenWeights(*map(tuple, zip(*used, strict=True))) if used else TokenWeights((), (), ()))
+    return found
+
 
 ROLES = QUERY, DOCUMENT = "query", "document"
 _WINDOW = 4096  # texts that are sorted by length together
@@ -217,3 +253,27 @@ def num_active(parts: Iterable[Any]) -> float:
     """Returns the mean number of weights above 0 of vectors in several CSR arrays."""
     parts = list(parts)
     return sum(part.nnz for part in parts) / max(1, sum(part.shape[0] for part in parts))
+
+
+class LoadedSparseEncoder(SparseEncoding):
+    """Methods of loaded exports of a `SparseEncoder`."""
+
+    def __init__(self, folder, engine, runtime):
+        super().__init__(folder, engine, runtime)
+        self.check_prompts()
+        self._static_weights: np.ndarray | None = None
+
+    def static_weights(self) -> np.ndarray:
+        if self._static_weights is None:
+            ids = np.arange(self.config.vocab_size, dtype=np.int32)
+            self._static_weights = self.signatures["query_weights"](input_ids=ids)["weights"]
+        return self._static_weights
+
+
+# The losses by name, and what each needs. Commands read them for `--help`.
+_LOSS = "keras_bert.tasks.sparse.losses.SpladeLoss"  # its `ranking` has the names below
+
+SPARSE_LOSSES = {
+    "in_batch_negatives": Loss(_LOSS, "queries, documents, perhaps others", "SparseMultipleNegativesRankingLoss"),
+    "margin_mse": Loss(_LOSS, "queries, documents, others; a teacher or its scores or margins", "SparseMarginMSELoss"),
+}

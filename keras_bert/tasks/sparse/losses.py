@@ -10,7 +10,7 @@ from keras import ops
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, option
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, DataSets, SentenceExamples
-from keras_bert.tasks.embedding.loss_parts import FAR, cross_entropy, equal_texts, weighted_mean
+from keras_bert.tasks.embedding.losses import FAR, cross_entropy, equal_texts, weighted_mean
 from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
 from keras_bert.tasks.embedding.teacher_losses import margin_errors
 

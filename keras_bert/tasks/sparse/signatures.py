@@ -1,5 +1,7 @@
 """The signatures of an exported `SparseEncoder`."""
 
+import dataclasses
+
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
@@ -7,15 +9,7 @@ from keras_bert.program.options import check_whole
 from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.row_groups import compute_in_groups, run_rows
-from keras_bert.serving.graph.signature_inputs import (
-    IDS,
-    check_room,
-    model_inputs,
-    packer,
-    signature,
-    text_signature,
-    tokens_signature,
-)
+from keras_bert.serving.graph.signature_inputs import IDS, model_inputs, row_signatures, signature, tokens_signature
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.sparse.encoding import DOCUMENT, QUERY
 
@@ -35,7 +29,6 @@ def sparse_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     queries, `query_weights` takes `input_ids`, int32 `[N]`, and returns the `weights` of these tokens, float32 `[N]`.
     """
     size, vocabulary = model.config.vocab_size, model.vocabulary
-    check_room(options, 1, vocabulary)
     check_whole("top_k", options.top_k, at_least=1, at_most=size)
     if isinstance(model, EightBitModel) and model.static_queries:
         raise InputError("A SparseEncoder with static queries is exported without 8 bits. Leave out weights.")
@@ -61,25 +54,26 @@ def sparse_signatures(model, tokenizer, options: SignatureOptions) -> dict:
 
         return best
 
-    of_documents, longest = best_tokens(weights_of), options.max_seq_length
-    compute = {DOCUMENT: (of_documents, longest), QUERY: (of_documents, longest)}
-    if model.static_queries:
-        room = (model.max_query_length or longest) + vocabulary.special_tokens.num_special(1)
-        compute[QUERY] = (best_tokens(static_weights_of), room)
-
-    def of_texts(role, prompt):
-        run, length = compute[role]
-        return text_signature(packer(vocabulary, length), tokenizer.tokenize, run, False, model.prompt(prompt))
+    def of_role(role, prompt):
+        is_static = role == QUERY and model.static_queries
+        room = (model.max_query_length or options.max_seq_length) + vocabulary.special_tokens.num_special(1)
+        its_options = dataclasses.replace(options, max_seq_length=room) if is_static else options
+        run = best_queries if is_static else best_documents
+        return row_signatures(
+            model, tokenizer.tokenize, its_options, run, lambda answers: answers, prompt=model.prompt(prompt)
+        )
 
     def raw_outputs(*rows):
         return {"outputs": run_rows(weights_of, list(rows), size)}
 
+    best_documents, best_queries = best_tokens(weights_of), best_tokens(static_weights_of)
+    of_queries, of_documents = (of_role(role, model.prompt_for(role)) for role in (QUERY, DOCUMENT))
     made = {
-        "serving_default": of_texts(model.default_route, options.prompt),
-        "encode_query": of_texts(QUERY, model.prompt_for(QUERY)),
-        "encode_document": of_texts(DOCUMENT, model.prompt_for(DOCUMENT)),
-        "tokens": tokens_signature(of_documents, longest, False),
-        RAW_OUTPUTS: tokens_signature(raw_outputs, longest, False),
+        "serving_default": of_role(model.default_route, options.prompt)["serving_default"],
+        "encode_query": of_queries["serving_default"],
+        "encode_document": of_documents["serving_default"],
+        "tokens": of_documents["tokens"],
+        RAW_OUTPUTS: tokens_signature(raw_outputs, options.max_seq_length, False),
     }
     return made | ({"query_weights": _query_weights(model)} if model.static_queries else {})
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_bert.program.printing import printable
+from keras_bert.tasks.answer_operations import log_softmax
 from keras_bert.tasks.served_values import characters_of, rows_of, text_of
 from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.examples import TaggedSentences
@@ -108,27 +109,26 @@ def tag_answers(
     """
     logits = logits.astype(np.float64)
     logits[:, ~np.array(labels.is_answer)] = -np.inf
-    logits -= logits.max(axis=1, keepdims=True)
-    log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    log_probabilities = log_softmax(logits)
     return [
         _answer(sentences, number, log_probabilities[word_splits[number] : word_splits[number + 1]], labels)
         for number in range(len(sentences))
     ]
 
 
-def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list[TagsAnswer] | None:
+def tags_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[TagsAnswer] | None:
     """Returns the answers in the outputs of a served tagger; None if the outputs are those of another task.
 
     Args:
-        outputs: the outputs of the signature `serving_default`, or of `words`.
+        arrays: the outputs of the signature `serving_default`, or of `words`.
         inputs: of `serving_default`, `text`, whose characters the answers count; of `words`, `words` and `num_words`.
     """
-    if outputs.keys() >= {"tags", "probabilities"} and "words" in inputs:
-        return [_of_words(row, *asked) for row, *asked in zip(rows_of(outputs), *_words_of(inputs), strict=True)]
-    if outputs.keys() >= {"words", "tags", "probabilities"}:
-        return [_of_tags(row) for row in rows_of(outputs)]
-    if outputs.keys() >= {"entities", "types", "starts", "ends", "probabilities"} and "text" in inputs:
-        rows = zip(rows_of(outputs), inputs["text"], strict=True)
+    if arrays.keys() >= {"tags", "probabilities"} and "words" in inputs:
+        return [_of_words(row, *asked) for row, *asked in zip(rows_of(arrays), *_words_of(inputs), strict=True)]
+    if arrays.keys() >= {"words", "tags", "probabilities"}:
+        return [_of_tags(row) for row in rows_of(arrays)]
+    if arrays.keys() >= {"entities", "types", "starts", "ends", "probabilities"} and "text" in inputs:
+        rows = zip(rows_of(arrays), inputs["text"], strict=True)
         return [TagsAnswer(_served_entities(row, row["probabilities"], text), (), [], (), None) for row, text in rows]
     return None
 

@@ -11,10 +11,10 @@ TOKEN_CLASSIFIER = Task(
         signatures="keras_bert.tasks.tagging.signatures.tagging_signatures",
         outputs=lambda model: {"": ("batch", "length", len(model.labels))},
         settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
-        served_answers="keras_bert.tasks.tagging.answers.served_answers",
-        methods="keras_bert.tasks.tagging.loaded.LoadedTokenClassifier",
+        answers="keras_bert.tasks.tagging.answers.tags_answers",
+        methods="keras_bert.tasks.tagging.task.LoadedTokenClassifier",
     ),
-    onnx="keras_bert.tasks.tagging.onnx.token_classifier",
+    onnx="keras_bert.tasks.tagging.signatures.token_classifier",
     hub_task="token-classification",
     example='model.predict(["a text"])',
 )

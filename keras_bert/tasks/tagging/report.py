@@ -1,12 +1,13 @@
-"""The evaluation report of a tagger: scores of each entity type, and the worst errors."""
+"""The evaluation report of a tagger: scores of each entity type, and the worst errors; and its tags as a CoNLL file."""
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from keras_bert.tasks.report_files import BLUE, GREY, ORANGE, aligned, draw, write_table, write_text
+from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.scores import EntityScores, TagLists, entity_scores
 from keras_bert.tasks.tagging.tag_schemes import find_scheme, read_entities
 
@@ -128,3 +129,23 @@ def _draw(path: str, table: list[list], title: str) -> None:
         axis.set_title(f"{title}, and how often they occur", loc="left", fontsize=10)
 
     draw(path, (7.0, 1.4 + 0.5 * len(rows)), on)
+
+
+def conll_lines(sentences: TaggedSentences, predicted: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yields the lines of a CoNLL file: a line per word with its tags, and an empty line after each sentence.
+
+    Columns are separated by spaces, as conlleval requires, or by tabs if a word contains a space. If there are several
+    documents, each begins with a -DOCSTART- line with the same number of columns.
+    """
+    separator = "\t" if any(len(word.split()) > 1 for words in sentences.words for word in words) else " "
+    tags = [predicted] if sentences.tags is None else [sentences.tags, predicted]
+    documents = sentences.documents or [0] * len(sentences)
+    previous = -1 if documents[-1] else 0
+    for number, words in enumerate(sentences.words):
+        if documents[number] != previous:
+            yield separator.join(["-DOCSTART-", *["O"] * len(tags)])
+            yield ""
+            previous = documents[number]
+        for columns in zip(words, *(column[number] for column in tags), strict=True):
+            yield separator.join(columns)
+        yield ""

@@ -1,14 +1,15 @@
-"""The signatures of an exported `TokenClassifier`."""
+"""`TokenClassifier` as signatures of a SavedModel, and as ONNX operations."""
 
 import tensorflow as tf
 
 from keras_bert.serving.graph import RAW_OUTPUTS
+from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, token_features
+from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_ragged_rows, run_rows
 from keras_bert.serving.graph.signature_inputs import IDS, check_room, cut, model_inputs, signature
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.words import GraphWords, spell
-from keras_bert.tasks.tagging.graph_entities import EntityReader
-from keras_bert.tasks.tagging.graph_rows import sentence_rows
+from keras_bert.tasks.tagging.graph_tagging import EntityReader, sentence_rows
 from keras_bert.tasks.tagging.tag_schemes import TagLabels
 
 _WORDS = tf.TensorSpec([None], tf.string)
@@ -183,3 +184,8 @@ def _in_rows(values: dict, splits, width=None) -> dict:
 def _valid(texts):
     """Removes invalid UTF-8."""
     return tf.strings.unicode_encode(tf.strings.unicode_decode(texts, "UTF-8", errors="ignore"), "UTF-8")
+
+
+def token_classifier(graph, model):
+    tokens = token_features(graph, model)
+    return {OUTPUT: (dense(graph, model.token_classifier, tokens, exact=True), [BATCH, LENGTH, len(model.labels)])}

@@ -5,6 +5,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,15 +14,18 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, TextPiece, number_of
+from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.label_names import label_name
+from keras_bert.tasks.served_values import byte_places, padded
 from keras_bert.tasks.tagging import annotated_spans, tag_schemes
 from keras_bert.tasks.tagging import examples as tagging
 from keras_bert.tasks.tagging.answers import TagsAnswer, tag_answers
-from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
-from keras_bert.tasks.tagging.report import write_tag_report
+from keras_bert.tasks.tagging.report import conll_lines, write_tag_report
 from keras_bert.tasks.tagging.rows import pieces_of_words, tagged_rows
 from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
+from keras_bert.tasks.tagging.tag_schemes import TagLabels
+from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.user_inputs import as_list, checked_text, iterate_column
 
 
@@ -273,3 +277,30 @@ def _notes(examples: TaggedSentences, counts: Counter, length: int, overlap: boo
             "than fit in a row"
         )
     return notes
+
+
+class LoadedTokenClassifier:
+    """Methods of loaded exports of a `TokenClassifier`."""
+
+    served_inputs: ClassVar = {"text": ()}
+
+    @property
+    def served_outputs(self) -> dict[str, tuple]:
+        names = ("words", "tags") if TagLabels.of(self.labels).scheme is None else ("entities", "types")
+        places = {"starts": (-1, None), "ends": (-1, None), "probabilities": (0.0, None)}
+        return {**dict.fromkeys(names, ("", None)), **places}
+
+    def serve(self, text: list[str]) -> dict[str, Any]:
+        """See `AnswerSignature`. A text without words has no entities."""
+        specs, parts = self.served_outputs, [[] for _ in text]
+        numbers = [number for number, one in enumerate(text) if words_of_text(one)]
+        if numbers:
+            task = text_task(self)
+            examples = task.examples([text[number] for number in numbers])
+            for number, answer in zip(numbers, task.answers(examples, *self.computed(examples)), strict=True):
+                found = answer.entities if "entities" in specs else answer.tagged_words(text[number])
+                places = byte_places(text[number])
+                parts[number] = [
+                    (one.text, one.type, places[one.start], places[one.end], one.probability) for one in found
+                ]
+        return padded(parts, specs)

@@ -1,9 +1,8 @@
 """The answers of `TextToText`: written texts."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
 
 from keras_bert.tasks.served_values import rows_of, text_of
 
@@ -27,22 +26,20 @@ class WrittenText:
         return "\n".join(f"  {text or '(no text)'}  {score:.4f}" for text, score in self.alternatives)
 
 
-def written_texts(texts: Iterable[Sequence[str]], scores: Iterable[Sequence[float]]) -> list[WrittenText]:
-    """Returns an answer for each source, from the texts and the scores of its alternatives, the best first."""
-    return [
-        WrittenText(*found[0], tuple(found))
-        for found in (list(zip(*alternatives, strict=True)) for alternatives in zip(texts, scores, strict=True))
-    ]
+def writing_arrays(texts: Any, scores: Any) -> dict[str, Any]:
+    """Returns the best text of each source and its score, `[B]`, and of several, `[B, A]`, also the alternatives."""
+    best = {"written": texts[:, 0], "score": scores[:, 0]}
+    return best if texts.shape[1] == 1 else best | {"alternatives": texts, "alternative_scores": scores}
 
 
-def served_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping) -> list[WrittenText] | None:
-    """Returns the answers in the outputs of a served `TextToText`; None if the outputs are those of another task."""
-    if not outputs.keys() >= {"written", "score"}:
+def written_texts(arrays: Mapping[str, Any], inputs: Mapping) -> list[WrittenText] | None:
+    """Returns an answer for each source from what `writing_arrays` or a server returns; None for another task's."""
+    if not arrays.keys() >= {"written", "score"}:
         return None
-    rows = [
-        (row.get("alternatives", [row["written"]]), row.get("alternative_scores", [row["score"]]))
-        for row in rows_of(outputs)
-    ]
-    return written_texts(
-        (list(map(text_of, texts)) for texts, _ in rows), (list(map(float, scores)) for _, scores in rows)
-    )
+    found = []
+    for row in rows_of(arrays):
+        texts = map(text_of, row.get("alternatives", [row["written"]]))
+        scores = map(float, row.get("alternative_scores", [row["score"]]))
+        alternatives = tuple(zip(texts, scores, strict=True))
+        found.append(WrittenText(*alternatives[0], alternatives))
+    return found

@@ -19,7 +19,7 @@ TEXT_TO_TEXT = Task(
         signatures="keras_bert.tasks.text_to_text.signatures.text_to_text_signatures",
         outputs=lambda model: dict.fromkeys(("texts", "scores"), ("batch", "alternatives")),
         options=("num_beams", "max_new_tokens", "length_penalty", "num_answers"),
-        served_answers="keras_bert.tasks.text_to_text.answers.served_answers",
+        answers="keras_bert.tasks.text_to_text.answers.written_texts",
     ),
     hub_task="text2text-generation",
     example='model.predict(["a text"])',

@@ -3,17 +3,14 @@
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
-from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.signature_inputs import (
     IDS,
-    check_room,
     model_inputs,
-    packer,
-    text_signature,
-    tokens_signature,
+    row_signatures,
 )
 from keras_bert.serving.graph.signature_options import SignatureOptions
+from keras_bert.tasks.text_to_text.answers import writing_arrays
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -32,7 +29,6 @@ def text_to_text_signatures(model, tokenizer, options: SignatureOptions) -> dict
     """
     if isinstance(model, EightBitModel):
         raise InputError("A TextToText is exported without 8 bits. Leave out weights.")
-    check_room(options, 1, model.vocabulary)
     if not isinstance(model.vocabulary, Vocabulary):
         raise InputError(
             "Only models with a WordPiece vocabulary can write texts in an export. Received: "
@@ -53,26 +49,18 @@ def text_to_text_signatures(model, tokenizer, options: SignatureOptions) -> dict
         found = model.generate(model_inputs(input_ids, input_mask, segment_ids), search)
         texts = tf.reshape(
             _text_of(tf.reshape(found.ids, [-1, search.max_new_tokens]), pieces, model.vocabulary),
-            tf.shape(found.scores),
+            [-1, search.num_answers],
         )
         return texts, found.scores, found.ids
 
-    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
-    def write(*rows):
-        texts, scores, ids = search_texts(*rows)
-        best = {"written": texts[:, 0], "score": scores[:, 0], "target_ids": ids[:, 0]}
-        return best if search.num_answers == 1 else best | {"alternatives": texts, "alternative_scores": scores}
+    def write(found):
+        texts, scores, ids = found
+        return {**writing_arrays(texts, scores), "target_ids": ids[:, 0]}
 
-    def raw_outputs(*rows):
-        texts, scores, _ = search_texts(*rows)
-        return {"texts": texts, "scores": scores}
+    def raw(found):
+        return {"texts": found[0], "scores": found[1]}
 
-    pack = packer(model.vocabulary, options.max_seq_length)
-    return {
-        "serving_default": text_signature(pack, tokenizer.tokenize, write, text_pairs=False),
-        "tokens": tokens_signature(write, options.max_seq_length, text_pairs=False),
-        RAW_OUTPUTS: tokens_signature(raw_outputs, options.max_seq_length, text_pairs=False),
-    }
+    return row_signatures(model, tokenizer.tokenize, options, search_texts, write, raw)
 
 
 def _text_of(ids, pieces, table: Vocabulary):

@@ -13,7 +13,7 @@ from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.prediction import predict_rows, traced_on_features
 from keras_bert.tasks.report_files import aligned, write_table, write_text
 from keras_bert.tasks.text_rows import text_rows
-from keras_bert.tasks.text_to_text.answers import WrittenText, written_texts
+from keras_bert.tasks.text_to_text.answers import WrittenText, writing_arrays, written_texts
 from keras_bert.tasks.text_to_text.examples import TextToTextExamples
 from keras_bert.tasks.text_to_text.scores import bleu_signature, has_text_scores, text_scores
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
@@ -87,8 +87,12 @@ class TextToTextTask(TextTask):
         """Returns a `WrittenText` for each example, or the sums over the tokens of each target."""
         if isinstance(example_rows.rows, SourceTargetRows):
             return list(zip(*(outputs[name].tolist() for name in ("loss", "right", "weight")), strict=True))
-        texts = outputs["texts"].tolist() if "texts" in outputs else [map(self.text_of, ids) for ids in outputs["ids"]]
-        return written_texts(texts, outputs["scores"].tolist())
+        texts = outputs["texts"] if "texts" in outputs else self.texts_of(outputs["ids"])
+        return written_texts(writing_arrays(texts, outputs["scores"]), {})
+
+    def texts_of(self, ids: np.ndarray) -> np.ndarray:
+        """Returns the texts of generated ids, int `[B, A, L]` -> `[B, A]`."""
+        return np.array([list(map(self.text_of, of_source)) for of_source in ids], object)
 
     def text_of(self, ids: Sequence[int]) -> str:
         """Returns the text of generated ids, without special tokens and padding."""

@@ -11,7 +11,7 @@ from recorded_folders import recorded_folder
 from tiny_models import made_signatures
 
 from keras_bert import InputError, SequenceClassifier, serving
-from keras_bert.tasks.classification.answers import LabelAnswer, LabelsAnswer, served_answers
+from keras_bert.tasks.classification.answers import LabelAnswer, LabelsAnswer, label_answers
 from keras_bert.tasks.classification.zero_shot import ZeroShotTask
 from run_scripts import run_classifier
 
@@ -52,7 +52,7 @@ def test_the_signature_gives_these_scores(name):
     np.testing.assert_allclose(found["probabilities"], RECORDED[name]["one label"], atol=1e-6, rtol=0)
     np.testing.assert_allclose(found["independent_probabilities"], RECORDED[name]["several labels"], atol=1e-6, rtol=0)
     expected = [answer.label for answer in model.zero_shot(TEXTS, LABELS)]
-    assert [answer.label for answer in served_answers({key: one.numpy() for key, one in found.items()}, {})] == expected
+    assert [answer.label for answer in label_answers({key: one.numpy() for key, one in found.items()}, {})] == expected
     padded = ask(text=tf.constant(TEXTS[:2]), labels=tf.constant([[*LABELS, LABELS[0]], ["travel", "", "", ""]]))
     np.testing.assert_allclose(padded["probabilities"][0, :3], RECORDED[name]["one label"][0], atol=1e-6, rtol=0)
     assert padded["labels"][0].numpy().tolist() == [*(label.encode() for label in LABELS), b""]

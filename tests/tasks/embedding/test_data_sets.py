@@ -10,9 +10,8 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.tasks.embedding.examples import DataSets, SentenceExamples
 from keras_bert.tasks.embedding.losses import CoSENT, Matryoshka
-from keras_bert.tasks.embedding.task import EmbeddingTask
+from keras_bert.tasks.embedding.task import EmbeddingTask, teacher_labels
 from keras_bert.tasks.embedding.teacher_losses import DistillKLDiv, GISTEmbed, MarginMSE
-from keras_bert.tasks.embedding.teachers import teacher_labels
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 

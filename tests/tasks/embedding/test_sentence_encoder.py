@@ -15,9 +15,8 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.config import POOLINGS
 from keras_bert.layers import text_pooling
 from keras_bert.tasks import progress
-from keras_bert.tasks.embedding.loaded import LoadedSentenceEncoder
+from keras_bert.tasks.embedding.encoding import CosineSimilarity, LoadedSentenceEncoder
 from keras_bert.tasks.embedding.losses import CoSENT, InBatchNegatives, Matryoshka
-from keras_bert.tasks.embedding.similarity import CosineSimilarity
 from keras_bert.tasks.embedding.teacher_losses import MarginMSE
 from keras_bert.tasks.multi_vector.encoding import LateInteraction
 from keras_bert.tasks.sparse.encoding import SparseEncoding

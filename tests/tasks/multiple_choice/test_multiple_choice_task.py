@@ -9,7 +9,7 @@ from numpy_bert import scatter_weights
 
 from keras_bert import GraphTokenizer, InputError, MultipleChoice
 from keras_bert.records import features
-from keras_bert.tasks.multiple_choice.rows import choice_rows
+from keras_bert.tasks.multiple_choice.examples import choice_rows
 from keras_bert.tasks.multiple_choice.task import MultipleChoiceTask
 
 pytestmark = pytest.mark.usefixtures("without_graphs")

@@ -1,16 +1,16 @@
-"""Windows and answers in the graph equal those of `make_windows` and `find_answers`, for any logits."""
+"""Windows and answers in the graph equal those in Python, for any logits."""
 
 import itertools
 import random
 
 import numpy as np
 import pytest
+import span_answers
 import tensorflow as tf
 import tiny
 from generated_texts import generated_texts
 from span_answers import assert_served_answers
 
-from keras_bert.tasks.question_answering import answers
 from keras_bert.tasks.question_answering.answer_search import ContextTokens, find_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 from keras_bert.tasks.question_answering.answer_windows import context_tokens, graph_windows
@@ -76,7 +76,7 @@ def test_windows_are_those_of_python(tokenizer, window_options):
 def assert_same_answers(tokenizer, questions, contexts, window_options, options, logits_of):
     windows = make_windows(questions, contexts, tokenizer, window_options)
     logits = [logits_of(windows.rows.splits[-1]).astype(np.float32) for _ in range(2)]
-    expected = answers.find_answers(windows, contexts, *logits, options)
+    expected = span_answers.find_answers(windows, contexts, *logits, options)
     found = find_answers(*in_graph(tokenizer, questions, contexts, window_options), *logits, options)
     found = {name: values.numpy() for name, values in found.items()}
     assert_served_answers(found, contexts, expected, 1e-6)

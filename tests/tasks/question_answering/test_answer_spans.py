@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 import tiny
+from span_answers import find_answers
 
 from keras_bert import GraphTokenizer, InputError
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
-from keras_bert.tasks.question_answering.answers import find_answers
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 
 VOCABULARY = tiny.vocabulary(*tiny.pieces(), ".", "é", *"日本語")

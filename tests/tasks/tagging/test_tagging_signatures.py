@@ -10,7 +10,7 @@ from generated_texts import generated_texts
 
 from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.tagging import tag_schemes
-from keras_bert.tasks.tagging.graph_entities import EntityReader
+from keras_bert.tasks.tagging.graph_tagging import EntityReader
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tokenization.kinds import graph_tokenizer

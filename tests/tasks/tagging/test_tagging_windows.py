@@ -15,7 +15,7 @@ from keras_bert import GraphTokenizer, TokenClassifier
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.records import features
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.tagging.graph_rows import sentence_rows
+from keras_bert.tasks.tagging.graph_tagging import sentence_rows
 from keras_bert.tasks.tagging.rows import tagged_rows
 
 pytestmark = pytest.mark.usefixtures("without_graphs")

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-import numpy as np
+from keras_bert.tasks import answer_operations
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,11 +15,11 @@ class Urgency:
         return f"  urgency {self.urgency:.4f}"
 
 
-def urgency_answers(outputs: np.ndarray) -> list[Urgency]:
-    """Returns an answer for each row of the model's outputs, logits `[N, 1]`."""
-    return [Urgency(float(1 / (1 + np.exp(-logit)))) for logit in outputs[:, 0].astype(np.float64)]
+def urgency_arrays(outputs, ops=answer_operations):
+    """Returns `urgency`, float `[N]`, from the outputs of the model, logits `[N, 1]`; `ops` computes on such arrays."""
+    return {"urgency": ops.sigmoid(outputs[:, 0])}
 
 
-def served_answers(outputs, inputs) -> list[Urgency] | None:
-    """Returns the answers in the outputs of a server; None if the outputs are those of another task."""
-    return [Urgency(float(value)) for value in outputs["urgency"]] if outputs.keys() == {"urgency"} else None
+def urgency_answers(arrays, inputs) -> list[Urgency] | None:
+    """Returns the answers in these arrays, also those of a server; None if they are those of another task."""
+    return [Urgency(float(value)) for value in arrays["urgency"]] if arrays.keys() == {"urgency"} else None

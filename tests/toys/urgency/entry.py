@@ -9,9 +9,9 @@ URGENCY = Task(
     export=Export(
         signatures="toys.urgency.signatures.urgency_signatures",
         outputs=lambda model: {"": ("batch", 1)},
-        served_answers="toys.urgency.answers.served_answers",
+        answers="toys.urgency.answers.urgency_answers",
     ),
-    onnx="toys.urgency.onnx.urgency_model",
+    onnx="toys.urgency.signatures.urgency_model",
     hub_task="text-classification",
     example='model.predict(["a message"])',
 )

@@ -1,37 +1,30 @@
-"""The signatures of an exported `UrgencyModel`."""
+"""`UrgencyModel` as signatures of a SavedModel, and as ONNX operations."""
 
 import tensorflow as tf
 
-from keras_bert.serving.graph import RAW_OUTPUTS
+from keras_bert.serving.graph import answer_operations
+from keras_bert.serving.graph.onnx_encoders import onnx_encoder
+from keras_bert.serving.graph.onnx_heads import BATCH, OUTPUT, inputs_of
+from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_rows
-from keras_bert.serving.graph.signature_inputs import (
-    IDS,
-    check_room,
-    model_inputs,
-    packer,
-    text_signature,
-    tokens_signature,
-)
+from keras_bert.serving.graph.signature_inputs import IDS, model_inputs, row_signatures
+from toys.urgency.answers import urgency_arrays
 
 
 def urgency_signatures(model, tokenizer, options):
     """Returns `serving_default` of `text`, strings `[B]`, and `tokens` of ids: `urgency`, float32 `[B]`. `raw_outputs`
     has the inputs of `tokens`, and the model's `outputs`."""
-    check_room(options, 1, model.vocabulary)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def run(*rows):
         return run_rows(lambda *part: model(model_inputs(*part), training=False), rows, 1)
 
-    def answer(*rows):
-        return {"urgency": tf.sigmoid(run(*rows)[:, 0])}
+    def arrays(outputs):
+        return urgency_arrays(outputs, answer_operations)
 
-    def raw_outputs(*rows):
-        return {"outputs": run(*rows)}
+    return row_signatures(model, tokenizer.tokenize, options, run, arrays)
 
-    length = options.max_seq_length
-    return {
-        "serving_default": text_signature(packer(model.vocabulary, length), tokenizer.tokenize, answer, False),
-        "tokens": tokens_signature(answer, length, False),
-        RAW_OUTPUTS: tokens_signature(raw_outputs, length, False),
-    }
+
+def urgency_model(graph, model):
+    pooled, _ = onnx_encoder(graph, model.encoder, inputs_of(model)).pooled_at()
+    return {OUTPUT: (dense(graph, model.urgency_head, pooled, exact=True), [BATCH, 1])}

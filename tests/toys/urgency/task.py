@@ -1,12 +1,40 @@
 """Messages -> rows, and outputs -> answers and scores."""
 
+import dataclasses
+from collections.abc import Sequence
+
 import numpy as np
 
+from keras_bert.program.columns import is_float32
+from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import ExampleRows, TextTask
+from keras_bert.tasks.example_checks import check_examples
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
+from keras_bert.tasks.held_out import part_of
 from keras_bert.tokenization.user_inputs import as_list, as_texts
-from toys.urgency.answers import urgency_answers
-from toys.urgency.examples import UrgencyExamples
+from toys.urgency.answers import urgency_answers, urgency_arrays
+
+
+@dataclasses.dataclass(frozen=True)
+class UrgencyExamples:
+    """N messages, and N numbers from 0 to 1, or None."""
+
+    texts: Sequence[str]
+    urgencies: Sequence[float] | None = None
+    weights: Sequence[float] | None = None
+    source: str = "the examples"
+
+    def __post_init__(self):
+        check_examples(self, ("texts", "urgencies"))
+        wrong = [value for value in self.urgencies or () if not (is_float32(value) and 0 <= value <= 1)]
+        if wrong:
+            raise InputError(f"{self.source}: an urgency must be a number from 0 to 1. Received: {wrong[0]!r:.100}")
+
+    def __len__(self):
+        return len(self.texts)
+
+    def part(self, first: int, stop: int) -> "UrgencyExamples":
+        return part_of(self, ("texts", "urgencies", "weights"), first, stop)
 
 
 class UrgencyTask(TextTask):
@@ -25,7 +53,7 @@ class UrgencyTask(TextTask):
         return ExampleRows(self._with_labels(rows, labels, examples.weights), notes)
 
     def answers(self, examples, example_rows, outputs):
-        return urgency_answers(outputs)
+        return urgency_answers(urgency_arrays(outputs.astype(np.float64)), {})
 
     def scores(self, examples, answers, is_worst=False):
         errors = np.abs([answer.urgency for answer in answers] - np.array(examples.urgencies))
