@@ -30,8 +30,7 @@ check_saved_model.py      a SavedModel -> problems that TensorFlow Serving would
 make_serving_kit.py       a SavedModel -> a folder that TensorFlow Serving starts from
 serve.py                  SavedModels -> a development server with a page
 query_server.py           texts -> answers of a model on a server
-run_flags.py              flags for devices and precision, shared by the training commands
-distillation_flags.py     the teacher and the layers to keep, shared by pre-training and run_classifier
+run_flags.py              flags for devices, precision, a teacher and layers, shared by the training commands
 fine_tuning_flags.py      flags that the fine-tuning commands share
 embedding_data.py         the data sets of run_embeddings, and the loss of each
 data_file_flags.py        flags for data files, shared by the fine-tuning commands

@@ -29,16 +29,14 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag, define_option_flags, flag_values
 from keras_bert.training.distillation import Distillation
 from run_scripts.data_file_flags import data_files, define_data_file_flags
-from run_scripts.distillation_flags import check_distillation_flags, distillation_of_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
-    define_calibration_flag,
     define_fine_tuning_flags,
-    fine_tuning_options,
     starting_point,
     train_evaluate_predict,
     trained_model_flags,
 )
+from run_scripts.run_flags import check_distillation_flags, distillation_of_flags
 
 FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)
@@ -95,7 +93,6 @@ def define_flags() -> None:
     )
     define_fine_tuning_flags()
     define_option_flags(Distillation)
-    define_calibration_flag()
     flags.DEFINE_string("explain", None, "Also explain the predictions by integrated gradients, in this new HTML file.")
 
 
@@ -119,20 +116,20 @@ def main() -> None:
 
         require_tensorflow("--explain")
 
-    options = fine_tuning_options(distillation=distillation_of_flags())
+    options = {"distillation": distillation_of_flags()}
     if FLAGS.few_shot:
         defaults = {"num_train_epochs": 1.0, "train_batch_size": 16, "learning_rate": 2e-5}
-        options = dataclasses.replace(options, **{name: defaults[name] for name in defaults if not FLAGS[name].present})
-    if options.main_score is None and task_name:
+        options |= {name: value for name, value in defaults.items() if not FLAGS[name].present}
+    if FLAGS.main_score is None and task_name:
         from keras_bert.tasks.classification.scores import GLUE_MAIN_SCORES
 
-        options = dataclasses.replace(options, main_score=GLUE_MAIN_SCORES[task_name])
+        options["main_score"] = GLUE_MAIN_SCORES[task_name]
     train_evaluate_predict(
-        options,
         data.train_in if data.train else None,
         data.evaluate_in if data.dev else None,
-        _MAIN_SCORES[problem_type],
         data.predict_in if data.test else None,
+        _MAIN_SCORES[problem_type],
+        options,
     )
 
 

@@ -20,9 +20,7 @@ from keras_bert.tasks.question_answering.options import QuestionAnsweringOptions
 from run_scripts.data_file_flags import define_skip_missing_flag
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
-    define_calibration_flag,
     define_fine_tuning_flags,
-    fine_tuning_options,
     starting_point,
     train_evaluate_predict,
     trained_model_flags,
@@ -44,7 +42,6 @@ def define_flags() -> None:
     )
     define_skip_missing_flag()
     define_fine_tuning_flags()
-    define_calibration_flag()
 
 
 def main() -> None:
@@ -87,7 +84,7 @@ def main() -> None:
         )
         return RunFolder(folder).read_results()
 
-    train_evaluate_predict(fine_tuning_options(), train_in if train else None, answer_in if asked else None, "f1")
+    train_evaluate_predict(train_in if train else None, answer_in if asked else None, None, "f1")
 
 
 def _read(flag: str, purpose: str, has_answers: bool | None):

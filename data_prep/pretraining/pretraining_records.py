@@ -79,13 +79,20 @@ class PretrainingOptions(Options):
         "in a random order.",
         at_least=0,
     )
-    perm_size: int = option(0, "XLNet: the tokens that are permuted together (default: reuse_len).", at_least=0)
-    mask_alpha: int = option(6, "XLNet: mask_beta of every mask_alpha tokens are predicted.", at_least=1)
-    mask_beta: int = option(1, "XLNet: the number of tokens to predict of every mask_alpha.", at_least=1)
+    perm_size: int = option(
+        0, "XLNet: the tokens that are permuted together (default: reuse_len).", needs="reuse_len", at_least=0
+    )
+    mask_alpha: int = option(
+        6, "XLNet: mask_beta of every mask_alpha tokens are predicted.", needs="reuse_len", at_least=1
+    )
+    mask_beta: int = option(
+        1, "XLNet: the number of tokens to predict of every mask_alpha.", needs="reuse_len", at_least=1
+    )
     num_streams: int = option(
         0,
         "XLNet: above 0, rows come in the order for training with a memory (run_pretraining --mem_len). This is "
         "the number of rows in a batch.",
+        needs="reuse_len",
         at_least=0,
     )
 

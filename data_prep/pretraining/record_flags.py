@@ -8,7 +8,7 @@ from data_prep.pretraining.pretraining_records import PretrainingOptions
 from data_prep.tokenized.document_filters import FILTERS
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import refuse_flags_without_effect
-from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.program.option_flags import define_option_flags, options_of_flags, refuse_unneeded_flags
 
 if TYPE_CHECKING:
     from keras_bert.tokenization.tokenizer import TokenTable
@@ -52,21 +52,15 @@ def record_arguments(vocabulary: "TokenTable") -> dict[str, Any]:
 
 def check_record_flags() -> None:
     """Raises `InputError` for flags of `define_record_flags` that were given but have no effect."""
-    refuse_flags_without_effect(
-        FLAGS.max_ngram_size, "without --max_ngram_size", "ngram_geometric_p", "ngram_distribution"
-    )
+    refuse_unneeded_flags(PretrainingOptions, TextSettings)
     refuse_flags_without_effect(
         FLAGS.ngram_distribution == "geometric", "with --ngram_distribution=inverse", "ngram_geometric_p"
     )
-    refuse_flags_without_effect(FLAGS.split_sentences, "without --split_sentences", "language")
     refuse_flags_without_effect(FLAGS.sentence_task != "none", "with --sentence_task=none", "short_seq_prob")
     refuse_flags_without_effect(
         not FLAGS.dynamic_masking,
         "with --dynamic_masking: masks are made when the records are read",
         *("masked_lm_prob", "max_predictions_per_seq"),
-    )
-    refuse_flags_without_effect(
-        FLAGS.reuse_len, "without --reuse_len", "perm_size", "mask_alpha", "mask_beta", "num_streams"
     )
     refuse_flags_without_effect(
         not FLAGS.reuse_len,

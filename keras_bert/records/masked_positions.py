@@ -35,12 +35,14 @@ class MaskingOptions(Options):
     ngram_geometric_p: float = option(
         0.2,
         "The probability of a span of n words is proportional to (1 - p) ** (n - 1), as in SpanBERT.",
+        needs="max_ngram_size",
         above=0,
         at_most=1,
     )
     ngram_distribution: str = option(
         "geometric",
         "With max_ngram_size: the distribution of span lengths, geometric (SpanBERT) or inverse, ~ 1/n (ALBERT).",
+        needs="max_ngram_size",
         choices=NGRAM_DISTRIBUTIONS,
     )
     whole_word_actions: bool = option(

@@ -69,8 +69,12 @@ class FineTuningOptions(RunOptions):
     freeze_layers: int = option(0, "Do not train the embeddings and this many of the first layers.", at_least=0)
     freeze_encoder: bool = option(False, "Train the head only, not the encoder.")
     lora_rank: int = option(0, "The rank of LoRA, usually 4 to 16; 0: no LoRA.", at_least=0)
-    lora_alpha: float | None = option(None, "LoRA is scaled by lora_alpha / lora_rank (default: 1).", above=0)
-    lora_parts: Sequence[str] | str = option(("attention",), "The parts with LoRA: attention, feed_forward or both.")
+    lora_alpha: float | None = option(
+        None, "LoRA is scaled by lora_alpha / lora_rank (default: 1).", needs="lora_rank", above=0
+    )
+    lora_parts: Sequence[str] | str = option(
+        ("attention",), "The parts with LoRA: attention, feed_forward or both.", needs="lora_rank"
+    )
     distillation: Distillation | None = None
 
     def __post_init__(self):

@@ -13,10 +13,10 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object
-from keras_bert.program.options import check_whole
+from keras_bert.program.options import Options, check_whole, option
 from keras_bert.tasks.report_files import aligned, draw, write_table, write_text
 from keras_bert.training.run_folder import exclusive_training
-from keras_bert.training.run_options import HIGHEST_SEED
+from keras_bert.training.run_options import HIGHEST_SEED, RunOptions
 
 _RESULT_FILE = "grid_result.json"
 
@@ -38,28 +38,41 @@ class Cell:
         )
 
 
-def cells(
-    batch_sizes: Sequence[int] = (16, 32),
-    learning_rates: Sequence[float] = (5e-5, 3e-5, 2e-5),
-    epochs: Sequence[float] = (2, 3, 4),
-    seeds: Sequence[int] = (12345,),
-) -> list[Cell]:
-    """Returns all combinations; by default those of the paper.
+@dataclasses.dataclass(frozen=True)
+class Grid(Options):
+    """The settings that are combined; by default those of the paper.
 
     Each number of epochs needs a run of its own, because the learning rate falls to 0 at the end of the run.
 
     Raises:
-        InputError: a list is empty or has a value twice, or a seed is out of range.
+        InputError: a list is empty or has a value twice, or a value is out of range.
 
     Reference: Devlin et al., 2018, section A.3.
     """
-    lists = {"batch sizes": batch_sizes, "learning rates": learning_rates, "epochs": epochs, "seeds": seeds}
-    for name, values in lists.items():
-        if not values or len(set(values)) < len(values):
-            raise InputError(f"The grid needs one or more different {name}. Received: {list(values)}")
-    for seed in seeds:
-        check_whole("seed", seed, at_least=0, at_most=HIGHEST_SEED)
-    return [Cell(*values) for values in itertools.product(*lists.values())]
+
+    batch_sizes: Sequence[int] = option(
+        (16, 32), "The batch sizes of the grid.", flag="grid_batch_sizes", needs="grid", at_least=1
+    )
+    learning_rates: Sequence[float] = option(
+        (5e-5, 3e-5, 2e-5), "The learning rates of the grid.", flag="grid_learning_rates", needs="grid"
+    )
+    epochs: Sequence[float] = option(
+        (2.0, 3.0, 4.0), "The numbers of epochs of the grid.", flag="grid_epochs", needs="grid"
+    )
+    seeds: Sequence[int] = (RunOptions.seed,)
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name, values in dataclasses.asdict(self).items():
+            if not values or len(set(values)) < len(values):
+                shown = name.replace("_", " ")
+                raise InputError(f"The grid needs one or more different {shown}. Received: {list(values)}")
+        for seed in self.seeds:
+            check_whole("seed", seed, at_least=0, at_most=HIGHEST_SEED)
+
+    def cells(self) -> list[Cell]:
+        """Returns all combinations."""
+        return [Cell(*values) for values in itertools.product(*dataclasses.asdict(self).values())]
 
 
 @exclusive_training
