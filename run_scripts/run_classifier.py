@@ -23,15 +23,17 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from data_prep.finetuning.finetuning_options import FinetuningOptions
+from data_prep.finetuning.finetuning_task import FinetuningOptions
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag, define_option_flags, flag_values
 from keras_bert.training.distillation import Distillation
-from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
+    data_files,
+    define_data_file_flags,
     define_fine_tuning_flags,
+    requested_parts,
     starting_point,
     train_evaluate_predict,
     trained_model_flags,
@@ -42,7 +44,6 @@ FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)
 _MOST_EXPLAINED = 100  # a page of more is slow to make and nobody reads it
 _OF_OTHER_TASKS = ("choice_columns", "doc_stride", "max_query_length", "version_2_with_negative")
-_FLAGS_OF_PARTS = {"train": "do_train", "eval": "do_eval", "predict": "do_predict"}
 
 
 def define_flags() -> None:
@@ -169,8 +170,7 @@ class _Data:
 
     def train_in(self, output_dir: str, options) -> None:
         from keras_bert import registry
-        from keras_bert.training.few_shot import train_few_shot
-        from keras_bert.training.fine_tuning import fine_tune
+        from keras_bert.training.fine_tuning import fine_tune, train_few_shot
 
         arguments = {"labels": self.labels or ["score"], "problem_type": self.problem_type}
         if FLAGS.threshold is not None:
@@ -323,17 +323,13 @@ def _files(task_name: str | None) -> dict[str, str]:
         in_folder = find_task(task_name)[1].find_files(FLAGS.data_dir)
     if not in_folder:
         return data_files()
-    parts = [part for part, flag in _FLAGS_OF_PARTS.items() if FLAGS[flag].value]
-    if not parts:
-        raise InputError("Nothing to do. Give --do_train, --do_eval, --do_predict or several of them.")
+    parts = requested_parts()
     found = {part: path for part, path in in_folder.items() if part.partition("_")[0] in parts}
     found |= {part: named[part] for part in parts if named[part]}
     for part in parts:
         if part not in found:
             names = " or ".join(find_task(task_name)[1].files.get(part, ()))
-            raise InputError(
-                f"--{_FLAGS_OF_PARTS[part]}: {FLAGS.data_dir} has no {names or f'such file, nor has {task_name}'}."
-            )
+            raise InputError(f"--do_{part}: {FLAGS.data_dir} has no {names or f'such file, nor has {task_name}'}.")
     return found
 
 

@@ -41,9 +41,14 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object, strings
 from keras_bert.program.option_flags import define_option_flags, options_of_flags, refuse_unneeded_flags
 from keras_bert.tasks.embedding.examples import PROPORTIONAL, ROUND_ROBIN
-from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.embedding_data import KINDS, DataSet, data_sets_of_file, loss_lines
-from run_scripts.fine_tuning_flags import check_training_flags, define_fine_tuning_flags, run_task
+from run_scripts.fine_tuning_flags import (
+    check_training_flags,
+    data_files,
+    define_data_file_flags,
+    define_fine_tuning_flags,
+    run_task,
+)
 
 FLAGS = flags.FLAGS
 _OF_VECTORS = ("label_column", "matryoshka_dimensions", "pooling")

@@ -20,8 +20,13 @@ import logging
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from run_scripts.data_file_flags import data_files, define_data_file_flags
-from run_scripts.fine_tuning_flags import check_training_flags, define_fine_tuning_flags, run_task
+from run_scripts.fine_tuning_flags import (
+    check_training_flags,
+    data_files,
+    define_data_file_flags,
+    define_fine_tuning_flags,
+    run_task,
+)
 
 FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)

@@ -17,10 +17,10 @@ from keras_bert.program.command_line import refuse_flags_without_effect, run_com
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.tasks.question_answering.options import QuestionAnsweringOptions
-from run_scripts.data_file_flags import define_skip_missing_flag
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
     define_fine_tuning_flags,
+    define_skip_missing_flag,
     starting_point,
     train_evaluate_predict,
     trained_model_flags,

@@ -16,8 +16,13 @@ from absl import flags
 from keras_bert.program.command_line import run_command
 from keras_bert.program.option_flags import define_option_flags, flag_values
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
-from run_scripts.data_file_flags import data_files, define_data_file_flags
-from run_scripts.fine_tuning_flags import check_training_flags, define_fine_tuning_flags, run_task
+from run_scripts.fine_tuning_flags import (
+    check_training_flags,
+    data_files,
+    define_data_file_flags,
+    define_fine_tuning_flags,
+    run_task,
+)
 
 FLAGS = flags.FLAGS
 

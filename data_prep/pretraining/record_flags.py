@@ -38,20 +38,14 @@ def check_casing_flag(vocabulary: "TokenTable") -> None:
     refuse_flags_without_effect(takes_casing, "on a tokenizer that is not WordPiece", "do_lower_case")
 
 
-def record_arguments(vocabulary: "TokenTable") -> dict[str, Any]:
+def record_arguments() -> dict[str, Any]:
     """Returns the flags as arguments of `create_pretraining_data` and `beam_pretraining_data`: name -> value.
 
     Raises:
-        InputError: --do_lower_case is given for a vocabulary without casing, or an option is out of range.
+        InputError: a flag has no effect, an option is out of range, or there is no vocabulary.
     """
-    check_casing_flag(vocabulary)
-    names = ("input_file", "vocab_file", "compression", "use_v2_feature_names")
-    given = {name: FLAGS[name].value for name in names}
-    return {"options": options_of_flags(PretrainingOptions), "settings": options_of_flags(TextSettings), **given}
+    from keras_bert.tokenization.kinds import load_vocabulary
 
-
-def check_record_flags() -> None:
-    """Raises `InputError` for flags of `define_record_flags` that were given but have no effect."""
     refuse_unneeded_flags(PretrainingOptions, TextSettings)
     refuse_flags_without_effect(
         FLAGS.ngram_distribution == "geometric", "with --ngram_distribution=inverse", "ngram_geometric_p"
@@ -70,3 +64,7 @@ def check_record_flags() -> None:
     refuse_flags_without_effect(
         FLAGS.input_file, "without --input_file", "split_sentences", "language", "text_field", *FILTERS
     )
+    check_casing_flag(load_vocabulary(FLAGS.vocab_file))
+    names = ("input_file", "vocab_file", "compression", "use_v2_feature_names")
+    given = {name: FLAGS[name].value for name in names}
+    return {"options": options_of_flags(PretrainingOptions), "settings": options_of_flags(TextSettings), **given}
