@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from data_prep.finetuning.finetuning_task import FinetuningOptions
+from data_prep.finetuning.finetuning_options import FinetuningOptions
 from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_folder
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError

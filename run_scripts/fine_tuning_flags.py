@@ -9,8 +9,7 @@ from absl import flags
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag, define_option_flags, options_of_flags, refuse_unneeded_flags
-from keras_bert.training.fine_tuning_options import FineTuningOptions
-from keras_bert.training.grid import Grid, run_grid
+from keras_bert.training.fine_tuning_options import FineTuningOptions, Grid
 from run_scripts.asked_models import define_runtime_flags, refuse_runtime_flags
 from run_scripts.run_flags import define_device_flags, define_keep_layers_flag, set_precision, strategy_of_flags
 
@@ -248,6 +247,8 @@ def _run_grid(options: FineTuningOptions, train_in: Callable, evaluate_in: Calla
     """Trains and evaluates with all settings of the grid, prints the table, and returns the folder of the best run."""
     import keras
 
+    from keras_bert.training.grid import cells, run_grid
+
     seeds = FLAGS.seeds or [options.seed]
     if FLAGS.grid:
         grid = options_of_flags(Grid, seeds=seeds)
@@ -261,7 +262,7 @@ def _run_grid(options: FineTuningOptions, train_in: Callable, evaluate_in: Calla
         results = evaluate_in(folder)
         return {name.removeprefix("eval_"): value for name, value in results.items() if name.startswith("eval_")}
 
-    best = run_grid(FLAGS.output_dir, grid.cells(), run_cell, main_score)
+    best = run_grid(FLAGS.output_dir, cells(grid), run_cell, main_score)
     with open(os.path.join(FLAGS.output_dir, "grid.txt"), encoding="utf-8") as file:
         print(file.read(), end="")
     return os.path.join(FLAGS.output_dir, best.name)

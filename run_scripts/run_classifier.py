@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from data_prep.finetuning.finetuning_task import FinetuningOptions
+from data_prep.finetuning.finetuning_options import FinetuningOptions
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag, define_option_flags, flag_values

@@ -35,7 +35,7 @@ from keras_bert.program.option_flags import (
     options_of_flags,
     refuse_unneeded_flags,
 )
-from keras_bert.records.masked_positions import MaskingOptions
+from keras_bert.records.masked_positions import REPLACEMENT_TOKENS, MaskingOptions
 from keras_bert.training.distillation import Distillation
 from keras_bert.training.pretraining_options import PretrainingRunOptions
 from keras_bert.training.pretraining_phase import PretrainingPhase
@@ -101,7 +101,7 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "replacement_tokens",
         None,
-        ["text", "vocabulary"],
+        list(REPLACEMENT_TOKENS),
         "Records without masks: draw random tokens from those that text can contain, or from the whole vocabulary "
         "(default: text).",
     )

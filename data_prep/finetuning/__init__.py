@@ -11,7 +11,8 @@ conllu.py                       the columns of CoNLL-U
 span_rows.py                    reads texts with spans of Doccano, spaCy, Prodigy and Label Studio
 squad.py                        reads questions about contexts from SQuAD files
 search_collections.py           reads documents, queries and what is relevant from BEIR folders and tables
-finetuning_task.py              the options of all tasks, and the base class of the four tasks below
+finetuning_options.py           the options of all tasks
+finetuning_task.py              the base class of the four tasks below
 classification_records.py       texts or pairs with labels or scores -> records
 multiple_choice_records.py      prompts with choices -> records
 tagging_records.py              words with tags -> records

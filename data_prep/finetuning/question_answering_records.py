@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask, has_labels
+from data_prep.finetuning.finetuning_options import FinetuningOptions
+from data_prep.finetuning.finetuning_task import FinetuningTask, has_labels
 from data_prep.finetuning.glue import GlueTask
 from data_prep.finetuning.squad import read_squad
 from data_prep.text.column_files import COLUMN_SUFFIXES

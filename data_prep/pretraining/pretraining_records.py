@@ -23,7 +23,7 @@ from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, documented, option, same_option
 from keras_bert.records import features
-from keras_bert.records.masked_positions import MaskingOptions
+from keras_bert.records.masked_positions import REPLACEMENT_TOKENS, MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 
@@ -70,7 +70,7 @@ class PretrainingOptions(Options):
     replacement_tokens: str = option(
         "text",
         "Random tokens are drawn from the tokens that text can contain, or from the whole vocabulary, as Google does.",
-        choices=("text", "vocabulary"),
+        choices=REPLACEMENT_TOKENS,
     )
     dynamic_masking: bool = option(False, "Write records without masks, which are masked while they are read.")
     reuse_len: int = option(

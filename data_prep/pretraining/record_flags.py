@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from data_prep.pretraining.pretraining_records import PretrainingOptions
+from data_prep.pretraining.record_writer import COMPRESSIONS
 from data_prep.tokenized.document_filters import FILTERS
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import refuse_flags_without_effect
@@ -26,7 +27,7 @@ def define_record_flags() -> None:
     flags.DEFINE_string("vocab_file", None, VOCAB_FILE_HELP)
     define_option_flags(PretrainingOptions)
     define_option_flags(TextSettings)
-    flags.DEFINE_enum("compression", "none", ["none", "gzip", "zstd"], "The compression of the files.")
+    flags.DEFINE_enum("compression", "none", list(COMPRESSIONS), "The compression of the files.")
     flags.DEFINE_bool("use_v2_feature_names", False, "Use TF Model Garden's feature names: input_word_ids, ...")
 
 

@@ -1,4 +1,5 @@
-"""The layers on top of the encoder: the pooler, the masked-LM head and the head that finds replaced tokens.
+"""The layers on top of the encoder: the pooler, the masked-LM head, the head that finds replaced tokens, and the one
+before the last layers of ModernBERT's tasks.
 
 The next-sentence head and the classifier are single dense layers in their models.
 """

@@ -13,6 +13,7 @@ from keras_bert.program.options import Options, documented, option
 # Words that `_visit_words` processes in one array operation.
 _VISITS_AT_ONCE = 16
 NGRAM_DISTRIBUTIONS = ("geometric", "inverse")
+REPLACEMENT_TOKENS = ("text", "vocabulary")  # from which random tokens are drawn
 
 
 @documented

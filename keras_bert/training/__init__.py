@@ -6,7 +6,7 @@ pretraining_phase.py        one phase of pre-training: records of one length
 pretraining_evaluation.py   evaluates a pre-trainer on records
 language_modeling.py        the run of a language model on streams of text, and its evaluation
 fine_tuning.py              the fine-tuning run of every task, and that of a classifier on a few texts per label
-fine_tuning_options.py      the options of a fine-tuning run
+fine_tuning_options.py      the options of a fine-tuning run, and of a grid of runs
 finished_runs.py            evaluates and predicts with the model of a finished run, for every task
 question_answering.py       the additional files of question answering runs
 distillation.py             the teacher of a run and what its student learns from it

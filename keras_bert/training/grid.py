@@ -13,10 +13,9 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object
-from keras_bert.program.options import Options, check_whole, option
 from keras_bert.tasks.report_files import aligned, draw, write_table, write_text
+from keras_bert.training.fine_tuning_options import Grid
 from keras_bert.training.run_folder import exclusive_training
-from keras_bert.training.run_options import HIGHEST_SEED, RunOptions
 
 _RESULT_FILE = "grid_result.json"
 
@@ -38,41 +37,9 @@ class Cell:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Grid(Options):
-    """The settings that are combined; by default those of the paper.
-
-    Each number of epochs needs a run of its own, because the learning rate falls to 0 at the end of the run.
-
-    Raises:
-        InputError: a list is empty or has a value twice, or a value is out of range.
-
-    Reference: Devlin et al., 2018, section A.3.
-    """
-
-    batch_sizes: Sequence[int] = option(
-        (16, 32), "The batch sizes of the grid.", flag="grid_batch_sizes", needs="grid", at_least=1
-    )
-    learning_rates: Sequence[float] = option(
-        (5e-5, 3e-5, 2e-5), "The learning rates of the grid.", flag="grid_learning_rates", needs="grid"
-    )
-    epochs: Sequence[float] = option(
-        (2.0, 3.0, 4.0), "The numbers of epochs of the grid.", flag="grid_epochs", needs="grid"
-    )
-    seeds: Sequence[int] = (RunOptions.seed,)
-
-    def __post_init__(self):
-        super().__post_init__()
-        for name, values in dataclasses.asdict(self).items():
-            if not values or len(set(values)) < len(values):
-                shown = name.replace("_", " ")
-                raise InputError(f"The grid needs one or more different {shown}. Received: {list(values)}")
-        for seed in self.seeds:
-            check_whole("seed", seed, at_least=0, at_most=HIGHEST_SEED)
-
-    def cells(self) -> list[Cell]:
-        """Returns all combinations."""
-        return [Cell(*values) for values in itertools.product(*dataclasses.asdict(self).values())]
+def cells(grid: Grid) -> list[Cell]:
+    """Returns all combinations of the settings."""
+    return [Cell(*values) for values in itertools.product(*dataclasses.asdict(grid).values())]
 
 
 @exclusive_training

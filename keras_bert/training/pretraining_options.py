@@ -1,10 +1,10 @@
 """The options of a pre-training run. Nothing here imports TensorFlow, so that `--help` is quick."""
 
 import dataclasses
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import documented, option, same_option
 from keras_bert.training.distillation import Distillation
@@ -29,8 +29,7 @@ def pretrainer_class(objective: str) -> type:
     """Returns the model class of an objective. Raises `InputError` if its name is unknown."""
     if objective not in OBJECTIVES:
         raise InputError(f"Unknown objective {objective!r}. Use one of: {', '.join(OBJECTIVES)}")
-    module, name = OBJECTIVES[objective].rsplit(".", 1)
-    return getattr(importlib.import_module(module), name)
+    return registry.imported(OBJECTIVES[objective])
 
 
 @documented

@@ -1,66 +1,19 @@
-"""The runs of `SpanClassifier`: trains it on questions, writes answers in Google's files, and scores them."""
+"""The runs of `SpanClassifier`: writes answers in Google's files, and scores them. `fine_tune` trains it."""
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.calibration import write_reliability
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.question_answering.answer_locations import check_training_questions
 from keras_bert.tasks.question_answering.answers import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
 from keras_bert.tasks.question_answering.options import QuestionAnsweringOptions
 from keras_bert.tasks.question_answering.predictions import write_answers, write_errors
-from keras_bert.training.fine_tuning_options import FineTuningOptions
 from keras_bert.training.finished_runs import ask_model, calibrate_answered, load_trained_model, write_eval_results
 from keras_bert.training.run_folder import RunFolder
-
-if TYPE_CHECKING:  # these take seconds, and answers of exported folders do without them
-    from keras_bert.tasks.question_answering.model import SpanClassifier
-    from keras_bert.training.starting_point import StartingPoint
-
-
-def train_question_answering(
-    output_dir: str | os.PathLike,
-    train: QuestionExamples,
-    start: "StartingPoint",
-    options: FineTuningOptions | None = None,
-    questions: QuestionAnsweringOptions | None = None,
-    *,
-    dev: QuestionExamples | None = None,
-) -> "SpanClassifier":
-    """Trains a model that answers questions, as google-research/bert `run_squad.py` does; see `fine_tune`.
-
-    An epoch is a pass over all windows. Google's script counts epochs by questions, and so leaves out some windows.
-
-    Args:
-        output_dir, start, options: see `fine_tune`.
-        train: questions with answers.
-        questions: the options for questions and contexts.
-        dev: questions with answers to evaluate on while training, for `options.keep_best`.
-
-    Returns:
-        The trained model.
-
-    Raises:
-        InputError: see `check_training_questions` and `fine_tune`.
-    """
-    from keras_bert.tasks.question_answering.model import SpanClassifier
-    from keras_bert.training.fine_tuning import fine_tune
-
-    questions = questions or QuestionAnsweringOptions()
-    check_training_questions(train, questions.version_2_with_negative)
-    return fine_tune(
-        output_dir,
-        SpanClassifier,
-        train,
-        dev,
-        start=start,
-        options=options,
-        model_arguments=questions.model_arguments(),
-    )
 
 
 def predict_answers(

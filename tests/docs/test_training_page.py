@@ -15,8 +15,7 @@ from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.program.option_flags import flag_names
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.training.distillation import Distillation
-from keras_bert.training.fine_tuning_options import FineTuningOptions
-from keras_bert.training.grid import Grid
+from keras_bert.training.fine_tuning_options import FineTuningOptions, Grid
 from keras_bert.training.pretraining_options import PretrainingRunOptions
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.run_options import RunOptions
