@@ -28,7 +28,7 @@ from data_prep.text.corpus import list_sources
 from data_prep.text.ordered_map import WorkerPool
 from data_prep.tokenized.tokenize_text import TextSettings, tokenize_text
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
-from keras_bert.program.atomic_output import check_output_file, remove_partial_files
+from keras_bert.program.atomic_output import check_output_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.long_work import progress_bar
@@ -149,8 +149,6 @@ def _write_shards(
     names = [folder.name_of(path) for path in job.paths]
     shards = {names.index(name): shard for name, shard in done.items() if _is_there(job.paths, names, shard)}
     missing = [number for number in range(len(names)) if number not in shards]
-    for number in missing:
-        remove_partial_files(job.paths[number])
     if shards:
         _logger.warning("%d of %d files are finished. Writing the others.", len(shards), len(names))
     folder.write_progress(list(shards.values()), noted_names)
